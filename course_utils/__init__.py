@@ -1,0 +1,28 @@
+"""What the notebooks of *Normalization and Position, Proved Cell by Cell* share.
+
+Importing this package is light: each module below loads what it needs when it is first used.
+
+    norms       functional and module forms, drop-in for torch.nn
+    verify      mine against reference, both against float64
+    check       exercise checks and the catalogue of known mistakes
+    widgets     the interactive figures
+    plots       the style and the static figures
+    claims      statements and the evidence for them
+    profiling   timing, roofline, records
+    kernels     Triton kernels (optional: needs triton)
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["Claims", "Table", "__version__", "generator", "setup"]
+
+# public name -> the module that defines it, imported when the name is first asked for
+_HOMES = {"Claims": "claims", "Table": "tables", "generator": "session", "setup": "session"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'course_utils' has no attribute {name!r}")
+    return getattr(import_module(f"course_utils.{_HOMES[name]}"), name)

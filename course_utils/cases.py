@@ -1,0 +1,94 @@
+"""The awkward inputs that separate a right norm from a nearly right one."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_utils.session import generator
+
+__all__ = ["Case", "cases_for"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call: ``fn(x, **options)``. Tensors are given in float64 and cast to each dtype tried."""
+
+    name: str
+    x: Tensor
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def cases_for(reference: Callable[..., Tensor]) -> list[Case]:
+    """Return the awkward inputs for one of torch's norms, functional or module.
+
+    Ordinary values, tiny and large ones, an offset of 100 and of 10,000, constant rows, a batch of one and a
+    non-contiguous input; for a functional also each combination of weight and bias.
+
+    Raises:
+        ValueError: ``reference`` is none of the norms.
+    """
+    if isinstance(reference, nn.Module):
+        shapes: list[tuple[int, ...]] = _module_shapes(reference)
+        options: list[dict[str, Any]] = [{}]
+    else:
+        shapes, options = _functional_shapes(getattr(reference, "__name__", ""))
+    return [
+        Case(name, x, chosen)
+        for shape in shapes
+        for chosen in options
+        for name, x in _awkward_inputs(shape)
+        # The awkward values matter for the full call; for the others one ordinary input shows what is switched off.
+        if chosen is options[0] or name.startswith("ordinary")
+    ]
+
+
+def _awkward_inputs(shape: tuple[int, ...]) -> Iterator[tuple[str, Tensor]]:
+    normal = torch.randn(shape, generator=generator(0), dtype=torch.float64)
+    yield f"ordinary {shape}", 1.5 * normal + 0.5
+    yield f"tiny {shape}", 1e-3 * normal
+    yield f"offset 100 {shape}", 100 + normal
+    yield f"offset 10,000 {shape}", 10_000 + normal
+    yield f"constant {shape}", torch.full(shape, 3.7, dtype=torch.float64)
+    yield f"batch of one {(1, *shape[1:])}", 1.5 * normal[:1] + 0.5
+    yield f"non-contiguous {shape}", (1.5 * normal + 0.5).mT.contiguous().mT
+
+
+def _functional_shapes(name: str) -> tuple[list[tuple[int, ...]], list[dict[str, Any]]]:
+    def affine(*shape: int) -> list[dict[str, Any]]:
+        weight = 1 + 0.5 * torch.randn(shape, generator=generator(1), dtype=torch.float64)
+        bias = torch.randn(shape, generator=generator(2), dtype=torch.float64)
+        return [{"weight": weight, "bias": bias}, {"weight": weight}, {"bias": bias}, {}]
+
+    running = {
+        "running_mean": torch.randn(6, generator=generator(3), dtype=torch.float64),
+        "running_var": 0.5 + torch.rand(6, generator=generator(4), dtype=torch.float64),
+    }
+    match name:
+        case "layer_norm":
+            return [(4, 6), (2, 3, 6), (8, 6)], [{"normalized_shape": (6,), **a} for a in affine(6)]
+        case "rms_norm":
+            weights = [{"weight": a["weight"]} for a in affine(6)[:1]] + [{}]
+            return [(4, 6), (2, 3, 6)], [{"normalized_shape": (6,), **a} for a in weights]
+        case "group_norm":
+            return [(4, 6, 5), (2, 6, 3, 4)], [{"num_groups": 3, **a} for a in affine(6)]
+        case "instance_norm":
+            return [(4, 6, 5), (2, 6, 3, 4)], affine(6)
+        case "batch_norm":
+            trains = [{**running, "training": True, **a} for a in affine(6)]
+            return [(8, 6), (4, 6, 5), (2, 6, 3, 4)], [*trains, {**running, **affine(6)[0]}, {"training": True}]
+    raise ValueError(f"cases must be given for a reference that is not one of torch's norms: got {name or 'unnamed'}")
+
+
+def _module_shapes(module: nn.Module) -> list[tuple[int, ...]]:
+    kind = type(module).__name__
+    if kind in ("LayerNorm", "RMSNorm"):
+        return [(4, *module.normalized_shape), (2, 3, *module.normalized_shape)]  # type: ignore[misc]
+    channels = getattr(module, "num_features", None) or getattr(module, "num_channels", None)
+    spatial = {"BatchNorm1d": [(), (5,)], "GroupNorm": [(5,), (3, 4)]}
+    spatial |= {f"{norm}{n}d": [(5, 3, 4)[:n]] for norm in ("BatchNorm", "InstanceNorm") for n in (1, 2, 3)} | spatial
+    if channels is None or kind not in spatial:
+        raise ValueError(f"cases must be given for a reference that is not one of torch's norms: got {kind}")
+    return [(4, channels, *sizes) for sizes in spatial[kind]]
