@@ -177,7 +177,9 @@ def _lines(mine, reference, truth, case: Case, dtype: torch.dtype) -> Iterator[L
         yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note)
         return
     exact = _observe(truth, reference, _cast(case, torch.float64), torch.float64, rounded_to=dtype)
-    moved = _observe(truth, reference, _nudge(_cast(case, torch.float64), dtype), torch.float64, rounded_to=dtype)
+    moved = _observe(
+        truth, reference, _cast(case, torch.float64), torch.float64, rounded_to=dtype, step=_rounding(dtype, case.x)
+    )
     assert not isinstance(exact, Exception)
     assert not isinstance(moved, Exception)
     for quantity in expected:
@@ -194,65 +196,75 @@ def _lines(mine, reference, truth, case: Case, dtype: torch.dtype) -> Iterator[L
         yield Line(quantity, name, case.name, off[0], off[1], allowed)
 
 
-def _nudge(case: Case, dtype: torch.dtype) -> Case:
-    """Move every input by four units in the last place of the arithmetic that ``dtype`` is computed in.
+def _rounding(dtype: torch.dtype, x: Tensor) -> float:
+    """Return how far rounding alone may move a value, relative to its size, in the arithmetic for ``dtype``.
 
-    Four, because a mean carries the rounding of every addition on the way to it, not of one.
+    Four units in the last place: a mean carries the rounding of every addition on the way to it. In float64 the truth
+    is the reference itself, so its own rounding is not measured apart; a sum of n numbers drifts by about √n units.
     """
-    step = 4 * torch.finfo(dtype if dtype == torch.float64 else torch.float32).eps
-
-    def nudged(value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
-        sign = torch.randint(0, 2, value.shape, generator=generator(5)).double() * 2 - 1
-        return value * (1 + step * sign)
-
-    return Case(case.name, nudged(case.x), {name: nudged(value) for name, value in case.options.items()})
+    if dtype == torch.float64:
+        return 4 * torch.finfo(dtype).eps * x.numel() ** 0.5
+    return 4 * torch.finfo(torch.float32).eps
 
 
-def _observe(fn, reference, case: Case, dtype: torch.dtype, rounded_to: torch.dtype | None = None):
-    """Run ``fn`` on fresh copies and return every quantity to compare by name, or the exception that it raised."""
-    x = case.x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
-    upstream = torch.randn(x.shape, generator=generator(6), dtype=torch.float64).to(rounded_to or dtype).to(dtype)
-    if isinstance(fn, nn.Module):
-        return _observe_module(fn, reference, x, upstream, dtype, rounded_to or dtype)
+def _nudge(value: Any, step: float) -> Any:
+    """Move every element by ``step`` of its size, up or down."""
+    if not step or not isinstance(value, Tensor) or not value.is_floating_point():
+        return value
+    sign = torch.randint(0, 2, value.shape, generator=generator(5)).double() * 2 - 1
+    return value * (1 + step * sign)
+
+
+def _observe(fn, reference, case: Case, dtype: torch.dtype, rounded_to: torch.dtype | None = None, step: float = 0.0):
+    """Run ``fn`` on fresh copies and return every quantity to compare by name, or the exception that it raised.
+
+    ``rounded_to`` is the dtype whose rounding the values carry when they are run in float64; ``step`` nudges them all.
+    """
+    rounded = rounded_to or dtype
+    x = _nudge(case.x, step).detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    upstream = torch.randn(x.shape, generator=generator(6), dtype=torch.float64).to(rounded).to(dtype)
+    upstream = _nudge(upstream, step)
+    try:
+        if isinstance(fn, nn.Module):
+            return _observe_module(fn, _random_state(reference, rounded, step), x, upstream)
+        return _observe_function(fn, {name: _nudge(value, step) for name, value in case.options.items()}, x, upstream)
+    except Exception as raised:
+        return raised
+
+
+def _observe_function(fn, options: dict[str, Any], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:
     options = {
         name: value.detach().clone().requires_grad_(name not in _BUFFERS) if isinstance(value, Tensor) else value
-        for name, value in case.options.items()
+        for name, value in options.items()
     }
-    try:
-        y = fn(x, **options)
-        leaves = {name: v for name, v in {"x": x, **options}.items() if isinstance(v, Tensor) and v.requires_grad}
-        gradients = torch.autograd.grad(y, list(leaves.values()), upstream)
-    except Exception as raised:
-        return raised
-    observed = {"output": y} | {f"gradient of {name}": g for name, g in zip(leaves, gradients, strict=True)}
-    observed |= {name: options[name] for name in _BUFFERS if name in options}
-    return {name: value.detach() for name, value in observed.items()}
+    y = fn(x, **options)
+    leaves = {name: v for name, v in {"x": x, **options}.items() if isinstance(v, Tensor) and v.requires_grad}
+    observed = {"output": y} | _gradients(y, leaves, upstream)
+    return observed | {name: options[name] for name in _BUFFERS if name in options}
 
 
-def _observe_module(module, reference, x: Tensor, upstream: Tensor, dtype: torch.dtype, rounded_to: torch.dtype):
-    """As ``_observe``, with the reference's state, made random, loaded into a copy of ``module``."""
-    module = copy.deepcopy(module).to(dtype)
-    try:
-        module.load_state_dict(_random_state(reference, rounded_to))
-        y = module.train()(x)
-        gradients = torch.autograd.grad(y, [x, *module.parameters()], upstream)
-        evaluated = module.eval()(x)
-    except Exception as raised:
-        return raised
-    names = ["x", *(name for name, _ in module.named_parameters())]
-    observed = {"output": y} | {f"gradient of {name}": g for name, g in zip(names, gradients, strict=True)}
-    observed |= {"output in eval": evaluated} | {name: b for name, b in module.named_buffers() if b.is_floating_point()}
-    return {name: value.detach() for name, value in observed.items()}
+def _observe_module(module, state: dict[str, Tensor], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:
+    module = copy.deepcopy(module).to(x.dtype)
+    module.load_state_dict(state)
+    y = module.train()(x)
+    observed = {"output": y} | _gradients(y, {"x": x, **dict(module.named_parameters())}, upstream)
+    with torch.no_grad():
+        observed["output in eval"] = module.eval()(x)
+    return observed | {name: buffer for name, buffer in module.named_buffers() if buffer.is_floating_point()}
 
 
-def _random_state(module: nn.Module, dtype: torch.dtype) -> dict[str, Tensor]:
+def _gradients(y: Tensor, leaves: dict[str, Tensor], upstream: Tensor) -> dict[str, Tensor]:
+    gradients = torch.autograd.grad(y, list(leaves.values()), upstream)
+    return {f"gradient of {name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}
+
+
+def _random_state(module: nn.Module, dtype: torch.dtype, step: float) -> dict[str, Tensor]:
     """Return a state that no default can imitate, rounded to ``dtype`` so that float64 sees the same values."""
     state = {}
     for seed, (name, value) in enumerate(module.state_dict().items()):
         if value.is_floating_point():  # in [0.5, 1.5): a variance stays positive
             value = (0.5 + torch.rand(value.shape, generator=generator(seed), dtype=torch.float64)).to(dtype)
+            value = _nudge(value.double(), step) if step else value
         state[name] = value
     return state
 
@@ -279,7 +291,8 @@ def _structure(got: Any, expected: Tensor) -> str:
 
 def _distance(got: Tensor, exact: Tensor) -> float:
     """Return the largest absolute difference; a NaN where the truth has one is no difference, elsewhere infinite."""
-    difference = (got.double() - exact).abs()
+    got = got.detach()
+    difference = (got.double() - exact.detach()).abs()
     same = (got.isnan() & exact.isnan()) | (got == exact)
     difference = torch.where(same, 0.0, difference.nan_to_num(nan=float("inf")))
     return difference.max().item() if difference.numel() else 0.0
