@@ -1,0 +1,270 @@
+"""The gradients of layer, batch and RMS norm written by hand: as functions, and as `torch.autograd.Function`s.
+
+With r = 1/√(σ² + ε), x̂ = (x − μ)·r and g = dy·γ, and with every mean over the set that shares μ and σ²:
+
+    layer and batch norm    dx = r·(g − mean(g) − x̂·mean(g·x̂))    dγ = Σ dy·x̂    dβ = Σ dy
+    RMS norm, x̂ = x·r       dx = r·(g − x̂·mean(g·x̂))              dγ = Σ dy·x̂
+
+The sums for γ and β run over everything that shares the parameter. Half-precision gradients are computed and summed in
+float32 and rounded once. The form in x̂ keeps its accuracy far from zero, where the one in raw moments of x loses it.
+
+Source: Ba et al. 2016, eq. 3, and Ioffe, Szegedy 2015, section 3, differentiated.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from course_utils.norms import contract
+from course_utils.norms.core import at_least_float32, centre, channel_shape, moments, scale_and_shift, trailing_dims
+
+__all__ = [
+    "BatchNormFunction",
+    "LayerNormFunction",
+    "RMSNormFunction",
+    "batch_norm_backward",
+    "layer_norm_backward",
+    "rms_norm_backward",
+]
+
+
+def layer_norm_backward(
+    dy: Tensor, x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float = 1e-5
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of `norms.layer_norm` with respect to its input, weight and bias.
+
+    Args:
+        dy: (*, *normalized_shape), the gradient of the result.
+        x: (*, *normalized_shape), floating, the input.
+        normalized_shape: the sizes of the dimensions that share a mean and a variance.
+        weight: normalized_shape, γ; one without.
+        eps: added to the variance, inside the root.
+
+    Returns:
+        dx in the shape and dtype of ``x``; dweight and dbias in ``normalized_shape`` and the dtype of ``weight``, or
+        of ``x`` where there is no weight.
+
+    Raises:
+        ValueError: ``dy`` has not the shape of ``x``.
+        RuntimeError, TypeError, NotImplementedError: what `norms.layer_norm` refuses.
+    """
+    contract.check_layer_norm(x, normalized_shape, weight, None)
+    _check_gradient(dy, x)
+    sharing = _layer_sharing(x, normalized_shape)
+    x_hat, rstd = _standardized(at_least_float32(x), sharing, eps)
+    return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, sharing)
+
+
+def batch_norm_backward(
+    dy: Tensor, x: Tensor, weight: Tensor | None = None, eps: float = 1e-5
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of `norms.batch_norm` in training with respect to its input, weight and bias.
+
+    Args:
+        dy: (N, C, *), the gradient of the result.
+        x: (N, C, *), floating, the input.
+        weight: (C,), γ; one without.
+        eps: added to the variance, inside the root.
+
+    Returns:
+        dx in the shape and dtype of ``x``; dweight and dbias (C,) in the dtype of ``weight``, or of ``x`` where there
+        is no weight.
+
+    Raises:
+        ValueError: ``dy`` has not the shape of ``x``.
+        RuntimeError, ValueError, NotImplementedError: what `norms.batch_norm` refuses.
+    """
+    contract.check_batch_norm(x, None, None, weight, None, True, eps)
+    _check_gradient(dy, x)
+    sharing = _batch_sharing(x)
+    x_hat, rstd = _standardized(at_least_float32(x), sharing, eps)
+    return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, sharing)
+
+
+def rms_norm_backward(
+    dy: Tensor, x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of `norms.rms_norm` with respect to its input and weight.
+
+    Args:
+        dy: (*, *normalized_shape), the gradient of the result.
+        x: (*, *normalized_shape), floating, the input.
+        normalized_shape: the sizes of the dimensions that share a root mean square.
+        weight: normalized_shape, γ; one without.
+        eps: added to the mean square, inside the root; ``None`` is the machine epsilon of the dtype computed in.
+
+    Returns:
+        dx in the shape and dtype of ``x``; dweight in ``normalized_shape`` and the dtype of ``weight``, or of ``x``
+        where there is no weight.
+
+    Raises:
+        ValueError: ``dy`` has not the shape of ``x``, or ``x`` is not real.
+        RuntimeError, TypeError, ValueError, NotImplementedError: what `norms.rms_norm` refuses.
+
+    Source: Zhang, Sennrich 2019, section 4.
+    """
+    contract.check_rms_norm(x, normalized_shape, weight)
+    _check_gradient(dy, x)
+    sharing = _layer_sharing(x, normalized_shape)
+    z = at_least_float32(x)
+    rstd = _inverse_rms(z, sharing, eps)
+    dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, sharing, centred=False)
+    return dx, dweight
+
+
+class LayerNormFunction(torch.autograd.Function):
+    """Layer norm with its gradient by hand: ``LayerNormFunction.apply(x, normalized_shape, weight, bias, eps)``.
+
+    Saved for backward: ``x`` in its own dtype, ``weight``, and a float32 mean and 1/σ per sample. x̂ is recomputed from
+    them; plain autograd would save it, the deviations and, in half precision, a float32 copy of ``x`` besides.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        normalized_shape: Sequence[int],
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        contract.check_layer_norm(x, normalized_shape, weight, bias)
+        return _forward(ctx, x, weight, bias, eps, _layer_sharing(x, normalized_shape))
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        dx, dweight, dbias = _backward(ctx, dy)
+        return dx, None, dweight, dbias, None
+
+
+class BatchNormFunction(torch.autograd.Function):
+    """Batch norm in training with its gradient by hand: ``BatchNormFunction.apply(x, weight, bias, eps)``.
+
+    Saved for backward: ``x`` in its own dtype, ``weight``, and a float32 mean and 1/σ per channel; x̂ is recomputed.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    ) -> Tensor:
+        contract.check_batch_norm(x, None, None, weight, bias, True, eps)
+        return _forward(ctx, x, weight, bias, eps, _batch_sharing(x))
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        dx, dweight, dbias = _backward(ctx, dy)
+        return dx, dweight, dbias, None
+
+
+class RMSNormFunction(torch.autograd.Function):
+    """RMS norm with its gradient by hand: ``RMSNormFunction.apply(x, normalized_shape, weight, eps)``.
+
+    Saved for backward: ``x`` in its own dtype, ``weight``, and a float32 1/rms per sample; x̂ is recomputed.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        normalized_shape: Sequence[int],
+        weight: Tensor | None = None,
+        eps: float | None = None,
+    ) -> Tensor:
+        contract.check_rms_norm(x, normalized_shape, weight)
+        _check_real(x)
+        ctx.sharing, ctx.eps = _layer_sharing(x, normalized_shape), eps
+        z = at_least_float32(x)
+        rstd = _inverse_rms(z, ctx.sharing, eps)
+        ctx.save_for_backward(x, weight, rstd)
+        return scale_and_shift(z * rstd, weight, None, normalized_shape).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        x, weight, rstd = ctx.saved_tensors
+        z = at_least_float32(x)
+        if torch.is_grad_enabled():
+            rstd = _inverse_rms(z, ctx.sharing, ctx.eps)
+        dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, ctx.sharing, centred=False)
+        return dx, None, dweight if weight is not None else None, None
+
+
+class _Sharing(NamedTuple):
+    """Which elements share what, by the dimensions to average or sum over."""
+
+    statistics: tuple[int, ...]  # a mean and a variance
+    parameters: tuple[int, ...]  # a weight and a bias
+    shape: tuple[int, ...]  # in which weight and bias stand beside x
+
+
+def _layer_sharing(x: Tensor, normalized_shape: Sequence[int]) -> _Sharing:
+    leading = tuple(range(x.dim() - len(normalized_shape)))
+    return _Sharing(trailing_dims(normalized_shape), leading, tuple(normalized_shape))
+
+
+def _batch_sharing(x: Tensor) -> _Sharing:
+    batch_and_positions = (0, *range(2, x.dim()))
+    return _Sharing(batch_and_positions, batch_and_positions, channel_shape(x))
+
+
+def _forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, sharing: _Sharing) -> Tensor:
+    ctx.sharing, ctx.eps, ctx.has_bias = sharing, eps, bias is not None
+    centred, mean, variance = moments(at_least_float32(x), sharing.statistics)
+    rstd = torch.rsqrt(variance + eps)
+    ctx.save_for_backward(x, weight, mean, rstd)
+    return scale_and_shift(centred * rstd, weight, bias, sharing.shape).to(x.dtype)
+
+
+def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    x, weight, mean, rstd = ctx.saved_tensors
+    z = at_least_float32(x)
+    if torch.is_grad_enabled():
+        # This gradient will itself be differentiated: the saved statistics are numbers, it needs functions of x.
+        x_hat, rstd = _standardized(z, ctx.sharing, ctx.eps)
+    else:
+        x_hat = centre(z, mean, ctx.sharing.statistics)[0] * rstd
+    dx, dweight, dbias = _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, ctx.sharing)
+    return dx, dweight if weight is not None else None, dbias if ctx.has_bias else None
+
+
+def _standardized(x: Tensor, sharing: _Sharing, eps: float) -> tuple[Tensor, Tensor]:
+    """Return x̂ and r = 1/√(σ² + ε)."""
+    centred, _, variance = moments(x, sharing.statistics)
+    rstd = torch.rsqrt(variance + eps)
+    return centred * rstd, rstd
+
+
+def _inverse_rms(x: Tensor, sharing: _Sharing, eps: float | None) -> Tensor:
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    return torch.rsqrt(x.square().mean(sharing.statistics, keepdim=True) + eps)
+
+
+def _input_weight_bias_gradients(
+    dy: Tensor, x: Tensor, x_hat: Tensor, rstd: Tensor, weight: Tensor | None, sharing: _Sharing, centred: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The formulas at the head of this module; ``centred`` is false where no mean was subtracted."""
+    dy = dy.to(x_hat.dtype)
+    g = scale_and_shift(dy, weight, None, sharing.shape)
+    dx = g - x_hat * (g * x_hat).mean(sharing.statistics, keepdim=True)
+    if centred:
+        dx = dx - g.mean(sharing.statistics, keepdim=True)
+    dtype = x.dtype if weight is None else weight.dtype
+    return (rstd * dx).to(x.dtype), _sum_to_parameter(dy * x_hat, sharing, dtype), _sum_to_parameter(dy, sharing, dtype)
+
+
+def _sum_to_parameter(terms: Tensor, sharing: _Sharing, dtype: torch.dtype) -> Tensor:
+    """Sum over all that share a parameter, in the precision of ``terms``."""
+    total = terms.sum(sharing.parameters) if sharing.parameters else terms  # sum(()) would sum over everything
+    return total.to(dtype)
+
+
+def _check_gradient(dy: Tensor, x: Tensor) -> None:
+    _check_real(x)
+    if dy.shape != x.shape:
+        raise ValueError(f"dy must have the shape of x: got {tuple(dy.shape)} beside {tuple(x.shape)}")
+
+
+def _check_real(x: Tensor) -> None:
+    if x.is_complex():
+        raise ValueError(f"x must be real: got {x.dtype}")

@@ -1,0 +1,36 @@
+"""What a forward pass keeps in memory for the backward pass."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["saved_bytes"]
+
+
+def saved_bytes(fn: Callable[..., Any], *args: Any) -> int:
+    """Return how many bytes autograd keeps alive for the backward pass of ``fn(*args)``.
+
+    Every storage counts once, however many tensors view it; the arguments count too, where they are kept.
+
+    Args:
+        fn: a function of tensors.
+        args: its arguments; only what leads to one that requires a gradient is kept.
+
+    >>> x = torch.ones(1000, requires_grad=True)
+    >>> saved_bytes(torch.exp, x), saved_bytes(lambda x: x + 1, x)
+    (4000, 0)
+    """
+    kept: dict[int, int] = {}
+    alive = []  # a freed tensor's address could come back and hide another's bytes
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        alive.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        fn(*args)
+    return sum(kept.values())

@@ -1,0 +1,219 @@
+"""The five norms as functions: the same arguments, results and errors as ``torch.nn.functional``."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from course_utils.norms import contract
+from course_utils.norms.core import (
+    at_least_float32,
+    channel_shape,
+    laid_out_as,
+    moments,
+    result_dtype,
+    scale_and_shift,
+    standardize,
+    trailing_dims,
+)
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
+
+
+def layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalize each sample over its last ``len(normalized_shape)`` dimensions.
+
+    Args:
+        x: (*, *normalized_shape), floating.
+        normalized_shape: the sizes of the dimensions that share a mean and a variance.
+        weight: normalized_shape, γ; one without.
+        bias: normalized_shape, β; zero without.
+        eps: added to the variance, inside the root.
+
+    Returns:
+        The shape and dtype of ``x``, contiguous.
+
+    Raises:
+        RuntimeError, TypeError, NotImplementedError: as `torch.nn.functional.layer_norm`.
+
+    Source: Ba, Kiros, Hinton 2016, eq. 3.
+
+    >>> layer_norm(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), (4,))
+    tensor([[-1.3416, -0.4472,  0.4472,  1.3416]])
+    """
+    contract.check_layer_norm(x, normalized_shape, weight, bias)
+    x_hat = standardize(at_least_float32(x), trailing_dims(normalized_shape), eps)
+    return scale_and_shift(x_hat, weight, bias, normalized_shape).to(result_dtype(x)).contiguous()
+
+
+def rms_norm(
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Divide each sample by its root mean square over its last ``len(normalized_shape)`` dimensions.
+
+    Args:
+        x: (*, *normalized_shape), floating or complex.
+        normalized_shape: the sizes of the dimensions that share a root mean square.
+        weight: normalized_shape; multiplied before the one rounding (Llama's own layer rounds first).
+        eps: added to the mean square, inside the root; ``None`` is the machine epsilon of the dtype computed in,
+            so float32's for half-precision inputs.
+
+    Returns:
+        The shape and dtype of ``x``.
+
+    Raises:
+        RuntimeError, TypeError, ValueError, NotImplementedError: as `torch.nn.functional.rms_norm`.
+
+    Source: Zhang, Sennrich 2019, eq. 4.
+
+    >>> rms_norm(torch.tensor([[3.0, 4.0]]), (2,))
+    tensor([[0.8485, 1.1314]])
+    """
+    contract.check_rms_norm(x, normalized_shape, weight)
+    z = at_least_float32(x)
+    eps = torch.finfo(z.dtype).eps if eps is None else eps
+    mean_square = z.square().mean(trailing_dims(normalized_shape), keepdim=True)
+    z_hat = z * torch.rsqrt(mean_square + eps)
+    return laid_out_as(x, scale_and_shift(z_hat, weight, None, normalized_shape).to(result_dtype(x)))
+
+
+def group_norm(
+    x: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Normalize each sample over groups of neighbouring channels and all positions.
+
+    Args:
+        x: (N, C, *), floating.
+        num_groups: G, a divisor of C; one is layer norm over (C, *), C is instance norm.
+        weight: (C,), γ; one without.
+        bias: (C,), β; zero without.
+        eps: added to the variance, inside the root.
+
+    Returns:
+        The shape and dtype of ``x``; a channels-last input stays so.
+
+    Raises:
+        RuntimeError, ValueError, NotImplementedError: as `torch.nn.functional.group_norm`.
+
+    Source: Wu, He 2018, eq. 7.
+    """
+    contract.check_group_norm(x, num_groups, weight, bias)
+    groups = at_least_float32(x).unflatten(1, (num_groups, x.shape[1] // num_groups))  # (N, G, C/G, *)
+    x_hat = standardize(groups, tuple(range(2, groups.dim())), eps).flatten(1, 2)  # (N, C, *)
+    return laid_out_as(x, scale_and_shift(x_hat, weight, bias, channel_shape(x)).to(result_dtype(x)))
+
+
+def instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalize every channel of every sample over its own positions.
+
+    Args:
+        x: (N, C, *), floating, with more than one position.
+        running_mean, running_var: (C,), updated in place with the average over the samples when
+            ``use_input_stats``, used in place of the input's statistics otherwise.
+        weight: (C,), γ; one without.
+        bias: (C,), β; zero without.
+        use_input_stats: whether to normalize by the input's own statistics.
+        momentum: the weight of the new statistics in the running ones.
+        eps: added to the variance, inside the root.
+
+    Returns:
+        The shape and dtype of ``x``, contiguous.
+
+    Raises:
+        RuntimeError, ValueError, NotImplementedError: as `torch.nn.functional.instance_norm`.
+
+    Source: Ulyanov, Vedaldi, Lempitsky 2016, eq. 3.
+    """
+    contract.check_instance_norm(x, running_mean, running_var, weight, bias, use_input_stats)
+    positions = tuple(range(2, x.dim()))
+    y = _normalize_channels(x, positions, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    return y.contiguous()
+
+
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalize every channel over the batch and all positions.
+
+    Args:
+        x: (N, C, *), floating, with more than one value per channel when training.
+        running_mean, running_var: (C,), updated in place when ``training`` (the variance unbiased), used in place
+            of the batch's statistics otherwise.
+        weight: (C,), γ; one without.
+        bias: (C,), β; zero without.
+        training: whether to normalize by the batch's own statistics (the variance biased).
+        momentum: the weight of the new statistics in the running ones.
+        eps: added to the variance, inside the root.
+
+    Returns:
+        The shape and dtype of ``x``; a channels-last input stays so.
+
+    Raises:
+        RuntimeError, ValueError, NotImplementedError: as `torch.nn.functional.batch_norm`.
+
+    Source: Ioffe, Szegedy 2015, algorithms 1 and 2.
+    """
+    contract.check_batch_norm(x, running_mean, running_var, weight, bias, training, eps)
+    if x.numel() == 0:  # nothing to normalize and no statistics to learn; weight and bias still get a gradient of zero
+        return scale_and_shift(x.clone(), weight, bias, channel_shape(x))
+    batch_and_positions = (0, *range(2, x.dim()))
+    y = _normalize_channels(x, batch_and_positions, running_mean, running_var, weight, bias, training, momentum, eps)
+    return laid_out_as(x, y)
+
+
+def _normalize_channels(
+    x: Tensor,
+    dims: tuple[int, ...],
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Batch and instance norm: statistics of the input over ``dims``, or the running ones, then γ and β a channel."""
+    dtype, channels = x.dtype, channel_shape(x)
+    x = at_least_float32(x)
+    if use_input_stats:
+        centred, mean, variance = moments(x, dims)
+        if running_mean is not None and running_var is not None and x.numel() > 0:
+            count = x.numel() // mean.numel()
+            _move_average(running_mean, mean, momentum)
+            _move_average(running_var, variance * (count / (count - 1)), momentum)  # stored unbiased
+    else:
+        assert running_mean is not None, "the contract has been checked"
+        assert running_var is not None
+        centred = x - running_mean.to(x.dtype).reshape(channels)
+        variance = running_var.to(x.dtype).reshape(channels)
+    x_hat = centred * torch.rsqrt(variance + eps)
+    return scale_and_shift(x_hat, weight, bias, channels).to(dtype)
+
+
+@torch.no_grad()
+def _move_average(running: Tensor, batch: Tensor, momentum: float) -> None:
+    """Move ``running`` (C,) towards ``batch`` (N or 1, C, 1...) averaged over its samples, in place, rounding once."""
+    new = batch.mean(0).flatten()  # (C,)
+    running.copy_(torch.add(momentum * new, running, alpha=1 - momentum))

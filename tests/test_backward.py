@@ -1,0 +1,287 @@
+"""The gradients by hand against autograd of the built-ins in float64, finite differences, and what they must cost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+from torch.testing import assert_close
+
+from course_utils import norms
+from course_utils.backward import (
+    BatchNormFunction,
+    LayerNormFunction,
+    RMSNormFunction,
+    batch_norm_backward,
+    layer_norm_backward,
+    rms_norm_backward,
+)
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")],
+    ),
+]
+on_every_device = pytest.mark.parametrize("device", DEVICES)
+in_both_halves = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+
+
+@dataclass(frozen=True)
+class Case:
+    """One norm on one shape: the built-in, ours, the Function and the gradient, all of (x, weight, bias) alike."""
+
+    name: str
+    shape: tuple[int, ...]
+    parameter_shape: tuple[int, ...]
+    builtin: Callable[..., Tensor]
+    eager: Callable[..., Tensor]
+    function: Callable[..., Tensor]
+    backward: Callable[..., tuple[Tensor, ...]]  # of (dy, x, weight)
+    has_bias: bool = True
+
+    def __str__(self):
+        return f"{self.name} {self.shape} {self.parameter_shape}"
+
+    def inputs(self, device="cpu", dtype=torch.float64, offset=0.0, seed=0, shape=None):
+        """Return leaves x, weight and bias (the bias only where the norm has one), and dy, which has a mean."""
+        generator = torch.Generator().manual_seed(seed)
+        shapes = [shape or self.shape, self.parameter_shape] + [self.parameter_shape] * self.has_bias
+        x, *parameters, dy = (torch.randn(s, generator=generator, dtype=torch.float64) for s in (*shapes, shapes[0]))
+        leaves = [offset + x, *parameters]
+        return [leaf.to(device, dtype).requires_grad_() for leaf in leaves], (dy + 0.5).to(device, dtype)
+
+
+def layer_case(shape, normalized_shape, eps=1e-5):
+    return Case(
+        "layer_norm",
+        shape,
+        normalized_shape,
+        lambda x, w, b: F.layer_norm(x, normalized_shape, w, b, eps),
+        lambda x, w, b: norms.layer_norm(x, normalized_shape, w, b, eps),
+        lambda x, w, b: LayerNormFunction.apply(x, normalized_shape, w, b, eps),
+        lambda dy, x, w: layer_norm_backward(dy, x, normalized_shape, w, eps),
+    )
+
+
+def batch_case(shape, eps=1e-5):
+    return Case(
+        "batch_norm",
+        shape,
+        shape[1:2],
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, True, eps=eps),
+        lambda x, w, b: norms.batch_norm(x, None, None, w, b, True, eps=eps),
+        lambda x, w, b: BatchNormFunction.apply(x, w, b, eps),
+        lambda dy, x, w: batch_norm_backward(dy, x, w, eps),
+    )
+
+
+def rms_case(shape, normalized_shape, eps=1e-5):
+    return Case(
+        "rms_norm",
+        shape,
+        normalized_shape,
+        lambda x, w, b=None: F.rms_norm(x, normalized_shape, w, eps),
+        lambda x, w, b=None: norms.rms_norm(x, normalized_shape, w, eps),
+        lambda x, w, b=None: RMSNormFunction.apply(x, normalized_shape, w, eps),
+        lambda dy, x, w: rms_norm_backward(dy, x, normalized_shape, w, eps),
+        has_bias=False,
+    )
+
+
+SMALL = [
+    layer_case((5, 6), (6,)),
+    layer_case((2, 3, 4), (4,)),
+    layer_case((2, 3, 4), (3, 4), eps=0.3),
+    layer_case((3, 4), (3, 4)),
+    batch_case((5, 3)),
+    batch_case((3, 2, 4), eps=0.3),
+    batch_case((2, 3, 4, 2)),
+    rms_case((5, 6), (6,)),
+    rms_case((2, 3, 4), (3, 4), eps=0.3),
+    rms_case((2, 3), (2, 3)),
+    rms_case((5, 6), (6,), eps=None),
+]
+for_every_small_case = pytest.mark.parametrize("case", SMALL, ids=str)
+LARGE = [layer_case((64, 96), (96,)), batch_case((256, 32)), batch_case((8, 16, 14, 14)), rms_case((64, 96), (96,))]
+for_every_large_case = pytest.mark.parametrize("case", LARGE, ids=str)
+
+
+def autograd(apply, leaves, dy):
+    return torch.autograd.grad(apply(*leaves), leaves, dy)
+
+
+@for_every_small_case
+def test_the_gradients_are_autograds_of_the_builtin(case):
+    leaves, dy = case.inputs()
+    expected = autograd(case.builtin, leaves, dy)
+    assert_close(case.backward(dy, *[leaf.detach() for leaf in leaves[:2]]), expected)
+    assert_close(autograd(case.function, leaves, dy), expected)
+    assert_close(case.function(*leaves), case.builtin(*leaves))
+
+
+@for_every_small_case
+def test_without_a_weight_the_gradients_are_those_at_a_weight_of_one(case):
+    (x, *parameters), dy = case.inputs()
+    ones = [torch.ones_like(parameters[0]).requires_grad_(), *parameters[1:]]
+    expected = autograd(case.builtin, [x, *ones], dy)
+    assert_close(case.backward(dy, x.detach(), None), expected)
+    y = case.function(x, None, *parameters[1:])
+    assert_close(torch.autograd.grad(y, x, dy)[0], expected[0])
+
+
+@for_every_small_case
+def test_first_and_second_derivatives_equal_finite_differences(case):
+    leaves, _ = case.inputs()
+    assert gradcheck(case.function, leaves)
+    assert gradgradcheck(case.function, leaves)
+
+
+@for_every_small_case
+def test_the_gradient_functions_are_differentiable_themselves(case):
+    (x, weight, *_), dy = case.inputs()
+    assert gradcheck(case.backward, (dy.requires_grad_(), x, weight))
+
+
+@for_every_small_case
+def test_parameters_and_input_may_each_do_without_a_gradient(case):
+    for needed in range(3 if case.has_bias else 2):
+        leaves, dy = case.inputs()
+        for index, leaf in enumerate(leaves):
+            leaf.requires_grad_(index == needed)
+        got = torch.autograd.grad(case.function(*leaves), leaves[needed], dy)
+        assert_close(got, torch.autograd.grad(case.builtin(*leaves), leaves[needed], dy))
+
+
+@on_every_device
+@for_every_large_case
+@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
+def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(case, offset, device):
+    worst = {"functions": 0.0, "by hand": 0.0, "builtin": 0.0}
+    for seed in range(8):  # the maximum of one draw is too noisy to compare
+        leaves, dy = case.inputs(device, torch.float32, offset, seed)
+        truth = autograd(case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double())
+        found = {
+            "functions": autograd(case.function, leaves, dy),
+            "by hand": case.backward(dy, *[leaf.detach() for leaf in leaves[:2]]),
+            "builtin": autograd(case.builtin, leaves, dy),
+        }
+        for key, gradients in found.items():
+            errors = [(got - true).abs().max() for got, true in zip(gradients, truth, strict=True)]
+            worst[key] = torch.maximum(torch.as_tensor(worst[key]), torch.stack(errors).cpu().double())
+    assert (worst["by hand"] <= 2 * worst["builtin"]).all(), worst
+    assert (worst["functions"] <= 2 * worst["builtin"]).all(), worst
+
+
+@on_every_device
+@pytest.mark.parametrize("case", [case for case in LARGE if case.name != "rms_norm"], ids=str)
+def test_an_added_constant_of_ten_thousand_costs_no_accuracy(case, device):
+    """From the saved mean alone, rounded as it must be, dweight would be off by 1e-2, as the built-in's is."""
+    leaves, dy = case.inputs(device, torch.float32, offset=1e4)
+    truth = autograd(case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double())
+    for gradients in (autograd(case.function, leaves, dy), case.backward(dy, *[leaf.detach() for leaf in leaves[:2]])):
+        for got, true in zip(gradients, truth, strict=True):
+            assert_close(got.double(), true, rtol=2e-6, atol=5e-5)
+
+
+@on_every_device
+@in_both_halves
+@pytest.mark.parametrize(
+    "case", [layer_case((8192, 64), (64,)), batch_case((8192, 64)), rms_case((8192, 64), (64,))], ids=str
+)
+def test_half_precision_gradients_over_8192_rows_are_the_float64_ones_to_their_last_place(case, dtype, device):
+    leaves, dy = case.inputs(device, dtype, offset=1.0)
+    truth = autograd(case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double())
+    for gradients in (autograd(case.function, leaves, dy), case.backward(dy, *[leaf.detach() for leaf in leaves[:2]])):
+        for got, true in zip(gradients, truth, strict=True):
+            assert got.dtype == dtype
+            assert (got.double() - true).norm() <= torch.finfo(dtype).eps * true.norm()
+
+
+@in_both_halves
+def test_float32_parameters_beside_half_precision_input_get_float32_gradients(dtype):
+    for case in LARGE:
+        (x, *parameters), dy = case.inputs(dtype=torch.float32)
+        leaves = [x.detach().to(dtype).requires_grad_(), *parameters]
+        gradients = autograd(case.function, leaves, dy.to(dtype))
+        assert [g.dtype for g in gradients] == [leaf.dtype for leaf in leaves]
+        truth = autograd(
+            case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.to(dtype).double()
+        )
+        assert_close(gradients[1:], tuple(t.float() for t in truth[1:]), rtol=1e-5, atol=1e-4)
+
+
+def bytes_saved_by(apply, leaves):
+    """Return the bytes that autograd keeps for the backward pass, each tensor counted once."""
+    saved = {}
+
+    def pack(tensor):
+        saved[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        apply(*leaves)
+    return sum(saved.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@for_every_large_case
+def test_what_is_saved_is_the_input_the_weight_and_the_statistics_and_nothing_else(case, dtype):
+    leaves, _ = case.inputs(dtype=dtype)
+    x, weight = leaves[:2]
+    rows = x.shape[1] if case.name == "batch_norm" else x.shape[0]
+    statistics = 4 * rows * (1 if case.name == "rms_norm" else 2)
+    assert bytes_saved_by(case.function, leaves) == x.nbytes + weight.nbytes + statistics
+    assert bytes_saved_by(case.eager, leaves) > 2 * x.nbytes
+
+
+def test_layer_norm_gradients_are_orthogonal_to_a_constant_and_nearly_to_x_hat():
+    """dx has no component along 1; along x̂ only ε leaves one, and none at ε = 0."""
+    generator = torch.Generator().manual_seed(0)
+    x, dy = torch.randn(2, 8, 32, dtype=torch.float64, generator=generator)
+    for eps in (0.0, 1e-2):
+        dx, _, _ = layer_norm_backward(dy, x, (32,), None, eps)
+        x_hat = F.layer_norm(x, (32,), eps=eps)
+        assert_close(dx.sum(-1), torch.zeros(8, dtype=torch.float64), atol=1e-13, rtol=0)
+        along = (dx * x_hat).sum(-1)
+        assert (along.abs() < 1e-13).all() if eps == 0 else (along.abs() > 1e-6).all()
+
+
+@for_every_small_case
+def test_the_functions_compile_into_one_graph_forward_and_backward(case):
+    leaves, dy = case.inputs()
+    compiled = torch.compile(case.function, fullgraph=True, backend="aot_eager")
+    assert_close(autograd(compiled, leaves, dy), autograd(case.builtin, leaves, dy))
+
+
+def test_strided_gradients_and_inputs_are_handled():
+    for case in LARGE:
+        leaves, dy = case.inputs()
+        strided = [leaves[0].detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(), *leaves[1:]]
+        gradient = dy.transpose(0, -1).contiguous().transpose(0, -1)
+        assert_close(autograd(case.function, strided, gradient), autograd(case.builtin, leaves, dy))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda x: layer_norm_backward(x[:1], x, (4,)),
+            ValueError,
+            r"dy must have the shape of x: got \(1, 3, 4\) beside \(2, 3, 4\)",
+        ),
+        (lambda x: layer_norm_backward(x, x, (3,)), RuntimeError, r"expected input with shape \[\*, 3\]"),
+        (lambda x: LayerNormFunction.apply(x, (3,)), RuntimeError, r"expected input with shape \[\*, 3\]"),
+        (lambda x: rms_norm_backward(x + 0j, x + 0j, (4,)), ValueError, "x must be real: got torch.complex64"),
+        (lambda x: RMSNormFunction.apply(x + 0j, (4,)), ValueError, "x must be real: got torch.complex64"),
+        (lambda x: batch_norm_backward(x[:1, :, 0], x[:1, :, 0]), ValueError, "Expected more than 1 value per channel"),
+        (lambda x: BatchNormFunction.apply(x, torch.ones(2)), RuntimeError, "weight should contain 3 elements not 2"),
+    ],
+)
+def test_impossible_inputs_are_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.randn(2, 3, 4))

@@ -1,0 +1,393 @@
+"""The norm modules over time: training and evaluation, checkpoints, copies, and what they refuse."""
+
+import copy
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from course_utils import norms
+
+RUNNING = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d")
+# In older releases group norm and the norms with running statistics know no bias argument and do not show one.
+BUILTIN_KNOWS_BIAS = "bias" in inspect.signature(nn.BatchNorm1d).parameters
+needs_bias_argument = pytest.mark.skipif(not BUILTIN_KNOWS_BIAS, reason="this torch has no `bias` argument to compare")
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def batch(name, seed=0, channels=3):
+    """Return an input for the module called ``name``, off centre and off scale."""
+    shape = (4, channels, 5, 6, 2)[: {"1": 3, "2": 4, "3": 5}.get(name[-2], 4)]
+    return 2 + 3 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def pair(name, *args, **kwargs):
+    """Return mine and the built-in with the same random parameters."""
+    mine, builtin = (getattr(library, name)(*args, **kwargs) for library in (norms, nn))
+    for parameter in builtin.parameters():
+        nn.init.normal_(parameter)
+    mine.load_state_dict(builtin.state_dict(), strict=True)
+    return mine, builtin
+
+
+def assert_same_result_and_buffers(mine, builtin, x):
+    assert_close(mine(x), builtin(x), rtol=1e-5, atol=1e-5)
+    assert_close(dict(mine.named_buffers()), dict(builtin.named_buffers()))
+
+
+# --- running statistics -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RUNNING)
+@pytest.mark.parametrize("momentum", [0.1, 0.0, 1.0, None])
+def test_statistics_follow_the_builtins_through_training_and_evaluation(name, momentum):
+    mine, builtin = pair(name, 3, momentum=momentum, affine=True, track_running_stats=True)
+    for seed in range(4):
+        assert_same_result_and_buffers(mine, builtin, batch(name, seed))
+    for module in (mine, builtin):
+        module.eval()
+    assert_same_result_and_buffers(mine, builtin, batch(name, 5))
+
+
+def test_without_momentum_the_running_variance_is_the_mean_of_the_batches_and_not_the_variance_of_the_pool():
+    module, batches = norms.BatchNorm1d(3, momentum=None), [batch("BatchNorm1d", seed) * seed for seed in (1, 2, 3)]
+    for x in batches:
+        module(x)
+    values = [x.transpose(0, 1).flatten(1).double().numpy() for x in batches]
+    assert_close(module.running_var.numpy(), np.mean([v.var(1, ddof=1) for v in values], 0).astype(np.float32))
+    assert_close(module.running_mean.numpy(), np.mean([v.mean(1) for v in values], 0).astype(np.float32))
+    assert (np.concatenate(values, 1).var(1, ddof=1) > module.running_var.numpy()).all()
+
+
+def test_batch_norm_counts_its_batches_even_where_they_change_nothing_and_instance_norm_never_does():
+    counted = norms.BatchNorm2d(3, momentum=0.0)
+    counted(batch("BatchNorm2d"))
+    counted(batch("BatchNorm2d")[:0])
+    assert counted.num_batches_tracked.item() == 2
+    assert counted.running_mean.tolist() == [0.0] * 3
+    uncounted = norms.InstanceNorm2d(3, track_running_stats=True)
+    uncounted(batch("InstanceNorm2d"))
+    assert uncounted.num_batches_tracked.item() == 0
+    assert uncounted.running_mean.abs().min() > 0
+
+
+@pytest.mark.parametrize("name", ["BatchNorm2d", "InstanceNorm2d"])
+@pytest.mark.parametrize("tracks", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("flipped", [False, True])
+def test_statistics_used_and_moved_are_the_builtins_in_every_mode(name, tracks, training, flipped):
+    mine, builtin = pair(name, 3, track_running_stats=tracks)
+    for module in (mine, builtin):
+        module(batch(name))
+        module.train(training)
+        module.track_running_stats ^= flipped
+    if flipped and not tracks and not training and name == "InstanceNorm2d":
+        for module in (mine, builtin):  # asked to evaluate with statistics that it never had
+            with pytest.raises(RuntimeError, match="to be defined when use_input_stats is false"):
+                module(batch(name, 1))
+        return
+    for seed in (1, 2):
+        assert_same_result_and_buffers(mine, builtin, batch(name, seed))
+
+
+@pytest.mark.parametrize("name", ["BatchNorm2d", "InstanceNorm2d"])
+def test_resetting_returns_to_the_state_of_a_new_module(name):
+    module = getattr(norms, name)(3, affine=True, track_running_stats=True)
+    fresh = copy.deepcopy(module.state_dict())
+    nn.init.normal_(module.weight)
+    nn.init.normal_(module.bias)
+    module.num_batches_tracked += 1
+    module(batch(name))
+    module.reset_parameters()
+    assert_close(dict(module.state_dict()), dict(fresh), rtol=0, atol=0)
+
+
+def test_a_half_precision_running_variance_overflows_as_the_builtins_does():
+    x = (1200 * torch.randn(64, 3, generator=torch.Generator().manual_seed(0))).half()
+    for library in (norms, nn):
+        module = library.BatchNorm1d(3).half()
+        assert module(x).isfinite().all()
+        assert module.running_var.isinf().all()
+
+
+def test_evaluation_uses_constants_so_that_the_gradient_is_a_plain_scale():
+    mine, _ = pair("BatchNorm2d", 3)
+    mine(batch("BatchNorm2d"))
+    mine.eval()
+    x = batch("BatchNorm2d", 1).requires_grad_()
+    (gradient,) = torch.autograd.grad(mine(x).sum(), x)
+    scale = (mine.weight / (mine.running_var + 1e-5).sqrt()).reshape(3, 1, 1)
+    assert_close(gradient, scale.expand_as(x))
+
+
+@pytest.mark.parametrize("name", RUNNING[3:])
+def test_instance_norm_takes_a_single_sample_without_a_batch_dimension(name):
+    mine, builtin = pair(name, 3, affine=True, track_running_stats=True)
+    assert_same_result_and_buffers(mine, builtin, batch(name)[0])
+    assert mine(batch(name)[0]).shape == batch(name)[0].shape
+
+
+# --- checkpoints and copies -------------------------------------------------------------------------------------
+
+MODULES = {
+    "LayerNorm": (3,),
+    "RMSNorm": (3,),
+    "GroupNorm": (3, 6),
+    **dict.fromkeys(RUNNING, (3,)),
+    "DynamicTanh": (3,),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_copies_pickles_and_casts_keep_everything_and_share_nothing(name):
+    module = getattr(norms, name)(*MODULES[name])
+    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert_close(dict(other.state_dict()), dict(module.state_dict()))
+        assert repr(other) == repr(module)
+        for mine, theirs in zip(module.state_dict().values(), other.state_dict().values(), strict=True):
+            assert mine.data_ptr() != theirs.data_ptr()
+    halved = copy.deepcopy(module).half()
+    for key, value in halved.state_dict().items():
+        assert value.dtype == (torch.int64 if key == "num_batches_tracked" else torch.float16)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "DynamicTanh"])
+def test_a_new_module_starts_from_the_state_of_the_builtins(name):
+    for keywords in ({}, {"affine": True, "track_running_stats": True} if name in RUNNING else {}):
+        mine, builtin = (getattr(library, name)(*MODULES[name], **keywords) for library in (norms, nn))
+        assert_close(dict(mine.state_dict()), dict(builtin.state_dict()), rtol=0, atol=0)
+        assert [p.requires_grad for p in mine.parameters()] == [p.requires_grad for p in builtin.parameters()]
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "DynamicTanh"])
+def test_device_and_dtype_arguments_reach_every_tensor(name):
+    mine, builtin = (
+        getattr(library, name)(*MODULES[name], device="meta", dtype=torch.float64) for library in (norms, nn)
+    )
+    described = [{key: (v.device, v.dtype, v.shape) for key, v in m.state_dict().items()} for m in (mine, builtin)]
+    assert described[0] == described[1]
+    assert not mine.state_dict() or {v.device.type for v in mine.state_dict().values()} == {"meta"}
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_a_state_from_before_the_count_loads_and_one_that_lost_it_does_not(name):
+    for library in (norms, nn):
+        module = getattr(library, name)(3, track_running_stats=True)
+        state = module.state_dict()
+        del state["num_batches_tracked"]
+        with pytest.raises(RuntimeError, match="num_batches_tracked"):
+            module.load_state_dict(state)
+        module.num_batches_tracked += 7
+        assert not any(module.load_state_dict(dict(state)))  # a plain dict has no version
+        assert module.num_batches_tracked.item() == 7
+
+
+def test_instance_norm_refuses_the_statistics_of_old_checkpoints_as_the_builtin_does():
+    state = {"running_mean": torch.zeros(3), "running_var": torch.ones(3)}
+    messages = []
+    for library in (norms, nn):
+        with pytest.raises(RuntimeError) as info:
+            library.InstanceNorm2d(3).load_state_dict(dict(state))
+        messages.append(str(info.value))
+    assert messages[0] == messages[1]
+
+
+BIASES = {
+    "LayerNorm": ({"normalized_shape": 3, "bias": False}, {"weight"}),
+    "GroupNorm": ({"num_groups": 1, "num_channels": 3, "bias": False}, {"weight"}),
+    "BatchNorm2d": (
+        {"num_features": 3, "bias": False},
+        {"weight", "running_mean", "running_var", "num_batches_tracked"},
+    ),
+    "InstanceNorm2d": ({"num_features": 3, "affine": True, "bias": False}, {"weight"}),
+}
+
+
+@needs_bias_argument
+@pytest.mark.parametrize("name", BIASES)
+def test_without_a_bias_the_state_has_none_and_the_repr_says_so(name):
+    kwargs, keys = BIASES[name]
+    mine, builtin = pair(name, **kwargs)
+    assert set(mine.state_dict()) == set(builtin.state_dict()) == keys
+    assert mine.bias is None
+    assert repr(mine) == repr(builtin)
+    assert "bias=False" in repr(mine)
+    x = batch(name) if name != "LayerNorm" else batch(name).movedim(1, -1)
+    assert_close(mine(x), builtin(x), rtol=1e-5, atol=1e-5)
+
+
+@needs_bias_argument
+@pytest.mark.parametrize(
+    ("name", "kwargs"),
+    [
+        ("LayerNorm", {"normalized_shape": 4, "eps": 0.5}),
+        ("LayerNorm", {"normalized_shape": [3, 4], "elementwise_affine": False}),
+        ("LayerNorm", {"normalized_shape": torch.Size((3, 4)), "bias": False}),
+        ("RMSNorm", {"normalized_shape": 4}),
+        ("RMSNorm", {"normalized_shape": (3, 4), "eps": 1e-6, "elementwise_affine": False}),
+        ("GroupNorm", {"num_groups": 3, "num_channels": 6, "eps": 0.1, "affine": False}),
+        ("BatchNorm1d", {"num_features": 3, "momentum": None, "track_running_stats": False}),
+        ("InstanceNorm3d", {"num_features": 3, "affine": True, "track_running_stats": True}),
+    ],
+)
+def test_repr_is_the_builtins(name, kwargs):
+    mine, builtin = (repr(getattr(library, name)(**kwargs)) for library in (norms, nn))
+    assert mine == builtin
+
+
+@pytest.mark.parametrize("given", [4, np.int64(4), [4], (4,), torch.Size([4])], ids=repr)
+def test_normalized_shape_is_kept_as_a_tuple_of_ints(given):
+    for name in ("LayerNorm", "RMSNorm", "DynamicTanh"):
+        shape = getattr(norms, name)(given).normalized_shape
+        assert shape == (4,)
+        assert type(shape) is tuple
+        assert type(shape[0]) is int
+
+
+# --- what is refused --------------------------------------------------------------------------------------------
+
+x, c = torch.randn(2, 6, 4), torch.ones(6)
+REFUSED = {
+    "normalized_shape is an int": lambda m: m.layer_norm(x, 4),
+    "normalized_shape is a float": lambda m: m.layer_norm(x, (4.0,)),
+    "normalized_shape is empty": lambda m: m.layer_norm(x, ()),
+    "normalized_shape is another": lambda m: m.layer_norm(x, (3,)),
+    "normalized_shape is not at the end": lambda m: m.layer_norm(x, (2, 6)),
+    "normalized_shape is too long": lambda m: m.layer_norm(x, (1, 2, 6, 4)),
+    "layer weight has another shape": lambda m: m.layer_norm(x, (4,), torch.ones(1, 4)),
+    "layer bias has another shape": lambda m: m.layer_norm(x, (4,), None, torch.ones(3)),
+    "layer input is integer": lambda m: m.layer_norm(x.long(), (4,)),
+    "layer input is complex": lambda m: m.layer_norm(x + 0j, (4,)),
+    "layer weight is double": lambda m: m.layer_norm(x, (4,), torch.ones(4).double()),
+    "layer input is double": lambda m: m.layer_norm(x.double(), (4,), torch.ones(4)),
+    "layer bias is another half": lambda m: m.layer_norm(x.half(), (4,), None, torch.ones(4).bfloat16()),
+    "layer weight and bias differ": lambda m: m.layer_norm(x.half(), (4,), torch.ones(4).half(), torch.ones(4)),
+    "rms shape is an int": lambda m: m.rms_norm(x, 4),
+    "rms shape is another": lambda m: m.rms_norm(x, (6, 3)),
+    "rms shape is too long": lambda m: m.rms_norm(x, (1, 2, 6, 4)),
+    "rms weight has another shape": lambda m: m.rms_norm(x, (4,), torch.ones(1, 4)),
+    "rms input is integer": lambda m: m.rms_norm(x.int(), (4,)),
+    "group input has one dimension": lambda m: m.group_norm(x[0, :, 0], 2),
+    "groups do not divide": lambda m: m.group_norm(x, 4),
+    "groups are none": lambda m: m.group_norm(x, 0),
+    "groups are negative": lambda m: m.group_norm(x, -1),
+    "groups have one value": lambda m: m.group_norm(x[:1, :4, 0], 4),
+    "group weight has another shape": lambda m: m.group_norm(x, 2, torch.ones(1, 6)),
+    "group input is bool": lambda m: m.group_norm(x > 0, 2),
+    "group weight is double": lambda m: m.group_norm(x, 2, c.double()),
+    "instance has one position": lambda m: m.instance_norm(x[..., :1]),
+    "instance statistics are missing": lambda m: m.instance_norm(x, use_input_stats=False),
+    "instance variance is missing": lambda m: m.instance_norm(x, c.clone()),
+    "instance weight has another length": lambda m: m.instance_norm(x, None, None, torch.ones(5)),
+    "instance mean has another length": lambda m: m.instance_norm(x, torch.ones(5), torch.ones(5)),
+    "instance input is integer": lambda m: m.instance_norm(x.short()),
+    "batch mean is missing": lambda m: m.batch_norm(x, None, c),
+    "batch variance is missing": lambda m: m.batch_norm(x, c, None),
+    "batch variance is missing in training": lambda m: m.batch_norm(x, c.clone(), None, training=True),
+    "batch has one value a channel": lambda m: m.batch_norm(x[:1, :, 0], None, None, training=True),
+    "batch mean has another length": lambda m: m.batch_norm(x, torch.ones(5), c, torch.ones(5)),
+    "batch bias has another length": lambda m: m.batch_norm(x, c, c, c, torch.ones(5)),
+    "batch input has one dimension": lambda m: m.batch_norm(x[0, :, 0], c, c),
+    "batch input is integer": lambda m: m.batch_norm(x.byte(), c, c),
+    "batch statistics are double": lambda m: m.batch_norm(x, c.double(), c.double()),
+    "batch weight is float32, statistics half": lambda m: m.batch_norm(x.half(), c.half(), c.half(), c),
+    "batch statistics need a gradient": lambda m: m.batch_norm(x, c.clone().requires_grad_(), c),
+    "batch eps is zero in training": lambda m: m.batch_norm(x, None, None, training=True, eps=0.0),
+    "batch eps is negative": lambda m: m.batch_norm(x, c, c, eps=-1.0),
+    "GroupNorm does not divide": lambda m: m.GroupNorm(3, 10),
+    "BatchNorm1d takes no 4D": lambda m: m.BatchNorm1d(6)(x[..., None]),
+    "BatchNorm2d takes no 3D": lambda m: m.BatchNorm2d(6)(x),
+    "BatchNorm3d takes no 3D": lambda m: m.BatchNorm3d(6)(x),
+    "InstanceNorm1d takes no 4D": lambda m: m.InstanceNorm1d(6)(x[..., None]),
+    "InstanceNorm3d takes no 3D": lambda m: m.InstanceNorm3d(6)(x),
+    "InstanceNorm1d has other channels": lambda m: m.InstanceNorm1d(5, affine=True)(x),
+    "BatchNorm1d has other channels": lambda m: m.BatchNorm1d(5)(x),
+    "momentum is positional after device and dtype": lambda m: m.BatchNorm1d(
+        3, 1e-5, 0.1, True, True, None, None, False
+    ),
+}
+
+
+class Builtin:
+    """`torch.nn` and `torch.nn.functional` under one name, as `course_utils.norms` has them."""
+
+    def __getattr__(self, name):
+        return getattr(nn if hasattr(nn, name) else F, name)
+
+
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_refuses_what_the_builtin_refuses_with_the_same_type_and_message(call):
+    try:
+        call(Builtin())
+    except Exception as error:
+        expected = error
+    else:
+        pytest.skip("this torch accepts it")
+    with pytest.raises(type(expected)) as info:
+        call(norms)
+    assert info.type is type(expected)
+    mine = str(info.value)
+    # Python's own message about a constructor names the class that defines it: the built-in's is private.
+    assert mine.split("__init__()")[-1] == str(expected).split("__init__()")[-1]
+
+
+def test_a_group_norm_bias_of_another_shape_is_named_with_its_own_shape():
+    """The built-in's message shows the weight's shape, or [0] where there is none."""
+    with pytest.raises(RuntimeError, match=r"Expected bias .* got bias of shape \[4\] and input of shape \[2, 6, 4\]"):
+        norms.group_norm(x, 2, None, torch.ones(4))
+
+
+def test_instance_norm_without_affine_only_warns_about_other_channels_as_the_builtin_does():
+    messages = []
+    for library in (norms, nn):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            library.InstanceNorm1d(5)(x)
+        messages.append([(warning.category, str(warning.message)) for warning in caught])
+    assert messages[0] == messages[1] != []
+
+
+# --- dynamic tanh -----------------------------------------------------------------------------------------------
+
+
+def test_dynamic_tanh_is_a_weighted_tanh_of_the_scaled_input_and_starts_from_one_half():
+    module = norms.DynamicTanh(4)
+    assert module.alpha.tolist() == [0.5]
+    assert module.weight.tolist() == [1.0] * 4
+    assert module.bias.tolist() == [0.0] * 4
+    z = np.random.default_rng(0).normal(0, 3, (2, 3, 4)).astype(np.float32)
+    assert_close(module(torch.as_tensor(z)), torch.as_tensor(np.tanh(0.5 * z)))
+    with torch.no_grad():
+        module.weight.copy_(torch.arange(4.0))
+        module.bias.fill_(-1)
+    assert_close(module(torch.as_tensor(z)), torch.as_tensor(np.tanh(0.5 * z) * np.arange(4, dtype=np.float32) - 1))
+
+
+def test_dynamic_tanh_has_the_derivatives_of_finite_differences():
+    module = norms.DynamicTanh((3, 4), alpha_init=0.8).double()
+    z = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    inputs = (z, *module.parameters())
+
+    def apply(value, *parameters):
+        return torch.func.functional_call(
+            module, dict(zip(("alpha", "weight", "bias"), parameters, strict=True)), value
+        )
+
+    assert torch.autograd.gradcheck(apply, inputs)
+    assert torch.autograd.gradgradcheck(apply, inputs)
+
+
+def test_dynamic_tanh_in_half_precision_is_rounded_once():
+    module = norms.DynamicTanh(4).bfloat16()
+    z = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)).bfloat16()
+    assert torch.equal(module(z), torch.tanh(0.5 * z.double()).bfloat16())
