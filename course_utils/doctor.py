@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 
 __all__ = ["Finding", "examine", "main"]
 
@@ -123,7 +124,7 @@ def _progress() -> Finding:
     except ImportError as missing:
         return Finding("progress", "fix", f"cannot load ({missing})", _INSTALL)
     if progress.is_writable():
-        return Finding("progress", "ok", f"kept in {progress.directory()}")
+        return Finding("progress", "ok", "writable")
     advice = (
         "the course works, but forgets which checks you passed; set COURSE_PROGRESS_DIR to a folder you can write to"
     )
@@ -168,6 +169,6 @@ def _compiler() -> Finding:
     wanted = os.environ.get("CXX", "").split()[:1] or ["g++", "clang++", "c++", "cl"]
     compiler = next((path for path in map(shutil.which, wanted) if path), None)
     if compiler:
-        return Finding("C++ compiler", "ok", compiler)
+        return Finding("C++ compiler", "ok", Path(compiler).name)
     advice = "torch.compile needs one on the CPU; without it chapter 09 skips the compiled rung"
     return Finding("C++ compiler", _OPTIONAL, "none found", advice)
