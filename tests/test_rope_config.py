@@ -1,0 +1,662 @@
+"""Reading config.json: published files of real models, held against what transformers makes of the same fields."""
+
+import copy
+import importlib
+import json
+import warnings
+
+import pytest
+import torch
+import transformers
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from course_utils.positions import rope_inv_freq
+from course_utils.rope_model_defaults import MODEL_DEFAULTS
+from course_utils.rope_scaling import RopeWarning, from_config, rope_frequencies
+
+transformers.logging.set_verbosity_error()
+
+PHI3_LONG = [
+    *(1.0299999713897705, 1.0499999523162842, 1.0499999523162842, 1.0799999237060547, 1.2299998998641968),
+    *(1.2299998998641968, 1.2999999523162842, 1.4499999284744263, 1.5999999046325684, 1.6499998569488525),
+    *(1.8999998569488525, 2.859999895095825, 3.68999981880188, 5.419999599456787, 5.489999771118164),
+    *(5.489999771118164, 9.09000015258789, 11.579999923706055, 15.65999984741211, 15.769999504089355),
+    *(15.789999961853027, 18.360000610351562, 21.989999771118164, 23.079999923706055, 30.009998321533203),
+    *(32.35000228881836, 32.590003967285156, 35.56000518798828, 39.95000457763672, 53.840003967285156),
+    *(56.20000457763672, 57.95000457763672, 59.29000473022461, 59.77000427246094, 59.920005798339844),
+    *(61.190006256103516, 61.96000671386719, 62.50000762939453, 63.3700065612793, 63.48000717163086),
+    *(63.48000717163086, 63.66000747680664, 63.850006103515625, 64.08000946044922, 64.760009765625),
+    *(64.80001068115234, 64.81001281738281, 64.81001281738281),
+]
+PHI3_SHORT = [
+    *(1.05, 1.05, 1.05, 1.1, 1.1, 1.1, 1.2500000000000002, 1.2500000000000002, 1.4000000000000004),
+    *(1.4500000000000004, 1.5500000000000005, 1.8500000000000008, 1.9000000000000008),
+    *([2.000000000000001] * 19),
+    *(2.1000000000000005, 2.1000000000000005, 2.2, *([2.3499999999999996] * 4), 2.3999999999999995),
+    *(2.3999999999999995, 2.6499999999999986, 2.6999999999999984, 2.8999999999999977, 2.9499999999999975),
+    *([3.049999999999997] * 3),
+]
+PHI35_LONG = [
+    *(1.0800000429153442, 1.1100000143051147, 1.1399999856948853, 1.340000033378601, 1.5899999141693115),
+    *(1.600000023841858, 1.6200000047683716, 2.620000123977661, 3.2300000190734863, 3.2300000190734863),
+    *(4.789999961853027, 7.400000095367432, 7.700000286102295, 9.09000015258789, 12.199999809265137),
+    *(17.670000076293945, 24.46000099182129, 28.57000160217285, 30.420001983642578, 30.840002059936523),
+    *(32.590003967285156, 32.93000411987305, 42.320003509521484, 44.96000289916992, 50.340003967285156),
+    *(50.45000457763672, 57.55000305175781, 57.93000411987305, 58.21000289916992, 60.1400032043457),
+    *(62.61000442504883, 62.62000274658203, 62.71000289916992, 63.1400032043457, 63.1400032043457),
+    *(63.77000427246094, 63.93000411987305, 63.96000289916992, 63.970001220703125, 64.02999877929688),
+    *(64.06999969482422, 64.08000183105469, 64.12000274658203, 64.41000366210938, 64.4800033569336),
+    *(64.51000213623047, 64.52999877929688, 64.83999633789062),
+]
+PHI35_SHORT = [
+    *(1.0, 1.0199999809265137, 1.0299999713897705, 1.0299999713897705, *([1.0499999523162842] * 5)),
+    *(1.0699999332427979, 1.0999999046325684, 1.1099998950958252, 1.1599998474121094, 1.1599998474121094),
+    *(1.1699998378753662, 1.2899998426437378, 1.339999794960022, 1.679999828338623, 1.7899998426437378),
+    *(1.8199998140335083, 1.8499997854232788, 1.8799997568130493, 1.9099997282028198, 1.9399996995925903),
+    *(1.9899996519088745, *([2.0199997425079346] * 6), *([2.0299997329711914] * 9), 2.0799996852874756),
+    *(2.0899996757507324, 2.189999580383301, 2.2199995517730713, 2.5899994373321533, 2.729999542236328),
+    *(2.749999523162842, 2.8399994373321533),
+]
+
+
+def sized(model_type, hidden_size, num_attention_heads, max_position_embeddings, **others):
+    return {
+        "model_type": model_type,
+        "hidden_size": hidden_size,
+        "num_attention_heads": num_attention_heads,
+        "max_position_embeddings": max_position_embeddings,
+        **others,
+    }
+
+
+def llama3_scaling(factor):
+    return {
+        "factor": factor,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+        "rope_type": "llama3",
+    }
+
+
+def longrope(name, short, long):
+    return {"long_factor": long, "short_factor": short, "type": name}
+
+
+GEMMA4_LAYERS = {
+    "full_attention": {"partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0, "rope_type": "proportional"},
+    "sliding_attention": {"rope_theta": 10_000.0, "rope_type": "default"},
+}
+# The fields that bear on RoPE, as the models' publishers wrote them.
+PUBLISHED = {
+    "Llama 2 7B": sized("llama", 4096, 32, 4096, rope_scaling=None),
+    "Llama 3.1 8B": sized("llama", 4096, 32, 131_072, rope_theta=500_000.0, rope_scaling=llama3_scaling(8.0)),
+    "Llama 3.2 1B": sized(
+        "llama", 2048, 32, 131_072, head_dim=64, rope_theta=500_000.0, rope_scaling=llama3_scaling(32.0)
+    ),
+    "Llama 3.3 70B": sized("llama", 8192, 64, 131_072, rope_theta=500_000.0, rope_scaling=llama3_scaling(8.0)),
+    "Code Llama 7B": sized("llama", 4096, 32, 16_384, rope_scaling=None, rope_theta=1_000_000),
+    "Mistral 7B v0.1": sized("mistral", 4096, 32, 32_768, rope_theta=10_000.0, sliding_window=4096),
+    "Qwen2.5 7B with YaRN": sized(
+        "qwen2",
+        3584,
+        28,
+        32_768,
+        rope_theta=1_000_000.0,
+        rope_scaling={"factor": 4.0, "original_max_position_embeddings": 32_768, "type": "yarn"},
+    ),
+    "Qwen3 8B": sized("qwen3", 4096, 32, 40_960, head_dim=128, rope_theta=1_000_000, rope_scaling=None),
+    "Phi-3 mini 128k": sized(
+        "phi3",
+        3072,
+        32,
+        131_072,
+        original_max_position_embeddings=4096,
+        rope_theta=10_000.0,
+        rope_scaling=longrope("su", PHI3_SHORT, PHI3_LONG),
+    ),
+    "Phi-3.5 mini": sized(
+        "phi3",
+        3072,
+        32,
+        131_072,
+        original_max_position_embeddings=4096,
+        rope_theta=10_000.0,
+        rope_scaling=longrope("longrope", PHI35_SHORT, PHI35_LONG),
+    ),
+    "DeepSeek-V3": sized(
+        "deepseek_v3",
+        7168,
+        128,
+        163_840,
+        qk_nope_head_dim=128,
+        qk_rope_head_dim=64,
+        rope_theta=10_000,
+        rope_scaling={
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "factor": 40,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "original_max_position_embeddings": 4096,
+            "type": "yarn",
+        },
+    ),
+    "gpt-oss 20B": sized(
+        "gpt_oss",
+        2880,
+        64,
+        131_072,
+        head_dim=64,
+        initial_context_length=4096,
+        num_hidden_layers=24,
+        layer_types=["sliding_attention", "full_attention"] * 12,
+        rope_theta=150_000,
+        rope_scaling={
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "factor": 32.0,
+            "original_max_position_embeddings": 4096,
+            "rope_type": "yarn",
+            "truncate": False,
+        },
+    ),
+    "Gemma 3 1B": sized(
+        "gemma3_text",
+        1152,
+        4,
+        32_768,
+        head_dim=256,
+        rope_local_base_freq=10_000,
+        rope_theta=1_000_000,
+        rope_scaling=None,
+    ),
+    "Gemma 3 27B": {
+        "model_type": "gemma3",
+        "text_config": {
+            "head_dim": 128,
+            "hidden_size": 5376,
+            "model_type": "gemma3_text",
+            "num_attention_heads": 32,
+            "num_hidden_layers": 62,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+            "sliding_window": 1024,
+            "sliding_window_pattern": 6,
+        },
+        "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model", "num_attention_heads": 16},
+    },
+    "Gemma 4 E2B": {
+        "model_type": "gemma4",
+        "text_config": sized(
+            "gemma4_text",
+            1536,
+            8,
+            131_072,
+            head_dim=256,
+            global_head_dim=512,
+            num_hidden_layers=35,
+            layer_types=["sliding_attention"] * 4 * 7 + ["full_attention"] * 7,
+            rope_parameters=GEMMA4_LAYERS,
+        ),
+    },
+    "GLM-4 9B 0414": sized("glm4", 4096, 32, 32_768, head_dim=128, partial_rotary_factor=0.5, rope_theta=10_000.0),
+    "Pythia 70M": sized("gpt_neox", 512, 8, 2048, rotary_pct=0.25, rotary_emb_base=10_000),
+    "GPT-J 6B": {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "n_positions": 2048, "rotary_dim": 64},
+}
+ROTARY_CLASSES = {
+    "llama": "llama.modeling_llama.LlamaRotaryEmbedding",
+    "mistral": "mistral.modeling_mistral.MistralRotaryEmbedding",
+    "qwen2": "qwen2.modeling_qwen2.Qwen2RotaryEmbedding",
+    "qwen3": "qwen3.modeling_qwen3.Qwen3RotaryEmbedding",
+    "phi3": "phi3.modeling_phi3.Phi3RotaryEmbedding",
+    "deepseek_v3": "deepseek_v3.modeling_deepseek_v3.DeepseekV3RotaryEmbedding",
+    "gpt_oss": "gpt_oss.modeling_gpt_oss.GptOssRotaryEmbedding",
+    "gemma3_text": "gemma3.modeling_gemma3.Gemma3RotaryEmbedding",
+    "gemma4_text": "gemma4.modeling_gemma4.Gemma4TextRotaryEmbedding",
+    "glm4": "glm4.modeling_glm4.Glm4RotaryEmbedding",
+    "gpt_neox": "gpt_neox.modeling_gpt_neox.GPTNeoXRotaryEmbedding",
+    "modernbert": "modernbert.modeling_modernbert.ModernBertRotaryEmbedding",
+    "olmo3": "olmo3.modeling_olmo3.Olmo3RotaryEmbedding",
+    "hunyuan_v1_dense": "hunyuan_v1_dense.modeling_hunyuan_v1_dense.HunYuanDenseV1RotaryEmbedding",
+    "stablelm": "stablelm.modeling_stablelm.StableLmRotaryEmbedding",
+}
+
+
+def their_embedding(config):
+    """The rotary module that transformers builds from the same fields."""
+    text = copy.deepcopy(config.get("text_config", config))
+    scaling = text.get("rope_scaling") or {}
+    if scaling.get("type") == "su":  # LongRoPE's first name, which Phi3Config of 5.23 maps and then stumbles over
+        scaling["type"] = "longrope"
+    module, name = ROTARY_CLASSES[text["model_type"]].rsplit(".", 1)
+    rotary_class = getattr(importlib.import_module(f"transformers.models.{module}"), name)
+    return rotary_class(CONFIG_MAPPING[text.pop("model_type")](**text))
+
+
+def assert_same_frequencies(read, theirs):
+    for layer_type in read.layers:
+        prefix = "" if layer_type == "all" else f"{layer_type}_"
+        inv_freq, attention_factor = read.frequencies(layer_type=layer_type)
+        expected = getattr(theirs, f"{prefix}inv_freq").double()
+        assert inv_freq.shape == expected.shape
+        assert ((inv_freq - expected).abs() <= 3e-6 * expected).all()  # theirs are float32
+        assert abs(attention_factor - getattr(theirs, f"{prefix}attention_scaling")) < 1e-9
+
+
+def silently(config, **given):
+    """What is read, when not a word of warning is expected."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return from_config(config, **given)
+
+
+# -- published files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if name != "GPT-J 6B"])
+def test_a_published_file_gives_the_frequencies_that_transformers_gives(name):
+    read = silently(PUBLISHED[name])
+    assert read.warnings == ()
+    assert_same_frequencies(read, their_embedding(PUBLISHED[name]))
+
+
+EXPECTED = {
+    "Llama 2 7B": ("default", 10_000.0, 128, 4096, 1.0, 4096, 128),
+    "Llama 3.1 8B": ("llama3", 500_000.0, 128, 131_072, 8.0, 8192, 128),
+    "Llama 3.2 1B": ("llama3", 500_000.0, 64, 131_072, 32.0, 8192, 64),
+    "Llama 3.3 70B": ("llama3", 500_000.0, 128, 131_072, 8.0, 8192, 128),
+    "Code Llama 7B": ("default", 1_000_000, 128, 16_384, 1.0, 16_384, 128),
+    "Mistral 7B v0.1": ("default", 10_000.0, 128, 32_768, 1.0, 32_768, 128),
+    "Qwen2.5 7B with YaRN": ("yarn", 1_000_000.0, 128, 32_768, 4.0, 32_768, 128),
+    "Qwen3 8B": ("default", 1_000_000, 128, 40_960, 1.0, 40_960, 128),
+    "Phi-3 mini 128k": ("longrope", 10_000.0, 96, 131_072, 32.0, 4096, 96),
+    "Phi-3.5 mini": ("longrope", 10_000.0, 96, 131_072, 32.0, 4096, 96),
+    "DeepSeek-V3": ("yarn", 10_000, 64, 163_840, 40.0, 4096, 64),
+    "gpt-oss 20B": ("yarn", 150_000, 64, 131_072, 32.0, 4096, 64),
+    "Gemma 3 1B": ("default", 1_000_000, 256, 32_768, 1.0, 32_768, 256),
+    "Gemma 3 27B": ("linear", 1_000_000.0, 128, 131_072, 8.0, 131_072, 128),
+    "Gemma 4 E2B": ("proportional", 1_000_000.0, 512, 131_072, 1.0, 131_072, 512),
+    "GLM-4 9B 0414": ("default", 10_000.0, 128, 32_768, 1.0, 32_768, 64),
+    "Pythia 70M": ("default", 10_000, 64, 2048, 1.0, 2048, 16),
+    "GPT-J 6B": ("default", 10_000.0, 256, 2048, 1.0, 2048, 64),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_file_is_read_as_the_model_is_described(name):
+    read = silently(PUBLISHED[name])
+    method = read.method()
+    assert EXPECTED[name] == (
+        read.rope_parameters["rope_type"],
+        read.rope_parameters["rope_theta"],
+        read.head_dim,
+        read.max_position_embeddings,
+        method.factor,
+        method.trained_length,
+        method.rotary_dim,
+    )
+
+
+@pytest.mark.parametrize("name", ["Gemma 3 1B", "Gemma 3 27B"])
+def test_gemma3s_sliding_layers_turn_at_their_own_base_unscaled(name):
+    read = silently(PUBLISHED[name])
+    assert list(read.layers) == ["sliding_attention", "full_attention"]
+    sliding = read.layers["sliding_attention"]
+    assert sliding.rope_parameters == {"rope_type": "default", "rope_theta": 10_000}
+    assert sliding.head_dim == read.head_dim
+
+
+def test_gemma4s_layers_differ_in_base_method_and_head_dimension():
+    read = silently(PUBLISHED["Gemma 4 E2B"])
+    assert {name: layer.head_dim for name, layer in read.layers.items()} == {
+        "full_attention": 512,
+        "sliding_attention": 256,
+    }
+    inv_freq, _ = read.frequencies()
+    assert (inv_freq[:64] > 0).all()
+    assert (inv_freq[64:] == 0).all()
+    assert torch.equal(read.frequencies(layer_type="sliding_attention")[0], rope_inv_freq(256))
+
+
+def test_phi3s_long_list_serves_beyond_the_original_length():
+    read = silently(PUBLISHED["Phi-3 mini 128k"])
+    for seq_len, factors in ((4096, PHI3_SHORT), (4097, PHI3_LONG)):
+        expected = rope_inv_freq(96) / torch.tensor(factors, dtype=torch.float64)
+        torch.testing.assert_close(read.frequencies(seq_len)[0], expected, rtol=1e-15, atol=0)
+
+
+def test_deepseeks_mscale_leaves_cosine_and_sine_alone():
+    assert silently(PUBLISHED["DeepSeek-V3"]).frequencies()[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "name", ["Llama 3.1 8B", "Phi-3.5 mini", "gpt-oss 20B", "Gemma 3 27B", "Gemma 4 E2B", "Pythia 70M", "GLM-4 9B 0414"]
+)
+def test_a_file_saved_by_todays_transformers_is_read_as_the_one_it_was_made_from(name, tmp_path):
+    published = copy.deepcopy(PUBLISHED[name])
+    CONFIG_MAPPING[published.pop("model_type")](**published).save_pretrained(tmp_path)
+    saved, original = silently(tmp_path), silently(PUBLISHED[name])
+    assert saved.max_position_embeddings == original.max_position_embeddings
+    assert saved.layers.keys() == original.layers.keys()
+    for layer_type, layer in saved.layers.items():
+        assert layer.head_dim == original.layers[layer_type].head_dim
+        for ours, theirs in zip(
+            saved.frequencies(None, layer_type), original.frequencies(None, layer_type), strict=True
+        ):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+# -- other spellings ---------------------------------------------------------------------------------------------------
+
+OTHER_SPELLINGS = {
+    "OLMo 3, whose rope_scaling is for the full layers alone": sized(
+        "olmo3",
+        4096,
+        32,
+        65_536,
+        rope_theta=500_000,
+        rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192},
+    ),
+    "ModernBERT, with two named bases": sized(
+        "modernbert", 768, 12, 8192, global_rope_theta=160_000.0, local_rope_theta=10_000.0
+    ),
+    "Hunyuan's alpha": sized(
+        "hunyuan_v1_dense",
+        4096,
+        32,
+        32_768,
+        head_dim=128,
+        rope_theta=10_000.0,
+        rope_scaling={"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "type": "dynamic"},
+    ),
+    "today's spelling": sized(
+        "llama", 64, 4, 256, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}
+    ),
+    "rope_theta outside, the rest inside": sized(
+        "llama", 64, 4, 256, rope_theta=500.0, rope_parameters={"rope_type": "linear", "factor": 2.0}
+    ),
+    "partial rotation outside": sized("stablelm", 2560, 32, 4096, rope_theta=10_000, partial_rotary_factor=0.5),
+    "dynamic, with its older key": sized("llama", 64, 4, 256, rope_scaling={"type": "dynamic", "factor": 4.0}),
+    "a null head_dim": sized("mistral", 64, 4, 256, head_dim=None, rope_theta=1e6),
+}
+
+
+@pytest.mark.parametrize("spelling", OTHER_SPELLINGS)
+def test_another_spelling_gives_the_frequencies_that_transformers_gives(spelling):
+    assert_same_frequencies(silently(OTHER_SPELLINGS[spelling]), their_embedding(OTHER_SPELLINGS[spelling]))
+
+
+@pytest.mark.parametrize("model_type", MODEL_DEFAULTS)
+def test_what_a_file_leaves_out_is_what_transformers_takes(model_type):
+    read, theirs = silently({"model_type": model_type}), CONFIG_MAPPING[model_type]()
+    assert read.max_position_embeddings == theirs.max_position_embeddings
+    assert read.assumptions
+    if model_type == "gptj":
+        assert read.method().rotary_dim == theirs.rotary_dim
+        return
+    parameters = theirs.rope_parameters
+    for name, part in parameters.items() if len(read.layers) > 1 else [("all", parameters)]:
+        config = theirs.per_layer_config[name] if model_type == "gemma4_text" else theirs
+        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        assert read.layers[name].head_dim == head_dim
+        neutral = {"partial_rotary_factor": 1.0}
+        assert {**neutral, **read.layers[name].rope_parameters} == {**neutral, **part}
+
+
+def test_a_llava_file_whose_text_part_names_only_its_window_is_read_with_llamas_sizes():
+    read = silently({"model_type": "llava", "text_config": {"model_type": "llama", "max_position_embeddings": 4096}})
+    assert (read.head_dim, read.max_position_embeddings, read.model_type) == (128, 4096, "llama")
+
+
+def test_an_images_sections_leave_the_text_frequencies_alone():
+    scaling = {"type": "mrope", "mrope_section": [16, 24, 24]}
+    read = silently(sized("qwen2_vl", 3584, 28, 32_768, rope_theta=1_000_000.0, rope_scaling=scaling))
+    assert torch.equal(read.frequencies()[0], rope_inv_freq(128, 1_000_000.0))
+    assert "rope_type='mrope' is an older name for 'default'" in read.assumptions
+
+
+def test_both_keys_of_the_type_that_agree_are_no_trouble():
+    scaling = {"type": "linear", "rope_type": "linear", "factor": 2.0}
+    assert silently(sized("llama", 64, 4, 256, rope_scaling=scaling)).rope_parameters["factor"] == 2.0
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0},
+        {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_theta": 500.0},
+        {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}},
+    ],
+)
+def test_the_part_of_a_file_that_speaks_of_rope_is_enough_with_a_head_dimension(part):
+    read = silently(part, head_dim=64, max_position_embeddings=512)
+    assert (read.head_dim, read.max_position_embeddings) == (64, 512)
+    assert read.rope_parameters == {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}
+
+
+def test_a_pasted_dictionary_of_layer_types_is_read_too():
+    read = silently(GEMMA4_LAYERS, head_dim=256)
+    assert list(read.layers) == ["full_attention", "sliding_attention"]
+    assert read.max_position_embeddings is None
+
+
+def test_what_the_file_says_wins_over_what_is_given():
+    read = silently(PUBLISHED["Qwen3 8B"], head_dim=32, max_position_embeddings=7)
+    assert (read.head_dim, read.max_position_embeddings) == (128, 40_960)
+
+
+def test_the_result_is_what_rope_frequencies_takes():
+    for published in PUBLISHED.values():
+        read = silently(published)
+        inv_freq, factor = rope_frequencies(read.rope_parameters, read.head_dim, read.max_position_embeddings, 10_000)
+        assert torch.equal(inv_freq, read.frequencies(10_000)[0])
+        assert factor == read.frequencies(10_000)[1]
+
+
+def test_reading_leaves_the_dictionary_as_it_was():
+    before = copy.deepcopy(PUBLISHED)
+    for published in PUBLISHED.values():
+        read = from_config(published)
+        read.rope_parameters["rope_theta"] = 1.0
+    assert before == PUBLISHED
+
+
+def test_per_layer_configurations_give_the_head_dimensions():
+    config = sized("gemma4_text", 64, 4, 256, head_dim=16, rope_parameters=GEMMA4_LAYERS)
+    config |= {"layer_types": ["sliding_attention", "full_attention"], "per_layer_config": {"01": {"head_dim": 32}}}
+    assert silently(config).layers["full_attention"].head_dim == 32
+
+
+def test_a_layer_type_without_rotation_is_left_out_and_said_so():
+    layers = {"sliding_attention": {"rope_type": "default", "rope_theta": 1e4}, "full_attention": None}
+    read = silently(sized("beam", 64, 4, 256, rope_parameters=layers))
+    assert list(read.layers) == ["sliding_attention"]
+    assert "layers of type full_attention have no rotary embedding" in read.assumptions
+
+
+def test_keys_beside_the_layer_types_are_ignored_as_in_transformers():
+    layers = {**GEMMA4_LAYERS, "rope_theta": None, "rope_type": "default"}
+    read = silently(sized("gemma4_text", 64, 4, 256, head_dim=16, rope_parameters=layers))
+    assert list(read.layers) == ["full_attention", "sliding_attention"]
+    assert "rope_type beside the types of layers are ignored, as in transformers" in read.assumptions
+
+
+@pytest.mark.parametrize(("rotary_dim", "head_dim"), [(64, 256), (30, 44), (2, 6), (64, 64)])
+def test_a_rotary_dim_is_what_rotates_whatever_its_share_rounds_to(rotary_dim, head_dim):
+    config = {"model_type": "gptj", "n_embd": 4 * head_dim, "n_head": 4, "n_positions": 64, "rotary_dim": rotary_dim}
+    assert silently(config).method().rotary_dim == rotary_dim
+
+
+def test_latent_attention_with_a_partial_factor_keeps_the_whole_head():
+    latent = sized("mistral4", 64, 4, 256, qk_nope_head_dim=64, qk_rope_head_dim=64, rope_theta=1e4)
+    read = silently({**latent, "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}})
+    assert (read.head_dim, read.method().rotary_dim) == (128, 64)
+
+
+# -- from disk ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_path_its_directory_and_its_contents_are_read_alike(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(PUBLISHED["Llama 3.1 8B"]), encoding="utf-8")
+    read = silently(PUBLISHED["Llama 3.1 8B"])
+    assert read == silently(path) == silently(str(path)) == silently(tmp_path) == silently(path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (None, "config must be a config.json, its directory, its text or a dictionary: got .*config.json"),
+        (b"{rope", "config must be JSON: got .*config.json: Expecting property name"),
+        (b"\xff\xfe", "config must be JSON: got .*config.json: 'utf-8' codec"),
+        (b"[1, 2]", "config must hold a JSON object: got .*config.json with a list"),
+        (b'{"hidden_size": 64, "num_attention_heads": 4, "rope_theta": NaN}', "rope_theta must be a number above 1"),
+    ],
+)
+def test_an_unreadable_file_is_an_error_that_names_it(tmp_path, contents, message):
+    if contents is not None:
+        (tmp_path / "config.json").write_bytes(contents)
+    with pytest.raises(ValueError, match=message):
+        from_config(tmp_path / "config.json")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ('{"rope_theta": 1e4,', "config must be JSON: got text: "),
+        ("no such file", "got 'no such file': .*No such file"),
+        ("x" * 10_000, "its directory, its text or a dictionary: got 'xxx.*name too long"),
+        (None, "its directory, its text or a dictionary: got None"),
+    ],
+)
+def test_what_is_no_configuration_is_told_what_is(config, message):
+    with pytest.raises(ValueError, match=message):
+        from_config(config)
+
+
+# -- errors, warnings, assumptions -------------------------------------------------------------------------------------
+
+TINY = sized("llama", 64, 4, 256, rope_theta=1e4)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, "head_dim must be given, or hidden_size and num_attention_heads: got none of head_dim, hidden_size=None"),
+        ({**TINY, "model_type": None, "num_attention_heads": None}, "hidden_size=64, num_attention_heads=None"),
+        ({**TINY, "hidden_size": "big"}, "hidden_size must be a whole number of at least 2: got hidden_size='big'"),
+        ({**TINY, "num_attention_heads": 0}, "num_attention_heads must be a whole number of at least 1"),
+        ({**TINY, "head_dim": 15}, "the rotary dimension must be whole pairs within the head: .*head_dim=15"),
+        ({**TINY, "max_position_embeddings": -1}, "at least 2: got max_position_embeddings=-1"),
+        ({**TINY, "rope_scaling": "yarn"}, "rope_scaling must be a dictionary or null: got rope_scaling='yarn'"),
+        ({**TINY, "rope_parameters": [1]}, r"rope_parameters must be a dictionary or null: got rope_parameters=\[1\]"),
+        ({**TINY, "rope_scaling": {"type": "nkt", "factor": 2.0}}, "one of default, .*: got rope_type='nkt'"),
+        ({**TINY, "rope_scaling": {"type": ["yarn"], "factor": 2.0}}, r"one of default, .*: got rope_type=\['yarn'\]"),
+        ({**TINY, "rope_scaling": {"factor": 2.0}}, "rope_type must be one of .*: got none, with factor"),
+        ({**TINY, "rope_scaling": {"type": "linear"}}, "factor must be a number of at least 1 .*: got none"),
+        (
+            {**TINY, "rope_parameters": {**GEMMA4_LAYERS, "sliding_attention": {"rope_type": "linear"}}},
+            "sliding_attention: factor must be a number of at least 1",
+        ),
+    ],
+)
+def test_a_bad_value_is_an_error_that_names_the_key(config, message):
+    with pytest.raises(ValueError, match=message):
+        from_config({key: value for key, value in config.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {**TINY, "rope_scaling": {"type": "yarn", "factor": 4.0}},
+            "original_max_position_embeddings is missing for rope_type='yarn': max_position_embeddings=256 is taken",
+        ),
+        (
+            {**TINY, "rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}},
+            "factor=2 disagrees with .* = 256 / 64 = 4",
+        ),
+        (
+            {**TINY, "rope_scaling": {"type": "linear", "factor": 2.0, "temperature": 3}},
+            "temperature: not known for rope_type='linear' and ignored",
+        ),
+        ({**TINY, "rope_ratio": 50, "layer_rope_theta": [1]}, "layer_rope_theta, rope_ratio: not known and ignored"),
+        (
+            {**TINY, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
+            "rope_theta=500000.0 in the dictionary is used, and 10000.0 outside it ignored",
+        ),
+        (
+            {**TINY, "rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"rope_type": "default"}},
+            "rope_scaling and rope_parameters differ: rope_scaling is used, as transformers does",
+        ),
+        (
+            {
+                **TINY,
+                "original_max_position_embeddings": 64,
+                "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
+            },
+            "original_max_position_embeddings=64 outside the dictionary is used, and 128 in it ignored",
+        ),
+        (
+            sized("mystery", 64, 4, 256, rope_scaling={"type": "linear", "factor": 2.0}),
+            "rope_theta=10000 is assumed: none is given, and what model_type='mystery' takes is not known here",
+        ),
+        (
+            {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_positions": 1024},
+            "no key speaks of rotary embeddings; does the model have them at all",
+        ),
+        (
+            {
+                **TINY,
+                "rope_parameters": {**GEMMA4_LAYERS, "sliding_attention": {"rope_type": "default", "factor": 2.0}},
+                "rope_theta": None,
+            },
+            "sliding_attention: factor: not known for rope_type='default'",
+        ),
+    ],
+)
+def test_a_suspicious_file_is_read_with_a_warning_that_says_what_was_assumed(config, message):
+    with pytest.warns(RopeWarning, match=message) as caught:
+        read = from_config(config)
+    assert [str(warning.message) for warning in caught] == list(read.warnings)
+    assert len(read.warnings) == 1
+    assert caught[0].filename == __file__
+
+
+def test_conflicts_are_settled_as_transformers_settles_them():
+    inside_and_outside = {**TINY, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
+    both = {**TINY, "rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"rope_type": "default"}}
+    original = {
+        **TINY,
+        "original_max_position_embeddings": 64,
+        "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
+    }
+    for config in (inside_and_outside, both, original):
+        with pytest.warns(RopeWarning):
+            read = from_config(config)
+        assert_same_frequencies(read, their_embedding(config))
+
+
+@pytest.mark.parametrize(
+    ("name", "assumption"),
+    [
+        ("Llama 2 7B", "rope_theta=10000 is assumed: none is given, and transformers takes it for model_type='llama'"),
+        ("Llama 2 7B", "head_dim=128 is hidden_size / num_attention_heads = 4096 / 32"),
+        ("DeepSeek-V3", "head_dim is qk_rope_head_dim=64, the part of a head that rotates"),
+        ("Phi-3 mini 128k", "rope_type='su' is an older name for 'longrope'"),
+        ("Gemma 3 27B", "the text model, text_config, is read"),
+        ("Gemma 3 27B", "rope_theta=1000000.0, which transformers takes for model_type='gemma3_text'"),
+        (
+            "Qwen2.5 7B with YaRN",
+            "max_position_embeddings=32768 is the original length; stretched by factor=4 the model reaches 131072 "
+            "positions",
+        ),
+    ],
+)
+def test_what_was_assumed_is_said(name, assumption):
+    assert assumption in silently(PUBLISHED[name]).assumptions
+
+
+def test_an_unknown_layer_type_is_told_the_known_ones():
+    with pytest.raises(ValueError, match="layer_type must be one of full_attention, sliding_attention: got 'global'"):
+        silently(PUBLISHED["Gemma 4 E2B"]).frequencies(layer_type="global")
