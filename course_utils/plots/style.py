@@ -1,0 +1,147 @@
+"""How every figure of the course looks, and how one is shown.
+
+A figure is a card of its own colour, so that it reads the same in a light and in a dark notebook. Series differ by
+marker, dash or hatching as well as by colour.
+"""
+
+import base64
+import io
+import sys
+from html import escape
+from typing import Any
+
+import matplotlib
+import numpy as np
+from cycler import cycler
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "DASHES",
+    "HATCHES",
+    "INK",
+    "MARKERS",
+    "MUTED",
+    "PALETTE",
+    "PAPER",
+    "RULE",
+    "as_series",
+    "image_html",
+    "new_figure",
+    "show",
+    "use_style",
+]
+
+# Okabe & Ito (2008), distinguishable with every common colour blindness; their yellow is left out, because it fades on
+# a light card, and black goes last, because the axes use it.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo", "+++")
+PAPER, INK, MUTED, RULE = "#FAF8F3", "#1F2328", "#57606A", "#DCD8CE"
+
+_WIDTH_PX = 760  # fits a notebook's output area at JupyterLab's usual width
+_CSS_DPI = 100  # one inch of figure is 100 pixels of page, so 11 point type is 15 pixels high
+_SHARPNESS = 2  # pixels of PNG per pixel of page
+
+
+def use_style() -> None:
+    """Set the course's matplotlib style, for the figures here and for a learner's own ``plt`` calls."""
+    matplotlib.rcParams.update(
+        {
+            "figure.figsize": (_WIDTH_PX / _CSS_DPI, 4.2),
+            "figure.dpi": _CSS_DPI,
+            "figure.facecolor": PAPER,
+            "figure.constrained_layout.use": True,
+            "figure.constrained_layout.h_pad": 0.12,
+            "figure.constrained_layout.w_pad": 0.12,
+            "savefig.facecolor": PAPER,
+            "axes.facecolor": PAPER,
+            "axes.edgecolor": MUTED,
+            "axes.labelcolor": INK,
+            "axes.titlelocation": "left",
+            "axes.titlesize": 12,
+            "axes.titleweight": "bold",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "axes.prop_cycle": cycler(color=PALETTE) + cycler(linestyle=DASHES),
+            "axes.formatter.use_mathtext": True,
+            "grid.color": RULE,
+            "grid.linewidth": 0.8,
+            "text.color": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters on every machine
+            "font.size": 11,
+            "legend.frameon": False,
+            "lines.linewidth": 2.0,
+            "lines.markersize": 6.5,
+            "hatch.linewidth": 0.8,
+            "image.cmap": "cividis",
+        }
+    )
+
+
+def new_figure(height: float = 4.2, **subplots: Any) -> tuple[Figure, Any]:
+    """Return a figure as wide as the page, ``height`` inches high, and its axes, without touching ``pyplot``.
+
+    Args:
+        height: in inches; one inch is 100 pixels of the page.
+        subplots: passed to ``Figure.subplots``.
+    """
+    use_style()
+    figure = Figure(figsize=(_WIDTH_PX / _CSS_DPI, height))
+    return figure, figure.subplots(**subplots)
+
+
+def image_html(figure: Figure, alt: str) -> str:
+    """Return ``figure`` as an ``<img>`` element with its alternative text; the same figure gives the same bytes.
+
+    Raises:
+        ValueError: the alternative text is empty.
+    """
+    if not alt.strip():
+        raise ValueError(f"alt must say what the figure shows, for those who cannot see it: got {alt!r}")
+    png = io.BytesIO()
+    # matplotlib would write its own version into the file, which changes the bytes from one install to another
+    figure.savefig(png, format="png", dpi=_CSS_DPI * _SHARPNESS, metadata={"Software": None})
+    data = base64.b64encode(png.getvalue()).decode("ascii")
+    width = round(figure.get_figwidth() * _CSS_DPI)
+    style = "max-width:100%;height:auto;border-radius:6px"
+    return f'<img alt="{escape(alt)}" width="{width}" style="{style}" src="data:image/png;base64,{data}">'
+
+
+def show(figure: Figure, alt: str) -> None:
+    """Show ``figure`` in the notebook with an alternative text, and close it.
+
+    Args:
+        figure: any matplotlib figure.
+        alt: what the figure shows, in a sentence or two; nbval compares it, and a screen reader says it.
+
+    Raises:
+        ValueError: the alternative text is empty.
+    """
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.display import display
+
+    html, text = image_html(figure, alt), f"Figure: {alt}"
+    if InteractiveShell.initialized():
+        display({"text/html": html, "text/plain": text}, raw=True)
+    else:
+        print(text)
+    if "matplotlib.pyplot" in sys.modules:  # without pyplot nothing holds on to the figure
+        sys.modules["matplotlib.pyplot"].close(figure)
+
+
+def as_series(name: str, values: ArrayLike, length: int) -> NDArray[np.float64]:
+    """Return ``values`` as float64 (length,).
+
+    Raises:
+        ValueError: there are more or fewer values than ``length``.
+    """
+    series = np.asarray(values, dtype=float)
+    if series.shape != (length,):
+        raise ValueError(f"{name!r} must have one value per position: got shape {series.shape}, need ({length},)")
+    return series

@@ -1,0 +1,89 @@
+// Labelled controls from a list of specifications. Native inputs, so keyboard and screen reader work as everywhere.
+//
+// A specification: { name, label, kind, ... } with kind
+//   "slider"  min, max, and either whole numbers or `stops`, the list of values that the slider steps through
+//   "select"  options: [[value, text], ...]
+//   "toggle"  a checkbox
+// and, where needed: format(value) -> text, read(state) -> value, visible(state), enabled(state).
+
+/** Create an element: attributes by name, children as nodes or text. */
+function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+/** JupyterLab takes arrow keys for its own commands unless the focused element itself says otherwise. */
+const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" };
+
+// Two views of one widget, or two widgets on a page, must not share an id; nothing here is saved, so chance will do.
+const uniqueId = () => `course-${Math.random().toString(36).slice(2, 10)}`;
+
+/** Write text only where it changed: an untouched text node costs the browser no layout. */
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function makeControl(spec, onChange) {
+  const id = uniqueId();
+  const label = element("label", { for: id }, spec.label);
+  const format = spec.format ?? String;
+
+  if (spec.kind === "select") {
+    const choices = spec.options.map(([value, text]) => element("option", { value }, text));
+    const input = element("select", { id, ...KEEP_KEYS }, ...choices);
+    input.addEventListener("change", () => onChange(spec.name, input.value));
+    return { parts: [label, input], input, show: (value) => (input.value = value) };
+  }
+
+  if (spec.kind === "toggle") {
+    const input = element("input", { id, type: "checkbox", ...KEEP_KEYS });
+    input.addEventListener("change", () => onChange(spec.name, input.checked));
+    return { parts: [label, input], input, show: (value) => (input.checked = value) };
+  }
+
+  const min = spec.stops ? 0 : spec.min;
+  const max = spec.stops ? spec.stops.length - 1 : spec.max;
+  const input = element("input", { id, type: "range", min, max, step: 1, ...KEEP_KEYS });
+  const shown = element("output", { for: id });
+  const valueAt = (position) => (spec.stops ? spec.stops[position] : position);
+  input.addEventListener("input", () => onChange(spec.name, valueAt(Number(input.value))));
+  const show = (value) => {
+    input.value = spec.stops ? nearestStop(spec.stops, value) : value;
+    input.setAttribute("aria-valuetext", format(value));
+    setText(shown, format(value));
+  };
+  return { parts: [label, input, shown], input, show };
+}
+
+function nearestStop(stops, value) {
+  let best = 0;
+  stops.forEach((stop, i) => {
+    if (Math.abs(stop - value) < Math.abs(stops[best] - value)) best = i;
+  });
+  return best;
+}
+
+/** Build the panel; `show(state)` brings every control to the state, whoever changed it. */
+function controlPanel(specs, onChange) {
+  const panel = element("div", { class: "course-controls" });
+  const controls = specs.map((spec) => {
+    const control = makeControl(spec, onChange);
+    const row = element(
+      "div",
+      { class: `course-control course-${spec.kind}`, "data-control": spec.name },
+      ...control.parts,
+    );
+    panel.append(row);
+    return { spec, row, ...control };
+  });
+  const show = (state) => {
+    for (const { spec, row, input, show: showValue } of controls) {
+      row.hidden = spec.visible ? !spec.visible(state) : false;
+      input.disabled = spec.enabled ? !spec.enabled(state) : false;
+      showValue(spec.read ? spec.read(state) : state[spec.name]);
+    }
+  };
+  return { panel, show };
+}

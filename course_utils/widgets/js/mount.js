@@ -1,0 +1,145 @@
+// One widget on the page: controls, picture, facts; the state kept with the kernel; counters that tests can wait for.
+
+/**
+ * Put a widget into `el`.
+ *
+ * options: { name, specs, change(state, control, value) -> state, size(state, width, refusal) -> height,
+ *            draw(context, state, width, height, refusal), summary(state) -> text,
+ *            facts(state, answer) -> [[label, text]],
+ *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
+ *            factClasses?: { label: any of "wide code live" }, asksKernel? }
+ *
+ * `refusal` is the `problem` of the kernel's answer to the present state, empty while that is under way; `facts` gets
+ * the last answer that came, and lines of class "live" fade while the next one is late. `held` is true while what a
+ * press has hit is being dragged.
+ *
+ * The root carries data-frame, counted up once a change of state has been drawn, and data-kernel-frame, counted up once
+ * the kernel's answer to the present state has been shown.
+ */
+function mount({ model, el }, options) {
+  const root = element("div", { class: "course-widget", "data-widget": options.name });
+  root.dataset.frame = 0;
+  root.dataset.kernelFrame = 0;
+  const hintId = uniqueId();
+  const canvas = element("canvas", { "aria-label": options.title, role: "img", "aria-describedby": hintId });
+  const stage = element("div", { class: "course-stage" }, canvas);
+  const hint = element("p", { class: "course-hint", id: hintId }, options.hint);
+  const summary = element("p", { class: "course-summary", role: "status" });
+  const facts = element("dl", { class: "course-facts" });
+  const { panel, show } = controlPanel(options.specs, (control, value) =>
+    setState(options.change(model.get("state"), control, value)),
+  );
+  root.append(panel, stage, summary, hint, facts);
+  el.append(root);
+
+  const answer = () => (model.get("answer")?.request === model.get("request") ? model.get("answer") : null);
+  const refusal = () => answer()?.problem ?? "";
+  let [width, drawnRefusal] = [0, ""];
+
+  function drawPicture() {
+    if (!width) return;
+    const state = model.get("state");
+    const wide = Math.max(width, options.minimumWidth?.(state) ?? 0);
+    const height = options.size(state, wide, refusal());
+    options.draw(prepareCanvas(canvas, wide, height), state, wide, height, refusal());
+    drawnRefusal = refusal();
+  }
+
+  function writeWords() {
+    const state = model.get("state");
+    setText(summary, options.summary(state));
+    root.dataset.stale = Boolean(options.asksKernel) && !answer();
+    showFacts(facts, options.facts(state, model.get("answer")), options.factClasses ?? {});
+  }
+
+  function onState() {
+    show(model.get("state"));
+    drawPicture();
+    writeWords();
+    root.dataset.frame = Number(root.dataset.frame) + 1;
+  }
+
+  function onAnswer() {
+    if (!answer()) return; // the answer to a state that is gone: the newer one is under way
+    if (refusal() !== drawnRefusal) drawPicture();
+    writeWords();
+    root.dataset.kernelFrame = Number(root.dataset.kernelFrame) + 1;
+  }
+
+  // The kernel is told of the newest state only: while it is busy, ipywidgets merges what has been set since.
+  function setState(state) {
+    if (JSON.stringify(state) === JSON.stringify(model.get("state"))) return; // at the end of a row, say
+    if (options.asksKernel) model.set("request", model.get("request") + 1);
+    model.set("state", state);
+    model.save_changes();
+  }
+
+  if (options.pick)
+    makePickable(
+      canvas,
+      options.pick,
+      () => model.get("state"),
+      setState,
+      () => canvas.clientWidth,
+    );
+
+  const observer = new ResizeObserver(([entry]) => {
+    const next = Math.floor(entry.contentRect.width);
+    if (next === width) return;
+    width = next;
+    drawPicture();
+  });
+  observer.observe(stage);
+  model.on("change:state", onState);
+  model.on("change:answer", onAnswer);
+  show(model.get("state"));
+  writeWords();
+
+  return () => {
+    observer.disconnect();
+    model.off("change:state", onState);
+    model.off("change:answer", onAnswer);
+  };
+}
+
+/** Let the picture be clicked, and moved in with the arrow keys. */
+function makePickable(canvas, pick, state, setState, width) {
+  canvas.tabIndex = 0;
+  canvas.setAttribute("role", "application");
+  canvas.setAttribute("data-lm-suppress-shortcuts", "true");
+  const apply = (next, event) => {
+    if (!next) return;
+    event.preventDefault();
+    setState(next);
+  };
+  canvas.addEventListener("keydown", (event) => apply(pick.key(event, state()), event));
+  let held = false; // whether this press has hit something
+  const pickAt = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const next = pick.at(event.clientX - box.left, event.clientY - box.top, state(), width(), held);
+    held ||= next !== null;
+    apply(next, event);
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.focus({ preventScroll: true });
+    canvas.setPointerCapture(event.pointerId);
+    held = false;
+    pickAt(event);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (event.buttons & 1) pickAt(event);
+  });
+}
+
+/** Show label and text pairs; the elements are kept from one state to the next, and lines without text are hidden. */
+function showFacts(list, rows, classes) {
+  while (list.children.length > 2 * rows.length) list.lastChild.remove();
+  rows.forEach(([label, text], i) => {
+    if (!list.children[2 * i]) list.append(element("dt"), element("dd"));
+    const [term, description] = [list.children[2 * i], list.children[2 * i + 1]];
+    setText(term, label);
+    setText(description, text);
+    term.hidden = description.hidden = !text;
+    description.className = (classes[label] ?? "").replace(/\w+/g, "course-$&");
+  });
+}

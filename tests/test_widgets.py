@@ -1,0 +1,223 @@
+"""What every widget keeps: picture and words without a kernel, nothing fetched, JavaScript that agrees with Python."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from traitlets import TraitError
+from widget_states import random_axis_states, random_neighbour_states, random_row_states
+
+from course_utils import widgets
+from course_utils.widgets.axes import LAYOUTS, RULES, AxisState
+from course_utils.widgets.neighbours import batch_neighbours_figure
+from course_utils.widgets.rows import RowState, normalize_row_figure
+
+MAKERS = {
+    "axis_explorer": widgets.axis_explorer,
+    "normalize_row": widgets.normalize_row,
+    "batch_neighbours": widgets.batch_neighbours,
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_widget_brings_its_picture_and_its_words_for_places_without_a_kernel(name):
+    first, second = (MAKERS[name]()._repr_mimebundle_()[0] for _ in range(2))
+    assert list(first) == ["text/plain", "application/vnd.jupyter.widget-view+json", "text/html"]
+    assert first["text/plain"] == second["text/plain"]
+    assert first["text/html"] == second["text/html"]
+    assert "0x" not in first["text/plain"]
+    assert re.search(r'<img alt="[^"]{40,}" .*src="data:image/png;base64,', first["text/html"])
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_words_follow_the_state(name):
+    changed = {
+        "axis_explorer": {"norm": "layer"},
+        "normalize_row": {"offset": 3.0},
+        "batch_neighbours": {"mode": "eval"},
+    }[name]
+    widget = MAKERS[name]()
+    before = widget.describe()
+    widget.state = {**widget.state, **changed}
+    assert widget.describe() != before
+    assert widget.describe() == MAKERS[name](**changed).describe()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_state_that_no_control_can_produce_does_not_reach_the_picture(name):
+    widget = MAKERS[name]()
+    for nonsense in ({"norm": "?", "mode": "?", "arithmetic": "?"}, {}):
+        broken = {key: nonsense.get(key, value) for key, value in widget.state.items()} if nonsense else {"unknown": 1}
+        with pytest.raises((ValueError, TypeError, TraitError)):
+            widget.state = broken
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_browsers_module_fetches_nothing(name):
+    module = MAKERS[name]()._esm
+    assert not re.search(r"https?://|\bimport\b|\bfetch\(|XMLHttpRequest|<script", module)
+    assert module.count("export default") == 1
+
+
+@pytest.fixture(scope="module")
+def in_browser_module(tmp_path_factory):
+    """Call a pure function of a widget's module, as the browser gets it, with each of a list of argument lists."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: the JavaScript side cannot be run here")
+    folder = tmp_path_factory.mktemp("modules")
+
+    def call(name, function, calls):
+        (folder / f"{name}.mjs").write_text(MAKERS[name]()._esm, encoding="utf-8")
+        script = f"""
+            import * as module from "./{name}.mjs";
+            import {{ readFileSync }} from "node:fs";
+            const calls = JSON.parse(readFileSync(0, "utf-8"));
+            const isOdd = (value) => typeof value === "number" && !Number.isFinite(value);
+            const named = (key, value) => (isOdd(value) ? String(value) : value);
+            process.stdout.write(JSON.stringify(calls.map((args) => ({function})(...args)), named));
+        """
+        (folder / "run.mjs").write_text(script, encoding="utf-8")
+        done = subprocess.run(
+            [node, "run.mjs"],
+            cwd=folder,
+            input=json.dumps(calls),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return call
+
+
+def test_the_browser_groups_elements_and_words_the_facts_as_python_does(in_browser_module):
+    states = list(random_axis_states(600, seed=2))
+    data = json.loads(json.dumps({"rules": RULES, "layouts": LAYOUTS}))
+    both = "(state, data) => [module.sharing(state, data), module.facts(state, data)]"
+    answers = in_browser_module("axis_explorer", both, [[state.as_dict(), data] for state in states])
+    for state, (shared, facts) in zip(states, answers, strict=True):
+        expected = widgets.axis_explorer_figure(state)
+        assert facts == [list(line) for line in expected.facts]
+        if expected.sharing is None:
+            assert shared is None
+        else:
+            assert tuple(shared["groupOf"]) == expected.sharing.group_of
+            assert (shared["count"], shared["members"]) == (expected.sharing.count, expected.sharing.members)
+            assert tuple(shared["statisticShape"]) == expected.sharing.statistic_shape
+
+
+def test_the_browser_moves_a_picked_element_as_python_does(in_browser_module):
+    states = list(random_axis_states(60, seed=3))
+    answers = in_browser_module("axis_explorer", "module.change", [[state.as_dict(), "W", 1] for state in states])
+    for state, moved in zip(states, answers, strict=True):
+        assert moved == AxisState(**{**state.as_dict(), "sizes": {**state.sizes, "W": 1}}).as_dict()
+
+
+def test_a_click_in_the_middle_of_an_element_picks_it(in_browser_module):
+    every_centre = """(state) => {
+        const g = module.geometry(state, 720);
+        const found = [];
+        for (let s = 0; s < g.shelves; s++) for (let c = 0; c < g.cards; c++)
+            for (let r = 0; r < g.rows; r++) for (let k = 0; k < g.columns; k++) {
+                const [x0, y0] = g.corner(s, c);
+                const x = x0 + (k + 0.5) * g.cell.width;
+                const y = y0 + (r + 0.5) * g.cell.height - 0.32 * (x - x0);
+                found.push(module.elementAt(x, y, state, 720)?.picked);
+            }
+        return found;
+    }"""
+    states = list(random_axis_states(40, seed=4))
+    for state, found in zip(
+        states, in_browser_module("axis_explorer", every_centre, [[s.as_dict()] for s in states]), strict=True
+    ):
+        assert [tuple(picked[axis] for axis in state.axes) for picked in found] == list(np.ndindex(*state.shape))
+
+
+def test_the_arrow_keys_reach_every_element_of_a_tensor(in_browser_module):
+    walk = """(state) => {
+        const found = [];
+        const press = (from, key) => module.elementByKey({ key, shiftKey: false }, from);
+        const size = (axis) => state.sizes[axis];
+        const [down, right] = state.layout === "B,C,H,W" ? [size("B") * size("H"), size("C") * size("W")]
+            : [size("T"), size("B") * size("C")];
+        for (let line = state, i = 0; i < down; line = press(line, "ArrowDown"), i++)
+            for (let here = line, k = 0; k < right; here = press(here, "ArrowRight"), k++) found.push(here.picked);
+        return found;
+    }"""
+    start = dict.fromkeys("BCHWT", 0)
+    states = [AxisState(**{**state.as_dict(), "picked": start}) for state in random_axis_states(30, seed=7)]
+    for state, found in zip(
+        states, in_browser_module("axis_explorer", walk, [[s.as_dict()] for s in states]), strict=True
+    ):
+        reached = {tuple(picked[axis] for axis in state.axes) for picked in found}
+        assert reached == set(np.ndindex(*state.shape))
+
+
+def test_a_bar_that_is_dragged_follows_the_hand_and_leaves_its_neighbours_alone(in_browser_module):
+    drag = """(state) => {
+        const { input } = module.panels(720);
+        const middle = (input.top + input.bottom) / 2;
+        const taken = module.valueAt(input.left + 5, middle, state, 720, false);  // the first bar, at 0
+        const aside = module.valueAt(input.right - 5, input.top - 50, taken, 720, true);  // beyond the last, and above
+        return [module.valueAt(5, middle, state, 720, false), taken, aside];
+    }"""
+    state = RowState()
+    calls = [[{**vars(state), "values": list(state.values)}]]
+    ((beside, taken, aside),) = in_browser_module("normalize_row", drag, calls)
+    assert beside is None
+    assert taken["values"] == [0.0, *state.values[1:]]
+    assert aside["values"][1:] == list(state.values[1:])
+    assert aside["values"][0] > 2
+    assert aside["picked"] == 0
+
+
+def _numbers(value):
+    """Read the numbers that JSON has no word for."""
+    return (
+        [_numbers(v) for v in value]
+        if isinstance(value, list)
+        else float(value.replace("Infinity", "inf") if isinstance(value, str) else value)
+    )
+
+
+def test_the_browser_rounds_every_operation_as_python_does(in_browser_module):
+    states = list(random_row_states(600, seed=5))
+    calls = [[{**vars(state), "values": list(state.values)}] for state in states]
+    for state, answer in zip(states, in_browser_module("normalize_row", "module.rowFigure", calls), strict=True):
+        expected = normalize_row_figure(state)
+        pairs = {
+            "inputs": expected.inputs,
+            "spacing": expected.spacing,
+            "outputs": expected.outputs,
+            "mean": expected.mean,
+            "variance": expected.variance,
+            "unmoved": expected.unmoved,
+            "moved": expected.moved,
+            "predictedVariance": expected.predicted_variance,
+        }
+        for key, value in pairs.items():
+            np.testing.assert_array_equal(_numbers(answer[key]), value, err_msg=f"{key} of {state}")
+
+
+def test_the_browser_draws_the_same_neighbours_as_python(in_browser_module):
+    states = list(random_neighbour_states(40, seed=6))
+    data = widgets.batch_neighbours().data
+    calls = [[vars(state), data] for state in states]
+    for state, answer in zip(
+        states, in_browser_module("batch_neighbours", "module.neighbourFigure", calls), strict=True
+    ):
+        expected = batch_neighbours_figure(state)
+        for batch, outputs in expected.outputs.items():
+            # the two languages' logarithms, sines and sums may differ in the last place
+            np.testing.assert_allclose(answer["outputs"][str(batch)], outputs, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(answer["running"]["mean"], expected.running_mean, atol=1e-9)
+        np.testing.assert_allclose(answer["running"]["variance"], expected.running_variance, rtol=1e-9)
+        assert answer["expectedMean"] == pytest.approx(expected.expected_mean)
+        assert answer["expectedVariance"] == pytest.approx(expected.expected_variance)
+        assert answer["layerNorm"] == pytest.approx(expected.layer_norm)
