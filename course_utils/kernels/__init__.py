@@ -1,0 +1,251 @@
+"""Triton kernels for layer norm, RMS norm and rotary position: each tensor read once and written once.
+
+They need Triton, and a CUDA device or Triton's interpreter. Triton reads ``TRITON_INTERPRET`` once, when it is first
+imported, so the interpreter is chosen at the top of a program, before anything (``transformers`` and ``torch.compile``
+included) imports Triton::
+
+    import os
+
+    os.environ["TRITON_INTERPRET"] = "1"
+
+Importing this module imports no Triton; the first call of a kernel does.
+
+    launch          tiles, warps and programs
+    tuning          which launch is the quickest on this GPU
+    norm_kernels    the Triton code of both norms
+    norm_function   the autograd function around it
+    rotary          the Triton code of RoPE and its autograd function
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn import functional as F
+
+if TYPE_CHECKING:
+    from course_utils.kernels.launch import Launch
+
+__all__ = ["Availability", "available", "layer_norm", "rms_norm", "rope", "tune"]
+
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether the kernels run on a device: true or false as a condition, and in ``reason`` what is missing."""
+
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+
+def available(device: str | torch.device = "cuda") -> Availability:
+    """Say whether the kernels run on ``device`` here; this imports Triton only where it could be used.
+
+    Args:
+        device: "cuda", or "cpu" for Triton's interpreter.
+
+    Returns:
+        An ``Availability``: true, or false with the reason in one line.
+    """
+    device_type = torch.device(device).type
+    if find_spec("triton") is None:
+        return Availability("kernels need Triton: pip install triton (Linux; the rest of the course runs without it)")
+    if device_type == "cuda":
+        return Availability("" if torch.cuda.is_available() else "kernels need a CUDA device: PyTorch sees none")
+    if device_type != "cpu":
+        return Availability(f"kernels need a CUDA device or TRITON_INTERPRET=1: got device {device_type!r}")
+    if os.environ.get("TRITON_INTERPRET", "0").lower() not in ("1", "true", "on", "yes", "y"):
+        return Availability("kernels need a CUDA device or TRITON_INTERPRET=1: got the CPU, and TRITON_INTERPRET unset")
+
+    import numpy
+    import triton
+
+    # Triton's own library functions are interpreted only if the variable was set when Triton was imported.
+    if isinstance(triton.language.sum, triton.runtime.JITFunction):
+        return Availability(
+            "kernels need TRITON_INTERPRET=1 before Triton is imported: restart Python and set it first"
+        )
+    if _release(triton.__version__) < (3, 7) and _release(numpy.__version__) >= (2, 4):
+        return Availability(
+            "Triton's interpreter needs Triton 3.7 or numpy below 2.4: "
+            f"got Triton {triton.__version__}, numpy {numpy.__version__}"
+        )
+    return Availability()
+
+
+def _release(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+@cache
+def _require_device(device_type: str) -> None:
+    """Raise unless the kernels run on ``device_type``; an answer that is yes is remembered, one that is no is not."""
+    answer = available(device_type)
+    if not answer:
+        raise RuntimeError(answer.reason)
+
+
+def _require(**tensors: torch.Tensor | None) -> None:
+    """Raise unless the tensors lie together on a device where the kernels run, in types that they compute in."""
+    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    first = next(iter(given.values()))
+    _require_device(first.device.type)
+    for name, tensor in given.items():
+        if tensor.dtype not in _DTYPES:
+            wanted = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
+            raise NotImplementedError(f"kernels compute in {wanted}: got {name} of {tensor.dtype}")
+        if tensor.device != first.device:
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device: got {name} on {tensor.device}, not {first.device}"
+            )
+
+
+def _fits(x: torch.Tensor, normalized_shape: Sequence[int], *parameters: torch.Tensor | None) -> bool:
+    shape = tuple(normalized_shape)
+    return (
+        0 < len(shape) <= x.dim()
+        and x.shape[-len(shape) :] == shape
+        and all(parameter is None or parameter.shape == shape for parameter in parameters)
+    )
+
+
+def layer_norm(
+    x: torch.Tensor,
+    normalized_shape: Sequence[int],
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+) -> torch.Tensor:
+    """Return layer norm of ``x`` over its last dimensions, one pass over memory forward and one backward.
+
+    Statistics, and the sums that make the gradients of weight and bias, are float32 whatever the type of ``x``
+    (float64 for float64), and every output is rounded once. Weight and bias may have another type than ``x``.
+
+    Args:
+        x: (..., *normalized_shape), bfloat16, float16, float32 or float64; any strides.
+        normalized_shape: the trailing sizes to normalise over, any number of features.
+        weight: ``normalized_shape``, or None for ones.
+        bias: ``normalized_shape``, or None for zeros.
+        eps: added to the variance.
+
+    Returns:
+        (..., *normalized_shape), contiguous, in the type of ``x``.
+
+    Raises:
+        RuntimeError: no device to run on, or shapes that do not fit, in PyTorch's words.
+        NotImplementedError: a type that the kernels do not compute in.
+
+    Source: Ba, Kiros and Hinton 2016, eq. 4; the backward pass of ``torch.nn.functional.layer_norm``.
+    """
+    _require(x=x, weight=weight, bias=bias)
+    if not _fits(x, normalized_shape, weight, bias):
+        F.layer_norm(x, normalized_shape, weight, bias, eps)  # raises what PyTorch raises
+    from course_utils.kernels.norm_function import normalise
+
+    return normalise(x, normalized_shape, weight, bias, eps, centred=True)
+
+
+def rms_norm(
+    x: torch.Tensor,
+    normalized_shape: Sequence[int],
+    weight: torch.Tensor | None = None,
+    eps: float | None = None,
+) -> torch.Tensor:
+    """Return RMS norm of ``x`` over its last dimensions, one pass over memory forward and one backward.
+
+    Args:
+        x: (..., *normalized_shape), bfloat16, float16, float32 or float64; any strides.
+        normalized_shape: the trailing sizes to normalise over, any number of features.
+        weight: ``normalized_shape``, or None for ones.
+        eps: added to the mean square; None for the machine epsilon of the type computed in, as in PyTorch.
+
+    Returns:
+        (..., *normalized_shape), contiguous, in the type of ``x``.
+
+    Raises:
+        RuntimeError: no device to run on, or shapes that do not fit, in PyTorch's words.
+        NotImplementedError: a type that the kernels do not compute in.
+
+    Source: Zhang and Sennrich 2019, eq. 4; the rounding of ``torch.nn.functional.rms_norm`` (weight in float32).
+    """
+    _require(x=x, weight=weight)
+    if not _fits(x, normalized_shape, weight):
+        F.rms_norm(x, normalized_shape, weight, eps)  # raises what PyTorch raises
+    from course_utils.kernels.norm_function import normalise
+
+    if eps is None:
+        eps = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32).eps
+    return normalise(x, normalized_shape, weight, None, eps, centred=False)
+
+
+def rope(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    layout: str = "half",
+    inplace: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rotate queries and keys by their positions' angles, both in one launch.
+
+    The rotation is computed in float32 (float64 where an input is) and rounded once; its gradient is the rotation by
+    the negative angle. No gradient flows to ``cos`` and ``sin``.
+
+    Args:
+        q: (B, Hq, T, D), any strides: a transposed view of (B, T, Hq, D) is read where it lies.
+        k: (B, Hk, T, D).
+        cos: (T, rotary_dim / 2), of ``positions.rope_cos_sin``; a rotary_dim below D leaves the rest as it is.
+        sin: (T, rotary_dim / 2).
+        layout: "half" pairs features i and i + rotary_dim / 2 (Llama, NeoX), "interleaved" 2i and 2i + 1 (RoFormer).
+        inplace: write over ``q`` and ``k`` and return them.
+
+    Returns:
+        The rotated q and k, in the types and strides of the given.
+
+    Raises:
+        RuntimeError: no device to run on; in place on a leaf that requires a gradient.
+        ValueError: shapes or a layout that do not fit; in place on a tensor whose elements share memory.
+        NotImplementedError: a type that the kernels do not compute in.
+
+    Source: Su et al. 2021 (RoFormer), eq. 34; pairs as in ``apply_rotary_pos_emb`` of ``transformers``' Llama.
+    """
+    _require(q=q, k=k, cos=cos, sin=sin)
+    from course_utils.kernels.rotary import rotate
+
+    return rotate(q, k, cos, sin, layout, inplace)
+
+
+def tune(
+    num_columns: int,
+    dtype: torch.dtype = torch.bfloat16,
+    num_rows: int | None = None,
+    device: str | torch.device = "cuda",
+) -> "dict[str, Launch]":
+    """Time a handful of launches of both norms on this GPU and use the quickest in this process from now on.
+
+    Nothing is tuned unless this is called: it takes a compilation a candidate and waits for the device.
+
+    Args:
+        num_columns: the number of features to tune for.
+        dtype: the type of the input.
+        num_rows: the number of rows to time; by default enough that no cache holds them.
+        device: a CUDA device.
+
+    Returns:
+        The launch that is now in use for "forward" and for "backward".
+
+    Raises:
+        RuntimeError: no device to run on.
+    """
+    _require_device(torch.device(device).type)
+    from course_utils.kernels.tuning import tune_norms
+
+    return tune_norms(num_columns, dtype, num_rows, device)

@@ -1,0 +1,734 @@
+"""The kernels against float64: in Triton's interpreter on the CPU, and on a CUDA device where there is one.
+
+Triton reads TRITON_INTERPRET when it is imported, which another test of this run may have done already, so the
+interpreter lives in a process of its own; a second such process compiles the kernels for a GPU that need not be there.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context, parent_process
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from course_utils import generator, kernels
+
+SHAPES = [(5, 3), (3, 127), (2, 128), (7, 1000), (2, 3, 64), (3, 4097)]
+ROUNDING = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+
+
+# ---- where the kernels run
+
+
+def _end_with_the_tests():
+    """Let this process end when the tests are killed; by itself it would wait for work for ever."""
+
+    def wait():
+        parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@pytest.fixture(scope="module")
+def interpreter():
+    """A process in which Triton is imported with TRITON_INTERPRET=1."""
+    yield from _process(TRITON_INTERPRET="1", OMP_NUM_THREADS="1")
+
+
+@pytest.fixture(scope="module")
+def compiler(tmp_path_factory):
+    """A process in which Triton compiles, into a cache of its own."""
+    yield from _process(TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")))
+
+
+def _process(**environment):
+    pytest.importorskip("triton", reason="Triton is not installed (it exists for Linux only)")
+    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_with_the_tests)
+    with pytest.MonkeyPatch.context() as patch, pool:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield lambda function, *args: pool.submit(function, *args).result()
+
+
+WHERE = ["interpreter", *([pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.is_available() else [])]
+
+
+@pytest.fixture(params=WHERE)
+def run(request):
+    """``run(function, *args)``: the function, with every tensor on the device under test, and its answer on the CPU."""
+    if request.param == "interpreter":
+        return request.getfixturevalue("interpreter")
+    return lambda function, *args: _moved(function(*_moved(args, "cuda")), "cpu")
+
+
+def _moved(value, device):
+    if isinstance(value, torch.Tensor):
+        return value.to(device)  # keeps the strides
+    return type(value)(_moved(v, device) for v in value) if isinstance(value, (tuple, list)) else value
+
+
+# ---- what is run there: module-level functions, so that the other process finds them by name
+
+
+def norm(name, x, weight=None, bias=None, dy=None, shape=None, module=kernels, **options):
+    """Output of the norm and, with ``dy``, the gradients of every tensor given."""
+    leaves = [v.detach().requires_grad_(dy is not None) for v in (x, weight, bias) if v is not None]
+    parameters = {"weight": weight, "bias": bias} if name == "layer_norm" else {"weight": weight}
+    filled = iter(leaves[1:])
+    parameters = {key: next(filled) if value is not None else None for key, value in parameters.items()}
+    y = getattr(module, name)(leaves[0], shape or x.shape[-1:], **parameters, **options)
+    return y.detach(), *(torch.autograd.grad(y, leaves, dy) if dy is not None else ())
+
+
+def looped_norm(block, rows, *args):
+    """The norm with every row cut into blocks, so that short rows reach the code of long ones."""
+    from course_utils.kernels import norm_function
+    from course_utils.kernels.launch import Launch
+
+    launch = Launch(rows=rows, block=block, warps=4, looped=True, stages=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(norm_function, "forward_launch", lambda *size: launch)
+        patch.setattr(norm_function, "backward_launch", lambda *size: launch)
+        return norm(*args)
+
+
+def rope(q, k, cos, sin, layout, inplace=False, dq=None, dk=None):
+    """Rotated q and k and, with ``dq`` and ``dk``, the gradients of q and k."""
+    leaves = [v.detach().requires_grad_(dq is not None) for v in (q, k)]
+    inputs = [v * 1 for v in leaves] if inplace and dq is not None else leaves
+    outputs = kernels.rope(*inputs, cos, sin, layout, inplace)
+    gradients = torch.autograd.grad(outputs, leaves, (dq, dk)) if dq is not None else ()
+    return *(y.detach() for y in outputs), *gradients
+
+
+# ---- the oracle: PyTorch in float64 on the CPU
+
+
+def truth(name, x, weight=None, bias=None, dy=None, eps=None, **options):
+    if eps is None:  # RMS norm's default is that of the type computed in
+        eps = 1e-5 if name == "layer_norm" else torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps
+    double = [None if v is None else v.double() for v in (x, weight, bias, dy)]
+    return norm(name, *double, module=F, eps=eps, **options)
+
+
+def rotated(x, cos, sin, layout, direction=1):
+    """The rotation as a product of complex numbers, in complex128."""
+    pairs = cos.shape[1]
+    turn = torch.complex(cos.double(), direction * sin.double())
+    rotary, rest = x.double()[..., : 2 * pairs], x.double()[..., 2 * pairs :]
+    if layout == "half":
+        z = torch.complex(rotary[..., :pairs], rotary[..., pairs:]) * turn
+        return torch.cat((z.real, z.imag, rest), -1)
+    z = torch.view_as_complex(rotary.unflatten(-1, (pairs, 2)).contiguous()) * turn
+    return torch.cat((torch.view_as_real(z).flatten(-2), rest), -1)
+
+
+def one_rounding(dtype):
+    """Half an ulp, but a whole one for bfloat16, which Triton's interpreter cuts off instead of rounding."""
+    return torch.finfo(dtype).eps / (1 if dtype == torch.bfloat16 else 2)
+
+
+def relative_errors(mine, exact):
+    return [((a.double() - b).norm() / b.norm().clamp_min(1e-30)).item() for a, b in zip(mine, exact, strict=True)]
+
+
+def case(shape, dtype=torch.float32, offset=0.0, seed=0, affine=("weight", "bias")):
+    g = generator(seed)
+    features = shape[-1]
+    x = (offset + torch.randn(shape, generator=g)).to(dtype)
+    weight = (1 + 0.5 * torch.randn(features, generator=g)).to(dtype) if "weight" in affine else None
+    bias = torch.randn(features, generator=g).to(dtype) if "bias" in affine else None
+    return x, weight, bias, torch.randn(shape, generator=g).to(dtype)
+
+
+def without_bias(name, arguments):
+    x, weight, bias, dy = arguments
+    return x, weight, bias if name == "layer_norm" else None, dy
+
+
+NORMS = pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+
+
+# ---- norms
+
+
+@NORMS
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_output_and_gradients_are_those_of_float64(run, name, shape):
+    arguments = without_bias(name, case(shape, offset=1.0))
+    assert max(relative_errors(run(norm, name, *arguments), truth(name, *arguments))) < ROUNDING[torch.float32]
+
+
+@NORMS
+@pytest.mark.parametrize(("block", "rows"), [(32, 1), (16, 4), (64, 2)])
+@pytest.mark.parametrize("features", [60, 64, 65, 129])
+def test_a_looped_row_gives_what_a_held_row_gives(run, name, block, rows, features):
+    arguments = without_bias(name, case((7, features), offset=10.0))
+    errors = relative_errors(run(looped_norm, block, rows, name, *arguments), truth(name, *arguments))
+    assert max(errors) < 4 * ROUNDING[torch.float32]  # at offset 10 the input itself is known to 4e-7
+
+
+@NORMS
+def test_rows_beyond_every_block_limit_are_looped_over(run, name):
+    arguments = without_bias(name, case((2, 65_536), offset=1.0))
+    assert max(relative_errors(run(norm, name, *arguments), truth(name, *arguments))) < ROUNDING[torch.float32]
+
+
+def test_layer_norm_of_one_feature_is_the_bias_and_has_no_gradient(run):
+    x, weight, bias, dy = case((5, 1), offset=1e6)
+    y, dx, dweight, dbias = run(norm, "layer_norm", x, weight, bias, dy)
+    assert torch.equal(y, bias.expand(5, 1))
+    assert torch.equal(dx, torch.zeros(5, 1))
+    assert torch.equal(dweight, torch.zeros(1))
+    assert torch.allclose(dbias, dy.sum(0))
+
+
+@NORMS
+@pytest.mark.parametrize("dtype", ROUNDING, ids=str)
+@pytest.mark.parametrize("shape", [(6, 100), (3, 33)], ids=str)
+def test_every_type_is_rounded_once(run, name, dtype, shape):
+    arguments = without_bias(name, case(shape, dtype))
+    mine, exact = run(norm, name, *arguments), truth(name, *arguments)
+    for a, b in zip(mine, exact, strict=True):
+        assert a.dtype == dtype
+        # the one rounding of the result, and before it float32's own error (float64's for float64)
+        computed = ROUNDING[torch.promote_types(dtype, torch.float32)] * b.abs().max()
+        assert ((a.double() - b).abs() <= one_rounding(dtype) * b.abs() + computed).all()
+
+
+@NORMS
+@pytest.mark.parametrize(("x_type", "weight_type"), [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)])
+def test_output_follows_the_input_and_gradients_the_parameters_in_type(run, name, x_type, weight_type):
+    x, weight, bias, dy = without_bias(name, case((9, 48)))
+    arguments = x.to(x_type), weight.to(weight_type), None if bias is None else bias.to(weight_type), dy.to(x_type)
+    mine, exact = run(norm, name, *arguments), truth(name, *arguments)
+    assert [v.dtype for v in mine] == [x_type, x_type, *[weight_type] * (len(mine) - 2)]
+    assert max(relative_errors(mine, exact)) < ROUNDING[torch.bfloat16]
+    if weight_type == torch.float32:
+        assert max(relative_errors(mine[2:], exact[2:])) < ROUNDING[torch.float32]
+
+
+@NORMS
+@pytest.mark.parametrize("affine", [(), ("weight",), ("bias",)], ids=str)
+def test_weight_and_bias_are_optional(run, name, affine):
+    arguments = without_bias(name, case((5, 40), affine=affine))
+    assert max(relative_errors(run(norm, name, *arguments), truth(name, *arguments))) < ROUNDING[torch.float32]
+
+
+def gradient_of_one(wanted):
+    x, weight, bias, dy = case((40, 24))
+    parameters = {"x": x, "weight": weight, "bias": bias}
+    parameters[wanted].requires_grad_()
+    y = kernels.layer_norm(x, (24,), weight, bias)
+    return torch.autograd.grad(y, parameters[wanted], dy)[0]
+
+
+@pytest.mark.parametrize(("position", "wanted"), [(0, "x"), (1, "weight"), (2, "bias")])
+def test_a_gradient_may_be_wanted_alone(interpreter, position, wanted):
+    exact = truth("layer_norm", *case((40, 24)))[1 + position]
+    assert relative_errors([interpreter(gradient_of_one, wanted)], [exact])[0] < ROUNDING[torch.float32]
+
+
+@NORMS
+def test_several_dimensions_are_normalised_together(run, name):
+    x, weight, _, dy = case((2, 3, 20))
+    x, dy, weight = x.view(2, 3, 4, 5), dy.view(2, 3, 4, 5), weight.view(4, 5)
+    mine = run(norm, name, x, weight, None, dy, (4, 5))
+    assert mine[0].shape == (2, 3, 4, 5)
+    assert mine[2].shape == (4, 5)
+    assert max(relative_errors(mine, truth(name, x, weight, None, dy, shape=(4, 5)))) < ROUNDING[torch.float32]
+
+
+def strided(tensor, how):
+    """The same values lying differently in memory, NaN wherever a wrong stride would look."""
+    if how == "transposed":
+        return tensor.transpose(0, 1).contiguous().transpose(0, 1)
+    wide = torch.full((*tensor.shape[:-1], 3 * tensor.shape[-1]), torch.nan, dtype=tensor.dtype)
+    part = wide[..., 1::3] if how == "every third column" else wide[..., tensor.shape[-1] : 2 * tensor.shape[-1]]
+    part.copy_(tensor)
+    return part
+
+
+@NORMS
+@pytest.mark.parametrize("which", ["input", "gradient"])
+@pytest.mark.parametrize("how", ["transposed", "every third column", "columns of a wider matrix"])
+def test_strides_are_heeded(run, name, how, which):
+    x, weight, bias, dy = without_bias(name, case((6, 5, 20)))
+    if which == "input":
+        mine = run(norm, name, strided(x, how), weight, bias, dy)
+    else:
+        mine = run(norm, name, x, weight, bias, strided(dy, how))
+    assert max(relative_errors(mine, truth(name, x, weight, bias, dy))) < ROUNDING[torch.float32]
+    assert mine[0].is_contiguous()
+
+
+@NORMS
+def test_an_expanded_gradient_is_read_as_it_is_meant(run, name):
+    x, weight, bias, _ = without_bias(name, case((6, 20)))
+    dy = torch.tensor(0.5).expand(6, 20)
+    assert max(relative_errors(run(norm, name, x, weight, bias, dy), truth(name, x, weight, bias, dy))) < 2e-6
+
+
+def change_of_inputs():
+    x, weight, bias, dy = case((6, 20))
+    before = [v.clone() for v in (x, weight, bias, dy)]
+    norm("layer_norm", x, weight, bias, dy)
+    return [(a - b).abs().max() for a, b in zip(before, (x, weight, bias, dy), strict=True)]
+
+
+def test_inputs_are_left_as_they_were(interpreter):
+    assert max(interpreter(change_of_inputs)) == 0
+
+
+@pytest.mark.parametrize("looped", [False, True])
+@pytest.mark.parametrize("features", [5, 16, 100, 1001])
+@pytest.mark.parametrize("constant", [3.7, 10_000.1, 1e6, 1e9])
+def test_a_constant_row_gives_the_bias(run, constant, features, looped):
+    # padding lanes that hold -mean, a mean over the block, or a mean that is one rounding off leave a variance
+    x, dy = torch.full((2, features), constant), case((2, features))[-1]
+    arguments = "layer_norm", x, None, torch.ones(features), dy
+    y, dx, _ = run(looped_norm, 256, 1, *arguments) if looped else run(norm, *arguments)
+    assert torch.equal(y, torch.ones(2, features))
+    assert relative_errors([dx], [truth(*arguments)[1]])[0] < ROUNDING[torch.float32]
+
+
+@NORMS
+@pytest.mark.parametrize("offset", [0.0, 100.0, 1e3, 1e4])
+def test_error_is_at_most_twice_the_built_ins_at_any_offset(run, name, offset):
+    arguments = without_bias(name, case((32, 1000), offset=offset))
+    exact = truth(name, *arguments)
+    mine = run(norm, name, *arguments)
+    builtin = norm(name, *arguments, module=F)
+    for what, a, b, c in zip(("y", "dx"), mine, builtin, exact, strict=False):
+        # a floor of one ulp of the largest value: the built-in is sometimes right by luck
+        floor = torch.finfo(torch.float32).eps * c.abs().max()
+        assert (a - c).abs().max() <= 2 * (b - c).abs().max() + floor, what
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_weight_gradients_of_8192_rows_are_those_of_float64_where_the_built_ins_are_not(run, dtype):
+    arguments = case((8192, 16), dtype)
+    _, _, *exact = truth("layer_norm", *arguments)
+    _, _, *mine = run(norm, "layer_norm", *arguments)
+    _, _, *builtin = norm("layer_norm", *arguments, module=F)  # on the CPU it adds up in the type of the input
+    assert max(relative_errors(mine, exact)) < torch.finfo(dtype).eps
+    assert min(relative_errors(builtin, exact)) > 4 * max(relative_errors(mine, exact))
+
+
+def added_up(sums):
+    import triton
+    import triton.language as tl
+
+    from course_utils.kernels import launch, norm_kernels
+
+    programs, features = sums.shape
+    tile = launch.column_sums_launch(programs)
+    dweight, dbias = torch.empty(2, features, device=sums.device)
+    options = {"DTYPE": tl.float32, "ROWS": tile.rows, "BLOCK": tile.block, "num_warps": tile.warps}
+    grid = (triton.cdiv(features, tile.block), 2)
+    norm_kernels.column_sums[grid](sums, 2 * sums, dweight, dbias, programs, features, **options)
+    return dweight, dbias
+
+
+@pytest.mark.parametrize("programs", [1, 3, 132, 512, 1056])
+def test_the_sums_of_any_number_of_programs_are_added_up(run, programs):
+    sums = torch.randn(programs, 37, generator=generator(2))
+    total = sums.double().sum(0)
+    assert max(relative_errors(run(added_up, sums), (total, 2 * total))) < ROUNDING[torch.float32]
+
+
+@NORMS
+def test_gradients_repeat_bit_for_bit(run, name):
+    arguments = without_bias(name, case((300, 65), torch.bfloat16))
+    first, second = (run(norm, name, *arguments) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@NORMS
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0, 5), (3, 0)], ids=str)
+def test_empty_inputs_give_empty_outputs_and_zero_gradients(run, name, shape):
+    x, weight, bias, dy = without_bias(name, case(shape))
+    y, dx, *parameters = run(norm, name, x, weight, bias, dy)
+    assert y.shape == dx.shape == shape
+    assert all(torch.equal(v, torch.zeros(shape[-1])) for v in parameters)
+
+
+def passes_gradcheck(name):
+    x, weight, bias, _ = (v.double().requires_grad_() for v in case((5, 3, 7)))
+    inputs = (x, weight, bias) if name == "layer_norm" else (x, weight)
+    return torch.autograd.gradcheck(
+        lambda x, *parameters: getattr(kernels, name)(x, (7,), *parameters), inputs, fast_mode=True
+    )
+
+
+@NORMS
+def test_gradients_are_finite_differences_in_float64(interpreter, name):
+    assert interpreter(passes_gradcheck, name)
+
+
+def tuned_norms(name, times):
+    """Each direction's choice when the timer says ``times`` in turn, and the results under every candidate."""
+    from course_utils.kernels import launch, tuning
+
+    arguments = case((40, 96))
+    clock, results = iter(times), []
+
+    def time_ms(run):
+        run()
+        results.append(norm(name, *without_bias(name, arguments)))
+        return next(clock)
+
+    chosen = tuning.tune_norms(96, torch.float32, 16, "cpu", time_ms)
+    candidates = (launch.forward_launch(96, 4), launch.backward_launch(96, 4))
+    for direction in ("forward", "backward"):
+        launch.choose(direction, 96, 4, None)
+    return chosen, candidates, (launch.forward_launch(96, 4), launch.backward_launch(96, 4)), results
+
+
+@NORMS
+def test_tuning_takes_the_quickest_and_every_candidate_computes_the_same(interpreter, name):
+    times = [3.0, 1.0, 2.0, 4.0, 5.0, 4.0, 3.0, 1.0, 2.0]  # four forward, five backward
+    chosen, in_use, rule, results = interpreter(tuned_norms, name, times)
+    assert (chosen["forward"], chosen["backward"]) == in_use
+    assert chosen["forward"].warps == rule[0].warps // 2  # the second candidate
+    assert chosen["backward"].stages == 3 - rule[1].stages  # the fourth
+    exact = truth(name, *without_bias(name, case((40, 96))))
+    assert len(results) == len(times)
+    assert max(max(relative_errors(result, exact)) for result in results) < ROUNDING[torch.float32]
+
+
+# ---- rotary position
+
+
+def rope_case(q_heads, k_heads, positions, features, rotary_dim, dtype=torch.float32):
+    g = generator(1)
+    q, dq = (torch.randn(2, q_heads, positions, features, generator=g).to(dtype) for _ in range(2))
+    k, dk = (torch.randn(2, k_heads, positions, features, generator=g).to(dtype) for _ in range(2))
+    angle = 7 * torch.rand(positions, rotary_dim // 2, generator=g)
+    return q, k, angle.cos(), angle.sin(), dq, dk
+
+
+LAYOUT = pytest.mark.parametrize("layout", ["half", "interleaved"])
+
+
+@LAYOUT
+@pytest.mark.parametrize("inplace", [False, True], ids=["out of place", "in place"])
+@pytest.mark.parametrize(
+    ("heads", "positions", "features", "rotary_dim"),
+    [((4, 4), 8, 16, 16), ((5, 1), 37, 6, 6), ((9, 3), 5, 80, 20), ((1, 1), 1, 2, 2), ((8, 2), 3, 128, 96)],
+    ids=str,
+)
+def test_rotation_and_its_gradient_are_complex_multiplication(
+    run, layout, inplace, heads, positions, features, rotary_dim
+):
+    q, k, cos, sin, dq, dk = rope_case(*heads, positions, features, rotary_dim)
+    mine = run(rope, q, k, cos, sin, layout, inplace, dq, dk)
+    exact = [rotated(x, cos, sin, layout) for x in (q, k)]
+    exact += [rotated(dx, cos, sin, layout, direction=-1) for dx in (dq, dk)]
+    assert max(relative_errors(mine, exact)) < ROUNDING[torch.float32]
+
+
+@LAYOUT
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+def test_rotation_is_rounded_once(run, layout, dtype):
+    q, k, cos, sin, *_ = rope_case(3, 1, 9, 24, 16, dtype)
+    for mine, x in zip(run(rope, q, k, cos, sin, layout), (q, k), strict=True):
+        exact = rotated(x, cos, sin, layout)
+        assert mine.dtype == dtype
+        computed = ROUNDING[torch.promote_types(dtype, torch.float32)]
+        assert ((mine - exact).abs() <= one_rounding(dtype) * exact.abs() + computed).all()
+
+
+def rope_of_views(layout, inplace):
+    """q and k as parts of one projection (B, T, heads, D), as a model makes them; the projection's NaN stay out."""
+    q, k, cos, sin, dq, dk = rope_case(4, 2, 6, 8, 4)
+    projection = torch.full((2, 6, 8, 8), torch.nan)
+    projection[:, :, :4], projection[:, :, 5:7] = q.transpose(1, 2), k.transpose(1, 2)
+    projection.requires_grad_()
+    copy = projection * 1
+    parts = copy[:, :, :4].transpose(1, 2), copy[:, :, 5:7].transpose(1, 2)
+    outputs = kernels.rope(*parts, cos, sin, layout, inplace)
+    (gradient,) = torch.autograd.grad(outputs, projection, (dq, dk))
+    same = [a.data_ptr() == b.data_ptr() for a, b in zip(outputs, parts, strict=True)]
+    dq_dk = gradient[:, :, :4].transpose(1, 2), gradient[:, :, 5:7].transpose(1, 2)
+    return [y.detach() for y in outputs], dq_dk, copy.detach(), same
+
+
+@LAYOUT
+@pytest.mark.parametrize("inplace", [False, True], ids=["out of place", "in place"])
+def test_views_of_a_projection_are_rotated_where_they_lie(interpreter, layout, inplace):
+    q, k, cos, sin, dq, dk = rope_case(4, 2, 6, 8, 4)
+    outputs, gradients, projection, same_memory = interpreter(rope_of_views, layout, inplace)
+    exact = [rotated(x, cos, sin, layout) for x in (q, k)]
+    assert max(relative_errors(outputs, exact)) < ROUNDING[torch.float32]
+    exact_gradients = [rotated(dx, cos, sin, layout, direction=-1) for dx in (dq, dk)]
+    assert max(relative_errors(gradients, exact_gradients)) < ROUNDING[torch.float32]
+    assert same_memory == [inplace, inplace]
+    held = exact if inplace else (q, k)  # what the projection holds afterwards
+    assert torch.allclose(projection[:, :, :4].transpose(1, 2).double(), held[0].double(), atol=1e-5)
+    assert projection[:, :, [4, 7]].isnan().all()
+
+
+def passes_rope_gradcheck(layout):
+    q, k, cos, sin, *_ = rope_case(2, 1, 3, 6, 4, torch.float64)
+    inputs = q.requires_grad_(), k.requires_grad_()
+    turn = cos.double(), sin.double(), layout
+    return torch.autograd.gradcheck(lambda q, k: kernels.rope(q, k, *turn), inputs, fast_mode=True)
+
+
+@LAYOUT
+def test_rope_gradients_are_finite_differences_in_float64(interpreter, layout):
+    assert interpreter(passes_rope_gradcheck, layout)
+
+
+def test_empty_queries_or_keys_are_rotated_to_nothing(run):
+    q, k, cos, sin, *_ = rope_case(2, 0, 3, 4, 4)
+    mine = run(rope, q, k, cos, sin, "half")
+    assert relative_errors(mine[:1], [rotated(q, cos, sin, "half")])[0] < ROUNDING[torch.float32]
+    assert mine[1].shape == k.shape
+    assert run(rope, q[:, :, :0], k[:, :, :0], cos[:0], sin[:0], "half")[0].shape == (2, 2, 0, 4)
+
+
+# ---- errors
+
+
+def error_of(function, *args):
+    """Type and message of what the function raises."""
+    try:
+        function(*args)
+    except Exception as error:
+        return type(error), str(error)
+    return None, ""
+
+
+def error_in(call):
+    q, cos = torch.zeros(1, 2, 3, 4), torch.ones(3, 2)
+    calls = {
+        "layout": (kernels.rope, q, q, cos, cos, "pairs"),
+        "three dimensions": (kernels.rope, q[0], q, cos, cos),
+        "k of other length": (kernels.rope, q, q[:, :, :2], cos, cos),
+        "too few angles": (kernels.rope, q, q, cos[:2], cos[:2]),
+        "rotary_dim beyond the head": (kernels.rope, q, q, torch.ones(3, 3), torch.ones(3, 3)),
+        "expanded in place": (kernels.rope, q, q[:, :1].expand(1, 2, 3, 4), cos, cos, "half", True),
+        "leaf in place": (kernels.rope, q.clone().requires_grad_(), q, cos, cos, "half", True),
+        "integers": (kernels.layer_norm, torch.zeros(2, 3, dtype=torch.long), (3,)),
+        "shape": (kernels.layer_norm, torch.zeros(2, 3), (4,)),
+        "rms shape": (kernels.rms_norm, torch.zeros(2, 3), (4,)),
+        "weight": (kernels.layer_norm, torch.zeros(2, 3), (3,), torch.ones(1, 3)),
+        "no shape": (kernels.layer_norm, torch.zeros(2, 3), ()),
+        "number for a shape": (kernels.layer_norm, torch.zeros(2, 3), 3),
+    }
+    return error_of(*calls[call])
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        ("layout", ValueError, "layout must be one of half, interleaved: got 'pairs'"),
+        ("three dimensions", ValueError, "q must have 4 dimensions (B, H, T, D): got shape (2, 3, 4)"),
+        ("k of other length", ValueError, "q and k must agree but for heads: got q (1, 2, 3, 4), k (1, 2, 2, 4)"),
+        ("too few angles", ValueError, "cos and sin must be (T, rotary_dim / 2) with T=3 and rotary_dim from 2 to 4"),
+        ("rotary_dim beyond the head", ValueError, "got cos (3, 3), sin (3, 3)"),
+        ("expanded in place", ValueError, "k must have its own memory to be rotated in place"),
+        ("leaf in place", RuntimeError, "a leaf Variable that requires grad is being used in an in-place operation."),
+        ("integers", NotImplementedError, "got x of torch.int64"),
+        ("shape", RuntimeError, "Given normalized_shape=[4], expected input with shape [*, 4]"),
+        ("rms shape", RuntimeError, "Given normalized_shape=[4], expected input with shape [*4]"),
+        ("weight", RuntimeError, "Expected weight to be of same shape as normalized_shape"),
+        ("no shape", RuntimeError, "Expected normalized_shape to be at least 1-dimensional"),
+        ("number for a shape", TypeError, "not iterable"),
+    ],
+)
+def test_wrong_arguments_are_named(interpreter, call, kind, words):
+    raised, message = interpreter(error_in, call)
+    assert raised is kind
+    assert words in message
+
+
+def says(code, **environment):
+    """What a fresh Python prints."""
+    environment = {**os.environ, "TRITON_INTERPRET": "", **environment}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+ON_CPU = "import torch; from course_utils import kernels; kernels.rms_norm(torch.ones(2, 3), (3,))"
+
+
+def test_a_cpu_tensor_without_the_interpreter_is_one_clear_line_and_imports_no_triton():
+    code = "import sys, torch\nfrom course_utils import kernels\nprint(bool(kernels.available('cpu')))\n"
+    code += "try: kernels.rms_norm(torch.ones(2, 3), (3,))\nexcept RuntimeError as error: print(error)\n"
+    assert says(code + "print('triton' in sys.modules)").splitlines() == [
+        "False",
+        "kernels need a CUDA device or TRITON_INTERPRET=1: got the CPU, and TRITON_INTERPRET unset",
+        "False",
+    ]
+
+
+def test_a_missing_triton_is_one_clear_line():
+    hidden = "import sys; sys.modules['triton'] = None; "
+    assert says(hidden + ON_CPU).startswith("RuntimeError: kernels need Triton: pip install triton")
+
+
+def test_a_variable_set_too_late_is_told():
+    pytest.importorskip("triton", reason="Triton is not installed (it exists for Linux only)")
+    late = "import os, triton; os.environ['TRITON_INTERPRET'] = '1'; "
+    assert says(late + ON_CPU).endswith("before Triton is imported: restart Python and set it first")
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda"])
+def test_availability_is_false_with_its_reason_where_nothing_runs(device):
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    answer = kernels.available(device)
+    assert not answer
+    assert "CUDA" in answer.reason or "Triton" in answer.reason
+
+
+# ---- for a GPU
+
+
+class FakeDriver:
+    """Names a GPU of compute capability 9.0, so that Triton compiles for it; nothing can run there."""
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device):
+        return 0
+
+    def get_current_target(self):
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 90, 32)
+
+
+def compiled_for_a_gpu(launcher, *args):
+    """The PTX of each kernel that a launcher of the package starts, compiled through the same calls, never run."""
+    import triton
+    from triton.runtime.jit import KernelInterface
+
+    compiled = {}
+
+    def compile_only(kernel, grid):
+        def compile_kernel(*args, **options):
+            compiled[kernel.__name__] = kernel.run(*args, grid=grid, warmup=True, **options).asm["ptx"]
+
+        return compile_kernel
+
+    triton.runtime.driver.set_active(FakeDriver())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KernelInterface, "__getitem__", compile_only)
+        launcher(*args)
+    return compiled
+
+
+def launch_norm(features, dtype, centred, affine=True):
+    from course_utils.kernels.norm_function import launch_backward, launch_forward
+
+    x = torch.empty(16, features, dtype=dtype)
+    weight = torch.empty(features, dtype=dtype) if affine else None
+    statistics = launch_forward(x, torch.empty_like(x), weight, weight if centred else None, 1e-5, centred)
+    gradients = [None if weight is None else torch.empty_like(weight) for _ in range(2)]
+    launch_backward(x, x, weight, *statistics, torch.empty_like(x), *gradients)
+
+
+def launch_rope(dtype, layout, rotary_dim):
+    from course_utils.kernels import rotary
+
+    q, k, cos, sin, *_ = rope_case(4, 2, 5, 64, rotary_dim, dtype)
+    rotary.launch_rotation((q, k), (torch.empty_like(q), torch.empty_like(k)), cos, sin, layout, 1)
+
+
+@pytest.mark.parametrize(
+    ("features", "dtype", "centred", "affine"),
+    [
+        (1, torch.float32, True, True),
+        (1001, torch.float16, False, True),
+        (4096, torch.bfloat16, True, True),
+        (4096, torch.float64, True, False),
+        (16_384, torch.bfloat16, True, True),
+        (65_536, torch.float32, False, True),
+    ],
+)
+def test_norm_kernels_compile_for_a_gpu(compiler, features, dtype, centred, affine):
+    ptx = compiler(compiled_for_a_gpu, launch_norm, features, dtype, centred, affine)
+    held = "in_registers" if features < 65_536 else "looped"
+    assert set(ptx) == {f"forward_{held}", f"backward_{held}"} | ({"column_sums"} if affine else set())
+    assert all(".target sm_90" in code for code in ptx.values())
+
+
+@pytest.mark.parametrize(("features", "wide"), [(4096, True), (1000, True), (1001, False)])
+def test_rows_are_loaded_16_bytes_at_a_time_where_8_divides_their_features(compiler, features, wide):
+    ptx = compiler(compiled_for_a_gpu, launch_norm, features, torch.bfloat16, True)
+    assert ("ld.global.v4.b32" in ptx["forward_in_registers"]) == wide
+    assert ("st.global.v4.b32" in ptx["forward_in_registers"]) == wide
+
+
+@LAYOUT
+@pytest.mark.parametrize(("dtype", "rotary_dim"), [(torch.bfloat16, 64), (torch.float32, 20)])
+def test_rotary_kernel_compiles_for_a_gpu(compiler, layout, dtype, rotary_dim):
+    ptx = compiler(compiled_for_a_gpu, launch_rope, dtype, layout, rotary_dim)
+    assert set(ptx) == {"rotate_queries_and_keys"}
+
+
+@pytest.fixture
+def cuda():
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return "cuda"
+
+
+@pytest.mark.gpu
+@NORMS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("shape", [(65_536, 512), (8192, 4096), (8191, 4097), (4096, 16_384), (515, 65_536)], ids=str)
+def test_large_inputs_on_a_gpu_are_those_of_float64(cuda, name, dtype, shape):
+    arguments = [None if v is None else v.to(cuda) for v in without_bias(name, case(shape, dtype, offset=1.0))]
+    mine, exact = norm(name, *arguments), truth(name, *arguments)
+    assert max(relative_errors(mine, exact)) < ROUNDING[dtype]
+    again = norm(name, *arguments)
+    assert all(torch.equal(a, b) for a, b in zip(mine, again, strict=True))
+
+
+@pytest.mark.gpu
+def test_more_than_two_to_the_31_elements_are_addressed(cuda):
+    rows = 2**31 // 65_536 + 8
+    if torch.cuda.mem_get_info()[0] < 5 * rows * 65_536 * 2:
+        pytest.skip("needs 22 GB of free GPU memory")
+    x = torch.empty(rows, 65_536, dtype=torch.bfloat16, device=cuda).normal_()
+    y, dx = norm("rms_norm", x, dy=x)
+    exact = truth("rms_norm", x[-4:], dy=x[-4:])
+    assert max(relative_errors((y[-4:], dx[-4:]), exact)) < ROUNDING[torch.bfloat16]
+
+
+@pytest.mark.gpu
+def test_nothing_waits_for_the_gpu(cuda):
+    arguments = [v.to(cuda) for v in case((64, 256), torch.bfloat16)]
+    q, k, cos, sin, dq, dk = (v.to(cuda) for v in rope_case(4, 2, 16, 64, 64))
+
+    def everything():
+        norm("layer_norm", *arguments)
+        rope(q, k, cos, sin, "half", False, dq, dk)
+
+    everything()  # compiles, for which it may wait
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        everything()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.cuda.get_sync_debug_mode() == 0
+
+
+@pytest.mark.gpu
+def test_weight_gradients_on_a_gpu_are_no_worse_than_the_built_ins(cuda):
+    arguments = [v.to(cuda) for v in case((8192, 4096), torch.bfloat16)]
+    exact = truth("layer_norm", *arguments)[2:]
+    mine = relative_errors(norm("layer_norm", *arguments)[2:], exact)
+    builtin = relative_errors(norm("layer_norm", *arguments, module=F)[2:], exact)
+    assert max(mine) <= 1.01 * max(builtin)  # both end in one rounding to bfloat16, which is nearly all of the error
