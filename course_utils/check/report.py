@@ -1,0 +1,259 @@
+"""What a check says: a line for what is right; for what is not, which mistake it is and an input that shows it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_utils.check.calls import Call
+from course_utils.check.mistakes import Mistake
+from course_utils.tables import Table
+
+__all__ = ["Evidence", "ProbeResult", "Report", "evidence_for"]
+
+_SHOWN_ELEMENTS = 16  # of a tensor; of a larger one, only the worst element
+
+# JupyterLab's own colours where it defines them; the words say the same as the colours.
+_BOX = (
+    "border-left:4px solid {colour};padding:6px 12px;margin:4px 0;max-width:60em;line-height:1.5;"
+    "color:var(--jp-content-font-color1,#212121);background:var(--jp-layout-color0,#ffffff)"
+)
+_COLOURS = {
+    "passed": "var(--jp-success-color1,#2e7d32)",
+    "not yet": "var(--jp-warn-color1,#ef6c00)",
+    "not attempted yet": "var(--jp-border-color1,#9e9e9e)",
+}
+_PRE = (
+    "margin:2px 0 6px;padding:6px 10px;overflow-x:auto;white-space:pre;font-size:0.93em;"
+    "font-family:var(--jp-code-font-family,monospace),monospace;"
+    "color:inherit;background:var(--jp-layout-color2,#eeeeee)"
+)
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What one probe showed.
+
+    Args:
+        name: what the input is.
+        stage: which part of the function it looks at.
+        passed: whether everything compared was right.
+        quantity: what was worst: ``output``, ``gradient of x``, ...; empty where a finding stood in the way.
+        error: the largest error of that quantity, against float64.
+        finding: what stood in the way of comparing, or nothing.
+        is_noise: whether the size of an error is rounding noise, other on another machine, and is better not shown.
+    """
+
+    name: str
+    stage: str
+    passed: bool
+    quantity: str = ""
+    error: float = 0.0
+    finding: str = ""
+    is_noise: bool = False
+
+    def __str__(self) -> str:
+        if self.passed:
+            return "right"
+        by = "" if self.is_noise else f" by {_number(self.error)}"
+        return self.finding or f"{self.quantity} wrong{by}"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The smallest input found that shows a failure.
+
+    Args:
+        arguments: the input.
+        call: the call in one line, as the learner would write it.
+        inputs: one line for each tensor in it.
+        quantity: what is wrong; empty for a finding.
+        expected, got: that quantity to three digits; of a large tensor only its worst element.
+    """
+
+    arguments: Mapping[str, Any]
+    call: str
+    inputs: tuple[str, ...]
+    quantity: str = ""
+    expected: str = ""
+    got: str = ""
+
+    def lines(self) -> list[str]:
+        """Return the evidence as lines of text."""
+        lines = [self.call, *(f"  {line}" for line in self.inputs)]
+        if self.quantity:
+            lines += [
+                f"expected {self.quantity}: {self.expected}",
+                f"{'got':>{len(f'expected {self.quantity}')}}: {self.got}",
+            ]
+        return lines
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a check. It shows itself in a notebook and prints as text; it is true when the check passed.
+
+    Args:
+        name: of the exercise.
+        passed: whether the function is right on every probe.
+        attempted: whether there is anything to check yet.
+        message: the result in a sentence or two.
+        misconception: the catalogue's key, where the mistake is a known one.
+        title: the mistake in a few words, to stand in a sentence.
+        matters, hint: what the catalogue says about it.
+        evidence: the smallest input found that shows what is wrong.
+        probes: what was tried.
+        remarks: what is worth knowing about a function that passed.
+        by_course: whether the function is the course's own.
+    """
+
+    name: str
+    passed: bool
+    attempted: bool
+    message: str
+    misconception: str | None = None
+    title: str = ""
+    matters: str = ""
+    hint: str = ""
+    evidence: Evidence | None = None
+    probes: Sequence[ProbeResult] = ()
+    remarks: Sequence[str] = ()
+    by_course: bool = False
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    @property
+    def verdict(self) -> str:
+        """``passed``, ``not yet`` or ``not attempted yet``."""
+        return "passed" if self.passed else "not yet" if self.attempted else "not attempted yet"
+
+    @property
+    def reason(self) -> str:
+        """Why the function did not pass, to follow "yours": ``has a known mistake (epsilon outside the root)``."""
+        if not self.attempted:
+            return "is not attempted yet"
+        return f"has a known mistake ({self.title})" if self.misconception else "is not right yet"
+
+    def require(self) -> None:
+        """Do nothing for a function that passed.
+
+        Raises:
+            AssertionError: it did not pass; the text is the report.
+        """
+        if not self.passed:
+            raise AssertionError(repr(self))
+
+    def naming(self, mistake: Mistake) -> "Report":
+        """Return this report with its message given to a known mistake."""
+        return replace(
+            self,
+            message=mistake.wrong,
+            misconception=mistake.key,
+            title=mistake.title,
+            matters=mistake.matters,
+            hint=mistake.hint,
+        )
+
+    def table(self) -> Table:
+        """Return what was tried: a line for each stage and result."""
+        lines = [
+            (stage, "; ".join(probe.name for probe in probes), result)
+            for (stage, result), probes in groupby(self.probes, key=lambda probe: (probe.stage, str(probe)))
+        ]
+        return Table(("looks at", "input", "result"), lines)
+
+    def _headline(self) -> str:
+        count = f", {len(self.probes)} probes" if self.passed else ""
+        return f"{self.verdict}{count}{' (the solution of the course)' if self.by_course else ''}"
+
+    def __repr__(self) -> str:
+        lines = [f"{self.name}: {self._headline()}"]
+        if self.attempted and not self.passed:
+            lines += [f"  {self.message}", *([f"  Why it matters: {self.matters}"] if self.matters else [])]
+            if self.evidence:
+                lines += ["  It shows in:", *(f"    {line}" for line in self.evidence.lines())]
+            lines += [f"  Hint: {self.hint}"] if self.hint else []
+        return "\n".join([*lines, *(f"  Remark: {remark}" for remark in self.remarks)])
+
+    def _repr_html_(self) -> str:
+        parts = [f"<div><strong>{escape(self.name)}: {escape(self._headline())}</strong></div>"]
+        if not self.passed:
+            parts.append(f'<div style="margin:4px 0">{escape(self.message)}</div>')
+        if self.matters:
+            parts.append(f'<div style="margin:4px 0"><em>Why it matters:</em> {escape(self.matters)}</div>')
+        if self.evidence:
+            text = "\n".join(self.evidence.lines())
+            parts.append(f'<div>It shows in:</div><pre style="{_PRE}">{escape(text)}</pre>')
+        parts += [f"<div><em>Remark:</em> {escape(remark)}</div>" for remark in self.remarks]
+        if self.hint:
+            parts.append(f"<details><summary>Hint</summary>{escape(self.hint)}</details>")
+        if self.probes:
+            parts.append(f"<details><summary>What was tried</summary>{self.table()._repr_html_()}</details>")
+        return f'<div style="{_BOX.format(colour=_COLOURS[self.verdict])}">{"".join(parts)}</div>'
+
+
+def evidence_for(
+    name: str,
+    required: Sequence[str],
+    call: Call,
+    quantity: str = "",
+    truth: Tensor | None = None,
+    got: Tensor | None = None,
+) -> Evidence:
+    """Return ``call`` as evidence that the function ``name`` gives ``got`` where ``truth`` (both float64) is right."""
+    arguments = [_argument(key, value, key in required) for key, value in call.arguments.items()]
+    line = f"{name}({', '.join(arguments)})"
+    inputs = [f"{key} = {_input(value)}" for key, value in call.tensors()]
+    if truth is None or got is None:
+        return Evidence(call.arguments, line, tuple(inputs))
+    if quantity.startswith("gradient"):
+        inputs.append("and the gradient that comes back is -0.5, 1.25, 0.25, -0.75, 1, ...")
+    if truth.numel() <= _SHOWN_ELEMENTS:
+        return Evidence(call.arguments, line, tuple(inputs), quantity, *_told_apart(truth, got))
+    error = (got - truth).abs().nan_to_num(nan=float("inf"))
+    worst = tuple(int(i) for i in torch.unravel_index(error.argmax(), truth.shape))
+    place = f"{quantity} at {list(worst)}"
+    return Evidence(call.arguments, line, tuple(inputs), place, *_told_apart(truth[worst], got[worst]))
+
+
+def _told_apart(truth: Tensor, got: Tensor) -> tuple[str, str]:
+    """Return both as text, to three digits or as many as it takes to tell them apart."""
+    for digits in range(3, 10):
+        if _values(truth, digits) != _values(got, digits):
+            break
+    return _values(truth, digits), _values(got, digits)
+
+
+def _argument(name: str, value: Any, required: bool) -> str:
+    shown = name if isinstance(value, Tensor) else f"{value:g}" if isinstance(value, float) else repr(value)
+    return shown if required else f"{name}={shown}"
+
+
+def _input(tensor: Tensor) -> str:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    note = "" if tensor.dtype == torch.float32 else f" ({dtype})"
+    if not tensor.is_contiguous():
+        note += " (not contiguous)"
+    if tensor.numel() > _SHOWN_ELEMENTS:
+        lowest, highest = _number(tensor.min().item()), _number(tensor.max().item())
+        return f"a tensor of shape {tuple(tensor.shape)} from {lowest} to {highest}{note}"
+    return _values(tensor, digits=6) + note
+
+
+def _values(tensor: Tensor, digits: int = 3) -> str:
+    if tensor.ndim == 0:
+        return _number(tensor.item(), digits)
+    return f"[{', '.join(_values(part, digits) for part in tensor)}]"
+
+
+def _number(value: float, digits: int = 3) -> str:
+    if value != value:
+        return "NaN"
+    if value == int(value) and abs(value) < 1e6 if abs(value) != float("inf") else False:
+        return str(int(value))
+    return f"{value:.{digits}g}"

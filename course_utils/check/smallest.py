@@ -1,0 +1,66 @@
+"""The smallest input that still shows a failure, found by making a failing call smaller step by step."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from course_utils.check.calls import Call, counting
+
+__all__ = ["smallest_failing"]
+
+_SEARCH_CALLS = 400  # of the function; most searches take 30 to 150
+_SEARCH_LIMIT_S = 1.5  # for a function so slow that it would not get through these
+
+
+def smallest_failing(call: Call, fails: Callable[[Call], bool], optional: Sequence[str]) -> Call:
+    """Return a call no step of which can be made smaller without ``fails`` turning false.
+
+    Args:
+        call: a call for which ``fails`` is true.
+        fails: whether a call still fails in the same way; false for a call that is not valid.
+        optional: the arguments that may be left out.
+    """
+    deadline = time.monotonic() + _SEARCH_LIMIT_S
+    calls, smaller = 0, True
+    while smaller:
+        smaller = False
+        for candidate in _steps_down(call, optional):
+            if calls >= _SEARCH_CALLS or time.monotonic() > deadline:
+                return call
+            calls += 1
+            if fails(candidate):
+                call, smaller = candidate, True
+                break
+    return call
+
+
+def _steps_down(call: Call, optional: Sequence[str]) -> Iterator[Call]:
+    """Yield simpler calls, the boldest steps first: fewer arguments, fewer entries, simpler numbers and layouts."""
+    yield from (call.without(name) for name in optional if name in call.arguments)
+    for letter, size in call.sizes().items():
+        fewer = sorted({1, 2, 3, size // 2, size - 1})
+        yield from (call.narrowed(letter, left) for left in fewer if 0 < left < size)
+    for name, value in call.arguments.items():
+        if isinstance(value, Tensor):
+            yield from (call.replace(**{name: simpler}) for simpler in _simpler(value))
+        elif isinstance(value, int) and not isinstance(value, bool) and value > 1:
+            yield call.replace(**{name: 1})
+
+
+def _simpler(values: Tensor) -> Iterator[Tensor]:
+    if not values.is_floating_point() or not values.numel():
+        return
+    if not values.is_contiguous():
+        yield values.contiguous()
+    wholes = (counting(values.shape, values.dtype), values.round())
+    for whole in wholes:
+        if not torch.equal(values, whole) and _untidiness(whole) < _untidiness(values):
+            yield whole
+
+
+def _untidiness(values: Tensor) -> float:
+    """Order values by how hard they are to take in: first fractions, then how far they are from 1, 2, 3, ..."""
+    fractions = (values != values.round()).sum().item()
+    return fractions * 1e6 + (values - counting(values.shape, values.dtype)).abs().double().clamp_max(1e4).mean().item()

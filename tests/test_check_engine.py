@@ -1,0 +1,278 @@
+"""How a check comes to its report, on checks small enough to see through."""
+
+import time
+
+import pytest
+import torch
+
+from course_utils import check, progress
+from course_utils.check.calls import Call, Probe, counting, integers
+from course_utils.check.comparison import Tolerance, error_ratio, largest_error, same
+from course_utils.check.exercise import Check, Convention
+from course_utils.check.learner import is_stub
+from course_utils.check.mistakes import Catalogue
+from course_utils.check.smallest import smallest_failing
+
+
+def scale(x, factor=2.0):
+    """The oracle of a toy exercise: x times a factor."""
+    return x * factor
+
+
+def toy_check(**changes):
+    catalogue = Catalogue()
+    catalogue.add(
+        "added",
+        "added",
+        "It adds the factor.",
+        "It should multiply.",
+        "What is 3 times 2?",
+        lambda x, factor=2.0: x + factor,
+    )
+    catalogue.add("ignored", "factor ignored", "It always doubles.", "So?", "Try 3.", lambda x, factor=2.0: x * 2)
+    catalogue.add("detached", "detached", "No gradient.", "So?", "Look.", lambda x, factor=2.0: x.detach() * factor)
+    catalogue.add("twice", "twice", "Not for 1,000.", "So?", "Try.", lambda x, factor=2.0: x * factor + 7.0 * (x > 900))
+    probes = [
+        Probe("doubled", "values", Call({"x": integers(4, 3, seed=1, offset=20)}, {"x": "RC"})),
+        Probe("tripled", "factor", Call({"x": integers(4, 3, seed=2), "factor": 3.0}, {"x": "RC"})),
+        Probe("gradient", "gradient", Call({"x": integers(2, 3, seed=3)}, {"x": "RC"}), ("x",)),
+        Probe("large", "large", Call({"x": integers(2, 3, seed=4, offset=1000)}, {"x": "RC"}), rough=True),
+    ]
+    return Check("scale", scale, changes.pop("probes", probes), catalogue, **changes)
+
+
+def run(function, **changes):
+    return toy_check(**changes)(function, record=False)
+
+
+def test_a_right_function_passes_and_a_report_is_true_when_it_did():
+    report = run(lambda x, factor=2.0: factor * x)
+    assert report.passed
+    assert report
+    report.require()
+    assert [probe.name for probe in report.probes] == ["doubled", "tripled", "gradient", "large"]
+    assert not run(lambda x, factor=2.0: x)
+
+
+def test_the_first_stage_that_fails_is_explained_whatever_fails_after_it():
+    assert run(lambda x, factor=2.0: x.detach() * 2).misconception == "ignored"
+    assert run(lambda x, factor=2.0: x.detach() * factor).misconception == "detached"
+
+
+def test_a_mistake_is_named_only_if_it_would_pass_the_earlier_stages_too():
+    def wrong_from_the_second_stage_on(x, factor=2.0):
+        return x * factor if factor == 2 else x + factor
+
+    report = run(wrong_from_the_second_stage_on)
+    assert report.misconception is None
+    assert "Right already: values." in report.message
+
+
+def test_a_rough_probe_compares_how_bad_it_is_and_not_the_values():
+    assert run(lambda x, factor=2.0: x * factor + 3 * (x > 900)).misconception == "twice"
+    assert run(lambda x, factor=2.0: x * factor + 7e4 * (x > 900)).misconception is None
+    assert run(lambda x, factor=2.0: torch.where(x > 900, torch.nan, x * factor)).misconception is None
+
+
+def test_a_finding_in_place_of_values_is_told_in_words():
+    report = run(lambda x, factor=2.0: (x * factor).double())
+    assert report.misconception is None
+    assert report.message == "The output is float64; expected float32, as the input."
+    assert report.evidence.quantity == ""
+
+
+def test_several_outputs_and_updated_arguments_are_compared_by_name():
+    def halve_and_count(x, seen):
+        seen += 1
+        return x / 2, x.numel()
+
+    probe = Probe("two", "values", Call({"x": integers(2, 3, seed=5), "seen": torch.zeros(())}), ("x",))
+    its_check = Check("halve", halve_and_count, [probe], Catalogue(), returns=("half", "count"), updates=("seen",))
+
+    def report(function):
+        return its_check(function, record=False)
+
+    assert report(lambda x, seen: (x * 0.5, seen.add_(1) * 0 + 6)).passed
+    assert report(lambda x, seen: (x / 2, 6 + 0 * seen.add_(1).item())).passed
+    assert "seen is wrong" in report(lambda x, seen: (x / 2, 6)).message
+    assert "count is wrong" in report(lambda x, seen: (x / 2, 5 + 0 * seen.add_(1).item())).message
+    assert (
+        "gradient of x is wrong"
+        in report(lambda x, seen: (x.detach() / 2 + 0 * x, 6 + 0 * seen.add_(1).item())).message
+    )
+    assert report(lambda x, seen: x / 2).message.startswith("It returns a Tensor; expected a tuple of half and count")
+
+
+def test_another_convention_is_accepted_with_a_remark():
+    thirds = Convention("This halves, which other books do.", lambda x, factor=2.0: x / factor)
+    report = run(lambda x, factor=2.0: x / factor, conventions=(thirds,))
+    assert report.passed
+    assert report.remarks == ("This halves, which other books do.",)
+    assert (
+        run(lambda x, factor=2.0: x - factor, conventions=(thirds,)).message
+        == run(lambda x, factor=2.0: x - factor).message
+    )
+
+
+def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
+    probe = Probe(
+        "float64", "values", Call({"x": integers(2, 3, seed=6).double() / 3}),
+        remark="rounded", remark_beyond=Tolerance(0, 1e-12),
+    )  # fmt: skip
+    assert run(lambda x, factor=2.0: x * factor, probes=[probe]).remarks == ()
+    assert run(lambda x, factor=2.0: (x.float() * factor).double(), probes=[probe]).remarks == ("rounded",)
+    report = run(lambda x, factor=2.0: (x.half() * factor).double(), probes=[probe])
+    assert not report.passed
+    assert report.remarks == ()
+
+
+def test_arguments_are_handed_out_as_copies_so_that_one_call_cannot_spoil_the_next():
+    its_check = toy_check()
+    its_check(lambda x, factor=2.0: x.zero_(), record=False)
+    assert its_check(scale, record=False).passed
+
+
+def test_the_device_of_the_inputs_is_the_one_asked_for_and_torch_s_default_otherwise():
+    seen = []
+
+    def spy(x, factor=2.0):
+        seen.append(x.device.type)
+        return x * factor
+
+    toy_check()(spy, device="cpu", record=False)
+    assert set(seen) == {"cpu"}
+    report = run(lambda x, factor=2.0: x.to("meta") * factor)
+    assert report.message == "The output is on meta; the input was on cpu."
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"])
+def test_torch_s_own_norms_pass_on_a_gpu(name):
+    report = getattr(check, name)(getattr(torch.nn.functional, name), device="cuda", record=False)
+    assert report.passed, f"{report}\n{report.table()}"
+
+
+# --- the pieces ---
+
+
+def test_a_call_made_smaller_keeps_the_sizes_that_belong_together():
+    call = Call(
+        {"x": integers(2, 6, 5, seed=7), "shape": (6, 5), "weight": torch.ones(6), "eps": 1.0},
+        {"x": "NCL", "shape": "CL", "weight": "C"},
+    )
+    assert call.sizes() == {"N": 2, "C": 6, "L": 5}
+    small = call.narrowed("C", 2)
+    assert small.arguments["x"].shape == (2, 2, 5)
+    assert small.arguments["shape"] == (2, 5)
+    assert small.arguments["weight"].shape == (2,)
+    assert call.sizes()["C"] == 6
+
+
+def test_fresh_arguments_keep_their_layout_and_can_be_tracked():
+    call = Call({"x": integers(3, 4, seed=8).t(), "n": 3})
+    fresh = call.fresh(double=True, track=["x"])
+    assert fresh["x"].dtype == torch.float64
+    assert fresh["x"].requires_grad
+    assert not fresh["x"].is_contiguous()
+    assert not call.arguments["x"].requires_grad
+
+
+def test_the_search_ends_at_a_call_that_cannot_be_made_smaller():
+    call = Call({"x": integers(5, 7, seed=9, scale=0.1), "extra": 3.0}, {"x": "RC"})
+    found = smallest_failing(call, lambda c: c.arguments["x"].shape[1] >= 3, ["extra"])
+    assert found.arguments.keys() == {"x"}
+    assert torch.equal(found.arguments["x"], counting((1, 3), torch.float32))
+
+
+def test_the_search_gives_up_on_a_function_that_is_too_slow_to_search(monkeypatch):
+    monkeypatch.setattr("course_utils.check.smallest._SEARCH_LIMIT_S", 0.1)
+    started = time.monotonic()
+    smallest_failing(Call({"x": integers(50, 70, seed=9)}, {"x": "RC"}), lambda c: time.sleep(0.06) or False, [])
+    assert time.monotonic() - started < 1
+
+
+def test_errors_are_measured_in_what_is_allowed_and_nan_is_infinitely_wrong():
+    truth = torch.tensor([4.0, -0.5, 0.0], dtype=torch.float64)
+    tolerance = Tolerance(relative=0.1, absolute=0.05)
+    assert torch.allclose(tolerance.allowed(truth), torch.tensor([0.6, 0.25, 0.2], dtype=torch.float64))
+    assert error_ratio(truth + torch.tensor([0.6, 0, 0]), truth, tolerance) == pytest.approx(1)
+    assert error_ratio(truth * float("nan"), truth, tolerance) == float("inf")
+    assert largest_error(truth * float("nan"), truth) == float("inf")
+    assert error_ratio(truth[:0], truth[:0], tolerance) == 0
+    infinite = torch.tensor([float("inf")], dtype=torch.float64)
+    assert largest_error(infinite, infinite) == 0
+
+
+def test_two_wrong_results_are_the_same_only_with_nan_and_infinity_in_the_same_places():
+    tolerance = Tolerance(0, 1e-5)
+    one = torch.tensor([1.0, float("nan"), float("inf")], dtype=torch.float64)
+    assert same(one, one + 1e-6, tolerance)
+    assert not same(one, one + 1e-3, tolerance)
+    assert not same(one, one.nan_to_num(nan=0), tolerance)
+    assert not same(one, one * torch.tensor([1, 1, -1]), tolerance)
+    assert not same(one, one[:2], tolerance)
+
+
+def empty(x):
+    """Only a docstring."""
+
+
+def dots(x): ...
+
+
+def passing(x):
+    """A docstring."""
+    pass  # noqa: PIE790
+
+
+def not_implemented(x):
+    raise NotImplementedError
+
+
+def not_implemented_with_words(x):
+    """A docstring."""
+    raise NotImplementedError("your turn")
+
+
+def returns_none(x):
+    return None
+
+
+def identity(x):
+    return x
+
+
+def constant(x):
+    return 0
+
+
+def raises_something_else(x):
+    raise ValueError("no")
+
+
+def generates(x):
+    yield
+
+
+def half_done(x):
+    mean = x.mean()  # noqa: F841
+
+
+@pytest.mark.parametrize("function", [empty, dots, passing, not_implemented, not_implemented_with_words, returns_none])
+def test_a_body_with_nothing_in_it_is_not_an_attempt(function):
+    assert is_stub(function)
+    report = Check("f", identity, [], Catalogue())(function)
+    assert (report.attempted, report.passed) == (False, False)
+    assert report.verdict == "not attempted yet"
+    assert progress.attempted() == {}
+
+
+@pytest.mark.parametrize("function", [identity, constant, raises_something_else, generates, half_done, len, Check])
+def test_a_body_with_anything_in_it_is_an_attempt(function):
+    assert not is_stub(function)
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path))

@@ -1,0 +1,325 @@
+"""What a check says to a learner, in a notebook and in a terminal, and which of two functions is used afterwards."""
+
+import re
+import sys
+from html.parser import HTMLParser
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from course_utils import check, progress
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path))
+
+
+def stub(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Normalize x."""
+    ...  # noqa: PIE790
+
+
+def right(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return F.layer_norm(x, normalized_shape, weight, bias, eps)
+
+
+def eps_outside(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    dims = tuple(range(-len(normalized_shape), 0))
+    std = x.var(dims, correction=0, keepdim=True).sqrt()
+    y = (x - x.mean(dims, keepdim=True)) / (std + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def negative(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return -F.layer_norm(x, normalized_shape, weight, bias, eps)
+
+
+def layer_norm_that(act):
+    """Return torch's layer norm that does ``act(x)`` first."""
+
+    def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+        done = act(x)
+        return F.layer_norm(x, normalized_shape, weight, bias, eps) if done is None else done
+
+    return layer_norm
+
+
+def raising(error):
+    def act(x):
+        raise error
+
+    return act
+
+
+class WellFormed(HTMLParser):
+    """Reads HTML, keeps its text, and notices what is not closed."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.tags, self.text = [], set(), ""
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_pass_is_one_line_without_a_number_that_another_machine_would_change():
+    report = check.layer_norm(right)
+    assert repr(report) == f"layer_norm: passed, {len(check.layer_norm.probes)} probes"
+    page = WellFormed(report._repr_html_())
+    assert "layer_norm: passed" in page.text
+    assert "e-0" not in page.text
+    assert {str(probe) for probe in report.probes} == {"right"}
+    assert repr(check.layer_norm(right)) == repr(report)
+    assert check.layer_norm(right)._repr_html_() == report._repr_html_()
+
+
+def test_an_untouched_stub_is_one_line_too():
+    report = check.layer_norm(stub)
+    assert repr(report) == "layer_norm: not attempted yet"
+    assert "not attempted yet" in WellFormed(report._repr_html_()).text
+    assert report.probes == ()
+    with pytest.raises(AssertionError, match="not attempted yet"):
+        report.require()
+
+
+def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
+    report = check.layer_norm(eps_outside)
+    mistake = check.layer_norm.catalogue["eps_outside_root"]
+    assert report.message == mistake.wrong
+    assert repr(report) == "\n".join(
+        [
+            "layer_norm: not yet",
+            f"  {mistake.wrong}",
+            f"  Why it matters: {mistake.matters}",
+            "  It shows in:",
+            "    layer_norm(x, (2,))",
+            "      x = [[0.00195312, 0.0012207]]",
+            "    expected output: [[0.115, -0.115]]",
+            "                got: [[0.973, -0.973]]",
+            f"  Hint: {mistake.hint}",
+        ]
+    )
+    page = WellFormed(report._repr_html_())
+    for text in (mistake.wrong, mistake.matters, mistake.hint, "expected output: [[0.115, -0.115]]"):
+        assert text in page.text
+    assert {"details", "summary", "pre", "table"} <= page.tags
+
+
+def test_an_unknown_mistake_says_what_is_right_already_and_shows_expected_and_got():
+    report = check.layer_norm(layer_norm_that(lambda x: None if x.dtype == torch.float32 else x * 0))
+    assert report.misconception is None
+    assert "Right already: statistics, epsilon, affine, gradient, large offset." in report.message
+    lines = repr(check.layer_norm(negative)).splitlines()
+    assert lines[2:] == [
+        "  It shows in:",
+        "    layer_norm(x, (2,))",
+        "      x = [[1, 2]]",
+        "    expected output: [[-1, 1]]",
+        "                got: [[1, -1]]",
+    ]
+
+
+def test_expected_and_got_are_shown_to_as_many_digits_as_tell_them_apart():
+    evidence = check.layer_norm(layer_norm_that(lambda x: F.layer_norm(x, x.shape[-1:]) * 1.0001)).evidence
+    assert evidence.expected != evidence.got
+
+
+SCRIPT = "<script>alert('x')</script>"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        layer_norm_that(raising(ValueError(SCRIPT))),
+        layer_norm_that(raising(type(SCRIPT, (Exception,), {})(SCRIPT))),
+        layer_norm_that(lambda x: type(SCRIPT, (), {})()),
+    ],
+)
+def test_what_a_learner_s_code_says_is_text_and_never_markup(function):
+    report = check.layer_norm(function)
+    page = WellFormed(report._repr_html_())
+    assert "script" not in page.tags
+    assert SCRIPT in page.text
+    assert "<script" not in report._repr_html_()
+
+
+class Hostile(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+# What a function does, and what the report must say about it.
+FINDINGS = {
+    "raises": (lambda x: x.no_such_method(), "It raises AttributeError: 'Tensor' object has no attribute"),
+    "shows the line": (lambda x: x.no_such_method(), 'lambda x: x.no_such_method(), "It raises'),
+    "raises without words": (raising(KeyError()), "It raises KeyError (line"),
+    "raises and will not say what": (raising(Hostile()), "It raises Hostile: (its message cannot be shown)"),
+    "raises at length": (raising(ValueError("long" * 10_000)), "longlong… (line"),
+    "raises in colours": (raising(ValueError("\x1b[31mred")), "It raises ValueError: ?[31mred"),
+    "exits": (lambda x: sys.exit(1), "It ends the program (SystemExit)"),
+    "recurses without end": (lambda x: FINDINGS["recurses without end"][0](x), "It raises RecursionError"),
+    "raises KeyboardInterrupt": (raising(KeyboardInterrupt()), "It raises KeyboardInterrupt"),
+    "wants a terabyte": (lambda x: [0] * 10**13, "It raises MemoryError"),
+    "returns a list": (lambda x: x.tolist(), "It returns a list; expected a tensor."),
+    "returns a tuple": (lambda x: (x, x), "It returns a tuple; expected a tensor."),
+    "returns an array": (lambda x: x.detach().numpy(), "It returns a ndarray; expected a tensor."),
+    "returns an ellipsis": (lambda x: ..., "It returns an ellipsis; expected a tensor; a `...` is still"),
+    "wrong shape": (lambda x: x.sum(-1), "The output has the shape (1,); expected (1, 4)."),
+    "wrong dtype": (lambda x: x.double(), "The output is float64; expected float32, as the input."),
+    "wrong device": (lambda x: x.to("meta"), "The output is on meta; the input was on cpu."),
+    "NaN": (lambda x: x * float("nan"), "The output is wrong, by none of the known mistakes. Seen first on: one row of four."),
+    "changes the random state": (lambda x: [torch.manual_seed(0)].clear(), "It changes torch's global random state"),
+    "changes two things": (
+        lambda x: [torch.manual_seed(0), torch.set_default_dtype(torch.float64)].clear(),
+        "It changes torch's global random state and the default dtype",
+    ),
+    "prints without end": (lambda x: [print("x") for _ in range(10**6)], "It printed more than 10,000 lines"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_what_stands_in_the_way_is_reported_and_nothing_is_raised(name):
+    act, words = FINDINGS[name]
+    state = torch.get_rng_state()
+    report = check.layer_norm(layer_norm_that(act))
+    assert (report.attempted, report.passed) == (True, False)
+    assert words in report.message, report
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_default_dtype() == torch.float32
+    WellFormed(report._repr_html_())
+
+
+def generator_function(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    yield x
+
+
+async def async_function(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return x
+
+
+def nothing_returned(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    y = F.layer_norm(x, normalized_shape)  # noqa: F841
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (nothing_returned, "It returns None; expected a tensor; is a return missing?"),
+        (generator_function, "It returns a generator; expected a tensor; a yield makes the function a generator."),
+        (async_function, "It returns a coroutine; expected a tensor; an async function returns a coroutine."),
+        (lambda x: x, "takes (x): too many positional arguments."),
+        (lambda x, shape: x, "takes (x, shape): got an unexpected keyword argument 'weight'."),
+        (lambda x, shape, gamma, beta, eps: x, "missing a required argument: 'gamma'."),
+        (torch.nn.LayerNorm(4), "It raises TypeError: LayerNorm.forward() takes 2 positional arguments"),
+        (torch.nn.LayerNorm, "It is called as layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5)"),
+        (42, "This is not a function (its type is int): pass the function itself, uncalled."),
+        (None, "This is not a function (its type is NoneType)"),
+        (F.layer_norm(torch.ones(1, 4), (4,)), "This is not a function (its type is Tensor)"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_what_is_no_layer_norm_at_all_is_told_what_it_is(function, words):
+    report = check.layer_norm(function)
+    assert (report.attempted, report.passed) == (True, False)
+    assert words in report.message, report
+
+
+def test_prints_are_remarked_on_and_do_not_appear(capsys):
+    report = check.layer_norm(layer_norm_that(lambda x: print("debugging", x)))
+    assert report.passed
+    assert repr(report).splitlines()[1:] == ["  Remark: It prints; what it printed is left out here."]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "function",
+    [right, stub, eps_outside, negative, layer_norm_that(lambda x: [0 for _ in iter(int, 1)])],
+    ids=["right", "stub", "known", "unknown", "endless"],
+)
+def test_a_check_takes_under_two_seconds(function):
+    import time
+
+    check.layer_norm(right, record=False)
+    started = time.monotonic()
+    check.layer_norm(function, record=False)
+    assert time.monotonic() - started < 2
+
+
+# --- whose function it is ---
+
+
+def test_a_pass_is_the_learner_s_progress_and_a_failure_an_attempt():
+    check.layer_norm(eps_outside)
+    assert (progress.passed(), list(progress.attempted())) == ({}, ["layer_norm"])
+    check.layer_norm(right)
+    assert list(progress.passed()) == ["layer_norm"]
+
+
+def test_what_is_not_the_learner_s_is_not_the_learner_s_progress():
+    from course_utils import norms
+
+    marked = check.rms_norm.solution(
+        lambda x, normalized_shape, weight=None, eps=None: F.rms_norm(x, normalized_shape, weight, eps)
+    )
+    assert repr(check.rms_norm(marked)).endswith("probes (the solution of the course)")
+    check.layer_norm(stub)
+    check.layer_norm(F.layer_norm)
+    check.layer_norm(norms.layer_norm)
+    check.layer_norm(right, record=False)
+    assert progress.attempted() == {}
+
+
+def solution(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return F.layer_norm(x, normalized_shape, weight, bias, eps)
+
+
+@pytest.mark.parametrize(
+    ("yours", "line"),
+    [
+        (stub, "Using the course's layer_norm from here: yours is not attempted yet.\n"),
+        (
+            eps_outside,
+            "Using the course's layer_norm from here: yours has a known mistake (epsilon outside the root).\n",
+        ),
+        (negative, "Using the course's layer_norm from here: yours is not right yet.\n"),
+        (right, "Using your layer_norm from here.\n"),
+    ],
+)
+def test_the_learner_s_function_is_chosen_if_it_passes_and_the_course_s_with_a_reason_if_not(yours, line, capsys):
+    chosen = check.layer_norm.choose(yours, solution)
+    assert chosen is (right if yours is right else solution)
+    assert capsys.readouterr().out == line
+
+
+def test_choosing_again_in_the_same_kernel_says_the_same(capsys):
+    chosen = check.layer_norm.choose(eps_outside, solution)
+    again = check.layer_norm.choose(chosen, solution)
+    assert again is solution
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    assert progress.passed() == {}
+
+
+def test_a_solution_that_does_not_pass_is_no_solution():
+    with pytest.raises(AssertionError, match="layer_norm: not yet"):
+        check.layer_norm.choose(stub, negative)
+
+
+def test_a_check_says_what_it_checks_and_what_it_knows():
+    assert re.fullmatch(
+        r"<check.rms_norm: rms_norm\(x, normalized_shape, weight=None, eps=None\), \d+ probes, \d+ known mistakes>",
+        repr(check.rms_norm),
+    )
+    assert check.rms_norm.catalogue["rounds_twice"].matters.count("Llama") == 1
