@@ -1,0 +1,224 @@
+"""The ladder of chapter 09: each operation in every way the course knows, from loops to kernels.
+
+An ``Operation`` makes its inputs, knows the truth, counts the bytes that any implementation must move, and names its
+rungs. All rungs of an operation take the same inputs and compute with the same epsilon.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from course_utils import backward, compiled, kernels, norms
+from course_utils.bench import loops, peers
+from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq
+from course_utils.session import generator
+
+__all__ = ["OPERATIONS", "Operation", "Rung"]
+
+EPS = peers.EPS  # one for all implementations
+LOOP_ELEMENTS = 512  # above that, loops in Python are no longer bearable
+
+Function = Callable[..., Any]
+Inputs = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One implementation of an operation.
+
+    Args:
+        name: what it is called in a record.
+        fn: takes the operation's inputs.
+        ours: written for this course, and so held to the dtype's tolerance in every result.
+        in_place: writes over its inputs and over the gradients that it is given, and so needs its own.
+        arrange: prepares the inputs, once and not timed.
+    """
+
+    name: str
+    fn: Function
+    ours: bool = True
+    in_place: bool = False
+    arrange: Callable[..., Inputs] | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is computed, and the ways to compute it.
+
+    Args:
+        name: as in a record.
+        differentiated: the names of the inputs that get a gradient, which come first among the inputs.
+        outputs: the names of the results.
+        inputs: makes random inputs for a shape, a dtype, a device and a seed.
+        truth: the result for float64 inputs, by code that is not on trial.
+        bytes_moved: the fewest bytes for given inputs, forward or forward with backward: each input read once and each
+            result written once in each pass that needs it. What an implementation moves beyond that, such as a second
+            pass, an intermediate or saved statistics, is its own cost and shows as a lower rate.
+        loops: the definition, an element at a time.
+        eager: the ways that run operator by operator; the last is compiled, too.
+        on_cpu: further ways that are made for a CPU.
+        built_in: PyTorch's own, where it has one.
+        triton: the course's kernels; those whose name ends in "in place" write over their inputs.
+    """
+
+    name: str
+    differentiated: tuple[str, ...]
+    outputs: tuple[str, ...]
+    inputs: Callable[[Sequence[int], torch.dtype, str, int], Inputs]
+    truth: Function
+    bytes_moved: Callable[[Inputs, bool], int]
+    loops: Function
+    eager: Mapping[str, Function]
+    on_cpu: Mapping[str, Function]
+    built_in: Function | None
+    triton: Mapping[str, Function]
+
+    def rungs(self, shape: Sequence[int], device: str) -> Iterator[Rung]:
+        """Yield the implementations that there are for this shape on this kind of device, slowest kind first."""
+        tiny = prod(shape) <= LOOP_ELEMENTS
+        if tiny:
+            yield Rung("loops", self.loops)
+        yield from (Rung(name, fn) for name, fn in self.eager.items())
+        if not tiny:  # where the time is all overhead, compiling shows nothing
+            yield Rung("compiled", torch.compile(list(self.eager.values())[-1], dynamic=False))
+            yield from (Rung(name, fn) for name, fn in self.on_cpu.items() if device == "cpu")
+        if self.built_in:
+            yield Rung("built-in", self.built_in, ours=False)
+        if kernels.available(device):
+            yield from (Rung(name, fn, in_place=name.endswith("in place")) for name, fn in self.triton.items())
+        for peer in peers.installed(self.name, device):
+            yield Rung(f"peer: {peer.library}", peer.fn, ours=False, in_place=peer.in_place, arrange=peer.arrange)
+
+
+def _layer_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The mean and the mean square in one go: E[x²] − E[x]², in float32, fast and exact only near zero."""
+    z = x.to(torch.promote_types(x.dtype, torch.float32))
+    mean = z.mean(-1, keepdim=True)
+    variance = z.square().mean(-1, keepdim=True) - mean.square()
+    return ((z - mean) * torch.rsqrt(variance + EPS) * weight + bias).to(x.dtype)
+
+
+def _batch_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    z = x.to(torch.promote_types(x.dtype, torch.float32))
+    dims = (0, *range(2, x.dim()))
+    mean = z.mean(dims, keepdim=True)
+    variance = z.square().mean(dims, keepdim=True) - mean.square()
+    channels = mean.shape[1:]
+    return ((z - mean) * torch.rsqrt(variance + EPS) * weight.view(channels) + bias.view(channels)).to(x.dtype)
+
+
+def _rotated_as_complex(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+    """The rotation as a product of complex numbers."""
+
+    def rotated(x: Tensor) -> Tensor:
+        turned = torch.complex(*x.chunk(2, dim=-1)) * torch.complex(cos, sin)
+        return torch.cat((turned.real, turned.imag), dim=-1)
+
+    return rotated(q), rotated(k)
+
+
+def _norm_inputs(
+    shape: Sequence[int], dtype: torch.dtype, device: str, seed: int, channel_dim: int = -1, parameters: int = 2
+) -> Inputs:
+    """Return x, and a weight near 1 and a bias near 0 that are neither."""
+    draw = partial(torch.randn, generator=generator(seed, device), device=device)
+    x, weight, bias = draw(tuple(shape)), 1 + draw(shape[channel_dim]) / 4, draw(shape[channel_dim]) / 4
+    return tuple(tensor.to(dtype) for tensor in (x, weight, bias)[: 1 + parameters])
+
+
+def _rope_inputs(shape: Sequence[int], dtype: torch.dtype, device: str, seed: int) -> Inputs:
+    """Return q and k (B, H, T, D), in memory (B, T, H, D) as a projection leaves them, and float32 angles (T, D/2)."""
+    batch, heads, tokens, head_dim = shape
+    draw = partial(torch.randn, generator=generator(seed, device), device=device)
+    q, k = (draw((batch, tokens, heads, head_dim)).to(dtype).transpose(1, 2) for _ in range(2))
+    cos, sin = rope_cos_sin(tokens, rope_inv_freq(head_dim))
+    return q, k, cos.to(device), sin.to(device)
+
+
+def _norm_bytes(inputs: Inputs, with_backward: bool) -> int:
+    x, *parameters = (tensor.nbytes for tensor in inputs)
+    forward = 2 * x + sum(parameters)  # x and the parameters read, y written
+    # dy, x and the weight read, dx and the gradients of the parameters written
+    return forward + (3 * x + parameters[0] + sum(parameters) if with_backward else 0)
+
+
+def _rope_bytes(inputs: Inputs, with_backward: bool) -> int:
+    q, k, cos, sin = (tensor.nbytes for tensor in inputs)
+    one_way = 2 * (q + k) + cos + sin  # the gradient is the rotation back: it needs no q and no k
+    return 2 * one_way if with_backward else one_way
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation(
+            name="layer_norm",
+            differentiated=("x", "weight", "bias"),
+            outputs=("y",),
+            inputs=_norm_inputs,
+            truth=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
+            bytes_moved=_norm_bytes,
+            loops=loops.layer_norm,
+            eager={
+                "eager, one pass": _layer_norm_in_one_pass,
+                "autograd.Function": lambda x, w, b: backward.LayerNormFunction.apply(x, w.shape, w, b, EPS),
+                "eager, two passes": lambda x, w, b: norms.layer_norm(x, w.shape, w, b, EPS),
+            },
+            on_cpu={"compiled, own backward": lambda x, w, b: compiled.layer_norm(x, w.shape, w, b, EPS)},
+            built_in=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
+            triton={"Triton": lambda x, w, b: kernels.layer_norm(x, w.shape, w, b, EPS)},
+        ),
+        Operation(
+            name="rms_norm",
+            differentiated=("x", "weight"),
+            outputs=("y",),
+            inputs=partial(_norm_inputs, parameters=1),
+            truth=lambda x, w: F.rms_norm(x, w.shape, w, EPS),
+            bytes_moved=_norm_bytes,
+            loops=loops.rms_norm,
+            eager={
+                "autograd.Function": lambda x, w: backward.RMSNormFunction.apply(x, w.shape, w, EPS),
+                "eager": lambda x, w: norms.rms_norm(x, w.shape, w, EPS),
+            },
+            on_cpu={"compiled, own backward": lambda x, w: compiled.rms_norm(x, w.shape, w, EPS)},
+            built_in=lambda x, w: F.rms_norm(x, w.shape, w, EPS),
+            triton={"Triton": lambda x, w: kernels.rms_norm(x, w.shape, w, EPS)},
+        ),
+        Operation(
+            name="batch_norm",
+            differentiated=("x", "weight", "bias"),
+            outputs=("y",),
+            inputs=partial(_norm_inputs, channel_dim=1),
+            truth=lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=EPS),
+            bytes_moved=_norm_bytes,
+            loops=loops.batch_norm,
+            eager={
+                "eager, one pass": _batch_norm_in_one_pass,
+                "autograd.Function": lambda x, w, b: backward.BatchNormFunction.apply(x, w, b, EPS),
+                "eager, two passes": lambda x, w, b: norms.batch_norm(x, None, None, w, b, training=True, eps=EPS),
+            },
+            on_cpu={},
+            built_in=lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=EPS),
+            triton={},
+        ),
+        Operation(
+            name="rope",
+            differentiated=("q", "k"),
+            outputs=("q", "k"),
+            inputs=_rope_inputs,
+            truth=_rotated_as_complex,
+            bytes_moved=_rope_bytes,
+            loops=loops.rope,
+            eager={"eager": lambda q, k, cos, sin: (apply_rope(q, cos, sin), apply_rope(k, cos, sin))},
+            on_cpu={},
+            built_in=None,  # torch has none; the one of transformers is a peer
+            triton={"Triton": kernels.rope, "Triton, in place": partial(kernels.rope, inplace=True)},
+        ),
+    )
+}

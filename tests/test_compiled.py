@@ -1,0 +1,96 @@
+"""The formulations of ``compiled``: their results and gradients against PyTorch in float64."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from course_utils import compiled
+
+
+@pytest.fixture
+def uncompiled():
+    """Run the same code without the compiler, which takes seconds for each shape."""
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def results(fn, *inputs):
+    """Return the output and the gradients of all inputs, for one fixed upstream gradient."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    y = fn(*leaves)
+    return [y, *torch.autograd.grad(y, leaves, randn(*y.shape, seed=9).to(y.dtype))]
+
+
+def assert_as_exact(found, exact, tolerance):
+    for mine, truth in zip(found, exact, strict=True):
+        assert (mine.double() - truth).norm() <= tolerance * truth.norm()
+
+
+def layer_norm_pair(shape):
+    return lambda x, w, b: compiled.layer_norm(x, shape, w, b), lambda x, w, b: F.layer_norm(x, shape, w, b)
+
+
+def rms_norm_pair(shape):
+    return lambda x, w: compiled.rms_norm(x, shape, w), lambda x, w: F.rms_norm(x, shape, w, 1e-6)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("rows", [1, 2, 7, 128, 130, 4096])  # in blocks, in some, in none
+@pytest.mark.parametrize(("pair", "parameters"), [(layer_norm_pair, 2), (rms_norm_pair, 1)])
+def test_outputs_and_gradients_are_those_of_float64_for_any_number_of_rows(rows, pair, parameters):
+    mine, builtin = pair((33,))
+    inputs = [3 + randn(rows, 33), 1 + randn(33, seed=1) / 4, randn(33, seed=2)][: 1 + parameters]
+    assert_as_exact(results(mine, *inputs), results(builtin, *(t.double() for t in inputs)), 1e-6)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.bfloat16, 3e-3), (torch.float16, 4e-4), (torch.float64, 1e-14)]
+)
+@pytest.mark.parametrize(("pair", "parameters"), [(layer_norm_pair, 2), (rms_norm_pair, 1)])
+def test_half_precisions_are_rounded_once_and_float64_stays_float64(dtype, tolerance, pair, parameters):
+    mine, builtin = pair((64,))
+    inputs = [t.to(dtype) for t in (randn(1024, 64), 1 + randn(64, seed=1) / 4, randn(64, seed=2))[: 1 + parameters]]
+    found = results(mine, *inputs)
+    assert {tensor.dtype for tensor in found} == {dtype}
+    assert_as_exact(found, results(builtin, *(t.double() for t in inputs)), tolerance)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_several_dimensions_are_normalised_together_and_leading_ones_kept():
+    mine, builtin = layer_norm_pair((3, 4))
+    inputs = [randn(2, 5, 3, 4), randn(3, 4, seed=1), randn(3, 4, seed=2)]
+    found = results(mine, *inputs)
+    assert [tuple(t.shape) for t in found] == [(2, 5, 3, 4), (2, 5, 3, 4), (3, 4), (3, 4)]
+    assert_as_exact(found, results(builtin, *(t.double() for t in inputs)), 1e-6)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_only_the_input_the_weight_and_two_numbers_a_row_are_saved():
+    x, w, b = randn(64, 256).requires_grad_(), randn(256, seed=1), randn(256, seed=2)
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        compiled.layer_norm(x, (256,), w, b)
+    others = [t.numel() for t in saved if t.data_ptr() not in (x.data_ptr(), w.data_ptr())]
+    assert sum(others) == 2 * 64
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_second_derivative_is_refused_instead_of_wrong():
+    x, w = randn(4, 8).requires_grad_(), torch.ones(8)
+    (dx,) = torch.autograd.grad(compiled.rms_norm(x, (8,), w).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        dx.sum().backward()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pair", "parameters"), [(layer_norm_pair, 2), (rms_norm_pair, 1)])
+def test_compiled_code_gives_the_same(pair, parameters):
+    torch.compiler.reset()
+    mine, builtin = pair((100,))
+    inputs = [randn(256, 100), 1 + randn(100, seed=1) / 4, randn(100, seed=2)][: 1 + parameters]
+    assert_as_exact(results(mine, *inputs), results(builtin, *(t.double() for t in inputs)), 1e-6)

@@ -1,0 +1,192 @@
+"""profiling: what is timed, how often, in which order, and what the figures mean."""
+
+import time
+
+import pytest
+import torch
+
+from course_utils import profiling
+from course_utils.profiling import Roofline, Timing, copy_bandwidth, forward_and_backward, measure, measure_in_turns
+
+
+def test_a_rate_is_bytes_over_the_median_time():
+    assert Timing(median_ms=2.0, p10_ms=1.0, runs=10, bytes_moved=40_000_000).gbps == 20.0
+    assert Timing(median_ms=2.0, p10_ms=1.0, runs=10).gbps is None
+
+
+def test_a_timing_says_in_a_line_what_it_holds():
+    text = str(Timing(2.0, 1.5, 10, 40_000_000, launch_ms=0.012))
+    assert text == "2 ms (10th percentile 1.5, 10 runs) · 20 GB/s · launched in 0.012 ms"
+
+
+def test_median_and_tenth_percentile_are_those_of_the_runs(monkeypatch):
+    runs = [float(ms) for ms in range(20, 0, -1)]
+    monkeypatch.setattr(profiling, "_time_on_cpu", lambda calls, rounds, seconds: dict.fromkeys(calls, runs))
+    timing = measure_in_turns({"it": lambda: None})["it"]
+    assert (timing.median_ms, timing.p10_ms, timing.runs) == (10.5, 2.0, 20)
+
+
+@pytest.mark.parametrize("milliseconds", [0.5, 5.0])
+def test_a_time_is_that_of_one_call_also_when_short_calls_are_repeated(milliseconds):
+    timing = measure(lambda: time.sleep(milliseconds / 1e3))
+    # Sleep never ends early; another program on the machine can make it late.
+    assert milliseconds <= timing.p10_ms < 3 * milliseconds
+    assert timing.p10_ms <= timing.median_ms
+    assert timing.runs >= 5
+
+
+def test_forward_alone_is_measured_without_recording_a_graph():
+    recorded = set()
+
+    def fn(x):
+        recorded.add(torch.is_grad_enabled())
+        return x + 1
+
+    measure(fn, torch.ones(3, requires_grad=True))
+    assert recorded == {False}
+
+
+def test_backward_is_part_of_what_is_measured():
+    events = []
+
+    class Counted(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            events.append("forward")
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, dy):
+            events.append("backward")
+            return dy
+
+    measure(Counted.apply, torch.ones(3), backward=True)
+    assert events.count("backward") >= 5
+    # One more forward than backward: the one that tells the shape of the output.
+    assert events.count("forward") == events.count("backward") + 1
+
+
+def test_gradients_are_those_of_the_function_for_the_given_upstream():
+    x, w = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+    dx, dw = forward_and_backward(lambda x, w: x**2 * w, x, w, upstream=[torch.tensor([1.0, 10.0])])()
+    assert dx.tolist() == [6.0, 200.0]
+    assert dw.tolist() == [1.0, 40.0]
+
+
+def test_a_function_of_several_results_is_differentiated_through_all_of_them():
+    call = forward_and_backward(lambda x: (2 * x, 3 * x), torch.ones(2), upstream=[torch.ones(2), torch.ones(2)])
+    assert call()[0].tolist() == [5.0, 5.0]
+
+
+def test_only_arguments_that_require_a_gradient_get_one_where_any_does():
+    x, w = torch.ones(2), torch.ones(2, requires_grad=True)
+    assert len(forward_and_backward(torch.mul, x, w)()) == 1
+    assert len(forward_and_backward(torch.mul, x, torch.ones(2))()) == 2
+    assert len(forward_and_backward(torch.mul, x, 3)()) == 1
+
+
+def test_measuring_leaves_the_arguments_as_they_were():
+    x = torch.arange(3.0)
+    measure(torch.square, x, backward=True)
+    assert x.tolist() == [0.0, 1.0, 2.0]
+    assert not x.requires_grad
+    assert x.grad is None
+
+
+def test_the_upstream_gradient_is_random_and_the_same_in_every_run():
+    call = forward_and_backward(lambda x: x, torch.zeros(100))
+    first, second = call()[0], call()[0]
+    assert torch.equal(first, second)
+    assert first.unique().numel() == 100
+    assert torch.equal(first, forward_and_backward(lambda x: x, torch.zeros(100))()[0])
+
+
+def test_calls_take_turns():
+    order = []
+    measure_in_turns({"a": lambda: order.append("a"), "b": lambda: time.sleep(2e-3) or order.append("b")}, rounds=6)
+    # Each time a call's turn comes its runs stand together; then it is the other's.
+    turns = [name for name, before in zip(order, [None, *order], strict=False) if name != before]
+    assert turns == ["a", "b"] * (len(turns) // 2)
+    assert len(turns) >= 2 * 6
+
+
+def test_slow_calls_end_after_their_share_of_the_time_but_not_before_five_rounds():
+    started = time.perf_counter()
+    timing = measure_in_turns({"slow": lambda: time.sleep(0.02)}, rounds=1000, seconds=0.05)["slow"]
+    assert timing.runs == 5
+    assert time.perf_counter() - started < 2
+
+
+def test_a_copy_is_counted_in_both_directions_and_larger_than_any_cache(monkeypatch):
+    asked = {}
+
+    def one_second(calls, device, rounds, bytes_moved):
+        asked.update(bytes_moved=bytes_moved, result=calls["copy"]())
+        return {"copy": Timing(1000.0, 1000.0, rounds, bytes_moved)}
+
+    monkeypatch.setattr(profiling, "measure_in_turns", one_second)
+    gbps = copy_bandwidth("cpu", torch.bfloat16)
+    copied = asked["result"]
+    assert copied.nbytes >= 128 * 2**20
+    assert (copied == 1).all()
+    assert asked["bytes_moved"] == 2 * copied.nbytes
+    assert gbps == asked["bytes_moved"] / 1e9
+
+
+def test_a_roofline_is_bandwidth_below_the_ridge_and_arithmetic_above():
+    machine = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
+    assert machine.ridge == 5.0
+    assert machine.attainable_gflops(2.5) == 50.0
+    assert machine.attainable_gflops(500.0) == 100.0
+    assert machine.predicted_ms(bytes_moved=40e6, operations=1e6) == 2.0
+    assert machine.predicted_ms(bytes_moved=40e6, operations=1e9) == 10.0
+
+
+def test_a_measured_roofline_counts_two_operations_for_each_product(monkeypatch):
+    monkeypatch.setattr(
+        profiling, "measure_in_turns", lambda calls, device, rounds: {"product": Timing(1000.0, 1000.0, rounds)}
+    )
+    monkeypatch.setattr(profiling, "copy_bandwidth", lambda device, dtype: 7.0)
+    assert Roofline.of("cpu") == Roofline(bandwidth_gbps=7.0, peak_gflops=2 * 1024**3 / 1e9)
+
+
+def test_a_device_that_cannot_be_timed_is_refused():
+    with pytest.raises(ValueError, match="device must be cpu or cuda: got meta"):
+        measure(torch.square, torch.ones(3, device="meta"))
+
+
+gpu = pytest.mark.gpu
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@gpu
+@needs_gpu
+def test_a_replayed_graph_leaves_the_launch_out():
+    x = torch.ones(16, device="cuda")
+
+    def twenty_launches(x):
+        for _ in range(20):
+            x = x + 1
+        return x
+
+    timing = measure(twenty_launches, x)
+    assert timing.launch_ms is not None
+    assert 0 < timing.median_ms < timing.launch_ms
+
+
+@gpu
+@needs_gpu
+def test_data_is_read_from_memory_although_it_would_fit_into_l2():
+    x = torch.ones(4 * 2**20, device="cuda")  # 16 MB
+    small = measure(torch.clone, x, bytes_moved=2 * x.nbytes)
+    assert small.gbps is not None
+    assert small.gbps < 1.2 * copy_bandwidth("cuda")
+
+
+@gpu
+@needs_gpu
+def test_backward_is_captured_too():
+    x = torch.randn(4096, 4096, device="cuda")
+    forward = measure(torch.nn.functional.gelu, x)
+    both = measure(torch.nn.functional.gelu, x, backward=True)
+    assert both.median_ms > 1.5 * forward.median_ms
