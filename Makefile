@@ -1,0 +1,81 @@
+# `make` lists what there is to do. The commands for a machine without make are in README.md.
+#
+#   PYTHON=python3.12     which Python to build on (3.11 or newer; the first one found by default)
+#   TORCH_BACKEND=cpu     PyTorch's CPU build, 0.2 GB where the usual Linux build with CUDA is 3 GB
+#   CONSTRAINTS=          nothing after the = installs the newest versions inside pyproject.toml's ranges
+#   NB=02                 one chapter instead of all
+#   LAB_ARGS=--no-browser handed to JupyterLab
+
+PYTHON ?=
+TORCH_BACKEND ?=
+CONSTRAINTS ?= constraints.txt
+LAB_ARGS ?=
+NB ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP := PYTHON="$(PYTHON)" TORCH_BACKEND="$(TORCH_BACKEND)" CONSTRAINTS="$(CONSTRAINTS)" sh .ci/set_up $(VENV)
+AUTHORING := $(BIN)/python -m course_utils.authoring
+INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test check unit lint notebooks browser run edit update student format freeze clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# One stamp a set-up: the file is there when everything in it is installed, and older than what it was made from when not.
+$(VENV)/.lab: $(INPUTS)
+	@$(SETUP) .
+	@touch $@
+
+$(VENV)/.test: $(INPUTS)
+	@$(SETUP) ".[test]"
+	@touch $(VENV)/.lab $@
+
+lab: $(VENV)/.lab ## learn: open JupyterLab on chapter 00 (installs everything the first time)
+	@echo "JupyterLab opens in your browser; Ctrl-C twice here stops it."
+	@$(BIN)/jupyter lab notebooks/00_start_here.ipynb --ServerApp.root_dir=. --ServerApp.ip=127.0.0.1 \
+		--log-level=WARN $(LAB_ARGS)
+
+test: check unit lint notebooks ## prove: formatting, types, unit tests, notebook lint, every notebook run anew
+
+check: $(VENV)/.test ## ruff and mypy, notebooks included
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(VENV)/.test ## the unit tests and the doctests
+	$(BIN)/pytest -q -rs -n 2 --dist loadfile
+
+lint: $(VENV)/.test ## what a reader of the notebooks would trip over (NB=02 for one)
+	$(AUTHORING) lint $(NB)
+
+notebooks: $(VENV)/.test ## run every notebook anew and compare its outputs (nbval, strict)
+	$(BIN)/pytest -q --nbval notebooks -n 2 --dist loadfile
+
+browser: $(VENV)/.test ## run every notebook in JupyterLab and move its widgets, in Chromium (NB=02 for one)
+	$(BIN)/pytest -v -rs -s --browser tests/browser $(if $(NB),--chapter $(NB))
+
+run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
+	$(AUTHORING) run $(NB)
+
+edit: $(VENV)/.test ## author: NB=02 as a Python file in edit/
+	$(AUTHORING) edit $(NB)
+
+update: $(VENV)/.test ## author: bring edit/ back into the notebook (NB=02), keeping outputs
+	$(AUTHORING) update $(NB)
+
+student: $(VENV)/.test ## teach: copies without solutions, in student/
+	$(AUTHORING) student $(NB)
+
+format: $(VENV)/.test ## author: format code and notebooks
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
+	$(AUTHORING) freeze
+
+clean: ## remove what was made here, the environment included
+	rm -rf $(VENV) build dist edit student site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find course_utils tests notebooks -name __pycache__ -prune -exec rm -rf {} + -o -name .ipynb_checkpoints -prune -exec rm -rf {} +

@@ -1,0 +1,52 @@
+"""For every test, the notebooks' cells included: a progress file of its own, and threads that give way to others."""
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections import defaultdict
+from importlib.util import find_spec
+
+import pytest
+
+os.environ["OMP_NUM_THREADS"] = "2"  # the order in which two threads add up is part of a notebook's outputs
+os.environ["OMP_WAIT_POLICY"] = "passive"
+
+# Doctests import every module, and these import Triton, which only Linux has; the package itself imports without it.
+collect_ignore_glob = [] if find_spec("triton") else ["course_utils/kernels/[lnrt]*.py"]
+
+
+def _forget_progress() -> None:
+    """Start with nothing solved: what a learner has solved is no input of a test, and no test may change it."""
+    folder = tempfile.mkdtemp(prefix="course-progress-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["COURSE_PROGRESS_DIR"] = folder
+
+
+_forget_progress()
+_notebook_under_test: list[pytest.Collector] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What the tests in tests/browser are asked for with."""
+    parser.addoption("--browser", action="store_true", help="drive JupyterLab in Chromium (make browser)")
+    parser.addoption("--chapter", action="append", default=[], metavar="NB", help="only this chapter, e.g. 02")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before nbval starts the kernel of the next notebook, forget what the one before it has solved."""
+    if item.path.suffix == ".ipynb" and item.parent is not None and _notebook_under_test != [item.parent]:
+        _notebook_under_test[:] = [item.parent]
+        _forget_progress()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how long each notebook took."""
+    seconds: dict[str, float] = defaultdict(float)
+    for report in (report for reports in terminalreporter.stats.values() for report in reports):
+        file = getattr(report, "nodeid", "").split("::")[0]
+        if file.endswith(".ipynb"):
+            seconds[file] += getattr(report, "duration", 0.0)
+    for file, duration in sorted(seconds.items()):
+        terminalreporter.write_line(f"{duration:5.1f} s  {file}")

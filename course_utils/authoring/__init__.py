@@ -1,0 +1,13 @@
+"""The tools that notebooks are made with; a learner needs none of them.
+
+    files       find the notebooks, read them, write them back in one step
+    execute     run a notebook in a fresh kernel
+    normalise   leave out what differs from one run to the next, so that running again gives the same bytes
+    text_view   a notebook as a Python file to edit, and back
+    exercises   where a notebook's exercises are: stub, check, solution
+    lint        what a reader of a notebook would trip over, and what to do about it
+    student     a copy of a notebook without its solutions
+    freeze      constraints.txt from what is installed
+
+Each is behind a target of the Makefile, or ``python -m course_utils.authoring COMMAND``.
+"""

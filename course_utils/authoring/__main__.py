@@ -1,0 +1,124 @@
+"""``python -m course_utils.authoring COMMAND``: what the Makefile's targets for authors call."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from course_utils.authoring.files import NOTEBOOKS, find_notebooks, write_atomically
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; return its exit status: 0, or 1 when there is something to mend."""
+    parser = argparse.ArgumentParser(prog="python -m course_utils.authoring", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (what, _) in COMMANDS.items():
+        command = commands.add_parser(name, help=what, description=what)
+        if name != "freeze":
+            command.add_argument(
+                "chapters", nargs="*", metavar="NB", help="a chapter's number or a notebook; by default all"
+            )
+    arguments = parser.parse_args(argv)
+    if arguments.command != "freeze" and not NOTEBOOKS.is_dir():
+        parser.error(f"run it from the project's folder: there is no {NOTEBOOKS}/ here")
+    try:
+        return COMMANDS[arguments.command][1](getattr(arguments, "chapters", []))
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def run(chapters: list[str]) -> int:
+    """Execute and normalise notebooks, one after the other; a failure stops none of the others."""
+    from tqdm import tqdm
+
+    from course_utils.authoring.execute import ExecutionFailed, execute
+
+    failures = []
+    with tqdm(find_notebooks(chapters), unit="notebook", disable=None) as notebooks:
+        for path in notebooks:
+            notebooks.set_description(path.name)
+            try:
+                changed = execute(path)
+                tqdm.write(f"{path}: {'executed, changed' if changed else 'executed, the same bytes as before'}")
+            except ExecutionFailed as failure:
+                failures.append(failure)
+                tqdm.write(str(failure))
+    if failures:
+        print(f"failed: {len(failures)} of {len(notebooks)}", file=sys.stderr)
+    return int(bool(failures))
+
+
+def lint(chapters: list[str]) -> int:
+    """Print what a reader would trip over."""
+    from course_utils.authoring.lint import lint as findings_in
+
+    paths = find_notebooks(chapters)
+    findings = findings_in(paths)
+    for finding in findings:
+        print(finding)
+    print(f"notebooks: {len(paths)}, findings: {len(findings)}")
+    return int(bool(findings))
+
+
+def edit(chapters: list[str]) -> int:
+    """Write text views to edit."""
+    from course_utils.authoring.text_view import Conflict, open_view
+
+    status = 0
+    for path in find_notebooks(chapters):
+        try:
+            print(f"{open_view(path)}: edit it, then `make update` brings it back into {path}")
+        except Conflict as conflict:
+            print(conflict, file=sys.stderr)
+            status = 1
+    return status
+
+
+def update(chapters: list[str]) -> int:
+    """Bring edited text views back into their notebooks."""
+    from course_utils.authoring.text_view import VIEWS, Conflict, bring_back
+
+    views = [view for chapter in chapters or [""] for view in sorted(VIEWS.glob(f"{chapter}*.py"))]
+    if not views:
+        raise ValueError(
+            f"no text view in {VIEWS}/ for {' '.join(chapters) or 'any chapter'}: make one with `make edit`"
+        )
+    status = 0
+    for view in views:
+        try:
+            path, changed = bring_back(view)
+            print(f"{path}: {'updated; now `make run`' if changed else 'already says the same'}")
+        except Conflict as conflict:
+            print(conflict, file=sys.stderr)
+            status = 1
+    return status
+
+
+def student(chapters: list[str]) -> int:
+    """Write copies without solutions into ``student/``."""
+    from course_utils.authoring.student import make_student_copy
+
+    for path in find_notebooks(chapters):
+        print(make_student_copy(path, Path("student")))
+    return 0
+
+
+def freeze(_: list[str]) -> int:
+    """Write ``constraints.txt`` from what is installed."""
+    from course_utils.authoring.freeze import constraints
+
+    write_atomically(Path("constraints.txt"), constraints().encode())
+    return 0
+
+
+COMMANDS = {
+    "run": ("execute notebooks and store their outputs, the same bytes every time", run),
+    "lint": ("what a reader of the notebooks would trip over", lint),
+    "edit": ("write a notebook as a Python file into edit/", edit),
+    "update": ("bring the Python files in edit/ back into their notebooks", update),
+    "student": ("copies without solutions, in student/", student),
+    "freeze": ("write constraints.txt from what is installed", freeze),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""axe-core on what the course puts on the page: rendered text, outputs, widgets; JupyterLab's frame is not ours."""
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+__all__ = ["serious_findings"]
+
+_OURS = [".jp-RenderedMarkdown", ".jp-RenderedHTMLCommon", ".course-widget"]
+_LABS_OWN = [".jp-InternalAnchorLink", ".cm-editor"]
+
+
+def serious_findings(page: Page) -> list[str]:
+    """Return the serious and critical findings in the course's own elements, one line each."""
+    present = [[selector] for selector in _OURS if page.locator(selector).count()]
+    if not present:
+        return []
+    context = {"include": present, "exclude": [[selector] for selector in _LABS_OWN]}
+    violations = Axe().run(page, context=context, options={"resultTypes": ["violations"]}).response["violations"]
+    return [
+        f"{violation['id']} ({violation['impact']}): {violation['help']}: {node['html'][:160]}"
+        for violation in violations
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    ]

@@ -1,0 +1,70 @@
+"""What the browser tests share: a Chromium, a JupyterLab on a copy of the notebooks, and each notebook run in it."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed: make browser installs it")
+
+from jupyterlab_driver import CHROMIUM_FLAGS, LabServer, OpenNotebook, find_chromium, open_notebook, serve
+from playwright.sync_api import Browser, sync_playwright
+
+from course_utils.authoring.files import NOTEBOOKS, find_notebooks
+
+SCREENSHOTS = Path("screenshots")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what drives a browser where there is none, or where nobody asked for it, and say so."""
+    reason = None
+    if find_chromium() is None:
+        reason = "no Chromium: install one (Debian: apt-get install chromium), or name it in CHROMIUM"
+    elif not config.getoption("--browser"):
+        reason = "drives a browser for minutes: make browser runs it"
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that opens a notebook every notebook there is, or those that --chapter names."""
+    if "notebook_path" in metafunc.fixturenames:
+        chapters = metafunc.config.getoption("--chapter")
+        paths = find_notebooks(chapters) if NOTEBOOKS.is_dir() else []
+        metafunc.parametrize("notebook_path", paths, ids=[path.stem for path in paths], scope="session")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    """A JupyterLab on a copy of the notebooks, so that running and typing change nothing here."""
+    root, private = tmp_path_factory.mktemp("course"), tmp_path_factory.mktemp("jupyter")
+    shutil.copytree(
+        NOTEBOOKS, root / NOTEBOOKS.name, ignore=shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__")
+    )
+    for file in ("README.md", "LICENSE"):
+        if Path(file).exists():
+            shutil.copy(file, root)
+    with serve(root, private) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def opened(browser: Browser, server: LabServer, notebook_path: Path) -> Iterator[OpenNotebook]:
+    """One notebook, open and run from top to bottom; pytest runs all tests of one before it opens the next."""
+    notebook = open_notebook(browser, server, notebook_path.as_posix())
+    notebook.run_all()
+    yield notebook
+    notebook.close()

@@ -1,0 +1,105 @@
+"""What a learner is told: every exercise of every notebook, untouched, answered wrongly, and answered rightly."""
+
+import ast
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyterlab_driver import OpenNotebook
+
+from course_utils.authoring.exercises import SOLUTION_SUFFIX, Exercise, find_exercises
+from course_utils.authoring.files import read_notebook
+
+# Mistakes that people make, each typed into the stub of a chapter, with words of the answer that it must get.
+KNOWN_MISTAKES = {
+    ("00_start_here", "centre"): (
+        "def centre(x):\n    return x - x.mean()",
+        "one mean over the whole tensor",
+    ),
+    ("01_why_normalize", "normalize"): (
+        "def normalize(x, dims, eps=1e-5):\n"
+        "    return (x - x.mean(dims, keepdim=True)) / (x.std(dims, keepdim=True) + eps)",
+        "divided by n − 1",
+    ),
+    ("02_layer_norm", "layer_norm"): (
+        "def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n"
+        "    dims = tuple(range(-len(normalized_shape), 0))\n"
+        "    y = (x - x.mean(dims, keepdim=True)) / (x.std(dims, keepdim=True) + eps)\n"
+        "    y = y if weight is None else y * weight\n"
+        "    return y if bias is None else y + bias",
+        "divided by n − 1",
+    ),
+}
+
+
+def test_each_exercise_answers_to_what_is_typed(opened: OpenNotebook, notebook_path: Path) -> None:
+    notebook = read_notebook(notebook_path)
+    exercises = list(find_exercises(notebook))
+    if not exercises:
+        pytest.skip(f"{opened.name} has no exercise")
+    for exercise in exercises:
+        assert "not attempted yet" in opened.text_of_output(exercise.check)
+        assert "not yet" in answer(opened, exercise, gives_back_its_argument(notebook, exercise))
+        assert "passed" in answer(opened, exercise, the_solution_as_the_learners_own(notebook, exercise))
+        opened.run_cell(exercise.solution)
+        assert "Using your" in opened.text_of_output(exercise.solution)
+
+
+def test_a_known_mistake_is_called_by_its_name(opened: OpenNotebook, notebook_path: Path) -> None:
+    mistakes = {name: typed for (chapter, name), typed in KNOWN_MISTAKES.items() if chapter == notebook_path.stem}
+    if not mistakes:
+        pytest.skip(f"no known mistake is tried in {opened.name}")
+    exercises = {exercise.names[0]: exercise for exercise in find_exercises(read_notebook(notebook_path))}
+    for name, (code, words) in mistakes.items():
+        assert words in answer(opened, exercises[name], code)
+
+
+def answer(opened: OpenNotebook, exercise: Exercise, code: str) -> str:
+    """Type ``code`` into the stub, run it and the check, and return what the check shows."""
+    opened.type_into(exercise.stub, code)
+    opened.run_cell(exercise.stub)
+    opened.run_cell(exercise.check)
+    return opened.text_of_output(exercise.check)
+
+
+def the_solution_as_the_learners_own(notebook: nbformat.NotebookNode, exercise: Exercise) -> str:
+    """Return the definitions of the folded solution under the names that the learner is asked for."""
+    tree = ast.parse(notebook.cells[exercise.solution].source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            node.name = node.name.removesuffix(SOLUTION_SUFFIX)
+            node.decorator_list = []
+        elif isinstance(node, ast.Name):
+            node.id = node.id.removesuffix(SOLUTION_SUFFIX)
+    kept = [node for node in tree.body if not _chooses(node)]
+    return "\n\n".join(ast.unparse(node) for node in kept)
+
+
+def gives_back_its_argument(notebook: nbformat.NotebookNode, exercise: Exercise) -> str:
+    """Return the stub with a body that gives back its first argument: attempted, and wrong."""
+    tree = ast.parse(notebook.cells[exercise.stub].source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.body = ast.parse(f"return {node.args.args[0].arg}").body
+    return ast.unparse(tree)
+
+
+def _chooses(node: ast.stmt) -> bool:
+    """Whether a line of the solution picks whose version to go on with, or checks: no part of an answer."""
+    return any(isinstance(part, ast.Name) and part.id == "check" for part in ast.walk(node))
+
+
+def test_what_a_learner_would_type_is_made_from_the_solution() -> None:
+    source = (
+        "def halve_solution(x):\n    return x / 2\n\n\nhalve = check.halve.choose(halve, halve_solution)\n"
+        "check.halve(halve).require()"
+    )
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_code_cell("def halve(x, y=1):\n    '''Halve.'''\n    ..."),
+            nbformat.v4.new_code_cell(source),
+        ]
+    )
+    exercise = Exercise(("halve",), 0, None, 1)
+    assert the_solution_as_the_learners_own(notebook, exercise) == "def halve(x):\n    return x / 2"
+    assert gives_back_its_argument(notebook, exercise) == "def halve(x, y=1):\n    return x"

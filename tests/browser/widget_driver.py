@@ -1,0 +1,227 @@
+"""The course's widgets as a hand moves them, by keyboard and by mouse.
+
+A widget's root is ``<div class="course-widget" data-widget="axis_explorer">``. Its ``data-frame`` counts the pictures
+drawn after a change of state, its ``data-kernel-frame`` the kernel's answers shown. Its controls are native.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from playwright.sync_api import Locator, Page, TimeoutError
+
+__all__ = ["Control", "Widget", "arrow_key", "find_widgets", "tall_page"]
+
+# native controls, and a picture that can be focused: one in which something is picked by arrow keys and by clicks
+_CONTROLS = (
+    "input[type=range], input[type=checkbox], input[type=radio], select, button, canvas[tabindex], svg[tabindex]"
+)
+_DRAG_MOVES = 40
+
+_DESCRIBE = """
+(root, selector) => [...root.querySelectorAll(selector)].map((control, index) => ({
+  index,
+  kind: control.type === 'range' || control.type === 'checkbox' || control.type === 'radio' ? control.type :
+    ['SELECT', 'BUTTON'].includes(control.tagName) ? control.tagName.toLowerCase() : 'picture',
+  label: (control.getAttribute('aria-label') || control.labels?.[0]?.textContent || control.textContent || '')
+    .replace(/\\s+/g, ' ').trim(),
+  usable: !control.disabled && control.checkVisibility({visibilityProperty: true}) &&
+    !(control.type === 'range' && Number(control.min) >= Number(control.max)),
+}))
+"""
+
+
+@dataclass(frozen=True)
+class Control:
+    """One native control of a widget: its kind ("range", "select", …), its label, whether it can be moved now."""
+
+    index: int
+    kind: str
+    label: str
+    usable: bool
+
+
+class Widget:
+    """One widget on the page."""
+
+    def __init__(self, page: Page, root: Locator) -> None:
+        self.page = page
+        self.root = root
+        self.name = root.get_attribute("data-widget") or "unnamed"
+
+    def controls(self) -> list[Control]:
+        """Return the controls in the order of the page, hidden ones too."""
+        described = self.root.evaluate(f"(root) => ({_DESCRIBE})(root, {_CONTROLS!r})")
+        return [Control(**control) for control in described]
+
+    def frame(self) -> int:
+        """Return how many pictures the widget has drawn."""
+        return int(self.root.get_attribute("data-frame") or -1)
+
+    def exercise_everything(self) -> Iterator[str]:
+        """Move every control by keyboard and by mouse; yield what went wrong.
+
+        Controls that show only in some settings are moved in the first setting that shows them.
+        """
+        with tall_page(self.page):
+            yield from self._exercise_in_every_setting()
+
+    def _exercise_in_every_setting(self) -> Iterator[str]:
+        moved: set[tuple[str, str]] = set()
+        yield from self._exercise_usable(moved)
+        for select in [control for control in self.controls() if control.kind == "select"]:
+            for value in self._options(select):
+                if self.element(select).is_visible() and self.element(select).input_value() != value:
+                    choose = partial(self._choose, select, value)
+                    yield from self._expect_redraw(select, set(), f"{value!r} chosen", choose)
+                    yield from self._exercise_usable(moved)
+        for control in self.controls():
+            if (control.kind, control.label) not in moved:
+                yield f"{self.name}: {control.kind} «{control.label}» was hidden or disabled in every setting"
+
+    def element(self, control: Control) -> Locator:
+        """Return where a control is on the page."""
+        return self.root.locator(_CONTROLS).nth(control.index)
+
+    def _exercise_usable(self, moved: set[tuple[str, str]]) -> Iterator[str]:
+        """Move what can be moved now and was not before; sliders first, buttons last, because they may reset."""
+        order = ["range", "checkbox", "radio", "picture", "select", "button"]
+        while todo := [c for c in self.controls() if c.usable and (c.kind, c.label) not in moved]:
+            control = min(todo, key=lambda c: order.index(c.kind))
+            moved.add((control.kind, control.label))
+            if not control.label:
+                yield f"{self.name}: a {control.kind} has no label"
+            if self.element(control).get_attribute("data-lm-suppress-shortcuts") != "true":
+                yield f"{self.name}: «{control.label}» lacks data-lm-suppress-shortcuts: JupyterLab would take its keys"
+            looks = {self._look()}
+            yield from self._by_keyboard(control, looks)
+            yield from self._by_mouse(control, looks)
+            if len(looks) == 1 and control.kind != "button":  # a reset may have nothing to reset
+                yield f"{self.name}: «{control.label}» was moved by keyboard and by mouse, and nothing looks different"
+
+    def _by_keyboard(self, control: Control, looks: set[bytes]) -> Iterator[str]:
+        element = self.element(control)
+        if control.kind == "range":
+            for press in range(4):
+                key = arrow_key(element, press)
+                yield from self._expect_redraw(control, looks, f"key {key}", lambda k=key: element.press(k))
+        elif control.kind == "select":
+            key = "ArrowUp" if element.evaluate("s => s.selectedIndex === s.options.length - 1") else "ArrowDown"
+            yield from self._expect_redraw(control, looks, f"key {key}", lambda: element.press(key))
+        elif control.kind == "picture":
+            presses = [lambda key=key: element.press(f"Arrow{key}") for key in ("Right", "Left", "Down", "Up")]
+            yield from self._expect_redraw(control, looks, "arrow keys", lambda: self._until_redrawn(presses))
+        else:
+            key = "Enter" if control.kind == "button" else "Space"
+            yield from self._expect_redraw(control, looks, f"key {key}", lambda: element.press(key))
+
+    def _by_mouse(self, control: Control, looks: set[bytes]) -> Iterator[str]:
+        element = self.element(control)
+        if control.kind == "range":
+            how = f"a drag of {_DRAG_MOVES} moves"
+            yield from self._expect_redraw(control, looks, how, lambda: self._drag_slider(element))
+        elif control.kind == "select":  # its list opens outside the page: choose as a click in it would
+            values = self._options(control)
+            other = values[0] if element.input_value() != values[0] else values[-1]
+            yield from self._expect_redraw(control, looks, f"{other!r} chosen", lambda: self._choose(control, other))
+        elif control.kind == "picture":
+            drags = [lambda y=y: self._drag_across(element, y) for y in (0.5, 0.25, 0.75)]
+            yield from self._expect_redraw(control, looks, "drags across it", lambda: self._until_redrawn(drags))
+        else:
+            yield from self._expect_redraw(control, looks, "a click", element.click)
+
+    def _expect_redraw(
+        self, control: Control, looks: set[bytes], how: str, move: Callable[[], object]
+    ) -> Iterator[str]:
+        """Move, report when no new picture is drawn or the control springs back, and add what it looks like then."""
+        element = self.element(control)
+        frame, value = self.frame(), _value(element)
+        move()
+        moved = f"{self.name}: «{control.label}» was moved ({how})"
+        if not self._is_redrawn(frame, within_ms=2000):
+            yield f"{moved} and no new picture was drawn within 2 s"
+        elif control.kind not in ("button", "picture") and _value(element) == value:
+            yield f"{moved} and kept its value"
+        looks.add(self._look())
+
+    def _is_redrawn(self, frame: int, within_ms: float) -> bool:
+        script = "([root, frame]) => Number(root.dataset.frame) !== frame"
+        try:
+            self.page.wait_for_function(script, arg=[self.root.element_handle(), frame], timeout=within_ms)
+        except TimeoutError:
+            return False
+        return True
+
+    def _until_redrawn(self, moves: list[Callable[[], object]]) -> None:
+        """Try moves in turn until one changes the picture: at an end, or beside what can be picked, some do not."""
+        frame = self.frame()
+        for move in moves:
+            move()
+            if self._is_redrawn(frame, within_ms=300):
+                return
+
+    def _look(self) -> bytes:
+        """Return a picture of the widget without its controls, which show every move themselves."""
+        self.page.evaluate("document.activeElement?.blur()")
+        own_look = self.root.locator("input, select, button, output")
+        return self.root.screenshot(mask=[own_look], animations="disabled")
+
+    def _drag_slider(self, slider: Locator) -> None:
+        """Drag a slider's handle to its farther end."""
+        value, low, high = slider.evaluate("s => [Number(s.value), Number(s.min), Number(s.max)]")
+        handle = 8  # half as wide, in pixels
+        self._drag(slider, (value - low) / (high - low), 0.0 if value > (low + high) / 2 else 1.0, 0.5, handle)
+
+    def _drag_across(self, picture: Locator, y: float) -> None:
+        """Drag from left to right at the relative height ``y``."""
+        self._drag(picture, 0.05, 0.95, y)
+
+    def _drag(self, element: Locator, start: float, end: float, y: float, margin: float = 0) -> None:
+        """Press the mouse at ``start``, go to ``end`` (both relative) in forty moves of sixteen milliseconds."""
+        element.scroll_into_view_if_needed()
+        box = element.bounding_box()
+        assert box is not None
+        for move in range(_DRAG_MOVES + 1):
+            x = margin + (box["width"] - 2 * margin) * (start + (end - start) * move / _DRAG_MOVES)
+            self.page.mouse.move(box["x"] + x, box["y"] + y * box["height"])
+            if move == 0:
+                self.page.mouse.down()
+            self.page.wait_for_timeout(16)
+        self.page.mouse.up()
+
+    def _options(self, select: Control) -> list[str]:
+        return self.element(select).evaluate("s => [...s.options].filter(o => !o.disabled).map(o => o.value)")
+
+    def _choose(self, select: Control, value: str) -> None:
+        self.element(select).select_option(value)
+
+
+def arrow_key(slider: Locator, press: int) -> str:
+    """Return the key that moves a slider at the ``press``-th time: to and fro, and never against its end."""
+    value, low, high = slider.evaluate("s => [Number(s.value), Number(s.min), Number(s.max)]")
+    if value >= high:
+        return "ArrowLeft"
+    return "ArrowRight" if value <= low or press % 2 == 0 else "ArrowLeft"
+
+
+@contextmanager
+def tall_page(page: Page, height: int = 2400) -> Iterator[None]:
+    """Make the page high enough for the tallest widget: what is scrolled away is missing in a picture of it."""
+    before = page.viewport_size
+    page.set_viewport_size({"width": before["width"] if before else 1280, "height": height})
+    try:
+        yield
+    finally:
+        if before:
+            page.set_viewport_size(before)
+
+
+def _value(element: Locator) -> object:
+    return element.evaluate("control => ['checkbox', 'radio'].includes(control.type) ? control.checked : control.value")
+
+
+def find_widgets(page: Page) -> list[Widget]:
+    """Return the course's widgets on the page, from top to bottom."""
+    roots = page.locator(".course-widget")
+    return [Widget(page, roots.nth(index)) for index in range(roots.count())]

@@ -1,0 +1,247 @@
+"""Each rule of the notebook lint: a notebook that keeps them all, and for each rule one that breaks it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from course_utils.authoring.lint import RULES, Page, lint, lint_notebook
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+FIGURE = {
+    "text/html": f'<img alt="A line that falls" src="data:image/png;base64,{PNG}">',
+    "text/plain": "Figure: A line that falls",
+}
+
+
+def notebook_that_keeps_every_rule() -> NotebookNode:
+    """A small chapter with a figure, an exercise, a meant error, and links of every kind."""
+    cells = [
+        new_markdown_cell("# 02 · Layer norm\n\nSee [the README](../README.md) and [below](#Your-turn).", id="title"),
+        new_code_cell("import course_utils\n\ncourse_utils.setup()", id="set-up"),
+        new_markdown_cell(
+            "## Hook\n\nFor $f[i](x)$ see [the cell](#cell-id=figure).\n\n```\n# no heading\n```", id="hook"
+        ),
+        new_code_cell("plots.show(figure, alt='A line that falls')", id="figure"),
+        new_code_cell("1 / 0", id="error", metadata={"tags": ["raises-exception"]}),
+        new_markdown_cell("## Your turn\n\n<details><summary>Hint</summary>\n\nCount.\n</details>", id="turn"),
+        new_code_cell('def layer_norm(x):\n    """Normalize."""\n    ...', id="stub", metadata={"tags": ["exercise"]}),
+        new_code_cell("check.layer_norm(layer_norm)", id="check"),
+        new_code_cell(
+            "def layer_norm_solution(x):\n    return x\n\n\n"
+            "layer_norm = check.layer_norm.choose(layer_norm, layer_norm_solution)",
+            id="solution",
+            metadata={"tags": ["solution"], "jupyter": {"source_hidden": True}},
+        ),
+    ]
+    notebook = new_notebook(cells=cells)
+    for count, cell in enumerate((cell for cell in cells if cell.cell_type == "code"), start=1):
+        cell.execution_count = count
+    by_id(notebook, "figure").outputs = [new_output("display_data", data=dict(FIGURE))]
+    error = new_output("error", ename="ZeroDivisionError", evalue="division by zero", traceback=["Cell In[3], line 1"])
+    by_id(notebook, "error").outputs = [error]
+    return notebook
+
+
+def by_id(notebook: NotebookNode, cell_id: str) -> NotebookNode:
+    return next(cell for cell in notebook.cells if cell.get("id") == cell_id)
+
+
+def write(notebook: NotebookNode, folder: Path) -> Path:
+    (folder / "notebooks").mkdir(exist_ok=True)
+    (folder / "README.md").write_text("# Course\n")
+    path = folder / "notebooks" / "02_layer_norm.ipynb"
+    path.write_text(nbformat.v4.writes(notebook))  # as it is: nbformat.write would repair what is to be found
+    return path
+
+
+def findings(notebook: NotebookNode, folder: Path) -> list[tuple[str, int | None]]:
+    return [(finding.rule, finding.cell) for finding in lint_notebook(write(notebook, folder))]
+
+
+def test_a_notebook_that_keeps_every_rule_has_no_finding(tmp_path: Path) -> None:
+    assert findings(notebook_that_keeps_every_rule(), tmp_path) == []
+
+
+def edit(cell_id: str, **values: object) -> Callable[[NotebookNode], None]:
+    """Return a breakage that sets fields of one cell."""
+
+    def breakage(notebook: NotebookNode) -> None:
+        by_id(notebook, cell_id).update(nbformat.from_dict(values))
+
+    return breakage
+
+
+def append(cell_id: str, text: str) -> Callable[[NotebookNode], None]:
+    """Return a breakage that adds text to the source of one cell."""
+
+    def breakage(notebook: NotebookNode) -> None:
+        by_id(notebook, cell_id).source += text
+
+    return breakage
+
+
+def output(cell_id: str, kind: str, **fields: object) -> Callable[[NotebookNode], None]:
+    """Return a breakage that replaces the outputs of one cell by one output."""
+
+    def breakage(notebook: NotebookNode) -> None:
+        by_id(notebook, cell_id).outputs = [new_output(kind, **fields)]
+
+    return breakage
+
+
+def html(text: str) -> Callable[[NotebookNode], None]:
+    """Return a breakage that shows ``text`` as the figure's HTML."""
+    return output("figure", "display_data", data={"text/html": text, "text/plain": "Figure"})
+
+
+def remove(cell_id: str) -> Callable[[NotebookNode], None]:
+    """Return a breakage that takes one cell away, and counts the rest anew."""
+
+    def breakage(notebook: NotebookNode) -> None:
+        notebook.cells = [cell for cell in notebook.cells if cell.id != cell_id]
+        for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
+            cell.execution_count = count
+
+    return breakage
+
+
+def old_format(notebook: NotebookNode) -> None:
+    notebook.nbformat_minor = 4
+
+
+def store_widget_state(notebook: NotebookNode) -> None:
+    notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"state": {}}}
+
+
+def lose_an_id(notebook: NotebookNode) -> None:
+    del by_id(notebook, "hook")["id"]
+
+
+SECOND_STUB = "\n\n\ndef rms_norm(x):\n    ..."
+LONG = "\n".join(f"x{i} = {i}" for i in range(41))
+IMAGE_ONLY = output("figure", "display_data", data={"image/png": PNG, "text/plain": "<Figure size 640x480>"})
+WIDGET_WITH_PICTURE = output(
+    "figure",
+    "display_data",
+    data={
+        "application/vnd.jupyter.widget-view+json": {"model_id": "1", "version_major": 2, "version_minor": 0},
+        "image/png": PNG,
+        "text/plain": "AxisExplorer()",
+    },
+)
+
+# what it is called when pytest prints it, the breakage, the rule that must speak up, the cell that it must point to
+BREAKAGES = [
+    ("a cell never ran", edit("figure", execution_count=None), "not-run", 3),
+    ("cells ran out of order", edit("figure", execution_count=7), "order", 3),
+    ("an empty code cell", edit("figure", source=" \n"), "empty", 3),
+    ("an error that is not meant", edit("error", metadata={}), "error", 4),
+    ("a meant error that is gone", edit("error", outputs=[]), "error", 4),
+    ("a warning on stderr", output("figure", "stream", name="stderr", text="UserWarning: old\n"), "stderr", 3),
+    ("widget state", store_widget_state, "widget-state", None),
+    ("an old format", old_format, "ids", None),
+    ("a missing id", lose_an_id, "ids", 2),
+    ("an id of odd characters", edit("hook", id="a b"), "ids", 2),
+    ("an id twice", edit("hook", id="turn"), "ids", 2),
+    ("no title", edit("title", source="Layer norm. [below](#Your-turn)"), "title", 0),
+    ("a title in the second cell", append("hook", "\n\n# Again"), "title", 2),
+    ("an underlined second title", append("hook", "\n\nAgain\n====="), "title", 2),
+    ("a skipped heading level", append("hook", "\n\n#### Deep"), "headings", 2),
+    ("a bare picture", IMAGE_ONLY, "alt-text", 3),
+    ("a picture in place of a widget", WIDGET_WITH_PICTURE, "alt-text", 3),
+    ("an empty alt in an output", html(f'<img alt=" " src="data:image/png;base64,{PNG}">'), "alt-text", 3),
+    ("a picture without alt in the text", append("hook", "\n\n![](../README.md)"), "alt-text", 2),
+    ("an img without alt in the text", append("hook", '\n\n<img src="../README.md">'), "alt-text", 2),
+    ("a drawing without a name", html("<svg viewBox='0 0 1 1'></svg>"), "alt-text", 3),
+    ("a link to a missing file", append("hook", "\n\n[next](03_batch_norm.ipynb)"), "link", 2),
+    ("a link to a missing heading", append("hook", "\n\n[there](#Their-turn)"), "link", 2),
+    ("a link to a missing cell", append("hook", "\n\n[there](#cell-id=gone)"), "link", 2),
+    ("a link in another notebook", append("hook", "\n\n[me](02_layer_norm.ipynb#Nowhere)"), "link", 2),
+    ("a link in an output", html('<a href="missing.ipynb">x</a>'), "link", 3),
+    ("a link from the root", append("hook", "\n\n[there](/README.md)"), "link", 2),
+    ("a file larger than the limit", append("hook", "x" * 1_500_001), "size", None),
+    ("a long cell", edit("figure", source=LONG), "long-cell", 3),
+    ("an install", append("figure", "\n%pip install einops"), "plain-python", 3),
+    ("a shell line", append("figure", "\n!ls"), "plain-python", 3),
+    ("half a line", append("figure", "\nfor x in"), "plain-python", 3),
+    ("a search path", append("figure", "\nimport sys\nsys.path.insert(0, '..')"), "sys-path", 3),
+    ("a home folder in code", append("figure", "\nopen('/home/ann/x.pt')"), "absolute-path", 3),
+    ("a Windows folder in the text", append("hook", "\n\nIn C:\\Users\\ann."), "absolute-path", 2),
+    ("a folder in an output", output("figure", "stream", name="stdout", text="saved /root/x"), "absolute-path", 3),
+    ("a folder in a traceback", output("error", "error", traceback=["~/x/norms.py:3"]), "absolute-path", 4),
+    ("a picture from the web", append("hook", "\n\n![A cat](https://example.org/cat.png)"), "remote", 2),
+    ("a picture from the web in HTML", html('<img alt="A cat" src="//example.org/cat.png">'), "remote", 3),
+    ("a script from the web", html('<script src="https://example.org/x.js"></script>'), "remote", 3),
+    ("interact", append("figure", "\nfrom ipywidgets import interact"), "value-widget", 3),
+    ("interactive by attribute", append("figure", "\nipywidgets.interactive(f, x=1)"), "value-widget", 3),
+    ("an Output widget", append("figure", "\nwidgets.Output()"), "value-widget", 3),
+    ("no set-up", edit("set-up", source="import course_utils"), "set-up", 1),
+    ("a cell that is not run", edit("figure", metadata={"tags": ["nbval-skip"]}), "skipped", 3),
+    ("a stub that is filled in", edit("stub", source="def layer_norm(x):\n    return x"), "stub", 6),
+    ("a stub that is not tagged", append("figure", SECOND_STUB), "exercise", 3),
+    ("an exercise without a check", edit("check", source="print(layer_norm)"), "exercise", 6),
+    ("an exercise without a solution", remove("solution"), "exercise", 6),
+    ("a solution without an exercise", remove("stub"), "solution", 7),
+    ("a solution in sight", edit("solution", metadata={"tags": ["solution"]}), "solution", 8),
+    ("a solution without its tag", edit("solution", metadata={"jupyter": {"source_hidden": True}}), "solution", 8),
+    ("a solution of something else", edit("solution", source="def rms_norm_solution(x):\n    return x"), "solution", 8),
+    ("a solution without a stand-in", append("solution", "\nmystery_solution = 3"), "stand-in", 8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("breakage", "rule", "cell"), [b[1:] for b in BREAKAGES], ids=[b[0] for b in BREAKAGES])
+def test_what_breaks_a_rule_is_found_where_it_stands(
+    breakage: Callable[[NotebookNode], None], rule: str, cell: int | None, tmp_path: Path
+) -> None:
+    notebook = notebook_that_keeps_every_rule()
+    breakage(notebook)
+    assert (rule, cell) in findings(notebook, tmp_path)
+
+
+def test_every_rule_is_broken_by_some_notebook_above(tmp_path: Path) -> None:
+    silent = set(RULES)
+    for _, breakage, _, _ in BREAKAGES:
+        notebook = notebook_that_keeps_every_rule()
+        breakage(notebook)
+        page = Page.read(write(notebook, tmp_path))
+        silent -= {rule for rule in silent if any(rule(page))}
+    assert {rule.__name__ for rule in silent} == set()
+
+
+def test_a_finding_says_file_cell_rule_and_what_to_do(tmp_path: Path) -> None:
+    notebook = notebook_that_keeps_every_rule()
+    edit("figure", execution_count=None)(notebook)
+    path = write(notebook, tmp_path)
+    assert [str(finding) for finding in lint_notebook(path)] == [
+        f"{path}: cell 3: not-run: never executed: run the notebook with `make run`"
+    ]
+
+
+def test_a_file_that_is_no_notebook_is_a_finding_not_a_crash(tmp_path: Path) -> None:
+    path = tmp_path / "broken.ipynb"
+    for text in ("", "{", "[]", '{"nbformat": 4}', '{"nbformat": 3, "worksheets": []}', "null"):
+        path.write_text(text)
+        assert [finding.rule for finding in lint_notebook(path)] == ["format"], text
+
+
+@pytest.mark.parametrize(
+    ("place", "is_stray"),
+    [
+        ("notebooks/02_x.ipynb", False),
+        ("notebooks/extra/02_x.ipynb", False),
+        ("notebooks/build/02_x.ipynb", True),
+        ("02_x.ipynb", True),
+        ("course_utils/02_x.ipynb", True),
+        ("student/02_x.ipynb", False),
+        (".venv/share/02_x.ipynb", False),
+    ],
+)
+def test_a_notebook_that_nbval_would_never_run_is_found(place: str, is_stray: bool, tmp_path: Path) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    assert [finding.rule for finding in lint([], root=tmp_path)] == ["covered"] * is_stray
