@@ -1,13 +1,12 @@
 """What differs from one run of a notebook to the next, and from one machine to another, taken out of it.
 
-Kept are source, tags, collapsed inputs, and outputs as a reader sees them. Gone are timings, widget state, random ids,
-memory addresses, and the folders of the machine it ran on.
+Kept are source, tags, collapsed inputs, and outputs as a reader sees them. Gone are timings, live widgets and their
+state, memory addresses, and the folders of the machine it ran on.
 """
 
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import nbformat
 
@@ -45,7 +44,6 @@ def normalise(notebook: nbformat.NotebookNode, root: Path | None = None) -> None
     """
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     keep_only_known_metadata(notebook)
-    widgets = _Renumbered()
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             output.pop("transient", None)
@@ -55,7 +53,7 @@ def normalise(notebook: nbformat.NotebookNode, root: Path | None = None) -> None
                 output.evalue = _clean(output.evalue)
                 output.traceback = [_without_folders(_clean(line), root or Path.cwd()) for line in output.traceback]
             else:
-                _normalise_data(output.data, widgets)
+                _normalise_data(output.data)
 
 
 def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
@@ -65,28 +63,12 @@ def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
         cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in cell.metadata if key in _CELL_METADATA})
 
 
-class _Renumbered:
-    """Random hexadecimal ids of widgets, replaced by 1, 2, 3 in the order in which they appear."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, str] = {}
-
-    def __call__(self, model_id: str) -> str:
-        return self._numbers.setdefault(model_id, f"{len(self._numbers) + 1:032x}")
-
-    def everywhere(self, text: str) -> str:
-        for model_id, number in self._numbers.items():
-            text = text.replace(model_id, number)
-        return text
-
-
-def _normalise_data(data: nbformat.NotebookNode, widgets: _Renumbered) -> None:
-    view: Any = data.get(_WIDGET_VIEW)
-    if view is not None:
-        view["model_id"] = widgets(view["model_id"])
+def _normalise_data(data: nbformat.NotebookNode) -> None:
+    # A live view means nothing without its kernel: in a trusted notebook it shows an error where the picture would be.
+    data.pop(_WIDGET_VIEW, None)
     for mime, content in data.items():
         if mime.startswith("text/") and isinstance(content, str):
-            data[mime] = widgets.everywhere(_clean(content))
+            data[mime] = _clean(content)
 
 
 def _clean(text: str) -> str:
