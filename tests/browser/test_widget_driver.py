@@ -93,7 +93,7 @@ def test_latency_is_measured_from_the_key_to_the_counters_that_the_widget_has(pa
     latency = measure_latency(widget_on(page, SOUND), presses=10)
     assert len(latency.browser_ms) == len(latency.kernel_ms) == 10
     assert all(
-        0 < browser_ms < 50 <= kernel_ms
+        0 < browser_ms <= kernel_ms and kernel_ms >= 50  # the answer is made to wait that long
         for browser_ms, kernel_ms in zip(latency.browser_ms, latency.kernel_ms, strict=True)
     )
 
