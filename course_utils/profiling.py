@@ -5,8 +5,10 @@ second, measured in the same run. Calls that are compared are timed in turns, so
 meets them all.
 """
 
+import ctypes
 import math
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,15 @@ from torch.utils.benchmark import Timer
 
 from course_utils.session import generator
 
-__all__ = ["Roofline", "Timing", "copy_bandwidth", "forward_and_backward", "measure", "measure_in_turns"]
+__all__ = [
+    "Roofline",
+    "Timing",
+    "copy_bandwidth",
+    "forward_and_backward",
+    "keep_freed_memory",
+    "measure",
+    "measure_in_turns",
+]
 
 Call = Callable[[], Any]
 
@@ -131,6 +141,20 @@ def copy_bandwidth(device: str | torch.device = "cpu", dtype: torch.dtype = torc
     return timing.gbps
 
 
+def keep_freed_memory() -> bool:
+    """Have this process keep the memory of freed tensors, as a GPU's allocator does, where the C library is glibc.
+
+    Otherwise glibc hands large blocks back to the system, depending on what was freed before, and the next call pays
+    for getting them again, page by page. An eager norm of 16 MB then takes from one to five times its own time.
+
+    Returns:
+        Whether it took effect; it lasts as long as the process.
+    """
+    m_trim_threshold, m_mmap_max = -1, -4  # of <malloc.h>
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    return mallopt is not None and bool(mallopt(m_mmap_max, 0) and mallopt(m_trim_threshold, -1))
+
+
 def forward_and_backward(fn: Callable[..., Any], *args: Any, upstream: Sequence[Tensor] = ()) -> Call:
     """Return a call without arguments that runs ``fn(*args)`` and its backward pass, and returns the gradients.
 
@@ -154,7 +178,10 @@ def forward_and_backward(fn: Callable[..., Any], *args: Any, upstream: Sequence[
         result = fn(*args)
         return result if isinstance(result, tuple) else (result,)
 
-    upstream = list(upstream) or [_random_like(y) for y in outputs()]
+    if not upstream:
+        upstream = [
+            torch.randn(y.shape, generator=generator(1, y.device), device=y.device).to(y.dtype) for y in outputs()
+        ]
     return lambda: torch.autograd.grad(outputs(), inputs, upstream)
 
 
@@ -192,10 +219,6 @@ class Roofline:
     def predicted_ms(self, bytes_moved: float, operations: float = 0.0) -> float:
         """Return the least time, in milliseconds, for ``bytes_moved`` bytes and ``operations`` operations."""
         return max(bytes_moved / self.bandwidth_gbps, operations / self.peak_gflops) / 1e6
-
-
-def _random_like(y: Tensor) -> Tensor:
-    return torch.randn(y.shape, generator=generator(1, y.device), device=y.device, dtype=y.dtype)
 
 
 def _without_gradients(fn: Callable[..., Any], *args: Any) -> Call:

@@ -81,6 +81,22 @@ def test_a_finding_in_place_of_values_is_told_in_words():
     assert report.evidence.quantity == ""
 
 
+def test_a_changed_input_is_found_where_the_output_is_right():
+    report = run(lambda x, factor=2.0: x.mul_(factor).clone())
+    assert report.message == "It changes its input x in place; the caller still needs it."
+
+
+def test_the_size_of_rounding_noise_is_not_shown():
+    report = run(lambda x, factor=2.0: x * factor + 3 * (x > 900))
+    assert [str(probe) for probe in report.probes] == ["right", "right", "right", "output wrong"]
+    assert report.probes[-1].error == 3
+
+
+def test_what_is_shown_is_as_finite_as_what_was_wrong():
+    report = check.layer_norm(check.layer_norm.catalogue["unbiased_variance"].examples[0], record=False)
+    assert report.evidence.got == "[[-0.707, 0.707]]"
+
+
 def test_several_outputs_and_updated_arguments_are_compared_by_name():
     def halve_and_count(x, seen):
         seen += 1

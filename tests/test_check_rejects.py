@@ -55,7 +55,7 @@ def eps_in_numerator(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return F.layer_norm(x, normalized_shape, weight, bias, eps) + eps
 
 
-def wrong_backward(scale_x=1.0, scale_weight=1.0):
+def wrong_backward(scale_x=1.0, scale_weight=1.0, dtypes=(torch.float32, torch.bfloat16, torch.float16)):
     class Wrong(torch.autograd.Function):
         @staticmethod
         def forward(ctx, y, scale):
@@ -64,13 +64,19 @@ def wrong_backward(scale_x=1.0, scale_weight=1.0):
 
         @staticmethod
         def backward(ctx, dy):
-            return dy * ctx.scale, None
+            return dy * (ctx.scale if dy.dtype in dtypes else 1), None
 
     def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
         weight = None if weight is None else Wrong.apply(weight, scale_weight)
         return F.layer_norm(Wrong.apply(x, scale_x), normalized_shape, weight, bias, eps)
 
     return layer_norm
+
+
+def raises_without_weight(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    if weight is None:
+        raise ValueError("a weight, please")  # the known mistake of needing one ends in a TypeError
+    return F.layer_norm(x, normalized_shape, weight, bias, eps)
 
 
 def raises_for_many_axes(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -193,6 +199,8 @@ REJECTED = [
     (check.layer_norm, eps_in_numerator, 20),
     (check.layer_norm, wrong_backward(scale_x=1.1), 3),
     (check.layer_norm, wrong_backward(scale_weight=0.5), 2),
+    (check.layer_norm, wrong_backward(scale_x=1.1, dtypes=(torch.bfloat16,)), 32),
+    (check.layer_norm, raises_without_weight, 1),
     (check.layer_norm, raises_for_many_axes, 1),
     (check.layer_norm, right_for_two_axes_only, 2),
     (check.rms_norm, rms_with_absolute_mean, 2),

@@ -179,7 +179,7 @@ FINDINGS = {
     "wrong shape": (lambda x: x.sum(-1), "The output has the shape (1,); expected (1, 4)."),
     "wrong dtype": (lambda x: x.double(), "The output is float64; expected float32, as the input."),
     "wrong device": (lambda x: x.to("meta"), "The output is on meta; the input was on cpu."),
-    "NaN": (lambda x: x * float("nan"), "The output is wrong, by none of the known mistakes. Seen first on: one row of four."),
+    "NaN": (lambda x: x * float("nan"), "wrong, by none of the known mistakes. Seen first on: one row of four."),
     "changes the random state": (lambda x: [torch.manual_seed(0)].clear(), "It changes torch's global random state"),
     "changes two things": (
         lambda x: [torch.manual_seed(0), torch.set_default_dtype(torch.float64)].clear(),
@@ -234,6 +234,27 @@ def test_what_is_no_layer_norm_at_all_is_told_what_it_is(function, words):
     report = check.layer_norm(function)
     assert (report.attempted, report.passed) == (True, False)
     assert words in report.message, report
+
+
+class Odd:
+    """Answers every question with an error."""
+
+    __signature__ = property(lambda self: 1 / 0)
+
+    def __call__(self, x, *args, **kwargs):
+        return x
+
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
+def test_a_function_that_will_not_be_looked_at_is_tried_all_the_same():
+    def wraps_itself(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+        return x
+
+    wraps_itself.__wrapped__ = wraps_itself
+    for function in (Odd(), wraps_itself):
+        assert "The output is wrong" in check.layer_norm(function).message
 
 
 def test_prints_are_remarked_on_and_do_not_appear(capsys):

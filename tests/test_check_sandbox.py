@@ -1,6 +1,7 @@
 """Whatever a learner's function does, it ends, the process stays as it was, and what happened can be told."""
 
 import contextlib
+import importlib
 import os
 import random
 import signal
@@ -171,6 +172,18 @@ def test_while_something_is_compiled_or_imported_the_limit_waits(monkeypatch):
     monkeypatch.setattr(deadline, "PREPARATION_LIMIT_S", 2 * LIMIT_S)
     with pytest.raises(TimeUp):
         call_within(LIMIT_S, long_sleep)
+
+
+def test_a_check_that_runs_while_its_own_module_is_imported_is_as_strict(tmp_path, monkeypatch):
+    (tmp_path / "checks_at_import.py").write_text(
+        "from course_utils.check.deadline import TimeUp, call_within\n"
+        "try:\n    call_within(0.2, lambda: [None for _ in iter(int, 1)])\n"
+        "except TimeUp:\n    ended = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    started = time.monotonic()
+    assert importlib.import_module("checks_at_import").ended
+    assert time.monotonic() - started < LIMIT_S + GRACE_S
 
 
 def test_ctrl_c_of_the_user_interrupts_and_one_raised_by_the_code_does_not():

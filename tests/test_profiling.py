@@ -1,5 +1,8 @@
 """profiling: what is timed, how often, in which order, and what the figures mean."""
 
+import platform
+import subprocess
+import sys
 import time
 
 import pytest
@@ -115,6 +118,23 @@ def test_slow_calls_end_after_their_share_of_the_time_but_not_before_five_rounds
     timing = measure_in_turns({"slow": lambda: time.sleep(0.02)}, rounds=1000, seconds=0.05)["slow"]
     assert timing.runs == 5
     assert time.perf_counter() - started < 2
+
+
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="the C library is not glibc")
+def test_kept_memory_is_not_fetched_from_the_system_again():
+    program = (
+        "import resource, torch; from course_utils.profiling import keep_freed_memory\n"
+        "def faults():\n"
+        "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "    for _ in range(5): torch.ones(16 * 2**20)\n"
+        "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before\n"
+        "handed_back = faults(); print(keep_freed_memory()); print(handed_back, min(faults() for _ in range(8)))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    done, counts = run.stdout.splitlines()
+    handed_back, kept = map(int, counts.split())
+    assert done == "True"
+    assert kept < handed_back / 10  # five times 64 MB are 81920 pages of 4 KB, or 160 of 2 MB
 
 
 def test_a_copy_is_counted_in_both_directions_and_larger_than_any_cache(monkeypatch):

@@ -37,6 +37,7 @@ def content(*results, **changes):
             "device_type": "cpu",
             "driver": None,
             "threads": 2,
+            "allocator": "the system's",
             "platform": "Linux x86_64",
             "python": "3.11.2",
             "torch": "2.13.0",

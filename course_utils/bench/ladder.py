@@ -90,7 +90,9 @@ class Operation:
             yield from (Rung(name, fn) for name, fn in self.on_cpu.items() if device == "cpu")
         if self.built_in:
             yield Rung("built-in", self.built_in, ours=False)
-        if kernels.available(device):
+        if device == "cuda" and kernels.available(
+            device
+        ):  # Triton's interpreter on a CPU is for checking, not for speed
             yield from (Rung(name, fn, in_place=name.endswith("in place")) for name, fn in self.triton.items())
         for peer in peers.installed(self.name, device):
             yield Rung(f"peer: {peer.library}", peer.fn, ours=False, in_place=peer.in_place, arrange=peer.arrange)
@@ -102,6 +104,14 @@ def _layer_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     mean = z.mean(-1, keepdim=True)
     variance = z.square().mean(-1, keepdim=True) - mean.square()
     return ((z - mean) * torch.rsqrt(variance + EPS) * weight + bias).to(x.dtype)
+
+
+def _layer_norm_in_two_passes(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The mean first, then the mean square of what it leaves, in float32."""
+    z = x.to(torch.promote_types(x.dtype, torch.float32))
+    centred = z - z.mean(-1, keepdim=True)
+    variance = centred.square().mean(-1, keepdim=True)
+    return (centred * torch.rsqrt(variance + EPS) * weight + bias).to(x.dtype)
 
 
 def _batch_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -168,7 +178,8 @@ OPERATIONS = {
             eager={
                 "eager, one pass": _layer_norm_in_one_pass,
                 "autograd.Function": lambda x, w, b: backward.LayerNormFunction.apply(x, w.shape, w, b, EPS),
-                "eager, two passes": lambda x, w, b: norms.layer_norm(x, w.shape, w, b, EPS),
+                "eager, centred twice": lambda x, w, b: norms.layer_norm(x, w.shape, w, b, EPS),
+                "eager, two passes": _layer_norm_in_two_passes,
             },
             on_cpu={"compiled, own backward": lambda x, w, b: compiled.layer_norm(x, w.shape, w, b, EPS)},
             built_in=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),

@@ -16,13 +16,14 @@ from course_utils.bench import peers
 __all__ = ["provenance"]
 
 
-def provenance(device: str, quick: bool, seed: int) -> dict[str, Any]:
+def provenance(device: str, quick: bool, seed: int, freed_memory_kept: bool) -> dict[str, Any]:
     """Return where figures come from, as a record has it, without the command.
 
     Args:
         device: "cpu" or "cuda".
         quick: whether the run is a short one.
         seed: of the inputs.
+        freed_memory_kept: whether ``profiling.keep_freed_memory`` took effect.
     """
     on_gpu = device == "cuda"
     return {
@@ -30,6 +31,7 @@ def provenance(device: str, quick: bool, seed: int) -> dict[str, Any]:
         "device_type": device,
         "driver": _driver() if on_gpu else None,
         "threads": torch.get_num_threads(),
+        "allocator": "freed memory kept" if freed_memory_kept else "the system's",
         "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "torch": torch.__version__,

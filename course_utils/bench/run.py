@@ -13,7 +13,7 @@ from course_utils import recorded
 from course_utils.bench.machine import provenance
 from course_utils.bench.sweep import Case, cases
 from course_utils.bench.trial import Outcome, attempt
-from course_utils.profiling import copy_bandwidth
+from course_utils.profiling import copy_bandwidth, keep_freed_memory
 from course_utils.recorded.journal import Journal
 
 __all__ = ["SEED", "partial", "run"]
@@ -44,7 +44,7 @@ def run(
         RecordError: the partial file belongs to another run.
     """
     plan = list(plan) or cases(device, quick)
-    origin = provenance(device, quick, SEED)
+    origin = provenance(device, quick, SEED, freed_memory_kept=keep_freed_memory())
     journal = Journal(partial(out), {**origin, "cases": [str(case) for case in plan]})
     sessions = [entry["session"] for entry in journal.entries if "session" in entry]
     finished = {entry["case"] for entry in journal.entries if "case" in entry}

@@ -16,8 +16,6 @@ Sweep = Iterator[tuple[str, tuple[int, ...], str]]
 # small enough for loops in Python
 TINY = {"layer_norm": (8, 16), "rms_norm": (8, 16), "batch_norm": (4, 4, 3, 3), "rope": (1, 2, 4, 8)}
 QUICK = {"layer_norm": (1024, 1024), "rms_norm": (1024, 1024), "batch_norm": (32, 64, 14, 14), "rope": (1, 8, 512, 64)}
-# Under 32 MB a tensor: a larger one glibc takes from the system anew for every call, and faulting in its pages (8192 of
-# them for 32 MB) takes longer than the norm.
 ON_CPU: dict[str, list[tuple[int, ...]]] = {
     "layer_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],
     "rms_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],

@@ -8,6 +8,19 @@
 
 A learner's function is held against torch's in float64 on inputs chosen so that each known mistake gives itself away
 by what it returns, whatever its source looks like.
+
+    exercise      Check: tries the probes, explains the first stage that fails
+    calls         a call of the learner's function, and a probe: a call with the reason for it
+    observation   what a call shows: outputs, updated arguments, gradients, or a finding that stands in the way
+    compared      that, held against the truth and against the examples of the catalogue
+    smallest      the search for the smallest input that shows a failure
+    report        what the learner reads
+    sandbox       a call that cannot hang, flood, or change the process
+    mistakes      the catalogue
+    *_check       the checks: an oracle, its probes and its catalogue
+
+A new exercise is data: a function that is right (its signature is the contract), probes in the order of what they look
+at, and a catalogue whose examples the tests run.
 """
 
 from course_utils.check.batch_norm_check import batch_norm

@@ -46,7 +46,7 @@ def _call_with_timer(limit_s: float, function: Callable[[], Any]) -> Any:
         nonlocal strikes
         if not _is_called_from(frame, here) or _is_ours(frame):
             return
-        if _is_preparing(frame) and time.monotonic() - started < PREPARATION_LIMIT_S:
+        if _is_preparing(frame, here) and time.monotonic() - started < PREPARATION_LIMIT_S:
             signal.setitimer(signal.ITIMER_REAL, limit_s, _AGAIN_S)
             return
         strikes += 1
@@ -89,8 +89,9 @@ def _is_ours(frame: FrameType | None) -> bool:
     return frame is not None and frame.f_code.co_filename == __file__
 
 
-def _is_preparing(frame: FrameType | None) -> bool:
-    while frame is not None:
+def _is_preparing(frame: FrameType | None, caller: FrameType) -> bool:
+    """Whether ``frame``, or one on the way to it from ``caller``, belongs to the compiler or to an import."""
+    while frame is not None and frame is not caller:
         if any(part in frame.f_code.co_filename.replace("\\", "/") for part in _PREPARATION):
             return True
         frame = frame.f_back
@@ -98,6 +99,8 @@ def _is_preparing(frame: FrameType | None) -> bool:
 
 
 def _raise_at_next_line(frame: FrameType | None, caller: FrameType) -> None:
+    """Trace the frames between ``caller`` and ``frame``, so that the next line in any of them raises."""
+
     def tracer(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line" and _is_called_from(frame, caller):
             raise TimeUp

@@ -142,7 +142,7 @@ def add_dtype_mistakes(catalogue: Catalogue, recipe: Recipe, right: Norm, centri
         "statistics in half precision",
         "For half-precision inputs the statistics are computed in half precision.",
         "bfloat16 has 8 significant bits and float16 ends at 65,504: a mean of 32 is rounded to a multiple of "
-        "0.25, and the square of 300 is infinite. torch computes in float32 inside and rounds the result.",
+        "0.25, and the square of 300 is infinite. torch.nn.LayerNorm computes in float32 inside and rounds once.",
         "In which dtype is your mean? Which dtype would be enough, and where do you come back from it?",
         recipe(widen=as_given),
         *([recipe(widen=as_given, spread=variance)] if centring else []),

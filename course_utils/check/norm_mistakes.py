@@ -185,8 +185,8 @@ def _add_eps_mistakes(
         "wrong_default_eps",
         "another default for eps",
         "The default for eps is not torch's.",
-        "It is invisible for values around 1 and decides the output for small ones. S0 uses 1e-8, S2 1e-12, "
-        "TensorFlow 1e-3, torch.nn 1e-5 (and RMS norm the machine epsilon).",
+        "It is invisible for values around 1 and decides the output for small ones. torch.nn takes 1e-5 (for RMS norm, "
+        "the machine epsilon) and TensorFlow 1e-3; published layers have 1e-8 and 1e-12.",
         "Compare the signature of your function with the one in the task.",
         *(_with_default_eps(right, eps) for eps in other_eps),
     )

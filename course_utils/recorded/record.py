@@ -34,6 +34,7 @@ PROVENANCE = {
     "device_type": str,
     "driver": (str, type(None)),
     "threads": int,
+    "allocator": str,
     "platform": str,
     "python": str,
     "torch": str,
