@@ -134,7 +134,7 @@ def _progress() -> Finding:
 def _gpu() -> Finding:
     nvidia_smi = shutil.which("nvidia-smi")
     if nvidia_smi is None:
-        return Finding("GPU", _OPTIONAL, "none found", "everything runs on the CPU; recorded GPU results are shown")
+        return Finding("GPU", _OPTIONAL, "none found", "everything runs on the CPU")
     query = [nvidia_smi, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
@@ -170,5 +170,5 @@ def _compiler() -> Finding:
     compiler = next((path for path in map(shutil.which, wanted) if path), None)
     if compiler:
         return Finding("C++ compiler", "ok", Path(compiler).name)
-    advice = "torch.compile needs one on the CPU; without it chapter 09 skips the compiled rung"
+    advice = "torch.compile needs one on the CPU; without it the compiled rungs of `course bench` are left out"
     return Finding("C++ compiler", _OPTIONAL, "none found", advice)

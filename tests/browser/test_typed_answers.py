@@ -29,6 +29,13 @@ KNOWN_MISTAKES = {
         "    return y if bias is None else y + bias",
         "divided by n − 1",
     ),
+    ("03_batch_norm", "batch_norm"): (
+        "def batch_norm(\n"
+        "    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5\n"
+        "):\n"
+        "    return F.batch_norm(x, running_mean, running_var, weight, bias, training, 1 - momentum, eps)",
+        "momentum",
+    ),
 }
 
 
