@@ -2,14 +2,22 @@
 
 Importing this package is light: each module below loads what it needs when it is first used.
 
-    norms       functional and module forms, drop-in for torch.nn
-    verify      mine against reference, both against float64
-    check       exercise checks and the catalogue of known mistakes
-    widgets     the interactive figures
-    plots       the style and the static figures
-    claims      statements and the evidence for them
-    profiling   timing, roofline, records
-    kernels     Triton kernels (optional: needs triton)
+    norms         functional and module forms, drop-in for torch.nn
+    backward      the gradients written by hand
+    positions     sinusoidal, T5 bias, ALiBi, rotary
+    rope_scaling  one interface over every way to stretch RoPE
+    verify        mine against reference, both against float64
+    check         exercise checks and the catalogue of known mistakes
+    claims        statements and the evidence for them
+    widgets       the interactive figures
+    plots         the style and the static figures
+    profiling     timing and the limits it is held against
+    memory        what a forward pass keeps for the backward one
+    bench         the ladder of implementations, timed
+    recorded      results measured elsewhere
+    kernels       Triton kernels (optional: needs triton)
+    chapters      the order of the notebooks; progress: what the learner has solved
+    authoring     the tools that make and check the notebooks
 """
 
 from importlib import import_module

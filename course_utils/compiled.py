@@ -103,8 +103,9 @@ def _forward(
     mean = _mean(z) if centred else None
     centred_z = z if mean is None else z - mean
     variance = _mean(centred_z.square())
-    y = centred_z * torch.rsqrt(variance + eps) * weight
-    return (y if bias is None else y + bias).to(x.dtype), mean, variance
+    x_hat = centred_z * torch.rsqrt(variance + eps)
+    y = x_hat * weight if bias is None else torch.addcmul(bias.to(z.dtype), x_hat, weight.to(z.dtype))
+    return y.to(x.dtype), mean, variance
 
 
 def _backward(
