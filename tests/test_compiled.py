@@ -70,13 +70,41 @@ def test_several_dimensions_are_normalised_together_and_leading_ones_kept():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_only_the_input_the_weight_and_two_numbers_a_row_are_saved():
+@pytest.mark.parametrize("offset", [1e2, 1e4, -1e4])
+def test_far_from_zero_it_is_closer_to_float64_than_the_builtin(offset):
+    mine, builtin = layer_norm_pair((1024,))
+    inputs = [offset + randn(64, 1024), torch.ones(1024), torch.zeros(1024)]
+    exact = results(builtin, *(t.double() for t in inputs))
+    assert_as_exact(results(mine, *inputs), exact, 1e-6)
+    if abs(offset) == 1e4:
+        assert (results(builtin, *inputs)[0].double() - exact[0]).norm() > 1e-4 * exact[0].norm()
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_row_whose_first_features_lie_far_from_the_others_loses_no_more_than_their_share():
+    mine, builtin = layer_norm_pair((1024,))
+    x = randn(64, 1024)
+    x[:, :16] += 1e4  # the shift is the worst there can be: the variance is off by up to 1024 / 16 roundings
+    inputs = [x, torch.ones(1024), torch.zeros(1024)]
+    assert_as_exact(results(mine, *inputs), results(builtin, *(t.double() for t in inputs)), 64 * 6e-8)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("value", [0.0, 3.1, -1e4])
+def test_a_constant_row_gives_the_bias(value):
+    mine, _ = layer_norm_pair((50,))
+    y = mine(torch.full((3, 50), value), torch.ones(50), torch.full((50,), 0.5))
+    torch.testing.assert_close(y, torch.full((3, 50), 0.5), atol=0, rtol=0)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_only_the_input_the_weight_and_three_numbers_a_row_are_saved():
     x, w, b = randn(64, 256).requires_grad_(), randn(256, seed=1), randn(256, seed=2)
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
         compiled.layer_norm(x, (256,), w, b)
     others = [t.numel() for t in saved if t.data_ptr() not in (x.data_ptr(), w.data_ptr())]
-    assert sum(others) == 2 * 64
+    assert sum(others) == 3 * 64
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -27,13 +27,13 @@ def _on_cpu(record: Record) -> Iterator[Goal]:
     forward = {**norm, "direction": "forward"}
     both = {**norm, "direction": "forward+backward"}
     rows = (
-        ("layer norm forward: compiled / built-in", "layer_norm", forward, "compiled", 1.0),
+        ("layer norm forward: compiled, tuned / built-in", "layer_norm", forward, "compiled, tuned", 1.0),
         ("layer norm forward: eager, two passes / built-in", "layer_norm", forward, "eager, two passes", 4.5),
         (
-            "layer norm with backward: compiled, own backward / built-in",
+            "layer norm with backward: compiled, tuned / built-in",
             "layer_norm",
             both,
-            "compiled, own backward",
+            "compiled, tuned",
             1.5,
         ),
         ("RMS norm forward: compiled / built-in", "rms_norm", forward, "compiled", 1.0),
