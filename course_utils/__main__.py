@@ -7,6 +7,7 @@ from importlib import import_module
 COMMANDS = {
     "doctor": ("course_utils.doctor", "can this machine run the course? a line for each thing, OK or what to do"),
     "bench": ("course_utils.bench", "time every implementation of the ladder and record it"),
+    "train": ("course_utils.experiments.command", "run an experiment of the course in its full form and record it"),
 }
 
 

@@ -5,6 +5,7 @@ from course_utils.plots.course_map import course_map
 from course_utils.plots.curves import error_curves, signal_by_depth
 from course_utils.plots.rows import batch_neighbours, normalize_row
 from course_utils.plots.slices import axis_explorer
+from course_utils.plots.spread import spread_curves
 from course_utils.plots.style import image_html, new_figure, show, use_style
 from course_utils.plots.tensors import heatmap
 
@@ -20,5 +21,6 @@ __all__ = [
     "normalize_row",
     "show",
     "signal_by_depth",
+    "spread_curves",
     "use_style",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from course_utils.recorded.record import RecordError
+from course_utils.recorded.sealed import RecordError
 
 __all__ = ["Journal"]
 

@@ -11,7 +11,6 @@ A record is one JSON object:
     checksum             SHA-256 of all the rest, so that an edited figure does not pass for a measured one
 """
 
-import hashlib
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from course_utils.recorded.sealed import RecordError, read_sealed, write_sealed
 from course_utils.tables import Table
 
 __all__ = ["FORMAT", "VERSION", "Record", "RecordError", "read", "validate", "write"]
@@ -64,10 +64,6 @@ RESULT = {
 }
 LEFT_OUT = {"operation": str, "direction": str, "shape": list, "dtype": str, "implementation": str, "reason": str}
 TOP = {"format": str, "version": int, "provenance": dict, "sessions": list, "results": list, "left_out": list}
-
-
-class RecordError(ValueError):
-    """A file that is no sound record, and what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -129,16 +125,7 @@ def read(path: str | os.PathLike[str]) -> Record:
         RecordError: not JSON, an unknown version, a missing or impossible value, or changed since it was written.
     """
     path = Path(path)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RecordError(f"{path.name} is no JSON: {error}") from None
-    try:
-        validate(content)
-        if content["checksum"] != _checksum(content):
-            raise RecordError("its figures are not those that were measured: the checksum does not match")
-    except RecordError as error:
-        raise RecordError(f"{path.name} is no sound record: {error}") from None
+    content = read_sealed(path, validate)
     return Record(path.stem, *(content[key] for key in ("provenance", "sessions", "results", "left_out")))
 
 
@@ -152,13 +139,7 @@ def write(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     Raises:
         RecordError: a missing or impossible value, or an implementation whose error exceeds its tolerance.
     """
-    path = Path(path)
-    content = {"format": FORMAT, "version": VERSION, **content}
-    content["checksum"] = _checksum(content)
-    validate(content)
-    unfinished = path.with_name(path.name + ".new")
-    unfinished.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(unfinished, path)
+    write_sealed({"format": FORMAT, "version": VERSION, **content}, Path(path), validate)
 
 
 def validate(content: Any) -> None:
@@ -230,7 +211,3 @@ def _require_positive(number: Any, where: str) -> None:
     if not isinstance(number, NUMBER) or isinstance(number, bool) or not 0 < number < math.inf:
         raise RecordError(f"{where} must be a positive number: got {number!r}")
 
-
-def _checksum(content: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in content.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

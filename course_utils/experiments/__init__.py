@@ -1,0 +1,16 @@
+"""The experiments: each a ``Study``, run live in a chapter in a reduced form and recorded in its full one.
+
+    course train lstm-length --size full --out lstm-length.json
+
+runs one; ``load("lstm-length")`` returns the rows of the record that comes with the course.
+
+    study     what an experiment is, and running one: seeded, with progress, resumable
+    rows      its results: selected, averaged over seeds, in a table
+    archive   the records
+"""
+
+from course_utils.experiments.archive import available, load, record_path
+from course_utils.experiments.rows import Rows, Spread
+from course_utils.experiments.study import STUDIES, Study, find, run_study
+
+__all__ = ["STUDIES", "Rows", "Spread", "Study", "available", "find", "load", "record_path", "run_study"]
