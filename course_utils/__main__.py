@@ -8,6 +8,7 @@ COMMANDS = {
     "doctor": ("course_utils.doctor", "can this machine run the course? a line for each thing, OK or what to do"),
     "bench": ("course_utils.bench", "time every implementation of the ladder and record it"),
     "train": ("course_utils.experiments.command", "run an experiment of the course in its full form and record it"),
+    "checkpoints": ("course_utils.experiments.pretrain", "train the small models of chapter 14 again and save them"),
 }
 
 
@@ -16,7 +17,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: course COMMAND [options]\n")
-        print("\n".join(f"  {name:<8} {what}" for name, (_, what) in COMMANDS.items()))
+        print("\n".join(f"  {name:<12} {what}" for name, (_, what) in COMMANDS.items()))
         return 0
     if arguments[0] not in COMMANDS:
         print(f"course: unknown command {arguments[0]!r}; known are {', '.join(COMMANDS)}", file=sys.stderr)

@@ -43,6 +43,11 @@ def test_rows_know_mean_standard_deviation_and_extremes_over_seeds():
     assert rows.table("loss", "arm", "seed").cells[1] == ["b", "10", "11", "12"]
 
 
+def test_rows_with_lists_unfold_into_one_row_a_place():
+    rows = Rows([{"seed": 0, "steps": [0, 10], "loss": [2.0, 1.0]}]).unfold("steps", "loss")
+    assert list(rows) == [{"seed": 0, "steps": 0, "loss": 2.0}, {"seed": 0, "steps": 10, "loss": 1.0}]
+
+
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
     calls = []
 

@@ -76,6 +76,17 @@ class Rows(Sequence[Mapping[str, Any]]):
                 found.append(row[field])
         return found
 
+    def unfold(self, *lists: str) -> "Rows":
+        """Return one row for each place of the fields ``lists``, which hold lists of one length in every row."""
+        return Rows(
+            [
+                {**row, **dict(zip(lists, values, strict=True))}
+                for row in self
+                for values in zip(*(row[name] for name in lists), strict=True)
+            ],
+            self.origin,
+        )
+
     def mean_and_spread(self, value: str, by: Sequence[str]) -> dict[Any, Spread]:
         """Return the spread of ``value`` over the rows that agree in the fields ``by``.
 

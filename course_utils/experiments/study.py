@@ -23,7 +23,19 @@ Cell = dict[str, Any]  # the settings of one run: flat, JSON, with a "seed"
 Progress = Callable[[float], None]  # told the fraction of a run that is done
 
 # the word after `course train` -> where the Study is
-STUDIES: dict[str, str] = {}
+STUDIES: dict[str, str] = {
+    "long-context": "course_utils.experiments.long_context:ZERO_SHOT",
+    "long-context-tuning": "course_utils.experiments.long_context_tuning:TUNING",
+    "longrope-search": "course_utils.experiments.longrope_search:SEARCH",
+    "norm-family": "course_utils.experiments.copying:NORM_FAMILY",
+    "qk-norm": "course_utils.experiments.copying:QK_NORM",
+    "lstm-length": "course_utils.experiments.lstm_length:LSTM_LENGTH",
+    "batch-size": "course_utils.experiments.batch_size:BATCH_SIZE",
+    "extrapolation": "course_utils.experiments.extrapolation:EXTRAPOLATION",
+    "gradient-depth": "course_utils.experiments.norm_placement:GRADIENT_DEPTH",
+    "vit-depth": "course_utils.experiments.norm_placement:VIT_DEPTH",
+    "rnn-time": "course_utils.experiments.rnn_time:RNN_TIME",
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,243 @@
+"""What does each way of scaling RoPE do to a small model on lengths that it never saw?
+
+A transformer of 0.3 million parameters learns the task of ``tags`` at 128 tokens, and is then tested at up to 16 times
+that, with its rotary frequencies scaled in every way of chapter 13. Near order and far memory are measured apart, since
+one number for both would reward forgetting: the sliding window is there to show it.
+
+Its base is 100, so that at 128 tokens about as many of its pairs complete a turn (65 %) as in Llama at 4,096 (70 %).
+"""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_utils.decoder import Decoder
+from course_utils.experiments import checkpoints
+from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.tags import TASK, Score, Streams, Tags
+from course_utils.rope_scaling import rope_frequencies
+
+__all__ = [
+    "BASE",
+    "METHODS",
+    "MULTIPLES",
+    "SEEDS",
+    "ZERO_SHOT",
+    "apply_method",
+    "checkpoint_path",
+    "evaluate",
+    "fit",
+    "held_out_streams",
+    "new_model",
+    "pretrained",
+    "rope_parameters",
+    "train_from_scratch",
+]
+
+BASE = 100.0
+SEEDS = (0, 1, 2)
+MULTIPLES = (1, 2, 4, 8, 16)
+STEPS, BATCH, LEARNING_RATE = 600, 32, 3e-3
+CHECKPOINTS = Path(__file__).parent.parent / "data" / "long_context"
+
+# Of 128 tokens the fastest pair makes 20 turns. YaRN's usual bounds, 32 turns and 1, would stretch even that one: the
+# upper bound must come down with the window.
+FEWER_TURNS = {"beta_fast": 4.0, "beta_slow": 1.0}
+
+# the method -> what goes into rope_parameters besides the base, and which of the factor's names it has
+METHODS: dict[str, dict[str, Any]] = {
+    "none": {"rope_type": "default"},
+    "PI": {"rope_type": "linear"},
+    "ABF ×50": {"rope_type": "default", "rope_theta": 50 * BASE},
+    "NTK": {"rope_type": "ntk"},
+    "dynamic NTK": {"rope_type": "dynamic", "factor": 2.0},
+    "by parts": {"rope_type": "yarn", "attention_factor": 1.0, **FEWER_TURNS},
+    "YaRN": {"rope_type": "yarn", **FEWER_TURNS},
+    "YaRN, β = 32": {"rope_type": "yarn", "beta_fast": 32.0, "beta_slow": 1.0},
+    "Llama 3": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    "sliding window": {"rope_type": "default"},
+    "PI, factor 8": {"rope_type": "linear", "factor": 8.0},
+    "NTK, factor 8": {"rope_type": "ntk", "factor": 8.0},
+    "YaRN, factor 8": {"rope_type": "yarn", "factor": 8.0, **FEWER_TURNS},
+}
+
+
+def rope_parameters(method: str, factor: float) -> dict[str, Any]:
+    """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window.
+
+    Raises:
+        ValueError: an unknown method.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}: got {method!r}")
+    parameters = {"rope_theta": BASE, **METHODS[method]}
+    if parameters["rope_type"] == "default" or (factor == 1 and "factor" not in parameters):
+        return {"rope_theta": parameters["rope_theta"], "rope_type": "default"}  # nothing to stretch
+    parameters.setdefault("factor", float(factor))
+    if parameters["rope_type"] in ("yarn", "llama3"):
+        parameters["original_max_position_embeddings"] = TASK.window
+    return parameters
+
+
+def apply_method(model: Decoder, method: str, length: int) -> Decoder:
+    """Set the model's frequencies and attention window for inputs of ``length`` tokens, and return it.
+
+    Args:
+        model: trained at ``TASK.window`` tokens.
+        method: one of ``METHODS``.
+        length: in tokens; methods whose factor is not fixed stretch by ``length`` over the window, at least 1.
+    """
+    parameters = rope_parameters(method, max(1.0, length / TASK.window))
+    window = TASK.window
+    if parameters["rope_type"] in ("yarn", "llama3"):  # for these the key means the extended length
+        window = round(window * parameters["factor"])
+    frequencies = rope_frequencies(parameters, model.head_dim, window, seq_len=length)
+    model.set_attention_window(TASK.window if method == "sliding window" else None)
+    return model.set_rope(*frequencies)
+
+
+def new_model(seed: int) -> Decoder:
+    """Return the untrained model of this seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, generator=generator)
+
+
+def fit(
+    model: Decoder,
+    steps: int,
+    *,
+    length: int,
+    batch: int,
+    learning_rate: float,
+    seed: int,
+    schedule: Callable[[float], float] = lambda done: 1.0,
+    after_step: Callable[[int], None] = lambda steps: None,
+    task: Tags = TASK,
+) -> None:
+    """Train ``model`` on new streams, in place.
+
+    Args:
+        model: any that maps tokens to logits of the next one.
+        steps: of AdamW.
+        length: of the streams.
+        batch: streams a step.
+        learning_rate: at its highest.
+        seed: of the streams.
+        schedule: from the fraction of the steps that is done to the fraction of the learning rate.
+        after_step: called with the number of steps done.
+        task: what the streams are drawn from.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    model.train()
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * schedule((step + 1) / steps)
+        tokens = task.draw(batch, length, generator).tokens
+        loss = F.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        after_step(step + 1)
+    model.eval()
+
+
+def warm_up_and_cool_down(done: float, warm: float = 50 / STEPS) -> float:
+    """Return the fraction of the learning rate: a linear rise, times half a cosine."""
+    return min(1.0, done / warm) * (0.5 + 0.5 * math.cos(math.pi * done))
+
+
+def train_from_scratch(seed: int, progress: Progress = lambda fraction: None) -> Decoder:
+    """Return the model of this seed, trained at ``TASK.window`` tokens as the shipped one was."""
+    model = new_model(seed)
+    fit(
+        model,
+        STEPS,
+        length=TASK.window,
+        batch=BATCH,
+        learning_rate=LEARNING_RATE,
+        seed=seed + 10,
+        schedule=warm_up_and_cool_down,
+        after_step=lambda steps: progress(steps / STEPS),
+    )
+    return model
+
+
+def checkpoint_path(seed: int) -> Path:
+    """Return the file of the shipped checkpoint of this seed."""
+    return CHECKPOINTS / f"seed-{seed}.safetensors"
+
+
+def facts(seed: int) -> dict[str, Any]:
+    """Return what a checkpoint must say of itself to be the model of this seed."""
+    return {"task": repr(TASK), "base": BASE, "seed": seed, "steps": STEPS, "batch": BATCH, "lr": LEARNING_RATE}
+
+
+def pretrained(seed: int, path: Path | None = None) -> Decoder:
+    """Return the trained model of this seed from its checkpoint.
+
+    Args:
+        seed: one of ``SEEDS``.
+        path: the file, by default the one that comes with the course.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, or holds something else.
+    """
+    model = new_model(seed)
+    remedy = f"`course checkpoints --seeds {seed}` makes it again, and so does train_from_scratch({seed})"
+    checkpoints.load(model, path or checkpoint_path(seed), facts(seed), remedy)
+    return model.eval()
+
+
+def held_out_streams(multiple: int, streams: int, seed: int = 77) -> Streams:
+    """Return the streams that every method is tested on, ``multiple`` windows long; none of them was trained on."""
+    return TASK.draw(streams, multiple * TASK.window, torch.Generator().manual_seed(1000 * seed + multiple))
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, streams: Streams, tokens_at_once: int = 16_384, task: Tags = TASK) -> Score:
+    """Return what ``model`` is worth on ``streams``; so many tokens go through it at once."""
+    at_once = max(1, tokens_at_once // streams.tokens.shape[1])
+    logits = torch.cat([model(part) for part in streams.tokens.split(at_once)])
+    return task.score(logits, streams)
+
+
+def finite(score: Score) -> dict[str, Any]:
+    """Return the score for a record, which has no NaN: None where no needle was within, or none beyond, the window."""
+    fields = score._asdict()
+    return {
+        name: list(value) if isinstance(value, tuple) else None if math.isnan(value) else value
+        for name, value in fields.items()
+    }
+
+
+def _cells(size: str) -> list[Cell]:
+    streams = 16 if size == "reduced" else 64
+    multiples = (1, 8) if size == "reduced" else MULTIPLES
+    methods = ("none", "PI", "NTK", "by parts", "YaRN", "sliding window") if size == "reduced" else METHODS
+    return [
+        {"method": method, "multiple": multiple, "seed": seed, "streams": max(8, streams // multiple)}
+        for seed in SEEDS
+        for multiple in multiples
+        for method in methods
+    ]
+
+
+def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
+    streams = held_out_streams(cell["multiple"], cell["streams"])
+    model = apply_method(pretrained(cell["seed"]), cell["method"], cell["multiple"] * TASK.window)
+    return finite(evaluate(model, streams))
+
+
+ZERO_SHOT = Study(
+    "long-context",
+    "which way of scaling RoPE keeps near order and far memory beyond the trained window, without any training?",
+    _cells,
+    _run,
+)

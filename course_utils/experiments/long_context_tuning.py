@@ -1,0 +1,86 @@
+"""How fast does a short fine-tune at eight times the window repair what each way of scaling RoPE broke?"""
+
+from typing import Any
+
+from course_utils.experiments.long_context import (
+    SEEDS,
+    apply_method,
+    evaluate,
+    finite,
+    fit,
+    held_out_streams,
+    pretrained,
+)
+from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.tags import TASK
+
+__all__ = ["MARKS", "MULTIPLE", "TUNING", "tune"]
+
+MULTIPLE = 8
+MARKS = (0, 5, 10, 20, 40, 80)  # steps after which the model is tested
+BATCH, LEARNING_RATE = 4, 5e-4
+METHODS = ("none", "PI", "ABF ×50", "NTK", "by parts", "YaRN", "Llama 3")
+
+
+def tune(method: str, seed: int, marks: tuple[int, ...], streams: int, progress: Progress) -> dict[str, Any]:
+    """Fine-tune the trained model of ``seed`` at eight windows and test it after each of ``marks`` steps.
+
+    Args:
+        method: one of ``long_context.METHODS``; its frequencies hold from the first step.
+        seed: one of ``SEEDS``.
+        marks: increasing, from 0.
+        streams: how many to test on.
+        progress: told the fraction that is done.
+
+    Returns:
+        Lists with a value for each mark, and what the tuned model is worth at one window and at sixteen: with the
+        frequencies for eight at one window, and stretched on at sixteen where the method has a factor.
+    """
+    length = MULTIPLE * TASK.window
+    model, held_out = apply_method(pretrained(seed), method, length), held_out_streams(MULTIPLE, streams, seed=500)
+    scores = [evaluate(model, held_out)]
+
+    def test_at_marks(steps: int) -> None:
+        progress(steps / marks[-1])
+        if steps in marks:
+            scores.append(evaluate(model, held_out))
+
+    fit(
+        model,
+        marks[-1],
+        length=length,
+        batch=BATCH,
+        learning_rate=LEARNING_RATE,
+        seed=1000 + seed,
+        after_step=test_at_marks,
+    )
+    short = finite(evaluate(model, held_out_streams(1, streams, seed=500)))
+    longer = held_out_streams(16, max(8, streams // 2), seed=500)
+    long = finite(evaluate(apply_method(model, method, 16 * TASK.window), longer))
+    return {
+        "steps": list(marks),
+        "local_loss": [score.local_loss for score in scores],
+        "recall": [score.recall for score in scores],
+        "loss": [score.loss for score in scores],
+        **{f"{name}_at_1": short[name] for name in ("local_loss", "recall")},
+        **{f"{name}_at_16": long[name] for name in ("local_loss", "recall")},
+    }
+
+
+def _cells(size: str) -> list[Cell]:
+    if size == "reduced":
+        return [{"method": method, "seed": 0, "last": 10, "streams": 8} for method in ("PI", "YaRN")]
+    return [{"method": method, "seed": seed, "last": MARKS[-1], "streams": 16} for seed in SEEDS for method in METHODS]
+
+
+def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
+    marks = tuple(mark for mark in MARKS if mark <= cell["last"])
+    return tune(cell["method"], cell["seed"], marks, cell["streams"], progress)
+
+
+TUNING = Study(
+    "long-context-tuning",
+    "how fast does a short fine-tune at eight times the window repair what each way of scaling RoPE broke?",
+    _cells,
+    _run,
+)

@@ -1,0 +1,102 @@
+"""Does a search over the factor of each pair beat YaRN's formula, and what must it be told to look for?"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_utils.decoder import Decoder
+from course_utils.experiments.long_context import BASE, SEEDS, apply_method, evaluate, held_out_streams, pretrained
+from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.tags import TASK, Score, Streams
+from course_utils.longrope import Candidate, search
+from course_utils.positions import rope_inv_freq
+from course_utils.rope_formulas import longrope_attention_factor
+
+__all__ = ["FACTOR", "OBJECTIVES", "SEARCH", "apply_candidate", "from_critical_pair", "search_streams", "starts"]
+
+FACTOR = 8
+UPPER = 2.0 * FACTOR  # LongRoPE2 finds factors above the extension itself
+ASKING = replace(TASK, questions=64)  # eight streams ask 512 questions: with 64 the noise is larger than what is found
+REPORTED = ("loss", "local_loss", "needle_loss", "recall", "near", "far")
+
+# what a candidate is judged by -> its badness, in nats
+OBJECTIVES: dict[str, Callable[[Score], float]] = {
+    "all tokens": lambda score: score.loss,  # LongRoPE
+    "needles": lambda score: score.needle_loss,  # LongRoPE2: the tokens that need the far context
+    "near and needles": lambda score: score.local_loss + score.needle_loss,
+}
+
+
+def search_streams(streams: int = 8) -> Streams:
+    """Return what candidates are judged on: eight windows long, none of them trained on or tested on."""
+    return ASKING.draw(streams, FACTOR * TASK.window, torch.Generator().manual_seed(4242))
+
+
+def apply_candidate(model: Decoder, candidate: Candidate) -> Decoder:
+    """Stretch the model as ``candidate`` says, with LongRoPE's attention factor, and return it."""
+    attention_factor = longrope_attention_factor(FACTOR, TASK.window)
+    model.set_attention_window(None)
+    return model.set_rope(candidate.inv_freq(BASE), attention_factor, candidate.first_tokens)
+
+
+def factors_of(model: Decoder, method: str) -> Tensor:
+    """Return by what a method of chapter 13 divides each frequency at eight windows, (D/2,), none below 1."""
+    inv_freq = apply_method(model, method, FACTOR * TASK.window).inv_freq
+    return (rope_inv_freq(model.head_dim, BASE) / inv_freq).clamp(1.0, UPPER)
+
+
+def starts(model: Decoder) -> list[Candidate]:
+    """Return what the known methods would do at eight windows: where the search starts."""
+    return [Candidate(factors_of(model, method)) for method in ("YaRN", "YaRN, β = 32", "NTK", "PI")]
+
+
+def from_critical_pair(pair: int, pairs: int) -> Candidate:
+    """Stretch everything from ``pair`` on by the whole factor, and the pairs before by a power that reaches it.
+
+    Source: Shang et al. 2025, §3.2: below the critical dimension NTK with a base for which it is met exactly.
+    """
+    exponent = torch.arange(pairs, dtype=torch.float64) / max(pair, 1)
+    return Candidate(float(FACTOR) ** exponent.clamp(max=1.0) if pair else torch.full((pairs,), float(FACTOR)).double())
+
+
+def _cells(size: str) -> list[Cell]:
+    if size == "reduced":
+        return [{"objective": "near and needles", "seed": 0, "budget": 40}]
+    return [{"objective": name, "seed": seed, "budget": 120} for seed in SEEDS for name in OBJECTIVES]
+
+
+def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
+    model, streams = pretrained(cell["seed"]), search_streams()
+    objective = OBJECTIVES[cell["objective"]]
+    found = search(
+        lambda candidate: objective(evaluate(apply_candidate(model, candidate), streams, task=ASKING)),
+        starts(model),
+        upper=UPPER,
+        budget=cell["budget"],
+        seed=cell["seed"],
+        progress=progress,
+    )
+    if found.interrupted:
+        raise KeyboardInterrupt
+    held_out = held_out_streams(FACTOR, 32, seed=500)
+    yarn = evaluate(apply_method(model, "YaRN", FACTOR * TASK.window), held_out)
+    best = evaluate(apply_candidate(model, found.best), held_out)
+    return {
+        "factors": found.best.factors.tolist(),
+        "first_tokens": found.best.first_tokens,
+        "evaluations": [evaluations for evaluations, _ in found.history],
+        "values": [value for _, value in found.history],
+        **{name: getattr(best, name) for name in REPORTED},
+        **{f"yarn_{name}": getattr(yarn, name) for name in REPORTED},
+    }
+
+
+SEARCH = Study(
+    "longrope-search",
+    "does a search over the factor of each pair beat YaRN's formula, and what must it be told to look for?",
+    _cells,
+    _run,
+)

@@ -1,0 +1,55 @@
+"""What a swap did: what was replaced, what was left and why, and the way back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from course_utils.tables import Table
+
+__all__ = ["Swapped"]
+
+
+@dataclass
+class Swapped:
+    """What ``swap`` did: ``replaced`` holds (name, what was there, what is there), ``left`` (name, what, why)."""
+
+    replaced: list[tuple[str, str, str]] = field(default_factory=list)
+    left: list[tuple[str, str, str]] = field(default_factory=list)
+    _undo: list[Callable[[], None]] = field(default_factory=list, repr=False)
+
+    def undo(self) -> None:
+        """Give the model back everything that was replaced."""
+        while self._undo:
+            self._undo.pop()()
+
+    def replace(self, model: nn.Module, name: str, module: nn.Module, new: nn.Module, what: str) -> None:
+        """Put ``new`` where ``module`` is in ``model``, and note it."""
+        parent_name, _, child = name.rpartition(".")
+        parent = model.get_submodule(parent_name)
+        setattr(parent, child, new.train(module.training))
+        self.replaced.append((name, type(module).__name__, what))
+        self.on_undo(lambda: setattr(parent, child, module))
+
+    def on_undo(self, action: Callable[[], None]) -> None:
+        """Have ``undo`` call ``action``, before what was registered earlier."""
+        self._undo.append(action)
+
+    def table(self) -> Table:
+        """Return both lists, equal lines of different layers counted together."""
+        counted: dict[tuple[str, str, str], int] = {}
+        for name, was, now in [*self.replaced, *((name, what, f"left: {why}") for name, what, why in self.left)]:
+            line = (_without_numbers(name), was, now)
+            counted[line] = counted.get(line, 0) + 1
+        rows = [(name, n, was, now) for (name, was, now), n in counted.items()]
+        return Table(("module", "how many", "was", "is"), rows)
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def _without_numbers(name: str) -> str:
+    return ".".join("*" if part.isdigit() else part for part in name.split("."))

@@ -1,0 +1,186 @@
+"""The long-context experiment: a task that is what it says, models that can be made again, sound checkpoints."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+
+from course_utils.experiments import checkpoints, long_context, long_context_tuning
+from course_utils.experiments.checkpoints import CheckpointError
+from course_utils.experiments.long_context import METHODS, SEEDS, apply_method, evaluate, new_model, pretrained
+from course_utils.experiments.tags import TASK, Tags
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("length", [48, 128, 700])
+def test_every_question_has_its_needle_at_the_stated_distance_and_its_answer_after_it(length):
+    tokens, distance = TASK.draw(16, length, generator())
+    assert (distance > 0).sum(1).tolist() == [TASK.questions] * 16
+    for b, t in distance.nonzero().tolist():
+        name = tokens[b, t] - TASK.first_question
+        needle = tokens[b, t - distance[b, t]] - TASK.first_needle
+        assert 0 <= name < TASK.names
+        assert needle // TASK.values == name
+        assert needle % TASK.values == tokens[b, t + 1] - TASK.first_answer
+
+
+def test_there_are_as_many_needles_in_a_long_stream_as_in_a_short_one_each_name_once():
+    for length in (128, 1024):
+        tokens = TASK.draw(8, length, generator()).tokens
+        needles = (tokens >= TASK.first_needle) & (tokens < TASK.first_question)
+        names = (tokens[needles].view(8, -1) - TASK.first_needle) // TASK.values
+        assert names.sort(1).values.tolist() == [list(range(TASK.names))] * 8
+
+
+def test_fillers_follow_the_rule_except_where_noise_replaces_them():
+    tokens = TASK.draw(64, 512, generator()).tokens
+    follows = tokens[:, TASK.lag :] == TASK.rule[tokens[:, : -TASK.lag]]
+    is_filler = tokens[:, TASK.lag :] < TASK.fillers
+    wanted = 1 - TASK.noise + TASK.noise / TASK.fillers
+    n = int(is_filler.sum())
+    assert follows[is_filler].double().mean().item() == pytest.approx(wanted, abs=5 * math.sqrt(wanted / n))
+
+
+def test_whoever_knows_the_rule_reaches_the_local_optimum_and_whoever_knows_nothing_is_at_chance():
+    streams = TASK.draw(64, 512, generator())
+    right = 1 - TASK.noise + TASK.noise / TASK.fillers
+    probability = torch.full((64, 512, TASK.vocabulary), 1e-9)
+    probability[..., : TASK.fillers] = TASK.noise / TASK.fillers
+    three_back = F.pad(streams.tokens, (TASK.lag - 1, 0))[:, :512]  # of the *next* token
+    probability.scatter_(2, TASK.rule[three_back][..., None], right)
+    assert TASK.score(probability.log(), streams).local_loss == pytest.approx(TASK.local_optimum, abs=0.02)
+    assert TASK.local_optimum == pytest.approx(0.787, abs=5e-4)
+
+    guess = TASK.score(torch.zeros(64, 512, TASK.vocabulary), streams)
+    assert guess.local_loss == pytest.approx(math.log(TASK.fillers), abs=1e-5)
+    assert guess.recall == pytest.approx(1 / TASK.values, abs=0.05)
+
+
+def test_an_oracle_that_looks_needles_up_recalls_all_near_and_far():
+    streams = TASK.draw(16, 512, generator())
+    logits = torch.zeros(16, 512, TASK.vocabulary)
+    for b, t in streams.distance.nonzero().tolist():
+        needle = streams.tokens[b, t - streams.distance[b, t]] - TASK.first_needle
+        logits[b, t, TASK.first_answer + needle % TASK.values] = 9.0
+    score = TASK.score(logits, streams)
+    assert (score.recall, score.near, score.far, score.questions) == (1.0, 1.0, 1.0, 16 * TASK.questions)
+    assert score.answered == score.asked
+    windows_back = streams.distance[streams.distance > 0] / TASK.window
+    assert score.asked == tuple(
+        int(((windows_back > low) & (windows_back <= high)).sum()) for low, high in ((0, 1), (1, 2), (2, 4))
+    )
+
+
+def test_a_stream_too_short_for_its_needles_is_refused():
+    with pytest.raises(ValueError, match="length must be at least 48 for 24 needles and questions: got 47"):
+        TASK.draw(1, 47, generator())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_at_the_trained_window_a_method_without_a_fixed_factor_changes_nothing(method):
+    model = new_model(0)
+    before = model.inv_freq.clone()
+    apply_method(model, method, TASK.window)
+    unchanged = torch.equal(model.inv_freq, before) and model.attention_factor == 1.0
+    assert unchanged == (method not in ("ABF ×50", "PI, factor 8", "NTK, factor 8", "YaRN, factor 8"))
+
+
+def test_the_sliding_window_sees_its_last_tokens_only():
+    model, tokens = new_model(0).set_attention_window(8), TASK.draw(1, 64, generator()).tokens
+    changed = tokens.clone()
+    changed[0, 10] = (changed[0, 10] + 1) % TASK.fillers
+    reached = (model(tokens) - model(changed)).abs().amax(2)[0] > 0
+    last = 10 + 2 * (8 - 1)  # two blocks, each of which passes on what lies up to seven back
+    assert reached[10 : last + 1].all()
+    assert not reached[:10].any()
+    assert not reached[last + 1 :].any()
+
+
+def test_training_again_with_one_seed_gives_the_same_bytes_and_another_seed_others():
+    def trained(seed):
+        model = new_model(seed)
+        long_context.fit(model, 3, length=64, batch=2, learning_rate=1e-3, seed=seed)
+        return model.head.weight.detach()
+
+    assert torch.equal(trained(0), trained(0))
+    assert not torch.equal(trained(0), trained(1))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_shipped_models_hold_the_ordering_that_chapter_14_states(seed):
+    model = pretrained(seed)
+
+    def at_eight_windows(method):
+        return evaluate(apply_method(model, method, 8 * TASK.window), long_context.held_out_streams(8, 16))
+
+    score = {name: at_eight_windows(name) for name in ("none", "PI", "NTK", "by parts", "YaRN", "sliding window")}
+    assert score["YaRN"].local_loss < score["by parts"].local_loss < score["NTK"].local_loss
+    assert score["PI"].recall > 0.9
+    assert score["PI"].local_loss > 2.5
+    assert score["none"].recall < 0.5
+    assert score["sliding window"].loss < score["none"].loss
+    assert score["sliding window"].far < 0.2
+    trained_on = evaluate(apply_method(model, "none", TASK.window), long_context.held_out_streams(1, 16))
+    assert trained_on.local_loss < TASK.local_optimum + 0.05
+    assert trained_on.recall > 0.98
+
+
+def damaged(path, tmp_path, how):
+    content = bytearray(path.read_bytes())
+    if how == "cut":
+        content = content[:1000]
+    else:
+        content[-100] ^= 1
+    (tmp_path / path.name).write_bytes(content)
+    return tmp_path / path.name
+
+
+@pytest.mark.parametrize(("how", "message"), [("cut", "is damaged or no safetensors"), ("bit", "do not match their")])
+def test_a_damaged_checkpoint_is_refused_with_the_command_that_makes_it_again(tmp_path, how, message):
+    with pytest.raises(CheckpointError, match=rf"seed-0.*{message}.*`course checkpoints --seeds 0` makes it again"):
+        pretrained(0, damaged(long_context.checkpoint_path(0), tmp_path, how))
+
+
+def test_missing_and_foreign_checkpoints_are_told_apart(tmp_path):
+    with pytest.raises(CheckpointError, match=r"seed-7\.safetensors is missing"):
+        pretrained(7)
+    with pytest.raises(CheckpointError, match="was made with seed 0, and 1 is needed"):
+        pretrained(1, long_context.checkpoint_path(0))
+    foreign = tmp_path / "foreign.safetensors"
+    save_file(load_file(long_context.checkpoint_path(0)), foreign)
+    with pytest.raises(CheckpointError, match="is not a course checkpoint 1: its format is None"):
+        pretrained(0, foreign)
+    checkpoints.save(torch.nn.Linear(2, 2), foreign, long_context.facts(0))
+    with pytest.raises(CheckpointError, match="holds another model: bias, "):
+        pretrained(0, foreign)
+
+
+def test_a_refused_checkpoint_leaves_the_model_as_it_was(tmp_path):
+    model = new_model(0)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(CheckpointError):
+        checkpoints.load(model, damaged(long_context.checkpoint_path(0), tmp_path, "bit"), {})
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_the_shipped_checkpoints_are_under_two_megabytes_together():
+    assert sum(long_context.checkpoint_path(seed).stat().st_size for seed in SEEDS) < 2e6
+
+
+def test_fine_tuning_reports_a_value_for_each_mark_and_repairs_near_order():
+    result = long_context_tuning.tune("YaRN", 0, (0, 2, 6), 2, lambda fraction: None)
+    assert result["steps"] == [0, 2, 6]
+    assert [len(result[name]) for name in ("local_loss", "recall", "loss")] == [3, 3, 3]
+    assert result["local_loss"][-1] < result["local_loss"][0]
+
+
+def test_the_task_can_be_made_larger():
+    task = Tags(window=256, fillers=32, names=16, values=16, questions=24, lag=5)
+    streams = task.draw(2, 256, generator())
+    assert streams.tokens.max() < task.vocabulary == 32 + 256 + 16 + 16
+    assert len(task.rule) == task.vocabulary

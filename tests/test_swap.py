@@ -1,0 +1,253 @@
+"""The course's norms and RoPE inside transformers' own models: the same logits, whatever the model is asked to do."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GemmaConfig,
+    GemmaForCausalLM,
+    GPTJConfig,
+    GPTJForCausalLM,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from course_utils import norms
+from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq
+from course_utils.swap import compare_layers, swap
+
+WINDOW = 64
+SMALL = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": WINDOW,
+    "pad_token_id": 0,
+    "initializer_range": 0.2,  # logits of about 1, ten times what the default gives
+}
+GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
+MODELS = {
+    "llama": (LlamaConfig, LlamaForCausalLM, GROUPED),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM, GROUPED),
+    "gpt_neox": (GPTNeoXConfig, GPTNeoXForCausalLM, {}),
+    "gemma": (GemmaConfig, GemmaForCausalLM, GROUPED),
+    "gemma3": (
+        Gemma3TextConfig,
+        Gemma3ForCausalLM,
+        {**GROUPED, "layer_types": ["sliding_attention", "full_attention"]},
+    ),
+}
+SCALINGS = {
+    "linear": {"rope_type": "linear", "factor": 4.0},
+    "dynamic": {"rope_type": "dynamic", "factor": 4.0},
+    "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": WINDOW},
+    "llama3": {
+        "rope_type": "llama3",
+        "factor": 4.0,
+        "original_max_position_embeddings": WINDOW,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+    },
+    "longrope": {
+        "rope_type": "longrope",
+        "factor": 4.0,
+        "original_max_position_embeddings": WINDOW,
+        "short_factor": [1.0, 1.1, 1.2, 1.3],
+        "long_factor": [1.0, 2.0, 3.0, 4.0],
+    },
+}
+
+
+def build(name, **changes):
+    """A model with random weights, those of its norms included, and its window in its config."""
+    config, model, extra = MODELS[name]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        built = model(config(**{**SMALL, **extra, **changes})).eval()
+        for parameter_name, parameter in built.named_parameters():
+            if "norm" in parameter_name:
+                nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.2)
+    return built
+
+
+def tokens(batch=2, length=40):
+    return torch.randint(1, 64, (batch, length), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture(params=MODELS)
+def pair(request):
+    original = build(request.param)
+    model = copy.deepcopy(original)
+    swap(model)
+    return model, original
+
+
+def assert_same(mine, wanted):
+    """Within 1e-5 of the largest logit: transformers' angles are float32 products, the course's are float64."""
+    assert wanted.abs().max() > 1  # not so small that the tolerance hides everything
+    assert (mine - wanted).abs().max() <= 1e-5 * wanted.abs().max()
+
+
+def test_the_logits_stay_the_same(pair):
+    mine, original = (model(tokens()).logits for model in pair)
+    assert_same(mine, original)
+
+
+def test_every_norm_and_every_rotation_is_replaced(pair):
+    model, _ = pair
+    kinds = [type(module).__name__ for module in model.modules()]
+    assert not [kind for kind in kinds if kind.endswith(("RMSNorm", "LayerNorm", "RotaryEmbedding"))]
+    assert all("forward" in module.__dict__ for name, module in model.named_modules() if name.endswith("attn"))
+
+
+def test_with_a_cache_each_next_token_has_the_logits_of_the_whole(pair):
+    model, original = pair
+    ids = tokens()
+    cache, parts = None, []
+    for piece in (ids[:, :20], ids[:, 20:21], ids[:, 21:30], ids[:, 30:]):
+        output = model(piece, past_key_values=cache, use_cache=True)
+        cache, parts = output.past_key_values, [*parts, output.logits]
+    assert_same(torch.cat(parts, 1), original(ids).logits)
+
+
+def test_left_padding_changes_nothing_for_the_tokens_that_are_there(pair):
+    model, original = pair
+    ids, mask = tokens(), torch.ones(2, 40, dtype=torch.long)
+    ids[0, :10], mask[0, :10] = 0, 0
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    mine, wanted = (m(ids, attention_mask=mask, position_ids=positions).logits for m in (model, original))
+    assert_same(mine[mask.bool()], wanted[mask.bool()])
+    alone = original(ids[:1, 10:]).logits
+    torch.testing.assert_close(mine[:1, 10:], alone, atol=1e-4, rtol=1e-4)
+
+
+def test_the_gradients_stay_the_same(pair):
+    gradients = []
+    for model in pair:
+        model(tokens(), labels=tokens()).loss.backward()
+        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+    mine, wanted = gradients
+    assert mine.keys() == wanted.keys()
+    for name in wanted:
+        torch.testing.assert_close(mine[name], wanted[name], atol=1e-5, rtol=1e-4)
+
+
+def test_weights_keep_their_names_and_undo_gives_everything_back(pair):
+    model, original = pair
+    assert model.state_dict().keys() == original.state_dict().keys()
+    again = copy.deepcopy(original)
+    swapped = swap(again)
+    swapped.undo()
+    assert [type(module) for module in again.modules()] == [type(module) for module in original.modules()]
+    assert torch.equal(again(tokens()).logits, original(tokens()).logits)
+
+
+def test_one_model_is_swapped_and_no_other(pair):
+    _, original = pair
+    assert not any("forward" in module.__dict__ for module in original.modules())
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt_neox"])
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_every_scaling_agrees_on_prompts_within_and_beyond_the_window(name, scaling):
+    parameters = {"rope_theta": 100.0, **SCALINGS[scaling]}
+    if name == "gpt_neox":
+        parameters["partial_rotary_factor"] = 1.0
+    window = WINDOW if scaling == "dynamic" else 4 * WINDOW
+    original = build(name, rope_parameters=parameters, max_position_embeddings=window)
+    model = copy.deepcopy(original)
+    swap(model)
+    for length in (4 * WINDOW, WINDOW // 2, WINDOW + 1, WINDOW):
+        # transformers keeps what a longer prompt left behind, see chapter 13: each of its answers from a fresh model
+        assert_same(model(tokens(1, length)).logits, copy.deepcopy(original)(tokens(1, length)).logits)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt_neox"])
+def test_a_learners_own_rope_is_called_with_positions_and_base(name):
+    partial = {"partial_rotary_factor": 0.5} if name == "gpt_neox" else {}
+    original = build(name, rope_parameters={"rope_type": "default", "rope_theta": 500.0, **partial})
+    calls = []
+
+    def rope(x, positions, base=10_000.0):
+        calls.append((x.shape[-1], base))
+        return apply_rope(x, *rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base)))
+
+    model = copy.deepcopy(original)
+    swap(model, rope=rope)
+    assert_same(model(tokens()).logits, original(tokens()).logits)
+    assert set(calls) == {(4 if name == "gpt_neox" else 8, 500.0)}
+
+
+def test_the_first_layer_that_differs_is_named():
+    original = build("llama")
+
+    def forgets_eps(x, shape, weight=None, eps=None):
+        return norms.rms_norm(x, shape, weight, 0.1)
+
+    model = copy.deepcopy(original)
+    swap(model, rms_norm=forgets_eps)
+    layers = compare_layers(model, original, input_ids=tokens())
+    assert layers.first == "model.layers.0.input_layernorm"
+    with pytest.raises(AssertionError, match=r"model\.layers\.0\.input_layernorm is the first of \d+ layers to differ"):
+        layers.require()
+
+    def turns_the_other_way(x, positions, base):
+        cos, sin = rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base))
+        return apply_rope(x, cos, 2 * sin)
+
+    model = copy.deepcopy(original)
+    swap(model, rope=turns_the_other_way)
+    # projections come first and are untouched; what attention mixed is what o_proj returns
+    assert compare_layers(model, original, input_ids=tokens()).first == "model.layers.0.self_attn.o_proj"
+    assert compare_layers(original, copy.deepcopy(original), input_ids=tokens()).ok
+
+
+def test_what_cannot_be_replaced_is_left_and_said():
+    with torch.random.fork_rng():
+        model = GPTJForCausalLM(GPTJConfig(vocab_size=64, n_embd=32, n_head=4, n_layer=1, rotary_dim=4)).eval()
+    before = model(tokens()).logits
+    swapped = swap(model)
+    assert all(what == "LayerNorm" for _, what, _ in swapped.replaced)
+    assert [(name, why) for name, _, why in swapped.left] == [("transformer.h.0.attn", "it is not built as Llama is")]
+    torch.testing.assert_close(model(tokens()).logits, before, atol=1e-5, rtol=1e-5)
+
+    class OddRMSNorm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.eps = nn.Parameter(torch.ones(4)), 1e-6
+
+        def forward(self, x):
+            return x / (x.abs().mean(-1, keepdim=True) + self.eps) * self.weight
+
+    odd = nn.Sequential(OddRMSNorm(), nn.RMSNorm(4, elementwise_affine=False))
+    assert [why for _, _, why in swap(odd).left] == ["it computes something else", "it has no weight"]
+    assert [why for _, _, why in swap(odd, rms_norm=None, keep_rope=True).left] == ["as asked", "as asked"]
+
+
+def test_a_model_whose_angles_are_not_those_of_its_config_keeps_them():
+    model = build("llama", rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5})
+    assert model(tokens()).logits.shape == (2, 40, 64)  # transformers' Llama takes no notice of the factor
+    assert {why for _, _, why in swap(model).left} == {"its angles are not those that its config asks for"}
+
+
+def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away():
+    model = build("llama", rope_parameters={"rope_theta": 100.0, **SCALINGS["linear"]})
+    with pytest.raises(ValueError, match="rope must be None for a model with rope_type 'linear'"):
+        swap(model, rope=lambda x, positions, base: x)
+    with pytest.raises(ValueError, match="whose RoPE differs by layer"):
+        swap(build("gemma3"), rope=lambda x, positions, base: x)
+
+
+def test_the_report_counts_equal_layers_together():
+    rows = swap(build("llama")).table().rows
+    assert ("model.layers.*.input_layernorm", 2, "LlamaRMSNorm", "course_utils.norms.functional.rms_norm") in rows
