@@ -1,0 +1,346 @@
+"""Moments against numpy in float64 and exact fractions, averages against torch's layers, Precise BN against pools."""
+
+import math
+from fractions import Fraction
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+from torch import nn
+from torch.testing import assert_close
+
+from course_utils import norms
+from course_utils.statistics import Moments, bias_corrected, ema, precise_batch_norm
+
+# Merged or not, a variance is off by a few roundings a merge (2⁻⁵³ each) and never by cancellation: measured at most
+# 7e-16 over a thousand merges at an offset of 10⁸, where three numbers without the residue are off by 6e-9.
+CLOSE = {"rtol": 1e-14, "atol": 0.0}
+
+
+def exact_moments(values):
+    """Return the mean and the sum of squared deviations as fractions."""
+    values = [Fraction(value) for value in values]
+    mean = sum(values) / len(values)
+    return mean, sum((value - mean) ** 2 for value in values)
+
+
+def assert_exact(moments, values):
+    """Assert that ``moments`` are those of ``values`` to the roundings of float64."""
+    mean, m2 = exact_moments(values)
+    largest = max(abs(value) for value in values)
+    assert moments.count == len(values)
+    assert abs(Fraction(moments.mean.item()) - mean) <= 2**-52 * largest
+    # Squares below 2⁻¹⁰²² lose digits in float64 whatever one does; next to an m2 that large they do not count.
+    assert math.isclose(moments.m2.item(), float(m2), rel_tol=1e-12, abs_tol=1e-300)
+
+
+offsets = st.sampled_from([0.0, -1.0, 1e4, -1e8, 1e8])
+numbers = st.floats(-1e3, 1e3, allow_subnormal=False)
+
+
+@st.composite
+def split_values(draw):
+    """Values near some offset, and the sizes of the parts that they are cut into, empty ones included."""
+    offset = draw(offsets)
+    values = [offset + value for value in draw(st.lists(numbers, min_size=1, max_size=40))]
+    cuts = sorted(draw(st.lists(st.integers(0, len(values)), max_size=8)))
+    sizes = [b - a for a, b in zip([0, *cuts], [*cuts, len(values)], strict=True)]
+    return torch.tensor(values, dtype=torch.float64), sizes
+
+
+@given(split_values(), st.randoms(use_true_random=False))
+@example((torch.tensor([1e8, 1e8 + 1], dtype=torch.float64), [0, 1, 0, 1]), None)
+def test_moments_merge_to_the_pools_in_any_order_and_nesting_of_any_split(split, random):
+    values, sizes = split
+    parts = [Moments.of(part) for part in values.split(sizes)]
+    while len(parts) > 1:
+        one = parts.pop(random.randrange(len(parts)) if random else 0)
+        other = parts.pop(random.randrange(len(parts)) if random else 0)
+        parts.append(one.merge(other))
+    assert_exact(parts[0], values.tolist())
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e8])
+@pytest.mark.parametrize("sort", [False, True], ids=["shuffled", "sorted"])
+def test_a_thousand_single_values_merged_one_by_one_have_numpys_variance(offset, sort):
+    values = offset + np.random.default_rng(0).standard_normal(1000)
+    values = np.sort(values) if sort else values
+    pool = Moments(0, 0.0, 0.0)
+    for value in values.tolist():
+        pool = pool.merge(Moments(1, value, 0.0))
+    assert_exact(pool, values.tolist())
+    assert math.isclose(pool.variance().item(), float(exact_moments(values.tolist())[1] / 1000), rel_tol=1e-14)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 10**9), st.integers(-(10**8), 10**8), st.integers(0, 10**9)), min_size=1, max_size=6
+    )
+)
+@example([(10**9, 10**8, 10**9), (10**9, 10**8 + 1, 10**9), (1, -(10**8), 0), (0, 5, 7)])
+def test_parts_of_up_to_a_billion_values_merge_to_the_rational_truth(parts):
+    pool = Moments(0, 0.0, 0.0)
+    for count, mean, m2 in parts:
+        pool = pool.merge(Moments(count, float(mean), float(m2)))
+    present = [(Fraction(n), Fraction(mean), Fraction(m2)) for n, mean, m2 in parts if n]
+    total = sum(n for n, _, _ in present)
+    assert pool.count == int(total)
+    if total:
+        mean = sum(n * mean for n, mean, _ in present) / total
+        m2 = sum(m2 + n * (part - mean) ** 2 for n, part, m2 in present)
+        assert abs(Fraction(pool.mean.item()) - mean) <= 2**-52 * 10**8
+        assert math.isclose(pool.m2.item(), float(m2), rel_tol=1e-12, abs_tol=1e-300)
+
+
+@pytest.mark.parametrize("dim", [None, 0, -1, (0, 2), (0, -1, 1), [1]])
+@pytest.mark.parametrize("correction", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int32])
+def test_moments_of_a_tensor_are_numpys_over_the_same_dimensions(dim, correction, dtype):
+    x = (100 + 10 * torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0))).to(dtype)
+    moments, values = Moments.of(x, dim), x.double().numpy()
+    axis = tuple(dim) if isinstance(dim, list) else dim
+    assert moments.mean.dtype == moments.m2.dtype == torch.float64
+    assert_close(moments.mean, torch.as_tensor(values.mean(axis)), **CLOSE)
+    assert_close(moments.variance(correction), torch.as_tensor(values.var(axis, ddof=correction)), **CLOSE)
+
+
+def test_no_dimension_at_all_makes_every_value_its_own_mean():
+    x = torch.arange(6.0).reshape(2, 3)
+    moments = Moments.of(x, ())
+    assert moments.count == 1
+    assert_close(moments.mean, x.double())
+    assert_close(moments.m2, torch.zeros(2, 3, dtype=torch.float64))
+
+
+@given(hnp.arrays(np.float64, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4), elements=numbers))
+def test_an_empty_part_changes_nothing_on_either_side(x):
+    full, empty = Moments.of(torch.as_tensor(x), 0), Moments.of(torch.as_tensor(x)[:0], 0)
+    unread = Moments(0, torch.full_like(full.mean, math.nan), torch.full_like(full.mean, math.nan))
+    assert empty.count == 0
+    for nothing in (empty, unread):
+        for merged in (full.merge(nothing), nothing.merge(full)):
+            assert_close(merged.mean, full.mean, rtol=0, atol=0)
+            assert_close(merged.m2, full.m2, rtol=0, atol=0)
+            assert merged.count == full.count
+
+
+def test_nothing_has_no_variance_and_one_value_no_unbiased_one_as_in_torch():
+    nothing, one = Moments.of(torch.empty(0)), Moments.of(torch.ones(1))
+    assert nothing.merge(nothing).variance().isnan()
+    assert one.variance() == 0
+    assert one.variance(correction=1).isnan()
+
+
+def test_a_count_per_channel_pools_padded_sequences():
+    lengths = torch.tensor([5, 0, 3])
+    x = torch.randn(3, 2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    pool = Moments(torch.zeros(2, dtype=torch.long), torch.zeros(2), torch.zeros(2))
+    for row, length in zip(x, lengths, strict=True):
+        pool = pool.merge(Moments.of(row[:, :length], 1))
+    kept = torch.cat([row[:, :length] for row, length in zip(x, lengths, strict=True)], dim=1)
+    assert_close(pool.mean, kept.mean(1))
+    assert_close(pool.variance(), kept.var(1, correction=0))
+
+
+def test_moments_carry_gradients_to_the_values():
+    x = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+
+    def pooled(x):
+        pool = Moments.of(x[:2], 0).merge(Moments.of(x[2:], 0))
+        return pool.mean, pool.variance()
+
+    assert torch.autograd.gradcheck(pooled, x)
+
+
+def test_float32_numbers_from_another_process_merge_in_float64():
+    a, b = Moments(2, torch.ones(3), torch.ones(3)), Moments(torch.tensor(2.0), torch.ones(3), torch.ones(3))
+    assert a.merge(b).m2.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Moments(-1, 0.0, 0.0), "count must be zero or more: got -1"),
+        (
+            lambda: Moments(1, torch.zeros(2), torch.zeros(3)),
+            r"m2 must have the shape of mean: got \(3,\) beside \(2,\)",
+        ),
+        (lambda: Moments.of(torch.zeros(2, dtype=torch.complex64)), "x must be real: got torch.complex64"),
+        (lambda: ema(0.0, 1.0, 1.5), "momentum must be between 0 and 1: got 1.5"),
+        (lambda: ema(0.0, 1.0, math.nan), "momentum must be between 0 and 1: got nan"),
+        (lambda: ema(0.0, 1.0, 0.1, "tensorflow"), "convention must be 'torch' or 'keras': got 'tensorflow'"),
+        (lambda: bias_corrected(0.0, 0.1, 0), "steps must be at least 1: got 0"),
+        (lambda: bias_corrected(0.0, 1.0, 3, "keras"), "momentum must give the new value a weight: got 1.0 in keras's"),
+        (lambda: precise_batch_norm(nn.Linear(1, 1), []), "model must have a batch norm layer .*: got none"),
+        (lambda: precise_batch_norm(nn.BatchNorm1d(1), []), "batches must yield at least one batch: got none"),
+    ],
+)
+def test_an_impossible_argument_is_refused_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.001, 0.1, 0.9, 1.0])
+def test_torchs_convention_moves_as_torchs_layer_and_keras_is_its_mirror(momentum):
+    layer = nn.BatchNorm1d(3, momentum=momentum, dtype=torch.float64)
+    mine = mirror = torch.zeros(3, dtype=torch.float64)
+    for seed in range(20):
+        x = torch.randn(8, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        layer(x)
+        mine = ema(mine, x.mean(0), momentum)
+        mirror = ema(mirror, x.mean(0), 1 - momentum, "keras")
+    assert_close(mine, layer.running_mean)
+    assert_close(mirror, layer.running_mean)
+
+
+def test_an_average_leaves_its_arguments_alone_and_keeps_their_dtype():
+    average, value = torch.zeros(3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.bfloat16)
+    result = ema(average, value, 0.5)
+    assert result.dtype == torch.bfloat16
+    assert average.eq(0).all()
+    assert value.eq(1).all()
+
+
+@pytest.mark.parametrize("convention", ["torch", "keras"])
+@pytest.mark.parametrize("new_weight", [1e-9, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_a_corrected_average_is_the_weighted_mean_of_the_values_alone(convention, new_weight, start):
+    momentum = new_weight if convention == "torch" else 1 - new_weight
+    values = [3.0, 5.0, -2.0, 7.0]
+    average = start
+    for steps, value in enumerate(values, start=1):
+        average = ema(average, value, momentum, convention)
+        with mp.workdps(60):
+            old = 1 - mpf(momentum) if convention == "torch" else mpf(momentum)
+            weights = [old ** (steps - 1 - k) for k in range(steps)]
+            expected = sum(w * v for w, v in zip(weights, values, strict=False)) / sum(weights)
+        # Where the average keeps only 1e-9 of a value beside its start, it keeps that much less of its digits.
+        tolerance = 1e-13 if start == 0 else 1e-13 / new_weight
+        assert abs(bias_corrected(average, momentum, steps, convention, start=start) - expected) < tolerance * 10
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_moments_and_precise_statistics_live_where_the_values_do():
+    layer, batches = nn.BatchNorm1d(4).cuda().double(), [batch.cuda() for batch in batches_of([1, 30, 3])]
+    precise_batch_norm(layer, batches)
+    pooled = torch.cat(batches).transpose(1, 2).reshape(-1, 4)
+    assert_close(layer.running_var, pooled.var(0))
+    assert Moments(2, 0.0, 0.0).merge(Moments.of(pooled, 0)).count.is_cuda
+
+
+def batches_of(sizes, channels=4, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(size, channels, 3, generator=generator, dtype=torch.float64) * 2 + 5 for size in sizes]
+
+
+@pytest.mark.parametrize("home", [nn, norms], ids=["torch", "course"])
+@pytest.mark.parametrize("sizes", [[16], [8, 8, 8], [1, 30, 3]], ids=str)
+def test_precise_statistics_are_those_of_all_batches_pooled(home, sizes):
+    layer = home.BatchNorm1d(4, dtype=torch.float64)
+    batches = batches_of(sizes)
+    precise_batch_norm(layer, batches)
+    pooled = torch.cat(batches).transpose(1, 2).reshape(-1, 4).numpy()
+    assert_close(layer.running_mean, torch.as_tensor(pooled.mean(0)))
+    assert_close(layer.running_var, torch.as_tensor(pooled.var(0, ddof=1)))
+    assert layer.num_batches_tracked == len(sizes)
+
+
+def test_one_batch_is_what_torchs_layer_stores_at_a_momentum_of_one():
+    (batch,) = batches_of([16])
+    precise, builtin = nn.BatchNorm1d(4, dtype=torch.float64), nn.BatchNorm1d(4, momentum=1.0, dtype=torch.float64)
+    precise_batch_norm(precise, [batch])
+    builtin(batch)
+    assert_close(precise.state_dict(), builtin.state_dict())
+
+
+def deep_model():
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(), nn.Linear(144, 5)]
+    return nn.Sequential(*layers, nn.BatchNorm1d(5)).double()
+
+
+def images(count=3):
+    return list(torch.randn(count, 8, 3, 8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+
+
+def test_a_deeper_layer_sees_what_training_shows_it_and_dropout_sleeps():
+    with torch.random.fork_rng():
+        model, batches = deep_model(), images()
+        precise_batch_norm(model, batches)
+        seen = []
+        with torch.no_grad():
+            for x in batches:
+                h = model[0](x)
+                normed = torch.nn.functional.batch_norm(h, None, None, model[1].weight, model[1].bias, training=True)
+                seen.append(model[5](model[4](model[2](normed))))
+    assert_close(model[6].running_mean, torch.cat(seen).mean(0))
+    assert_close(model[6].running_var, torch.cat(seen).var(0))
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["in training", "in evaluation"])
+def test_nothing_but_the_statistics_changes(training):
+    with torch.random.fork_rng():
+        model = deep_model().train(training)
+        model(images(1)[0]).sum().backward()
+        others = {k: v.clone() for k, v in model.state_dict().items() if "running" not in k and "num_" not in k}
+        grads = [p.grad.clone() for p in model.parameters()]
+        state = torch.get_rng_state()
+        precise_batch_norm(model, [(x, "label") for x in images()])
+        assert_close(torch.get_rng_state(), state)
+    assert_close({k: model.state_dict()[k] for k in others}, others)
+    assert_close([p.grad for p in model.parameters()], grads)
+    assert all(module.training == training for module in model.modules())
+    assert all(not module._forward_pre_hooks for module in model.modules())
+    assert model[1].track_running_stats
+    assert not model[1].running_mean.requires_grad
+
+
+def test_a_frozen_layer_and_one_without_statistics_are_left_alone():
+    with torch.random.fork_rng():
+        frozen, free = nn.BatchNorm2d(3).double(), nn.BatchNorm2d(3, track_running_stats=False).double()
+        model = nn.Sequential(frozen, free, nn.BatchNorm2d(3).double(), nn.InstanceNorm2d(3, track_running_stats=True))
+    frozen.eval()
+    precise_batch_norm(model, images())
+    assert_close(frozen.running_mean, torch.zeros(3, dtype=torch.float64))
+    assert model[2].num_batches_tracked == 3
+    assert model[3].running_mean.eq(0).all()
+    assert not frozen.training
+    assert free.training
+
+
+def test_a_shared_layer_pools_every_call():
+    layer = nn.BatchNorm1d(4, affine=False, dtype=torch.float64)
+    with torch.random.fork_rng():
+        model = nn.Sequential(layer, nn.Linear(3, 3).double(), layer)
+    batches = batches_of([8, 8])
+    precise_batch_norm(model, batches)
+    assert layer.num_batches_tracked == 4
+    with torch.no_grad():
+        inputs = [*batches, *(model[1](torch.nn.functional.batch_norm(x, None, None, training=True)) for x in batches)]
+    assert_close(layer.running_var, torch.cat(inputs).transpose(1, 2).reshape(-1, 4).var(0))
+
+
+def test_an_error_on_the_way_leaves_the_model_as_it_was():
+    layer = nn.BatchNorm1d(4).eval()
+    state = {key: value.clone() for key, value in layer.state_dict().items()}
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        precise_batch_norm(layer, [torch.randn(8, 4), torch.randn(1, 4)])
+    assert_close(layer.state_dict(), state)
+    assert not layer.training
+    assert layer.track_running_stats
+    assert not layer._forward_pre_hooks
+
+
+def test_pooled_variance_is_more_than_the_average_of_variances_that_torchs_update_bn_stores():
+    batches = [torch.full((4, 1), float(k)) + torch.tensor([[-1.0], [1.0], [-1.0], [1.0]]) for k in range(0, 10, 2)]
+    precise, averaged = nn.BatchNorm1d(1), nn.BatchNorm1d(1)
+    precise_batch_norm(precise, batches)
+    torch.optim.swa_utils.update_bn(batches, averaged)
+    assert_close(averaged.running_var, torch.tensor([4 / 3]))
+    assert_close(precise.running_var, torch.cat(batches).var(0))
+    assert precise.running_var > 7 * averaged.running_var
