@@ -15,7 +15,16 @@ from course_utils.longrope import Candidate, search
 from course_utils.positions import rope_inv_freq
 from course_utils.rope_formulas import longrope_attention_factor
 
-__all__ = ["FACTOR", "OBJECTIVES", "SEARCH", "apply_candidate", "from_critical_pair", "search_streams", "starts"]
+__all__ = [
+    "FACTOR",
+    "OBJECTIVES",
+    "SEARCH",
+    "apply_candidate",
+    "from_critical_pair",
+    "losses_by_critical_pair",
+    "search_streams",
+    "starts",
+]
 
 FACTOR = 8
 UPPER = 2.0 * FACTOR  # LongRoPE2 finds factors above the extension itself
@@ -60,6 +69,14 @@ def from_critical_pair(pair: int, pairs: int) -> Candidate:
     """
     exponent = torch.arange(pairs, dtype=torch.float64) / max(pair, 1)
     return Candidate(float(FACTOR) ** exponent.clamp(max=1.0) if pair else torch.full((pairs,), float(FACTOR)).double())
+
+
+def losses_by_critical_pair(seed: int, streams: Streams) -> list[Score]:
+    """Return what the trained model of ``seed`` is worth when it is stretched from pair 0, 1, ..., D/2 on."""
+    model = pretrained(seed)
+    pairs = model.head_dim // 2
+    candidates = [from_critical_pair(pair, pairs) for pair in range(pairs + 1)]
+    return [evaluate(apply_candidate(model, candidate), streams, task=ASKING) for candidate in candidates]
 
 
 def _cells(size: str) -> list[Cell]:

@@ -10,6 +10,7 @@ What is replaced keeps its parameters under their names, so that ``state_dict``,
     rotary     rotary embeddings, tables and rotation together
     swapped    the report, and the way back
     layers     two copies of a model, layer by layer
+    trials     two copies of a model, plain, cached, padded, and backwards
 """
 
 from torch import nn
@@ -19,8 +20,9 @@ from course_utils.swap.layers import Layers, compare_layers
 from course_utils.swap.norm import Norm, is_norm, swap_norm
 from course_utils.swap.rotary import Rope, swap_positions
 from course_utils.swap.swapped import Swapped
+from course_utils.swap.trials import trials
 
-__all__ = ["Layers", "Swapped", "compare_layers", "swap"]
+__all__ = ["Layers", "Swapped", "compare_layers", "swap", "trials"]
 
 
 def swap(

@@ -1,0 +1,54 @@
+"""The check of chapter 14: each known mistake is named, an unknown one gets an input, and right ways are accepted."""
+
+import math
+
+import pytest
+import torch
+
+from course_utils.check import critical_dimension
+
+EXAMPLES = [
+    pytest.param(mistake.key, example, id=f"{mistake.key}-{i}")
+    for mistake in critical_dimension.catalogue.values()
+    for i, example in enumerate(mistake.examples)
+]
+
+
+@pytest.mark.parametrize(("key", "example"), EXAMPLES)
+def test_each_known_mistake_is_named(key, example):
+    report = critical_dimension(example, record=False)
+    assert not report.passed
+    assert report.misconception == key
+
+
+def by_formula(head_dim, base, window):
+    return min(head_dim, max(0, 2 * math.ceil(head_dim / 2 * math.log(window / (2 * math.pi), base))))
+
+
+def by_counting(head_dim, base, window):
+    return 2 * sum(window * base ** (-2 * k / head_dim) >= 2 * math.pi for k in range(head_dim // 2))
+
+
+def by_tensor(head_dim, base, window):
+    wavelength = 2 * math.pi * base ** (torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    return 2 * (wavelength <= window).sum()
+
+
+@pytest.mark.parametrize("function", [by_formula, by_counting, by_tensor])
+def test_right_ways_are_accepted(function):
+    report = critical_dimension(function, record=False)
+    assert report.passed, report.message
+
+
+def test_an_unknown_mistake_gets_an_input():
+    report = critical_dimension(lambda head_dim, base, window: 6, record=False)
+    assert not report.passed
+    assert report.misconception is None
+    assert "base" in report.message
+
+
+def test_an_untouched_stub_is_not_attempted():
+    def untouched(head_dim, base, window):
+        """Docstring."""
+
+    assert not critical_dimension(untouched, record=False).attempted
