@@ -1,0 +1,236 @@
+// A clock for each pair of a rotary embedding, with a hand for the key and one for the query, beside the score of the
+// two against their distance. `clockFigure` takes the steps of `widgets/clocks.py`.
+
+const TURN = 2 * Math.PI;
+
+/** The most that each pair adds to the score, and its angle at distance 0. */
+function pairsOf(vectors, theta, reach, random) {
+  const count = theta.length;
+  if (vectors === "random") {
+    const [query, key, angle] = random.map((values) => values.slice(0, count));
+    const length = (values) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
+    const whole = length(query) * length(key);
+    return [query.map((value, k) => (value * key[k]) / whole), angle];
+  }
+  const aim = vectors === "aimed" ? Math.floor(reach / 2) : 0;
+  return [theta.map(() => 1 / count), theta.map((speed) => -aim * speed)];
+}
+
+let known = { key: "", scores: [] }; // the curve does not depend on where the two tokens stand
+
+function scoresOf(state, theta, random) {
+  const key = [state.base, state.dim, state.vectors, state.reach].join();
+  if (known.key === key) return known.scores;
+  const [share, phase] = pairsOf(state.vectors, theta, state.reach, random);
+  const scores = Array.from({ length: state.reach + 1 }, (_, distance) => {
+    let score = 0;
+    for (let k = 0; k < theta.length; k++) score += share[k] * Math.cos(distance * theta[k] + phase[k]);
+    return score;
+  });
+  known = { key, scores };
+  return scores;
+}
+
+/** Everything the picture shows; the same as Python's `rope_clocks_figure`. */
+function clockFigure(state, data) {
+  const theta = Array.from({ length: state.dim / 2 }, (_, k) => state.base ** ((-2 * k) / state.dim));
+  const hands = (position) => theta.map((speed) => (position * speed) % TURN);
+  const scores = scoresOf(state, theta, data.random);
+  return {
+    theta,
+    key: hands(state.position),
+    query: hands(state.position + state.distance),
+    between: hands(state.distance),
+    scores,
+    score: scores[state.distance],
+  };
+}
+
+// --- the picture ---
+
+const PANEL = { height: 250, top: 46, bottom: 40, left: 52, gap: 30 };
+const HANDS = { key: STYLE.palette[1], query: STYLE.palette[0] };
+
+/** The clocks and the score: side by side where there is room, else one above the other. */
+function panels(width) {
+  const stacked = width < 560;
+  const each = stacked ? width : (width - PANEL.gap) / 2;
+  const full = PANEL.top + PANEL.height + PANEL.bottom;
+  const [x, y] = stacked ? [0, full] : [each + PANEL.gap, 0];
+  return {
+    clocks: { left: 8, top: PANEL.top, width: each - 16, height: PANEL.height + 20 },
+    score: { left: x + PANEL.left, right: x + each - 12, top: y + PANEL.top, bottom: y + PANEL.top + PANEL.height },
+    height: stacked ? 2 * full : full,
+  };
+}
+
+/** The grid with the largest clocks that has room for `count` of them. */
+function gridOf(count, { left, top, width, height }) {
+  let best = { size: 0 };
+  for (let columns = 1; columns <= count; columns++) {
+    const rows = Math.ceil(count / columns);
+    const label = count > 16 ? 0 : 16;
+    const size = Math.min(width / columns, height / rows - label, 130);
+    if (size > best.size) best = { size, columns, label };
+  }
+  const { size, columns, label } = best;
+  const pitch = Math.min(width / columns, size * 1.2);
+  return {
+    radius: size * 0.44,
+    pitch,
+    rowPitch: size + label,
+    columns,
+    label,
+    centre: (k) => [left + ((k % columns) + 0.5) * pitch, top + Math.floor(k / columns) * (size + label) + size / 2],
+  };
+}
+
+function drawHand(context, [x, y], angle, length, look) {
+  const tip = [x + length * Math.cos(angle), y - length * Math.sin(angle)];
+  drawLine(context, [[x, y], tip], look);
+  context.beginPath();
+  context.arc(...tip, look.width, 0, TURN);
+  context.fillStyle = look.colour;
+  context.fill();
+}
+
+function drawClock(context, centre, radius, data, k, isPicked) {
+  const [x, y] = centre;
+  context.beginPath(); // what the query's hand is ahead of the key's: it depends on the distance alone
+  context.moveTo(x, y);
+  context.arc(x, y, radius, -data.key[k], -data.key[k] - data.between[k], true);
+  context.closePath();
+  context.fillStyle = tint(STYLE.palette[5], 0.45);
+  context.fill();
+  context.beginPath();
+  context.arc(x, y, radius, 0, TURN);
+  context.strokeStyle = isPicked ? STYLE.ink : STYLE.muted;
+  context.lineWidth = isPicked ? 3 : 1;
+  context.stroke();
+  const width = Math.max(1.5, Math.min(3.5, radius / 12));
+  drawHand(context, centre, data.key[k], radius * 0.62, { colour: HANDS.key, width, dash: [4, 2] });
+  drawHand(context, centre, data.query[k], radius * 0.88, { colour: HANDS.query, width });
+}
+
+function drawClocks(context, state, data, area) {
+  const count = data.theta.length;
+  const grid = gridOf(count, area);
+  for (let k = 0; k < count; k++) {
+    const centre = grid.centre(k);
+    drawClock(context, centre, grid.radius, data, k, k === state.picked);
+    const weight = k === state.picked ? "bold" : "normal";
+    if (grid.label)
+      drawText(context, `${k}`, centre[0], centre[1] + grid.radius + 12, { px: 12, align: "center", weight });
+  }
+  drawText(context, count === 1 ? "the pair" : "the pairs", area.left, 18, { weight: "bold" });
+  drawKey(context, "key", area.left + area.width - 92, 18, { colour: HANDS.key, width: 2.5, dash: [4, 2] });
+  drawKey(context, "query", area.left + area.width, 18, { colour: HANDS.query, width: 2.5 });
+}
+
+function drawScores(context, state, data, panel) {
+  const y = scaleOf([-1, 1], [panel.bottom, panel.top]);
+  const x = scaleOf([0, state.reach], [panel.left, panel.right]);
+  const name = "score, as a share of |q||k|";
+  drawVerticalAxis(context, { scale: y, ticks: [-1, -0.5, 0, 0.5, 1], left: panel.left, right: panel.right, top: 18 + panel.top - PANEL.top, name });
+  for (const tick of ticksBetween(0, state.reach, 4))
+    drawText(context, tickText(tick), x(tick), panel.bottom + 13, { px: 12, align: "center" });
+  drawText(context, "distance (positions)", panel.right, panel.bottom + 30, { px: 12, align: "right" });
+  const points = data.scores.map((score, distance) => [x(distance), y(score)]);
+  drawLine(context, points, { colour: STYLE.palette[2], width: state.reach > 64 ? 1.2 : 2 });
+  const here = [x(state.distance), y(data.score)];
+  drawLine(context, [[here[0], panel.top], [here[0], panel.bottom]], { colour: STYLE.muted, dash: [3, 3] });
+  context.beginPath();
+  context.arc(...here, 5.5, 0, TURN);
+  context.fillStyle = STYLE.ink;
+  context.fill();
+}
+
+// --- choosing in the picture ---
+
+let grabbed = ""; // the panel in which the mouse went down
+
+function pickAt(x, y, state, width, held) {
+  const { clocks, score } = panels(width);
+  const isInScore = x >= score.left - 12 && x <= score.right + 12 && y >= score.top - 10 && y <= score.bottom + 14;
+  if (!held) grabbed = isInScore ? "score" : "clocks";
+  if (grabbed === "score") {
+    const distance = Math.round(scaleOf([score.left, score.right], [0, state.reach])(x));
+    return { ...state, distance: Math.max(0, Math.min(state.reach, distance)) };
+  }
+  const grid = gridOf(state.dim / 2, clocks);
+  const column = Math.floor((x - clocks.left) / grid.pitch);
+  const picked = Math.floor((y - clocks.top) / grid.rowPitch) * grid.columns + column;
+  const isClock = column >= 0 && column < grid.columns && y >= clocks.top && picked < state.dim / 2;
+  return isClock ? { ...state, picked } : null;
+}
+
+function pickByKey(event, state, last) {
+  const clock = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (clock) return { ...state, picked: Math.max(0, Math.min(state.dim / 2 - 1, state.picked + clock)) };
+  const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+  return step ? { ...state, position: Math.max(0, Math.min(last, state.position + step)) } : null;
+}
+
+/** A control's value, with what has to follow: the axis reaches the distance, and the picked pair is there. */
+function change(state, control, value, reaches) {
+  const next = { ...state, [control]: typeof state[control] === "number" ? Number(value) : value };
+  if (control === "distance" && next.distance > next.reach) next.reach = reaches.find((reach) => reach >= next.distance);
+  next.distance = Math.min(next.distance, next.reach);
+  return { ...next, picked: Math.min(next.picked, next.dim / 2 - 1) };
+}
+
+const whole = (value) => value.toLocaleString("en-US");
+
+function facts(state, data) {
+  const { theta, between, score } = clockFigure(state, data);
+  const speed = theta[state.picked];
+  return [
+    ["picked pair", `${state.picked} of 0 … ${theta.length - 1}`],
+    ["turns by", `${formatNumber(speed)} rad a position`],
+    ["a full turn takes", `${formatNumber(TURN / speed)} positions`],
+    ["query ahead of key by", `${formatNumber((between[state.picked] * 360) / TURN)}°`],
+    ["slowest pair's full turn", `${formatNumber(TURN / theta[theta.length - 1])} positions`],
+    ["score", formatNumber(score)],
+  ];
+}
+
+function summary(state, data) {
+  const score = formatNumber(clockFigure(state, data).score);
+  const [key, query] = [state.position, state.position + state.distance].map(whole);
+  return `Key at ${key}, query at ${query}: the score is ${score}, as for any two places ${whole(state.distance)} apart.`;
+}
+
+function render(view) {
+  const data = view.model.get("data");
+  const { stops } = data;
+  const reaches = stops.reach.map((reach) => [String(reach), whole(reach)]);
+  const all = [
+    { name: "position", label: "key at", kind: "slider", stops: stops.position, format: whole },
+    { name: "distance", label: "distance", kind: "slider", stops: stops.distance, format: whole },
+    { name: "base", label: "base", kind: "slider", stops: stops.base, format: whole },
+    { name: "dim", label: "dimension", kind: "slider", stops: stops.dim },
+    { name: "vectors", label: "vectors", kind: "select", options: Object.entries(data.vectors) },
+    { name: "reach", label: "axis up to", kind: "select", options: reaches, read: (state) => String(state.reach) },
+  ];
+  return mount(view, {
+    name: "rope_clocks",
+    title: "A clock for each pair of a rotary embedding, and the score against the distance.",
+    hint:
+      "Drag in the score to change the distance, click a clock to read it. With the picture focused, left and right " +
+      "choose a clock, up and down move both tokens.",
+    specs: all.filter((spec) => data.controls.includes(spec.name)),
+    change: (state, control, value) => change(state, control, value, stops.reach),
+    size: (state, width) => panels(width).height,
+    draw: (context, state, width) => {
+      const figure = clockFigure(state, data);
+      drawClocks(context, state, figure, panels(width).clocks);
+      drawScores(context, state, figure, panels(width).score);
+    },
+    summary: (state) => summary(state, data),
+    facts: (state) => facts(state, data),
+    pick: { at: pickAt, key: (event, state) => pickByKey(event, state, stops.position.at(-1)) },
+  });
+}
+
+export { change, clockFigure, gridOf, panels, pickAt, pickByKey };
+export default { render };

@@ -1,0 +1,306 @@
+"""The check of rotary embeddings: right ones pass in either layout, wrong ones are named or shown."""
+
+import math
+
+import pytest
+import torch
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+from course_utils import check
+from course_utils.positions import RotaryEmbedding, apply_rope, rope_cos_sin, rope_inv_freq
+
+EXAMPLES = [
+    pytest.param(key, example, id=f"{key}-{number}")
+    for key, mistake in check.rope.catalogue.items()
+    for number, example in enumerate(mistake.examples)
+]
+INTERLEAVED, ROUNDED, FAR = "interleaved layout", "rotated in half precision", "the angles are float32"
+
+
+def run(function):
+    return check.rope(function, record=False)
+
+
+# --- right ways to write it ---
+
+
+def course(x, positions, base=10_000.0):
+    return apply_rope(x, *rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base)))
+
+
+def module(x, positions, base=10_000.0):
+    return RotaryEmbedding(x.shape[-1], base, layout="interleaved")(x, positions)
+
+
+def llama(x, positions, base=10_000.0):
+    config = LlamaConfig(
+        hidden_size=x.shape[-1], num_attention_heads=1, head_dim=x.shape[-1], rope_parameters={"rope_theta": base}
+    )
+    cos, sin = LlamaRotaryEmbedding(config).to(x.device)(x, positions[None])
+    heads = x.reshape(1, -1, *x.shape[-2:])  # their (B, H, T, dim)
+    return apply_rotary_pos_emb(heads, heads, cos, sin)[0].reshape(x.shape)
+
+
+def meta(x, positions, base=10_000.0):
+    """Complex multiplication, as in the code that came with Llama."""
+    frequencies = 1.0 / (base ** (torch.arange(0, x.shape[-1], 2)[: x.shape[-1] // 2].float() / x.shape[-1]))
+    turns = torch.polar(torch.ones(len(positions), x.shape[-1] // 2), torch.outer(positions.float(), frequencies))
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns).flatten(-2).type_as(x)
+
+
+def complex_in_float64(x, positions, base=10_000.0):
+    half = x.shape[-1] // 2
+    angles = positions.double()[:, None] * base ** (-torch.arange(half, dtype=torch.float64) / half)
+    turned = torch.complex(x[..., :half].double(), x[..., half:].double()) * torch.exp(1j * angles)
+    return torch.cat((turned.real, turned.imag), dim=-1).to(x.dtype)
+
+
+def matrices(x, positions, base=10_000.0):
+    """S2's 2×2 matrices, and einsum."""
+    half = x.shape[-1] // 2
+    angles = positions.double()[:, None] * base ** (-torch.arange(half, dtype=torch.float64) / half)
+    cos, sin = angles.cos(), angles.sin()
+    turn = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)  # (T, half, 2, 2)
+    pairs = torch.stack((x[..., :half], x[..., half:]), dim=-1).double()
+    rotated = torch.einsum("tkij,...tkj->...tki", turn, pairs)
+    return torch.cat(rotated.unbind(-1), dim=-1).to(x.dtype)
+
+
+def loops(x, positions, base=10_000.0):
+    out, half = torch.empty_like(x), x.shape[-1] // 2
+    for t, position in enumerate(positions.tolist()):
+        for k in range(half):
+            angle = position * base ** (-k / half)
+            c, s = math.cos(angle), math.sin(angle)
+            first, second = x[..., t, k].float(), x[..., t, half + k].float()
+            out[..., t, k] = first * c - second * s
+            out[..., t, half + k] = first * s + second * c
+    return out
+
+
+def cached_table(x, positions, base=10_000.0):
+    """A table as long as it has to be, and a row of it for each token."""
+    inv_freq = torch.exp(-math.log(base) * torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    angles = torch.arange(int(positions.max()) + 1)[:, None] * inv_freq
+    table = torch.cat((angles, angles), dim=-1)
+    cos, sin = table.cos()[positions].to(x.dtype), table.sin()[positions].to(x.dtype)
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+def rolled(x, positions, base=10_000.0):
+    half = x.shape[-1] // 2
+    angles = positions.double()[:, None] * base ** (-torch.arange(half, dtype=torch.float64) / half)
+    sign = torch.cat((-torch.ones(half), torch.ones(half)))
+    cos, sin = (f(angles).repeat(1, 2) for f in (torch.cos, torch.sin))
+    return (x.double() * cos + sign * x.double().roll(half, dims=-1) * sin).to(x.dtype)
+
+
+def the_other_half_turns_back(x, positions, base=10_000.0):
+    """Written over the second entry, with the signs that belong to it."""
+    second, first = x.double().flip(-1).unflatten(-1, (2, -1)).flip(-1).unbind(-2)
+    angles = positions.double()[:, None] * rope_inv_freq(x.shape[-1], base)
+    return torch.cat(
+        (first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()), dim=-1
+    ).to(x.dtype)
+
+
+class HandWritten(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, cos, sin):
+        ctx.save_for_backward(cos, sin)
+        return apply_rope(x, cos, sin)
+
+    @staticmethod
+    def backward(ctx, dy):
+        cos, sin = ctx.saved_tensors
+        return apply_rope(dy, cos, -sin), None, None
+
+
+def autograd_function(x, positions, base=10_000.0):
+    return HandWritten.apply(x, *rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base)))
+
+
+RIGHT = {
+    course: set(),
+    module: {INTERLEAVED},
+    llama: {ROUNDED, FAR},
+    meta: {INTERLEAVED, FAR},
+    complex_in_float64: set(),
+    matrices: set(),
+    loops: set(),
+    cached_table: {ROUNDED, FAR},
+    rolled: set(),
+    the_other_half_turns_back: set(),
+    autograd_function: set(),
+}
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda function: function.__name__)
+def test_a_right_way_to_write_it_passes_and_its_layout_and_precision_are_remarked_on(function):
+    report = run(function)
+    assert report.passed, f"{report}\n{report.table()}"
+    remarks = " ".join(report.remarks)
+    assert {words for words in (INTERLEAVED, ROUNDED, FAR) if words in remarks} == RIGHT[function], remarks
+
+
+def test_at_least_twelve_mistakes_are_known():
+    assert len(check.rope.catalogue) >= 12
+
+
+@pytest.mark.parametrize(("key", "example"), EXAMPLES)
+def test_every_known_mistake_is_rejected_by_name_and_shown_on_an_input(key, example):
+    report = run(example)
+    assert report.attempted
+    assert not report.passed
+    assert report.misconception == key, f"{report}\n{report.table()}"
+    assert report.evidence is not None
+
+
+@pytest.mark.parametrize("mistake", check.rope.catalogue.values(), ids=lambda mistake: mistake.key)
+def test_a_mistake_is_told_in_sentences_that_do_not_repeat_each_other(mistake):
+    assert not mistake.title.endswith(".")
+    for sentence in (mistake.wrong, mistake.matters, mistake.hint):
+        assert sentence[-1] in ".?"
+        assert 15 < len(sentence) < 400
+    assert len({mistake.title, mistake.wrong, mistake.matters, mistake.hint}) == 4
+
+
+# --- mistakes as they are published or first written ---
+
+
+def llama_from_a_blog(x, positions, base=10_000.0):
+    """θ from the paper's formula for k = 1, 2, ..., with k counted from 0."""
+    theta = torch.tensor([base ** (-2.0 * (k - 1) / x.shape[-1]) for k in range(x.shape[-1] // 2)], dtype=torch.float64)
+    return complex_with(x, positions, theta)
+
+
+def complex_with(x, positions, theta):
+    half = x.shape[-1] // 2
+    z = torch.complex(x[..., :half].double(), x[..., half:].double()) * torch.exp(
+        1j * positions.double()[:, None] * theta
+    )
+    return torch.cat((z.real, z.imag), dim=-1).to(x.dtype)
+
+
+def half_split_of_an_interleaved_table(x, positions, base=10_000.0):
+    inv_freq = 1.0 / base ** (torch.arange(0, x.shape[-1], 2).float() / x.shape[-1])
+    angles = (positions[:, None].float() * inv_freq).repeat_interleave(2, dim=-1)
+    first, second = x.float().chunk(2, dim=-1)
+    return (x.float() * angles.cos() + torch.cat((-second, first), dim=-1) * angles.sin()).to(x.dtype)
+
+
+def positions_in_the_dtype_of_q(x, positions, base=10_000.0):
+    inv_freq = 1.0 / base ** (torch.arange(0, x.shape[-1], 2).float() / x.shape[-1])
+    angles = torch.outer(positions.to(x.dtype).float(), inv_freq)
+    first, second = x.float().chunk(2, dim=-1)
+    c, s = angles.cos(), angles.sin()
+    return torch.cat((first * c - second * s, first * s + second * c), dim=-1).to(x.dtype)
+
+
+def buffer_of_a_model_cast_to_half(x, positions, base=10_000.0):
+    inv_freq = (1.0 / base ** (torch.arange(0, x.shape[-1], 2).float() / x.shape[-1])).to(x.dtype)
+    angles = torch.outer(positions.float(), inv_freq.float())
+    first, second = x.float().chunk(2, dim=-1)
+    c, s = angles.cos(), angles.sin()
+    return torch.cat((first * c - second * s, first * s + second * c), dim=-1).to(x.dtype)
+
+
+def one_token_at_a_time_from_zero(x, positions, base=10_000.0):
+    return meta(x, torch.arange(x.shape[-2]), base)
+
+
+def batch_time_heads(x, positions, base=10_000.0):
+    """Written for (B, T, H, dim), given (B, H, T, dim)."""
+    if x.ndim < 4:
+        return course(x, positions, base)
+    cos, sin = rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base))
+    first, second = x.chunk(2, dim=-1)
+    cos, sin = cos[None, :, None], sin[None, :, None]
+    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+
+
+def forgets_to_come_back_from_float32(x, positions, base=10_000.0):
+    return course(x.float(), positions, base)
+
+
+@pytest.mark.parametrize(
+    ("function", "key"),
+    [
+        (llama_from_a_blog, "index_shifted"),
+        (half_split_of_an_interleaved_table, "mixed_layouts"),
+        (positions_in_the_dtype_of_q, "half_angles"),
+        (buffer_of_a_model_cast_to_half, "half_frequencies"),
+        (one_token_at_a_time_from_zero, "positions_ignored"),
+        (batch_time_heads, "wrong_axis"),
+        (forgets_to_come_back_from_float32, "wider_than_x"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_published_code_is_told_what_it_gets_wrong(function, key):
+    report = run(function)
+    assert report.misconception == key, f"{report}\n{report.table()}"
+
+
+def test_a_mistake_in_the_interleaved_layout_is_named_under_that_layout():
+    report = run(lambda x, positions, base=10_000.0: meta(x, positions))
+    assert report.misconception == "ignores_base"
+    assert report.evidence is not None
+    assert "base" in report.evidence.call
+
+
+# --- mistakes that nobody has listed ---
+
+
+def turns_twice(x, positions, base=10_000.0):
+    return course(course(x, positions, base), positions, base)
+
+
+def leaves_the_last_pair_alone(x, positions, base=10_000.0):
+    y = course(x, positions, base)
+    half = x.shape[-1] // 2
+    return torch.cat((y[..., : half - 1], x[..., half - 1 : half], y[..., half:-1], x[..., -1:]), dim=-1)
+
+
+def wraps_at_a_table_of_4096(x, positions, base=10_000.0):
+    return course(x, positions % 4096, base)
+
+
+def interleaved_with_a_wrong_base(x, positions, base=10_000.0):
+    return meta(x, positions, base + 1)
+
+
+@pytest.mark.parametrize(
+    "function", [turns_twice, leaves_the_last_pair_alone, wraps_at_a_table_of_4096, interleaved_with_a_wrong_base]
+)
+def test_an_unknown_mistake_is_rejected_with_an_input_that_shows_it(function):
+    report = run(function)
+    assert report.attempted
+    assert not report.passed
+    assert report.misconception is None
+    assert report.evidence is not None
+    assert report.evidence.expected != report.evidence.got
+
+
+def test_a_table_that_is_too_short_is_a_finding_and_no_crash():
+    def short(x, positions, base=10_000.0):
+        return apply_rope(x, *(table[positions] for table in rope_cos_sin(2048, rope_inv_freq(x.shape[-1], base))))
+
+    report = run(short)
+    assert not report.passed
+    assert "IndexError" in report.message
+
+
+def test_a_stub_is_not_attempted():
+    def untouched(x, positions, base=10_000.0):
+        """Rotate."""
+
+    assert not run(untouched).attempted
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_course_s_own_passes_on_a_gpu():
+    assert check.rope(course, device="cuda", record=False).passed
