@@ -125,16 +125,19 @@ class _BatchNorm(_RunningNorm):
         no_running = self.running_mean is None and self.running_var is None
         # While training, statistics that are not tracked must not be moved; evaluation uses them all the same.
         hidden = self.training and not self.track_running_stats
-        return batch_norm(
+        return self._normalize(
             input,
             None if hidden else self.running_mean,
             None if hidden else self.running_var,
-            self.weight,
-            self.bias,
             self.training or no_running,
             momentum,
-            self.eps,
         )
+
+    def _normalize(
+        self, x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, by_batch: bool, momentum: float
+    ) -> Tensor:
+        """Normalize by the batch or by the running statistics; the layer that knows of other processes differs here."""
+        return batch_norm(x, running_mean, running_var, self.weight, self.bias, by_batch, momentum, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):

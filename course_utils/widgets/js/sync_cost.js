@@ -1,0 +1,125 @@
+// The time of synchronised batch norm's two exchanges against the number of ranks, both axes logarithmic.
+
+const CHART = { left: 68, top: 44, right: 16, height: 260, bottom: 46 };
+const ITEM_BYTES = 4; // float32
+
+function traffic(channels, ranks, route) {
+  const hops = route === "ring" ? ranks - 1 : Math.ceil(Math.log2(ranks) - 1e-9);
+  return {
+    forward: { messages: hops, bytes: (ranks - 1) * (2 * channels + 1) * ITEM_BYTES },
+    backward: { messages: 2 * hops, bytes: ((2 * (ranks - 1)) / ranks) * 2 * channels * ITEM_BYTES },
+  };
+}
+
+/** What the widget shows; `sync_cost_figure` in Python does the same arithmetic. */
+function costFigure(state, data) {
+  const waitMs = ({ messages }) => (messages * state.latency) / 1e3;
+  const time = (sent) => state.layers * (waitMs(sent) + sent.bytes / state.bandwidth / 1e6);
+  const overRanks = data.stops.ranks.map((ranks) => traffic(state.channels, ranks, state.route));
+  const { forward, backward } = traffic(state.channels, state.ranks, state.route);
+  const stepMs = time(forward) + time(backward);
+  return {
+    forwardMs: overRanks.map((one) => time(one.forward)),
+    backwardMs: overRanks.map((one) => time(one.backward)),
+    forward,
+    backward,
+    stepMs,
+    waiting: (state.layers * (waitMs(forward) + waitMs(backward))) / stepMs,
+  };
+}
+
+const LOOKS = [
+  { name: "forward: gather", colour: STYLE.palette[0], width: 2.5 },
+  { name: "backward: reduce", colour: STYLE.palette[1], width: 2.5, dash: [7, 4] },
+];
+
+function drawCosts(context, state, width, data) {
+  const figure = costFigure(state, data);
+  const box = { left: CHART.left, right: width - CHART.right, top: CHART.top, bottom: CHART.top + CHART.height };
+  const all = [...figure.forwardMs, ...figure.backwardMs].map(Math.log10);
+  const [low, high] = [Math.floor(Math.min(...all)), Math.ceil(Math.max(...all) + 1e-9)];
+  const ranks = data.stops.ranks;
+  const across = scaleOf([0, ranks.length - 1], [box.left + 14, box.right - 14]);
+  const upward = scaleOf([low, high], [box.bottom, box.top]);
+  const decades = Array.from({ length: high - low + 1 }, (_, i) => low + i);
+
+  const chosen = ranks.indexOf(state.ranks);
+  context.fillStyle = STYLE.rule;
+  context.fillRect(across(chosen) - 14, box.top, 28, box.bottom - box.top);
+  drawVerticalAxis(context, {
+    scale: upward,
+    ticks: decades,
+    left: box.left,
+    right: box.right,
+    top: box.top - 26,
+    name: "time of a step (ms)",
+    text: (power) => formatNumber(10 ** power),
+  });
+  ranks.forEach((count, i) => {
+    const weight = i === chosen ? "bold" : "normal";
+    drawText(context, String(count), across(i), box.bottom + 14, { px: 12, align: "center", weight });
+  });
+  drawText(context, "ranks that share a batch", (box.left + box.right) / 2, box.bottom + 34, { align: "center" });
+
+  [figure.forwardMs, figure.backwardMs].forEach((times, line) => {
+    const points = times.map((ms, i) => [across(i), upward(Math.log10(ms))]);
+    drawLine(context, points, LOOKS[line]);
+    context.beginPath();
+    context.arc(...points[chosen], 5, 0, 2 * Math.PI);
+    context.fillStyle = LOOKS[line].colour;
+    context.fill();
+    drawKey(context, LOOKS[line].name, box.right, box.top - 32 + 18 * line, LOOKS[line]);
+  });
+}
+
+const sizeText = (bytes) =>
+  bytes < 1e3 ? `${formatNumber(bytes)} bytes` : bytes < 1e6 ? `${formatNumber(bytes / 1e3)} kB` : `${formatNumber(bytes / 1e6)} MB`;
+
+function facts(state, data) {
+  const figure = costFigure(state, data);
+  const line = ({ messages, bytes }) => `${messages} message${messages > 1 ? "s" : ""}, ${sizeText(bytes)} a rank`;
+  return [
+    ["forward, a layer", line(figure.forward)],
+    ["backward, a layer", line(figure.backward)],
+    ["a step, all layers", `${formatNumber(figure.stepMs)} ms`],
+    ["of it waiting for messages", `${Math.round(100 * figure.waiting)} %`],
+  ];
+}
+
+function summary(state, data) {
+  const { stepMs, waiting } = costFigure(state, data);
+  const share = Math.round(100 * waiting);
+  return `Among ${state.ranks} ranks a step waits ${formatNumber(stepMs)} ms for its exchanges, ${share} % of it for messages to start.`;
+}
+
+function render(view) {
+  const data = view.model.get("data");
+  const stops = (name, label, unit = "") => ({
+    name,
+    label,
+    kind: "slider",
+    stops: data.stops[name],
+    format: (value) => `${value}${unit}`,
+  });
+  return mount(view, {
+    name: "sync_cost",
+    title: "The time of a training step's exchanges against the number of ranks that share a batch.",
+    hint: "Both axes are logarithmic. The model: messages times latency plus bytes over bandwidth, for every layer.",
+    specs: [
+      stops("ranks", "ranks"),
+      stops("channels", "channels"),
+      stops("layers", "layers"),
+      stops("latency", "latency", " µs"),
+      stops("bandwidth", "bandwidth", " GB/s"),
+      { name: "route", label: "messages", kind: "select", options: Object.entries(data.routes) },
+    ],
+    change: (state, control, value) => ({ ...state, [control]: value }),
+    size: () => CHART.top + CHART.height + CHART.bottom,
+    draw: (context, state, width) => drawCosts(context, state, width, data),
+    summary: (state) => summary(state, data),
+    facts: (state) => facts(state, data),
+  });
+}
+
+export { costFigure };
+export default { render };
