@@ -19,6 +19,7 @@ from course_utils.backward import (
     layer_norm_backward,
     rms_norm_backward,
 )
+from course_utils.memory import saved_bytes
 
 DEVICES = [
     "cpu",
@@ -215,19 +216,6 @@ def test_float32_parameters_beside_half_precision_input_get_float32_gradients(dt
         assert_close(gradients[1:], tuple(t.float() for t in truth[1:]), rtol=1e-5, atol=1e-4)
 
 
-def bytes_saved_by(apply, leaves):
-    """Return the bytes that autograd keeps for the backward pass, each tensor counted once."""
-    saved = {}
-
-    def pack(tensor):
-        saved[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        apply(*leaves)
-    return sum(saved.values())
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @for_every_large_case
 def test_what_is_saved_is_the_input_the_weight_and_the_statistics_and_nothing_else(case, dtype):
@@ -235,8 +223,8 @@ def test_what_is_saved_is_the_input_the_weight_and_the_statistics_and_nothing_el
     x, weight = leaves[:2]
     rows = x.shape[1] if case.name == "batch_norm" else x.shape[0]
     statistics = 4 * rows * (1 if case.name == "rms_norm" else 2)
-    assert bytes_saved_by(case.function, leaves) == x.nbytes + weight.nbytes + statistics
-    assert bytes_saved_by(case.eager, leaves) > 2 * x.nbytes
+    assert saved_bytes(case.function, *leaves) == x.nbytes + weight.nbytes + statistics
+    assert saved_bytes(case.eager, *leaves) > 2 * x.nbytes
 
 
 def test_layer_norm_gradients_are_orthogonal_to_a_constant_and_nearly_to_x_hat():
