@@ -192,8 +192,10 @@ class ConfigReader:
         if rotary_part is not None and partial in (None, 1):
             self.assumptions.append(f"head_dim is qk_rope_head_dim={rotary_part}, the part of a head that rotates")
             return require_length("qk_rope_head_dim", rotary_part)
+        sizes = (self._own("hidden_size"), self._own("num_attention_heads"))
+        is_given_beside = self._own("head_dim") is None and "head_dim" in self._given
         head_dim = self._get("head_dim")
-        if head_dim is not None:
+        if head_dim is not None and not (is_given_beside and all(sizes)):  # the file's own sizes win over what is given
             return require_length("head_dim", head_dim)
         if rotary_part is not None and self._own("qk_nope_head_dim") is not None:
             return require_length("qk_rope_head_dim", rotary_part) + require_length(

@@ -29,6 +29,8 @@ from course_utils.rope_options import DEFAULT_BASE, RopeOptions, require_length
 
 __all__ = ["ROPE_TYPES", "RopeMethod", "rope_method"]
 
+_WIDEST_HEAD = 1 << 16
+
 
 @dataclass(frozen=True)
 class RopeMethod:
@@ -76,7 +78,7 @@ def rope_method(
     Raises:
         ValueError: as for ``rope_scaling.rope_frequencies``.
     """
-    head_dim = require_length("head_dim", head_dim)
+    head_dim = require_length("head_dim", head_dim, at_most=_WIDEST_HEAD)
     if max_position_embeddings is not None:
         max_position_embeddings = require_length("max_position_embeddings", max_position_embeddings)
     options = RopeOptions(rope_parameters, ROPE_TYPES)

@@ -9,6 +9,8 @@ from typing import Any
 __all__ = ["DEFAULT_BASE", "RopeOptions", "RopeWarning", "require_length"]
 
 DEFAULT_BASE = 10_000.0
+# Far beyond what any model has, and small enough that no formula overflows.
+_LARGEST = 1e15
 
 # What some models keep in this dictionary though it leaves the frequencies as they are: which axis of an image turns
 # a pair, and how queries grow with their position.
@@ -19,13 +21,14 @@ class RopeWarning(UserWarning):
     """A suspicious value among RoPE's parameters, with what was assumed."""
 
 
-def require_length(name: str, value: Any, at_least: int = 2) -> int:
+def require_length(name: str, value: Any, at_least: int = 2, at_most: float = _LARGEST) -> int:
     """Return ``value`` as a number of positions or of dimensions.
 
     Args:
         name: what the value is called, for the message.
         value: an integer, or a float that is whole, as some files hold.
         at_least: the smallest allowed.
+        at_most: the largest allowed.
 
     Returns:
         The length.
@@ -39,8 +42,28 @@ def require_length(name: str, value: Any, at_least: int = 2) -> int:
     except (TypeError, ValueError):
         length = None
     if length is None or length < at_least:
-        raise ValueError(f"{name} must be a whole number of at least {at_least}: got {name}={value!r}")
+        raise ValueError(f"{name} must be a whole number of at least {at_least}: got {name}={_shown(value)}")
+    if length > at_most:
+        raise ValueError(f"{name} must be a whole number of at most {at_most:g}: got {name}={_shown(value)}")
     return length
+
+
+def _shown(value: Any) -> str:
+    """The value as it was given, cut short: a file may hold anything."""
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return f"{'-' if value < 0 else ''}10**{math.log10(abs(value)):.1f}"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _as_float(value: Any) -> float:
+    """A real number as a float, and NaN for whatever is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.inf
 
 
 class RopeOptions:
@@ -114,12 +137,11 @@ class RopeOptions:
         value = self._values[key] if self.has(key) else default
         bounds = [(at_least, "of at least"), (above, "above"), (at_most, "of at most")]
         expected = " and ".join(f"{words} {bound:g}" for bound, words in bounds if math.isfinite(bound))
-        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            number = math.nan
-        else:
-            number = float(value)
-        if not (at_least <= number <= at_most and above < number):
-            got = "none" if value is None else f"{key}={value!r}"
+        number = _as_float(value)
+        if not (at_least <= number <= min(at_most, _LARGEST) and above < number):
+            if number > _LARGEST:
+                expected += f" and of at most {_LARGEST:g}"
+            got = "none" if value is None else f"{key}={_shown(value)}"
             raise ValueError(f"{key} must be a number {expected} for rope_type={self.rope_type!r}: got {got}")
         return number
 
@@ -161,8 +183,8 @@ class RopeOptions:
         if len(value) != pairs:
             raise ValueError(f"{expected}: got {len(value)}")
         for k, member in enumerate(value):
-            if isinstance(member, bool) or not isinstance(member, Real) or not 0 < float(member) < math.inf:
-                raise ValueError(f"{expected}: got {key}[{k}]={member!r}")
+            if not 0 < _as_float(member) <= _LARGEST:
+                raise ValueError(f"{expected}: got {key}[{k}]={_shown(member)}")
         return [float(member) for member in value]
 
     def original_length(self, max_position_embeddings: int | None) -> int:

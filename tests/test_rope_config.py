@@ -441,8 +441,12 @@ def test_a_pasted_dictionary_of_layer_types_is_read_too():
 
 
 def test_what_the_file_says_wins_over_what_is_given():
-    read = silently(PUBLISHED["Qwen3 8B"], head_dim=32, max_position_embeddings=7)
-    assert (read.head_dim, read.max_position_embeddings) == (128, 40_960)
+    for name, window in (
+        ("Qwen3 8B", 40_960),
+        ("Llama 2 7B", 4096),
+    ):  # head_dim itself, and the sizes that it follows from
+        read = silently(PUBLISHED[name], head_dim=32, max_position_embeddings=7)
+        assert (read.head_dim, read.max_position_embeddings) == (128, window)
 
 
 def test_the_result_is_what_rope_frequencies_takes():

@@ -13,7 +13,10 @@ from transformers import Gemma3TextConfig, GPTNeoXConfig, HunYuanDenseV1Config, 
 from transformers import PhimoeConfig as PhiMoEConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding
-from transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense import HunYuanDenseV1RotaryEmbedding
+from transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense import (
+    HunYuanDenseV1ForCausalLM,
+    HunYuanDenseV1RotaryEmbedding,
+)
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.phimoe.modeling_phimoe import PhimoeRotaryEmbedding
 
@@ -304,6 +307,25 @@ def test_a_whole_llama_has_the_same_logits_with_our_frequencies_patched_in(param
     # Both give float32 frequencies, which may differ in the last bits: 1e-7 of an angle of up to 100.
     assert (logits - expected).abs().max() < 1e-6
     assert (expected - unscaled).abs().max() > 1e-3
+
+
+def test_a_whole_hunyuan_has_the_same_logits_with_our_static_ntk_patched_in():
+    sizes = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "head_dim": 16}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0}
+    parameters = {"rope_type": "dynamic", "rope_theta": 100.0, "alpha": 8.0, "factor": 1.0}
+    tokens = torch.arange(60)[None] % 50
+    with torch.random.fork_rng(), torch.no_grad():
+        config = HunYuanDenseV1Config(**sizes, initializer_range=0.1, rope_parameters=parameters)
+        model = HunYuanDenseV1ForCausalLM(config).eval()
+        expected = model(tokens).logits
+        logits = {}
+        for factor in (8.0, 1.0):
+            inv_freq, _ = rope_frequencies({"rope_type": "ntk", "factor": factor, "rope_theta": 100.0}, 16, None)
+            model.model.rotary_emb.inv_freq = inv_freq.float()
+            logits[factor] = model(tokens).logits
+    # Both are float32, and may differ in the last bit: 1e-7 of an angle of up to 59, behind norms of queries and keys.
+    assert (logits[8.0] - expected).abs().max() < 6e-6
+    assert (logits[1.0] - expected).abs().max() > 1e-3
 
 
 # -- against arbitrary precision ---------------------------------------------------------------------------------------
@@ -662,3 +684,82 @@ def test_sound_parameters_pass_without_a_word(parameters, window):
 
 def test_the_module_has_every_name_that_it_promises():
     assert all(hasattr(rope_scaling, name) for name in rope_scaling.__all__)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "window", "message"),
+    [
+        ({"rope_type": "ntk", "factor": 1e300}, 64, r"factor must be .* and of at most 1e\+15 .*: got factor=1e\+300"),
+        (
+            {"rope_type": "linear", "factor": 10**400},
+            64,
+            r"factor must be .* of at most 1e\+15 .*: got factor=10\*\*400",
+        ),
+        ({"rope_type": "default", "rope_theta": 10**400}, 64, r"rope_theta must be .*: got rope_theta=10\*\*400"),
+        ({**LONGROPE, "long_factor": [10**400] * 32}, 4096, r"long_factor\[0\]=10\*\*400"),
+        (
+            {**YARN, "original_max_position_embeddings": 10**400},
+            4096,
+            r"at most 1e\+15: got original_max_position_embedd",
+        ),
+        (LINEAR, 10**400, r"max_position_embeddings must be a whole number of at most 1e\+15"),
+    ],
+)
+def test_a_number_beyond_all_models_is_an_error_before_it_overflows(parameters, window, message):
+    with pytest.raises(ValueError, match=message):
+        ours(parameters, 64, window)
+    with pytest.raises(ValueError, match="head_dim must be a whole number of at most 65536"):
+        rope_frequencies(LINEAR, 10**6, 64)
+
+
+def test_whatever_the_values_the_answer_is_finite_frequencies_or_a_valueerror():
+    draw = random.Random(0)
+    values = [
+        0,
+        1,
+        -1,
+        2,
+        0.5,
+        1e300,
+        1e-300,
+        10**400,
+        "x",
+        True,
+        None,
+        [],
+        {},
+        [1.0] * 8,
+        64,
+        math.nan,
+        math.inf,
+        2**63,
+    ]
+    keys = [
+        *(
+            "rope_theta",
+            "factor",
+            "original_max_position_embeddings",
+            "partial_rotary_factor",
+            "beta_fast",
+            "beta_slow",
+        ),
+        *("mscale", "mscale_all_dim", "truncate", "low_freq_factor", "high_freq_factor", "short_factor", "long_factor"),
+        *("attention_factor", "short_mscale", "long_mscale"),
+    ]
+    sound = {**YARN, **LLAMA3, "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    refused = 0
+    for _ in range(3000):
+        parameters = {key: value for key, value in sound.items() if draw.random() < 0.9}
+        parameters["rope_type"] = draw.choice(ROPE_TYPES)
+        parameters |= {draw.choice(keys): draw.choice(values) for _ in range(draw.randint(0, 2))}
+        try:
+            inv_freq, attention_factor = ours(
+                parameters, 16, draw.choice([64, 4096, None]), draw.choice([None, 10, 10**6])
+            )
+        except ValueError:
+            refused += 1
+        else:
+            assert inv_freq.isfinite().all()
+            assert (inv_freq >= 0).all()
+            assert math.isfinite(attention_factor)
+    assert 500 < refused < 2500

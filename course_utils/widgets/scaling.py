@@ -1,0 +1,86 @@
+"""The widget of chapter 13: each pair's wavelength against the window, method by method; the kernel computes it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import traitlets
+from matplotlib.figure import Figure
+
+from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.scaling_examples import EXAMPLES
+from course_utils.widgets.scaling_figure import (
+    KINDS,
+    METHODS,
+    STOPS,
+    ScalingFigure,
+    ScalingState,
+    rope_scaling_figure,
+    summary_of,
+)
+
+__all__ = ["rope_scaling"]
+
+
+def rope_scaling(
+    methods: Sequence[str] = ("linear", "ntk", "yarn"), *, config: str | Mapping[str, Any] = "", **others: Any
+) -> CourseWidget:
+    """Return the wavelengths of every pair under the chosen methods, ready to display.
+
+    Args:
+        methods: which to compare: keys of ``METHODS``.
+        config: the text of a ``config.json``, or its contents.
+        others: the other fields of ``ScalingState``: ``factor``, ``base``, ``new_base``, ``window``, ``length``,
+            ``head_dim``, ``share``.
+
+    Raises:
+        ValueError: a value that no control can produce.
+    """
+    text = config if isinstance(config, str) else json.dumps(config)
+    return _RopeScaling(ScalingState(tuple(methods), config=text, **others))
+
+
+class _RopeScaling(CourseWidget):
+    _esm = browser_module("rope_scaling")
+
+    request = traitlets.Int(0).tag(sync=True)  # the browser counts its questions, so that it can tell a late answer
+    answer = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, state: ScalingState) -> None:
+        self._answered: Any = None
+        data = {"methods": METHODS, "kinds": KINDS, "stops": STOPS, "examples": EXAMPLES}
+        super().__init__(state=_plain(state), data=data)
+
+    @traitlets.validate("state")
+    def _validate_state(self, proposal: Any) -> dict[str, Any]:
+        return _plain(ScalingState(**proposal["value"]))
+
+    @traitlets.observe("state", "request")
+    def _reply(self, _: Any) -> None:
+        if self._answered == (self.request, self.state):  # one message changes both, and each of them calls here
+            return
+        self._answered = self.request, self.state
+        self.answer = {**asdict(self._figure()), "request": self.request}
+
+    def _figure(self) -> ScalingFigure:
+        return rope_scaling_figure(ScalingState(**self.state))
+
+    def static_figure(self) -> Figure:
+        from course_utils import plots
+
+        return plots.rope_scaling(self._figure())
+
+    def describe(self) -> str:
+        data = self._figure()
+        told = "; ".join(f"{method.label}: {summary_of(method)}" for method in data.methods)
+        problem = f" {data.problem}" if data.problem else ""
+        return (
+            f"Wavelengths of {len(data.trained)} rotary pairs trained on {data.window:,} positions, stretched for "
+            f"{data.length:,}. {told}.{problem}"
+        )
+
+
+def _plain(state: ScalingState) -> dict[str, Any]:
+    """The state as it travels to the browser and back."""
+    return {**asdict(state), "methods": list(state.methods)}
