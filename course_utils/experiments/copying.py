@@ -1,0 +1,143 @@
+"""Do QK norm and dynamic tanh do for a small transformer what their papers say?
+
+The task is to read eight letters and to write them down again, which takes attention that looks back at one place. The
+loss is cross entropy: ln 16 = 2.77 is guessing, 0 is a perfect copy. One network, two questions:
+
+    QK_NORM      do attention's logits grow with the learning rate, and does a norm on queries and keys hold them?
+    NORM_FAMILY  are layer norm, RMS norm, dynamic tanh and nothing at all interchangeable?
+"""
+
+import math
+import statistics
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from course_utils.experiments.seeding import seeded
+from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.models import CausalAttention, TransformerBlock
+from course_utils.norms import DynamicTanh
+
+__all__ = ["DIVERGED", "GUESSING", "NORMS", "NORM_FAMILY", "QK_NORM", "Copier", "logits_and_entropy"]
+
+LETTERS, LENGTH, BATCH = 16, 8, 16
+WIDTH, HEADS = 32, 4
+GUESSING = math.log(LETTERS)
+DIVERGED = {"loss": 10.0, "largest_logit": -1.0, "entropy_bits": -1.0}  # stands for a run that ended in NaN
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "layer norm": nn.LayerNorm,
+    "RMS norm": nn.RMSNorm,
+    "dynamic tanh, α = 0.5": partial(DynamicTanh, alpha_init=0.5),
+    "dynamic tanh, α = 1": partial(DynamicTanh, alpha_init=1.0),
+    "dynamic tanh, α = 2": partial(DynamicTanh, alpha_init=2.0),
+    "none": lambda width: nn.Identity(),
+}
+
+
+class Copier(nn.Module):
+    """A pre-norm transformer over letters (B, T); returns logits of the next letter (B, T, LETTERS).
+
+    Args:
+        depth: the number of blocks.
+        norm: one of ``NORMS``, in the three places where a pre-norm transformer has one.
+        qk_norm: whether queries and keys are normalized too.
+    """
+
+    def __init__(self, depth: int, norm: str = "layer norm", qk_norm: bool = False) -> None:
+        super().__init__()
+        make = NORMS[norm]
+        self.letter = nn.Embedding(LETTERS + 1, WIDTH)  # the last one says: now write
+        self.place = nn.Embedding(2 * LENGTH, WIDTH)
+        self.blocks = nn.ModuleList(TransformerBlock(WIDTH, HEADS, "pre") for _ in range(depth))
+        for block in self.blocks:
+            block.attention = CausalAttention(WIDTH, HEADS, qk_norm)
+            block.norm1, block.norm2 = make(WIDTH), make(WIDTH)
+        self.norm, self.head = make(WIDTH), nn.Linear(WIDTH, LETTERS)
+
+    def forward(self, letters: Tensor) -> Tensor:
+        """Return (B, T, LETTERS)."""
+        x = self.letter(letters) + self.place.weight[: letters.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def words(rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return inputs (B, 2·LENGTH), a word, a mark and the word but its last letter, and the words (B, LENGTH)."""
+    word = torch.randint(LETTERS, (BATCH, LENGTH), generator=rng)
+    return torch.cat([word, torch.full((BATCH, 1), LETTERS), word[:, :-1]], dim=1), word
+
+
+@torch.no_grad()
+def logits_and_entropy(model: Copier, letters: Tensor) -> tuple[float, float]:
+    """Return the largest logit of any attention, and the least mean entropy of a layer's rows, in bits."""
+    inputs: dict[CausalAttention, Tensor] = {}
+    layers = [module for module in model.modules() if isinstance(module, CausalAttention)]
+    hooks = [layer.register_forward_pre_hook(lambda module, x: inputs.update({module: x[0]})) for layer in layers]
+    model(letters)
+    for hook in hooks:
+        hook.remove()
+
+    largest, entropies = 0.0, []
+    for layer, x in inputs.items():
+        q, k, _ = layer.parts(x)
+        scores = layer.scores(q, k)
+        largest = max(largest, scores.masked_fill(scores == -math.inf, 0.0).abs().max().item())
+        entropies.append(torch.special.entr(scores.softmax(-1)).sum(-1).mean().item() / math.log(2))
+    return largest, min(entropies)
+
+
+def run(cell: Cell, progress: Progress) -> dict[str, float]:
+    """Train one network on fresh words; return its loss over the last tenth of the steps, its logits and entropy.
+
+    A run that ends in NaN returns ``DIVERGED``, since JSON has no NaN.
+    """
+    with seeded(cell["seed"]):
+        model = Copier(cell["depth"], cell["norm"], cell["qk_norm"])
+    rng = torch.Generator().manual_seed(1_000 + cell["seed"])
+    optimizer = torch.optim.Adam(model.parameters(), lr=cell["lr"])
+    losses = []
+    for step in range(cell["steps"]):
+        letters, word = words(rng)
+        loss = F.cross_entropy(model(letters)[:, LENGTH:].flatten(0, 1), word.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            return dict(DIVERGED)
+        if step % 10 == 0:
+            progress(step / cell["steps"])
+    last = statistics.fmean(losses[-max(1, cell["steps"] // 10) :])
+    largest, entropy = logits_and_entropy(model, words(torch.Generator().manual_seed(0))[0])
+    return {"loss": last, "largest_logit": largest, "entropy_bits": entropy}
+
+
+def _qk_cells(size: str) -> list[Cell]:
+    """Return networks of two blocks, with the norm and without, over learning rates."""
+    rates, steps, seeds = ((0.01, 0.1), 80, 3) if size == "reduced" else ((0.003, 0.01, 0.03, 0.1), 400, 5)
+    return [
+        {"qk_norm": qk_norm, "lr": lr, "norm": "layer norm", "depth": 2, "steps": steps, "seed": seed}
+        for lr in rates
+        for qk_norm in (False, True)
+        for seed in range(seeds)
+    ]
+
+
+def _family_cells(size: str) -> list[Cell]:
+    """Return a deeper network with each of the norms: at one learning rate, or over four."""
+    rates, depth, steps, seeds = ((0.01,), 4, 80, 3) if size == "reduced" else ((0.001, 0.003, 0.01, 0.03), 6, 300, 5)
+    return [
+        {"norm": norm, "lr": lr, "qk_norm": False, "depth": depth, "steps": steps, "seed": seed}
+        for lr in rates
+        for norm in NORMS
+        for seed in range(seeds)
+    ]
+
+
+QK_NORM = Study("qk-norm", "does a norm on queries and keys hold attention's logits?", _qk_cells, run)
+NORM_FAMILY = Study("norm-family", "are the norms interchangeable, and can one do without?", _family_cells, run)
