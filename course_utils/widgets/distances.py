@@ -1,0 +1,140 @@
+"""What an encoding tells attention about a distance: a curve for each of none, sinusoidal, T5 and ALiBi."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+import traitlets
+from matplotlib.figure import Figure
+
+from course_utils.position_biases import alibi_slopes, t5_relative_bucket
+from course_utils.tables import format_number
+from course_utils.widgets.base import CourseWidget, browser_module
+
+__all__ = ["ENCODINGS", "DistanceState", "encoding_by_distance", "encoding_by_distance_values"]
+
+ENCODINGS = {"none": "none", "sinusoidal": "sinusoidal", "t5": "T5 bias", "alibi": "ALiBi"}
+STOPS: dict[str, list[int]] = {
+    "heads": list(range(1, 17)),
+    "dim": [2, 4, 8, 16, 32, 64, 128],
+    "base": [10, 100, 1000, 10_000, 100_000],
+    "max_distance": [32, 64, 128, 256],
+    "reach": [32, 128, 512],
+}
+
+
+@dataclass(frozen=True)
+class DistanceState:
+    """What the learner has chosen.
+
+    Args:
+        encoding: a key of ``ENCODINGS``.
+        heads: number of heads, for ALiBi.
+        head: the one that is shown, counted from 1.
+        dim: columns of the sinusoidal code.
+        base: of the sinusoidal code.
+        max_distance: where T5's last bucket starts.
+        reach: the last distance on the axis.
+
+    Raises:
+        ValueError: a value that no control can produce.
+    """
+
+    encoding: str = "alibi"
+    heads: int = 8
+    head: int = 1
+    dim: int = 64
+    base: int = 10_000
+    max_distance: int = 128
+    reach: int = 32
+
+    def __post_init__(self) -> None:
+        if self.encoding not in ENCODINGS:
+            raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}: got {self.encoding!r}")
+        for name, stops in STOPS.items():
+            if getattr(self, name) not in stops:
+                raise ValueError(f"{name} must be one of {', '.join(map(str, stops))}: got {getattr(self, name)}")
+        if self.head not in range(1, self.heads + 1):
+            raise ValueError(f"head must be a whole number from 1 to {self.heads}: got {self.head}")
+
+
+def encoding_by_distance_values(state: DistanceState) -> list[float]:
+    """Return what the widget shows at distances 0 … reach; the browser's ``distanceValues`` takes the same steps.
+
+    For ``"none"`` and ``"alibi"`` it is what is added to the score; for ``"sinusoidal"`` the product of two codes as a
+    share of its largest value; for ``"t5"``, whose additions are learned, the bucket that the distance falls into.
+    """
+    distances = np.arange(state.reach + 1)
+    if state.encoding == "sinusoidal":
+        frequencies = np.array([state.base ** (-2 * i / state.dim) for i in range(state.dim // 2)])
+        return np.cos(distances[:, None] * frequencies).mean(1).tolist()
+    if state.encoding == "alibi":
+        return (-_slopes(state.heads)[state.head - 1] * distances).tolist()
+    return [float(value) for value in (_buckets(state.max_distance) if state.encoding == "t5" else [0] * 513)][
+        : state.reach + 1
+    ]
+
+
+def encoding_by_distance(encoding: str = "alibi", **chosen: int) -> CourseWidget:
+    """Return a curve against distance with a choice of encodings, ready to display.
+
+    Args:
+        encoding: ``"none"``, ``"sinusoidal"``, ``"t5"`` or ``"alibi"``.
+        chosen: other fields of ``DistanceState``.
+
+    Raises:
+        ValueError: a value that no control can produce.
+    """
+    return _EncodingByDistance(DistanceState(encoding, **chosen))
+
+
+class _EncodingByDistance(CourseWidget):
+    _esm = browser_module("encoding_by_distance")
+
+    def __init__(self, state: DistanceState) -> None:
+        data = {
+            "encodings": ENCODINGS,
+            "stops": STOPS,
+            "slopes": [_slopes(heads) for heads in STOPS["heads"]],
+            "buckets": [_buckets(max_distance) for max_distance in STOPS["max_distance"]],
+        }
+        super().__init__(state=asdict(state), data=data)
+
+    @traitlets.validate("state")
+    def _validate_state(self, proposal: Any) -> dict[str, Any]:
+        DistanceState(**proposal["value"])
+        return proposal["value"]
+
+    def static_figure(self) -> Figure:
+        from course_utils import plots
+
+        state = DistanceState(**self.state)
+        return plots.encoding_by_distance(state, encoding_by_distance_values(state))
+
+    def describe(self) -> str:
+        state = DistanceState(**self.state)
+        values = encoding_by_distance_values(state)
+        settings = {
+            "none": "",
+            "sinusoidal": f", {state.dim} columns, base {state.base:,}",
+            "t5": f", last bucket from distance {state.max_distance}",
+            "alibi": f", head {state.head} of {state.heads}",
+        }[state.encoding]
+        return (
+            f"What the encoding «{ENCODINGS[state.encoding]}»{settings} tells attention about distances 0 to "
+            f"{state.reach}: from {format_number(values[0])} to {format_number(values[-1])}."
+        )
+
+
+@cache
+def _slopes(heads: int) -> Sequence[float]:
+    return alibi_slopes(heads).tolist()
+
+
+@cache
+def _buckets(max_distance: int) -> Sequence[int]:
+    distances = torch.arange(STOPS["reach"][-1] + 1)
+    return t5_relative_bucket(-distances, bidirectional=False, max_distance=max_distance).tolist()

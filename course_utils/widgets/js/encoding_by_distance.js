@@ -1,0 +1,140 @@
+// What an encoding tells attention about a distance, as a curve. ALiBi's slopes and T5's buckets come from Python.
+
+const AREA = { left: 70, right: 16, top: 48, bottom: 52, height: 250 };
+
+/** What is shown at distances 0 … reach; the same as Python's `encoding_by_distance_values`. */
+function distanceValues(state, data) {
+  const distances = Array.from({ length: state.reach + 1 }, (_, d) => d);
+  if (state.encoding === "sinusoidal") {
+    const count = state.dim / 2;
+    const frequencies = Array.from({ length: count }, (_, i) => state.base ** ((-2 * i) / state.dim));
+    return distances.map((d) => frequencies.reduce((sum, w) => sum + Math.cos(d * w), 0) / count);
+  }
+  if (state.encoding === "alibi") return distances.map((d) => -slope(state, data) * d);
+  if (state.encoding === "t5") return bucketsOf(state, data).slice(0, state.reach + 1);
+  return distances.map(() => 0);
+}
+
+const slope = (state, data) => data.slopes[data.stops.heads.indexOf(state.heads)][state.head - 1];
+const bucketsOf = (state, data) => data.buckets[data.stops.max_distance.indexOf(state.max_distance)];
+
+const NAMES = {
+  none: "added to the score",
+  sinusoidal: "product of two codes, as a share of the largest",
+  t5: "bucket, each with an addition of its own to learn",
+  alibi: "added to the score",
+};
+
+/** The vertical range: fixed for each encoding, so that a curve is seen to move when a control does. */
+const RANGES = { none: [-16, 0], sinusoidal: [-1, 1], t5: [0, 32], alibi: [-16, 0] };
+
+function panel(width) {
+  return { left: AREA.left, right: width - AREA.right, top: AREA.top, bottom: AREA.top + AREA.height };
+}
+
+function draw(context, state, data, width) {
+  const area = panel(width);
+  const [low, high] = RANGES[state.encoding];
+  const y = scaleOf([low, high], [area.bottom, area.top]);
+  const x = scaleOf([0, state.reach], [area.left, area.right]);
+  const axis = { left: area.left, right: area.right, top: 20, name: NAMES[state.encoding] };
+  drawVerticalAxis(context, { ...axis, scale: y, ticks: ticksBetween(low, high, 5) });
+  for (const tick of ticksBetween(0, state.reach, 8))
+    drawText(context, tickText(tick), x(tick), area.bottom + 14, { px: 12, align: "center" });
+  drawText(context, "distance (tokens)", area.right, area.bottom + 34, { px: 12, align: "right" });
+  const look = { colour: STYLE.palette[Object.keys(RANGES).indexOf(state.encoding)], width: 2.5 };
+  const values = distanceValues(state, data);
+  drawLine(
+    context,
+    values.flatMap((value, d) => (value < low ? [] : [[x(d), y(value)]])),
+    look,
+  );
+  if (state.reach <= 32)
+    values.forEach((value, d) => {
+      if (value < low) return;
+      context.beginPath();
+      context.arc(x(d), y(value), 3.5, 0, 2 * Math.PI);
+      context.fillStyle = look.colour;
+      context.fill();
+    });
+}
+
+function change(state, control, value) {
+  const next = { ...state, [control]: control === "encoding" ? value : Number(value) };
+  if (control === "head") next.heads = Math.max(next.heads, next.head); // a head that there is not yet makes room
+  return { ...next, head: Math.min(next.head, next.heads) };
+}
+
+function facts(state, data) {
+  if (state.encoding === "alibi") {
+    const m = slope(state, data);
+    return [
+      ["slope", formatNumber(m)],
+      ["the weight halves every", `${formatNumber(Math.LN2 / m)} tokens`],
+    ];
+  }
+  if (state.encoding === "sinusoidal") {
+    const slowest = state.base ** (-(state.dim - 2) / state.dim);
+    return [
+      ["shortest wave", `${formatNumber(2 * Math.PI)} tokens`],
+      ["longest wave", `${whole(Number(((2 * Math.PI) / slowest).toPrecision(3)))} tokens`],
+    ];
+  }
+  if (state.encoding === "t5") {
+    const all = bucketsOf(state, data);
+    return [
+      ["a bucket each", `distances 0 to ${all.findIndex((bucket, d) => bucket === all[d + 1]) - 1}`],
+      ["one bucket for all", `from distance ${all.indexOf(31)}`],
+    ];
+  }
+  return [];
+}
+
+function summary(state, data) {
+  const values = distanceValues(state, data);
+  const different = new Set(values.map((value) => value.toFixed(9))).size;
+  if (different === 1) return `Distances 0 to ${state.reach}: one number for all, so they all look alike.`;
+  return `Distances 0 to ${state.reach}: ${different} different numbers for ${state.reach + 1} distances.`;
+}
+
+const whole = (value) => value.toLocaleString("en-US");
+
+function render(view) {
+  const data = view.model.get("data");
+  const { stops } = data;
+  const only = (encoding) => (state) => state.encoding === encoding;
+  return mount(view, {
+    name: "encoding_by_distance",
+    title: "What the chosen encoding tells attention about a distance, as a curve.",
+    hint: "Choose an encoding, then move what it has to set. The vertical axis stays; a curve that leaves it is cut.",
+    specs: [
+      { name: "encoding", label: "encoding", kind: "select", options: Object.entries(data.encodings) },
+      {
+        name: "reach",
+        label: "axis up to",
+        kind: "select",
+        options: stops.reach.map((reach) => [String(reach), `${reach} tokens`]),
+        read: (state) => String(state.reach),
+      },
+      { name: "heads", label: "heads", kind: "slider", stops: stops.heads, visible: only("alibi") },
+      { name: "head", label: "head", kind: "slider", min: 1, max: stops.heads.at(-1), visible: only("alibi") },
+      { name: "dim", label: "columns", kind: "slider", stops: stops.dim, visible: only("sinusoidal") },
+      { name: "base", label: "base", kind: "slider", stops: stops.base, format: whole, visible: only("sinusoidal") },
+      {
+        name: "max_distance",
+        label: "last bucket",
+        kind: "slider",
+        stops: stops.max_distance,
+        visible: only("t5"),
+      },
+    ],
+    change,
+    size: () => AREA.top + AREA.height + AREA.bottom,
+    draw: (context, state, width) => draw(context, state, data, width),
+    summary: (state) => summary(state, data),
+    facts: (state) => facts(state, data),
+  });
+}
+
+export { change, distanceValues, facts, summary };
+export default { render };
