@@ -1,0 +1,121 @@
+"""Does batch norm fail in small batches, and does it beat the others in a CNN? It turns on what is held equal.
+
+The images are the 8×8 handwritten digits. A CNN, and a network without convolutions, learn with batch, layer, group or
+no norm in batches of 2 to 64, each with every learning rate of one grid; the rate is chosen on the validation part and
+the accuracy is that of the test part.
+
+"updates": every batch size makes the same number of updates, and sees fewer images the smaller it is.
+"epochs": every batch size sees the same images as often, and makes more updates the smaller it is.
+
+In the CNN a batch of 2 gives batch norm 2 · 8 · 8 = 128 values for each mean in its first layer and 8 in its last; in
+the network without convolutions it gives 2.
+"""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from course_utils import data
+from course_utils.experiments.seeding import seeded
+from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.models import DigitsCNN, DigitsMLP
+
+__all__ = ["BATCH_SIZE", "accuracy", "index_batches"]
+
+NETWORKS = {"CNN": DigitsCNN, "MLP": DigitsMLP}
+NORMS = ("batch", "layer", "group", "none")
+RATES = (0.0025, 0.01, 0.04, 0.16)
+UPDATES, EPOCHS = 200, 2
+
+
+def index_batches(size: int, batch: int, updates: int, rng: torch.Generator) -> Iterator[Tensor]:
+    """Yield ``updates`` batches (``batch``,) of indices below ``size``, epoch after epoch, each in a new order."""
+    order = torch.empty(0, dtype=torch.long)
+    for _ in range(updates):
+        if len(order) < batch:  # what is left of an epoch is dropped: every batch is full
+            order = torch.randperm(size, generator=rng)
+        yield order[:batch]
+        order = order[batch:]
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, part: data.Images) -> float:
+    """Return the share of images that ``model`` names rightly, in evaluation mode."""
+    model.eval()
+    right = (model(part.images).argmax(dim=1) == part.labels).float().mean().item()
+    model.train()
+    return right
+
+
+def run(cell: Cell, progress: Progress) -> dict[str, float]:
+    """Train one network with SGD and momentum; return its accuracies, and those with the statistics of test batches."""
+    digits = data.digits()
+    with seeded(cell["seed"]):
+        model = NETWORKS[cell["net"]](cell["norm"])
+    optimizer = torch.optim.SGD(model.parameters(), lr=cell["lr"], momentum=0.9)
+    images, labels = digits.train.images, digits.train.labels
+    rng = torch.Generator().manual_seed(1_000 + cell["seed"])
+    for step, chosen in enumerate(index_batches(len(labels), cell["batch"], cell["updates"], rng)):
+        loss = F.cross_entropy(model(images[chosen]), labels[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 50 == 0:
+            progress(step / cell["updates"])
+    return {
+        "validation": accuracy(model, digits.validation),
+        "test": accuracy(model, digits.test),
+        "test_by_batch": _accuracy_in_batches(model, digits.test, cell["batch"]),
+    }
+
+
+@torch.no_grad()
+def _accuracy_in_batches(model: nn.Module, part: data.Images, batch: int) -> float:
+    """Return the accuracy when the norms use the statistics of batches of the training's size, as in training."""
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    pairs = zip(part.images.split(batch), part.labels.split(batch), strict=True)
+    right = [_right(model, images, labels) for images, labels in pairs if len(labels) == batch]
+    model.load_state_dict(before, strict=False)
+    return torch.cat(right).float().mean().item()
+
+
+def _right(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    return model(images).argmax(dim=1) == labels
+
+
+def cells(size: str) -> list[Cell]:
+    """Return the CNN at equal updates and at equal epochs, and the network without convolutions at equal epochs."""
+    without_groups = ("batch", "layer", "none")
+    batches, rates = ((2, 32), (0.01,)) if size == "reduced" else ((2, 4, 16, 64), RATES)
+    if size == "reduced":
+        settings = [("MLP", "updates", 300, ("batch", "layer")), ("CNN", "updates", 100, NORMS)]
+    else:
+        settings = [
+            ("CNN", "updates", UPDATES, NORMS),
+            ("CNN", "epochs", 0, NORMS),
+            ("MLP", "epochs", 0, without_groups),
+        ]
+    images = len(data.digits().train.labels)
+    return [
+        {
+            "net": net,
+            "equal": equal,
+            "norm": norm,
+            "batch": batch,
+            "updates": updates or EPOCHS * (images // batch),
+            "lr": lr,
+            "seed": seed,
+        }
+        for net, equal, updates, norms in settings
+        for batch in batches
+        for lr in rates
+        for seed in range(3)
+        for norm in norms
+    ]
+
+
+BATCH_SIZE = Study(
+    "batch-size", "which norm serves at which batch size, at equal updates and at equal epochs?", cells, run
+)

@@ -1,0 +1,124 @@
+"""Does layer norm help an LSTM, and does it help more on longer sequences and in smaller batches?
+
+The task is the adding problem (Hochreiter and Schmidhuber 1997, §5.4): of a sequence of random numbers two are marked,
+and their sum is asked for at the end. Always answering 1 gives an error of 1/6. Three arms: an LSTM, the same with its
+gradient clipped, and the same with layer norm. Each learns with every rate of one grid, and is judged by its best.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from course_utils.experiments.seeding import seeded
+from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.models import LSTM
+
+__all__ = ["ALWAYS_ONE", "LSTM_BATCH", "LSTM_LENGTH", "SOLVED", "Adder", "adding_problem"]
+
+ARMS = ("LSTM", "LSTM, clipped", "LN-LSTM")
+RATES = (0.01, 0.03, 0.1)
+HIDDEN = 32
+CLIP = 0.1  # the largest norm of the gradient in the clipped arm
+ALWAYS_ONE = 1 / 6  # the mean squared error of the answer 1: two variances of 1/12
+SOLVED = 0.02  # an error below this is called solved
+EVERY = 20  # steps between two looks at whether it is solved
+
+
+def adding_problem(batch: int, length: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return sequences (B, T, 2) of a number from 0 to 1 and a mark, and the sums of the two marked numbers (B,).
+
+    One mark is in the first half, one in the second.
+    """
+    numbers = torch.rand(batch, length, generator=rng)
+    half = length // 2
+    first = torch.randint(half, (batch, 1), generator=rng)
+    second = half + torch.randint(length - half, (batch, 1), generator=rng)
+    where = torch.cat([first, second], dim=1)  # (B, 2)
+    marks = torch.zeros(batch, length).scatter_(1, where, 1.0)
+    return torch.stack([numbers, marks], dim=-1), numbers.gather(1, where).sum(dim=1)
+
+
+class Adder(nn.Module):
+    """An LSTM over (B, T, 2) and a linear layer on its last state; returns a number for each sequence, (B,)."""
+
+    def __init__(self, layer_norm: bool, hidden: int = HIDDEN) -> None:
+        super().__init__()
+        # without layer norm PyTorch's own is the same function (tests/test_models.py) and five times as fast
+        self.lstm = LSTM(2, hidden, layer_norm=True) if layer_norm else nn.LSTM(2, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, 1)
+        with torch.no_grad():
+            # the forget gate starts open, which is the best-known help for a plain LSTM
+            self.lstm.get_parameter("bias_ih_l0")[hidden : 2 * hidden] = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (B,)."""
+        return self.head(self.lstm(x)[0][:, -1]).squeeze(-1)
+
+
+def run(cell: Cell, progress: Progress) -> dict[str, float]:
+    """Train one arm on fresh sequences until it solves the task; return when, its error, and its gradients' norms."""
+    with seeded(cell["seed"]):
+        model = Adder(layer_norm=cell["arm"] == "LN-LSTM")
+    rng = torch.Generator().manual_seed(1_000 + cell["seed"])
+    optimizer = torch.optim.Adam(model.parameters(), lr=cell["lr"])
+    limit = CLIP if cell["arm"] == "LSTM, clipped" else math.inf
+    norms: list[float] = []
+    error = _error(model, cell["length"], seed=1)
+    while error > SOLVED and len(norms) < cell["steps"]:
+        x, target = adding_problem(cell["batch"], cell["length"], rng)
+        loss = F.mse_loss(model(x), target)
+        optimizer.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), limit).item()
+        if not math.isfinite(norm):
+            break
+        norms.append(norm)
+        optimizer.step()
+        if len(norms) % EVERY == 0:
+            error = _error(model, cell["length"], seed=1)
+            progress(len(norms) / cell["steps"])
+    return {
+        "solved": error <= SOLVED,
+        "taken": len(norms) if error <= SOLVED else cell["steps"],
+        "error": _error(model, cell["length"], seed=2),
+        "gradient_median": statistics.median(norms),
+        "gradient_largest": max(norms),
+        "clipped": sum(norm > limit for norm in norms) / len(norms),
+    }
+
+
+def _error(model: Adder, length: int, seed: int) -> float:
+    """Return the mean squared error on 512 fixed sequences; one above 1, or NaN, counts as 1."""
+    x, target = adding_problem(512, length, torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        error = F.mse_loss(model(x), target).item()
+    return min(error, 1.0) if math.isfinite(error) else 1.0
+
+
+def _cells(lengths: Sequence[int], batches: Sequence[int], rates: Sequence[float], steps: int) -> list[Cell]:
+    return [
+        {"arm": arm, "length": length, "batch": batch, "lr": lr, "steps": steps, "seed": seed}
+        for length in lengths
+        for batch in batches
+        for lr in rates
+        for seed in range(3)
+        for arm in ARMS
+    ]
+
+
+def length_cells(size: str) -> list[Cell]:
+    """Return growing lengths in batches of 32."""
+    return _cells((20,), (32,), (0.03,), 400) if size == "reduced" else _cells((25, 50, 100), (32,), RATES, 1_500)
+
+
+def batch_cells(size: str) -> list[Cell]:
+    """Return one length in small batches; those of 32 are in the other study."""
+    return _cells((20,), (4,), (0.03,), 400) if size == "reduced" else _cells((25,), (4,), RATES, 1_500)
+
+
+LSTM_LENGTH = Study("lstm-length", "does layer norm help an LSTM more on longer sequences?", length_cells, run)
+LSTM_BATCH = Study("lstm-batch", "does layer norm help an LSTM more in small batches?", batch_cells, run)

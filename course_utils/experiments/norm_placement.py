@@ -1,0 +1,104 @@
+"""Where a transformer has its norms: the gradient of each layer at the start, and what training makes of it.
+
+Both studies use a vision transformer on the 8×8 digits, whose patches of 2×2 pixels are its tokens.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_utils import data
+from course_utils.experiments.batch_size import accuracy, index_batches
+from course_utils.experiments.seeding import seeded
+from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.models import TransformerBlock, ViT
+
+__all__ = ["GRADIENT_DEPTH", "PLACEMENTS", "VIT_DEPTH"]
+
+PLACEMENTS = ("pre", "post", "none")
+RATES = (0.0003, 0.001, 0.003)
+BATCH = 16
+
+
+def _blocks(model: ViT) -> list[TransformerBlock]:
+    return [block for block in model.blocks if isinstance(block, TransformerBlock)]
+
+
+def gradients(cell: Cell, progress: Progress) -> dict[str, Any]:
+    """Return, for each block of an untrained ViT, the gradient's norm and the size of what leaves the block.
+
+    The gradient is that of the weight of the feed-forward part's second layer, as in Xiong et al. 2020, §3.3, with
+    Xavier's initialisation as there; the size is the root of the mean square of the residual stream.
+    """
+    train = data.digits().train
+    with seeded(cell["seed"]):
+        model = ViT(cell["depth"], cell["placement"])
+        for parameter in model.parameters():
+            if parameter.dim() == 2:
+                nn.init.xavier_uniform_(parameter)
+    sizes: list[float] = []
+    for block in _blocks(model):
+        block.register_forward_hook(lambda _, __, x: sizes.append(x.detach().square().mean().sqrt().item()))
+    chosen = next(index_batches(len(train.labels), 256, 1, torch.Generator().manual_seed(1_000 + cell["seed"])))
+    loss = F.cross_entropy(model(train.images[chosen]), train.labels[chosen])
+    weights = [block.feed_forward[2].get_parameter("weight") for block in _blocks(model)]
+    norms = [gradient.norm().item() for gradient in torch.autograd.grad(loss, weights)]
+    progress(1.0)
+    layers = list(range(1, cell["depth"] + 1))
+    return {"layer": layers, "gradient": norms, "size": sizes, "first": norms[0], "last": norms[-1]}
+
+
+def train(cell: Cell, progress: Progress) -> dict[str, float]:
+    """Train one ViT with Adam, the rate rising over the first ``warm_up`` updates; return its accuracies."""
+    digits = data.digits()
+    with seeded(cell["seed"]):
+        model = ViT(cell["depth"], cell["placement"])
+    optimizer = torch.optim.Adam(model.parameters(), lr=cell["lr"])
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / max(cell["warm_up"], 1)))
+    images, labels = digits.train.images, digits.train.labels
+    rng = torch.Generator().manual_seed(1_000 + cell["seed"])
+    for step, chosen in enumerate(index_batches(len(labels), BATCH, cell["updates"], rng)):
+        loss = F.cross_entropy(model(images[chosen]), labels[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if step % 10 == 0:
+            progress(step / cell["updates"])
+    return {"validation": accuracy(model, digits.validation), "test": accuracy(model, digits.test)}
+
+
+def gradient_cells(size: str) -> list[Cell]:
+    """Return every placement at every depth."""
+    depths, seeds = ((2, 12), 3) if size == "reduced" else ((2, 6, 12, 24), 5)
+    return [
+        {"placement": placement, "depth": depth, "seed": seed}
+        for depth in depths
+        for seed in range(seeds)
+        for placement in PLACEMENTS
+    ]
+
+
+def train_cells(size: str) -> list[Cell]:
+    """Return every placement at both depths and every rate; deep and with norms, also with a warm-up."""
+    settings, updates = ([(2, 0)], 150) if size == "reduced" else ([(2, 0), (12, 0), (12, 100)], 300)
+    return [
+        {"placement": placement, "depth": depth, "lr": lr, "warm_up": warm_up, "updates": updates, "seed": seed}
+        for depth, warm_up in settings
+        for lr in ((0.003,) if size == "reduced" else RATES)
+        for seed in range(3)
+        for placement in PLACEMENTS[: 2 if warm_up else 3]
+    ]
+
+
+GRADIENT_DEPTH = Study(
+    "gradient-depth",
+    "how large is each layer's gradient at the start, with norms before or after?",
+    gradient_cells,
+    gradients,
+)
+VIT_DEPTH = Study(
+    "vit-depth", "does the place of the norm decide whether a ViT learns, shallow and deep?", train_cells, train
+)

@@ -1,0 +1,70 @@
+"""How does the time of a recurrent network grow with the length of the sequence, step by step and by a scan?"""
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from course_utils.experiments.seeding import seeded
+from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.models import LSTM, MinGRU, SelfAttention
+from course_utils.recurrence import linear_recurrence, linear_scan
+
+__all__ = ["RNN_TIME", "power_law"]
+
+HIDDEN, BATCH = 32, 4
+LAYERS: dict[str, Callable[[], nn.Module]] = {
+    "LSTM, loop": lambda: LSTM(HIDDEN, HIDDEN),
+    "LSTM, torch": lambda: nn.LSTM(HIDDEN, HIDDEN, batch_first=True),
+    "minGRU, loop": lambda: MinGRU(HIDDEN, HIDDEN, linear_recurrence),
+    "minGRU, scan": lambda: MinGRU(HIDDEN, HIDDEN, linear_scan),
+    "attention": lambda: SelfAttention(HIDDEN, 1),
+}
+
+
+def run(cell: Cell, progress: Progress) -> dict[str, float]:
+    """Return the shortest of several times of one forward pass, in milliseconds of one processor's work."""
+    with seeded(cell["seed"]):
+        layer = LAYERS[cell["layer"]]()
+        x = torch.randn(BATCH, cell["length"], HIDDEN)
+    times = []
+    with torch.no_grad():
+        layer(x)
+        for repeat in range(cell["repeats"]):
+            start = time.process_time()
+            layer(x)
+            times.append(1e3 * (time.process_time() - start))
+            progress((repeat + 1) / cell["repeats"])
+    return {"ms": min(times)}
+
+
+def power_law(lengths: list[int], times: list[float]) -> tuple[float, float]:
+    """Return p and R² of the best fit time = c · lengthᵖ (least squares of the logarithms): p = 1 is linear.
+
+    Args:
+        lengths: positive.
+        times: as many, positive.
+    """
+    x, y = (torch.tensor(values, dtype=torch.float64).log() for values in (lengths, times))
+    x, y = x - x.mean(), y - y.mean()
+    slope = (x @ y) / (x @ x)
+    return slope.item(), ((slope * x).square().sum() / y.square().sum()).item()
+
+
+def cells(size: str) -> list[Cell]:
+    """Return every layer at every length; a seed is one more round of all of them."""
+    lengths, repeats = (
+        ((64, 128, 256, 512, 1024), 3) if size == "reduced" else ((64, 128, 256, 512, 1024, 2048, 4096, 8192), 5)
+    )
+    return [
+        {"layer": layer, "length": length, "repeats": repeats, "seed": seed}
+        for seed in range(3)
+        for length in lengths
+        for layer in LAYERS
+    ]
+
+
+RNN_TIME = Study(
+    "rnn-time", "how does the time of a recurrent network grow with the length of the sequence?", cells, run
+)

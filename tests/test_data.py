@@ -1,0 +1,74 @@
+"""The digits: all of them, as they were, with their licence, always in the same three parts."""
+
+import numpy as np
+import torch
+
+from course_utils import data
+
+# optdigits.names of the UCI repository, "Class Distribution", testing set
+CLASSES_IN_THE_ORIGINAL = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+FIRST_IMAGE = """
+ 0  0  5 13  9  1  0  0
+ 0  0 13 15 10 15  5  0
+ 0  3 15  2  0 11  8  0
+ 0  4 12  0  0  8  8  0
+ 0  5  8  0  0  9  8  0
+ 0  4 11  0  1 12  7  0
+ 0  2 14  5 10 12  0  0
+ 0  0  6 13 10  0  0  0
+"""
+
+
+def test_there_are_1797_images_of_8_by_8_with_values_0_to_16():
+    images, labels = data.raw_digits()
+    assert images.shape == (1797, 8, 8)
+    assert images.dtype == labels.dtype == np.uint8
+    assert (images.min(), images.max()) == (0, 16)
+    assert np.bincount(labels).tolist() == CLASSES_IN_THE_ORIGINAL
+
+
+def test_the_first_image_is_the_zero_that_the_original_begins_with():
+    images, labels = data.raw_digits()
+    assert images[0].tolist() == [[int(value) for value in line.split()] for line in FIRST_IMAGE.strip().splitlines()]
+    assert labels[0] == 0
+
+
+def test_the_parts_share_no_image_and_leave_none_out():
+    digits, (images, _) = data.digits(), data.raw_digits()
+    parts = [digits.train, digits.validation, digits.test]
+    everything = torch.cat([part.images for part in parts])
+    assert [len(part.labels) for part in parts] == [1197, 240, 360]
+    mine = sorted(image.tobytes() for image in (everything * 16).round().byte().numpy())
+    assert mine == sorted(image.tobytes() for image in images)
+
+
+def test_an_image_keeps_its_label():
+    digits, (images, labels) = data.digits(), data.raw_digits()
+    label_of = {image.tobytes(): label for image, label in zip(images, labels, strict=True)}
+    for part in (digits.train, digits.validation, digits.test):
+        for image, label in zip((part.images * 16).round().byte().numpy(), part.labels, strict=True):
+            assert label_of[image.tobytes()] == label
+
+
+def test_every_part_holds_every_class_in_its_share():
+    digits = data.digits()
+    for part in (digits.train, digits.validation, digits.test):
+        share = len(part.labels) / 1797
+        for label, count in enumerate(part.labels.bincount().tolist()):
+            assert abs(count - share * CLASSES_IN_THE_ORIGINAL[label]) <= 1
+
+
+def test_images_are_float32_from_0_to_1_and_the_same_each_time():
+    once, again = data.digits(), data.digits()
+    assert once.train.images.dtype == torch.float32
+    assert once.train.images.shape[1:] == (1, 8, 8)
+    assert (once.train.images.min(), once.train.images.max()) == (0.0, 1.0)
+    assert torch.equal(once.test.images, again.test.images)
+    torch.manual_seed(1)
+    assert torch.equal(once.test.images, data.digits().test.images)
+
+
+def test_the_licence_lies_beside_the_data():
+    text = (data.FOLDER / "LICENCE.txt").read_text(encoding="utf-8")
+    for words in ("digits.npz", "CC BY 4.0", "10.24432/C50P49", "Alpaydin", "What was changed"):
+        assert words in text
