@@ -4,6 +4,8 @@ Importing this package is light: each module below loads what it needs when it i
 
     norms         functional and module forms, drop-in for torch.nn
     backward      the gradients written by hand
+    statistics    moments that merge, moving averages, Precise BN
+    distributed   synchronised batch norm; launch: processes to run it on; sync_cost: bytes and time
     positions     sinusoidal, T5 bias, ALiBi, rotary
     rope_scaling  one interface over every way to stretch RoPE
     verify        mine against reference, both against float64
@@ -13,6 +15,7 @@ Importing this package is light: each module below loads what it needs when it i
     plots         the style and the static figures
     profiling     timing and the limits it is held against
     memory        what a forward pass keeps for the backward one
+    dispatch      the operators that a call comes down to, and the bytes that they move
     bench         the ladder of implementations, timed
     recorded      results measured elsewhere
     kernels       Triton kernels (optional: needs triton)

@@ -4,21 +4,39 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 from traitlets import TraitError
-from widget_states import random_axis_states, random_neighbour_states, random_row_states
+from widget_states import (
+    random_axis_states,
+    random_clock_states,
+    random_neighbour_states,
+    random_row_states,
+    random_running_states,
+    random_scaling_states,
+    random_sync_states,
+)
 
 from course_utils import widgets
 from course_utils.widgets.axes import LAYOUTS, RULES, AxisState
+from course_utils.widgets.exchanges import sync_cost_figure
 from course_utils.widgets.neighbours import batch_neighbours_figure
 from course_utils.widgets.rows import RowState, normalize_row_figure
+from course_utils.widgets.running import running_average_figure
+from course_utils.widgets.scaling_figure import ScalingState, rope_scaling_figure, summary_of
 
 MAKERS = {
     "axis_explorer": widgets.axis_explorer,
     "normalize_row": widgets.normalize_row,
     "batch_neighbours": widgets.batch_neighbours,
+    "gradient_projection": widgets.gradient_projection,
+    "encoding_by_distance": widgets.encoding_by_distance,
+    "rope_clocks": widgets.rope_clocks,
+    "running_average": widgets.running_average,
+    "rope_scaling": widgets.rope_scaling,
+    "sync_cost": widgets.sync_cost,
 }
 
 
@@ -38,6 +56,12 @@ def test_the_words_follow_the_state(name):
         "axis_explorer": {"norm": "layer"},
         "normalize_row": {"offset": 3.0},
         "batch_neighbours": {"mode": "eval"},
+        "gradient_projection": {"norm": "rms"},
+        "encoding_by_distance": {"encoding": "t5"},
+        "rope_clocks": {"base": 100},
+        "running_average": {"convention": "keras"},
+        "rope_scaling": {"factor": 16},
+        "sync_cost": {"ranks": 512},
     }[name]
     widget = MAKERS[name]()
     before = widget.describe()
@@ -49,7 +73,19 @@ def test_the_words_follow_the_state(name):
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_state_that_no_control_can_produce_does_not_reach_the_picture(name):
     widget = MAKERS[name]()
-    for nonsense in ({"norm": "?", "mode": "?", "arithmetic": "?"}, {}):
+    for nonsense in (
+        {
+            "norm": "?",
+            "mode": "?",
+            "arithmetic": "?",
+            "vectors": "?",
+            "encoding": "?",
+            "share": "?",
+            "convention": "?",
+            "route": "?",
+        },
+        {},
+    ):
         broken = {key: nonsense.get(key, value) for key, value in widget.state.items()} if nonsense else {"unknown": 1}
         with pytest.raises((ValueError, TypeError, TraitError)):
             widget.state = broken
@@ -221,3 +257,98 @@ def test_the_browser_draws_the_same_neighbours_as_python(in_browser_module):
         assert answer["expectedMean"] == pytest.approx(expected.expected_mean)
         assert answer["expectedVariance"] == pytest.approx(expected.expected_variance)
         assert answer["layerNorm"] == pytest.approx(expected.layer_norm)
+
+
+def test_the_browser_averages_as_python_does(in_browser_module):
+    states = list(random_running_states(60, seed=11))
+    data = widgets.running_average().data
+    calls = [[vars(state), data] for state in states]
+    for state, answer in zip(states, in_browser_module("running_average", "module.runningFigure", calls), strict=True):
+        expected = running_average_figure(state)
+        names = {"truth": "truth", "batchMeans": "batch_means", "estimate": "estimate", "weights": "weights"}
+        names |= {"memory": "memory", "lag": "lag", "scatter": "scatter", "startWeight": "start_weight"}
+        for theirs, ours in names.items():
+            # logarithms and powers of the two languages may differ in the last place
+            np.testing.assert_allclose(answer[theirs], getattr(expected, ours), rtol=1e-9, atol=1e-12, err_msg=ours)
+
+
+def test_the_browser_turns_the_clocks_as_python_does(in_browser_module):
+    states = list(random_clock_states(60, seed=8))
+    data = widgets.rope_clocks().data
+    calls = [[vars(state), data] for state in states]
+    for state, answer in zip(states, in_browser_module("rope_clocks", "module.clockFigure", calls), strict=True):
+        expected = widgets.rope_clocks_figure(state)
+        for name in ("theta", "scores", "score"):  # the two languages' powers may differ in the last place,
+            np.testing.assert_allclose(answer[name], getattr(expected, name), atol=1e-9, err_msg=f"{name} of {state}")
+        for name in ("key", "query", "between"):  # which 135,000 positions make 3e-11 of; 2π and 0 are one angle
+            turned = np.subtract(answer[name], getattr(expected, name))
+            np.testing.assert_allclose(np.exp(1j * turned), 1, atol=1e-9, err_msg=f"{name} of {state}")
+
+
+def test_a_click_on_a_clock_picks_it_and_a_drag_along_the_score_is_the_distance(in_browser_module):
+    everywhere = """(state) => {
+        const { clocks, score } = module.panels(720);
+        const count = state.dim / 2;
+        const grid = module.gridOf(count, clocks);
+        const clicked = (k) => module.pickAt(...grid.centre(k), state, 720, false).picked;
+        const drag = (x, held) => module.pickAt(x, score.top + 9, state, 720, held).distance;
+        const middle = (score.left + score.right) / 2;
+        return [Array.from({ length: count }, (_, k) => clicked(k)),
+            drag(score.left, false), drag(middle, true), drag(score.right, true), drag(2, true)];
+    }"""
+    states = list(random_clock_states(30, seed=9))
+    answers = in_browser_module("rope_clocks", everywhere, [[vars(state)] for state in states])
+    for state, (picked, *distances) in zip(states, answers, strict=True):
+        assert picked == list(range(state.dim // 2))
+        assert distances == [0, state.reach // 2, state.reach, 0]
+
+
+def test_the_scores_axis_follows_the_distance_and_no_control_leaves_the_range(in_browser_module):
+    walk = """(state, reaches) => [
+        module.change(state, "distance", 4096, reaches), module.change(state, "reach", "64", reaches),
+        module.change(state, "dim", 2, reaches), module.pickByKey({ key: "ArrowDown" }, { ...state, position: 0 }, 9),
+        module.pickByKey({ key: "ArrowUp" }, state, state.position), module.pickByKey({ key: "ArrowRight" }, state, 9),
+    ]"""
+    states = list(random_clock_states(40, seed=10))
+    calls = [[vars(state), widgets.rope_clocks().data["stops"]["reach"]] for state in states]
+    for state, (far, near, flat, *stays) in zip(states, in_browser_module("rope_clocks", walk, calls), strict=True):
+        for changed in (far, near, flat, *stays):
+            widgets.ClockState(**changed)  # refuses what is out of range
+        assert (far["distance"], far["reach"]) == (4096, 4096)
+        assert (near["reach"], near["distance"]) == (64, min(64, state.distance))
+        assert (flat["dim"], flat["picked"]) == (2, 0)
+
+
+def test_the_browser_tells_of_a_scaling_method_what_python_tells(in_browser_module):
+    for state in random_scaling_states(8, seed=9):
+        methods = rope_scaling_figure(state).methods
+        told = in_browser_module("rope_scaling", "module.summaryOf", [[asdict(method)] for method in methods])
+        assert told == [summary_of(method) for method in methods]
+
+
+def test_a_tick_adds_its_method_in_the_courses_order_and_an_example_fills_the_box(in_browser_module):
+    widget = widgets.rope_scaling(("yarn",))
+    moves = [("linear", True), ("yarn", False), ("example", "Pythia 70M"), ("factor", 16), ("config", "{}")]
+    calls = [[widget.state, control, value, widget.data] for control, value in moves]
+    ticked, unticked, chosen, moved, pasted = in_browser_module("rope_scaling", "module.change", calls)
+    assert ticked["methods"] == ["linear", "yarn"]
+    assert unticked["methods"] == []
+    assert "gpt_neox" in chosen["config"]
+    assert (moved["factor"], pasted["config"]) == (16, "{}")
+    for state in (ticked, unticked, chosen, moved, pasted):
+        ScalingState(**state)
+
+
+def test_the_browser_counts_messages_and_bytes_as_python_does(in_browser_module):
+    states = list(random_sync_states(200, seed=12))
+    data = widgets.sync_cost().data
+    calls = [[vars(state), data] for state in states]
+    for state, answer in zip(states, in_browser_module("sync_cost", "module.costFigure", calls), strict=True):
+        expected = sync_cost_figure(state)
+        for theirs, ours in (("forward", expected.forward), ("backward", expected.backward)):
+            assert answer[theirs]["messages"] == ours.messages
+            assert answer[theirs]["bytes"] == pytest.approx(ours.bytes, rel=1e-12)
+        for theirs, ours in (("forwardMs", expected.forward_ms), ("backwardMs", expected.backward_ms)):
+            np.testing.assert_allclose(answer[theirs], ours, rtol=1e-12)
+        assert answer["stepMs"] == pytest.approx(expected.step_ms, rel=1e-12)
+        assert answer["waiting"] == pytest.approx(expected.waiting, rel=1e-12)

@@ -23,26 +23,55 @@ A new exercise is data: a function that is right (its signature is the contract)
 at, and a catalogue whose examples the tests run.
 """
 
+from course_utils.check.backward_check import batch_norm_backward, layer_norm_backward, rms_norm_backward
 from course_utils.check.batch_norm_check import batch_norm
+from course_utils.check.critical_dimension_check import critical_dimension
+from course_utils.check.ema_check import ema
 from course_utils.check.exercise import Check
 from course_utils.check.first_steps_check import centre, normalize
 from course_utils.check.group_norm_check import group_norm
 from course_utils.check.instance_norm_check import instance_norm
 from course_utils.check.layer_norm_check import layer_norm
+from course_utils.check.linear_scan_check import linear_scan
+from course_utils.check.masked_row_check import masked_layer_norm
+from course_utils.check.merge_moments_check import merge_moments
 from course_utils.check.mistakes import Catalogue, Mistake
+from course_utils.check.norm_bytes_check import norm_bytes
+from course_utils.check.position_check import alibi_slopes, sinusoidal
 from course_utils.check.report import Report
 from course_utils.check.rms_norm_check import rms_norm
+from course_utils.check.rope_check import rope
+from course_utils.check.rope_frequencies_check import ntk_inv_freq, rope_frequencies, yarn_frequencies
+from course_utils.check.rope_layout_check import half_to_interleaved
+from course_utils.check.sync_backward_check import sync_backward
 
 __all__ = [
     "Catalogue",
     "Check",
     "Mistake",
     "Report",
+    "alibi_slopes",
     "batch_norm",
+    "batch_norm_backward",
     "centre",
+    "critical_dimension",
+    "ema",
     "group_norm",
+    "half_to_interleaved",
     "instance_norm",
     "layer_norm",
+    "layer_norm_backward",
+    "linear_scan",
+    "masked_layer_norm",
+    "merge_moments",
+    "norm_bytes",
     "normalize",
+    "ntk_inv_freq",
     "rms_norm",
+    "rms_norm_backward",
+    "rope",
+    "rope_frequencies",
+    "sinusoidal",
+    "sync_backward",
+    "yarn_frequencies",
 ]

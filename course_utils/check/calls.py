@@ -1,5 +1,6 @@
 """The inputs of a check: one call's arguments, and a probe, which is a call with the reason for it."""
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,7 @@ class Call:
     """The arguments of one call, by name.
 
     Args:
-        arguments: name to value; tensors are kept on the CPU and never handed out themselves.
+        arguments: name to value; tensors, which are kept on the CPU, and dictionaries are never handed out themselves.
         axes: for each argument that has a size in common with another, one letter per axis (``"NCHW"``; a tuple of
             sizes such as ``normalized_shape`` has letters too), so that a call can be made smaller and stay valid.
     """
@@ -49,6 +50,8 @@ class Call:
             if isinstance(value, Tensor):
                 dtype = torch.float64 if double and value.is_floating_point() else value.dtype
                 value = value.to(device, dtype, copy=True).requires_grad_(name in track)
+            elif isinstance(value, dict):
+                value = copy.deepcopy(value)
             result[name] = value
         return result
 

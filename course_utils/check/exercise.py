@@ -31,6 +31,7 @@ from course_utils.check.smallest import smallest_failing
 __all__ = ["Check", "Convention"]
 
 _CLEARLY_WRONG = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
+_FAR_LESS = 10.0  # times: a wrong result so much nearer to another convention was meant to follow that one
 _TO_DO = "Write the function in the cell above, run it, then run this cell again."
 _PRINTS = "It prints; what it printed is left out here."
 
@@ -57,6 +58,8 @@ class Check:
         returns: names for what the function returns.
         updates: the arguments that it is meant to update in place.
         conventions: other right answers.
+        any_dtype: whether outputs may come in another dtype than the oracle's, where the values are right.
+        flatten: turns a function into one of a probe's arguments that returns ``returns``, where it takes others.
     """
 
     name: str
@@ -67,6 +70,8 @@ class Check:
     returns: Sequence[str] = ("output",)
     updates: Sequence[str] = ()
     conventions: Sequence[Convention] = ()
+    any_dtype: bool = False
+    flatten: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
     _expected: dict[tuple[int, torch.device], Expected] = field(default_factory=dict, init=False, repr=False)
     _last_reason: str = field(default="is not attempted yet", init=False, repr=False)
 
@@ -121,7 +126,7 @@ class Check:
 
     @cached_property
     def _arguments(self) -> tuple[list[str], list[str]]:
-        return argument_names(self.oracle)
+        return argument_names(self.flatten(self.oracle))
 
     def _failure(self, message: str, *, attempted: bool = True) -> Report:
         return Report(self.name, passed=False, attempted=attempted, message=message)
@@ -140,11 +145,12 @@ class Check:
             other = replace(self, oracle=convention.oracle, conventions=())._try(function, device)
             if other.passed:
                 return replace(other, remarks=(convention.remark, *other.remarks))
+            report = other if _is_nearer(other, report) else report
         return report
 
     def _try(self, function: Callable[..., Any], device: torch.device) -> Report:
         """Try every probe, and explain the first stage that fails."""
-        observer = Observer(self._arguments[0], self.returns, self.updates, device)
+        observer = Observer(self._arguments[0], self.returns, self.updates, device, self.flatten)
         sandbox = Sandbox(code_of(function))
         tried: list[Compared] = []
         for probe in self.probes:
@@ -170,8 +176,12 @@ class Check:
     def _expect(self, observer: Observer, probe: Probe) -> Expected:
         key = (id(probe), observer.device)
         if key not in self._expected:
-            self._expected[key] = observer.expect(self.oracle, probe.call, self.spell_out(probe.call), probe.gradients)
+            self._expected[key] = self._truth(observer, probe.call, probe.gradients)
         return self._expected[key]
+
+    def _truth(self, observer: Observer, call: Call, gradients: Sequence[str]) -> Expected:
+        expected = observer.expect(self.oracle, call, self.spell_out(call), gradients)
+        return replace(expected, dtypes={}) if self.any_dtype else expected
 
     def _identify(self, tried: Sequence[Compared], stage: str, observer: Observer) -> Mistake | None:
         """Return the mistake that shows what the learner's function shows, up to the end of the failed stage."""
@@ -201,7 +211,7 @@ class Check:
         def fails(call: Call) -> bool:
             nonlocal shown
             try:
-                expected = observer.expect(self.oracle, call, self.spell_out(call), probe.gradients)
+                expected = self._truth(observer, call, probe.gradients)
             except ValueError:  # the oracle does not take this call
                 return False
             seen = observer.observe(function, call, probe.gradients, sandbox.call, expected)
@@ -231,6 +241,14 @@ def _describe(failed: Compared, tried: Sequence[Compared]) -> str:
     )
     right = dict.fromkeys(one.probe.stage for one in takewhile(lambda one: one.probe.stage != stage, tried))
     return text + (f" Right already: {', '.join(right)}." if right else "")
+
+
+def _is_nearer(other: Report, report: Report) -> bool:
+    """Return whether a failing function follows the convention of ``other``: it fails later there, or by far less."""
+    (at, failed), (other_at, other_failed) = (
+        next((at, probe) for at, probe in enumerate(one.probes) if not probe.passed) for one in (report, other)
+    )
+    return other_at > at or (other_at == at and _FAR_LESS * other_failed.error < failed.error)
 
 
 def _are_alike(one: Finding | None, other: Finding | None) -> bool:

@@ -85,6 +85,7 @@ class Observer:
     returns: Sequence[str]
     updates: Sequence[str]
     device: torch.device
+    flatten: Callable[[Callable[..., Any]], Callable[..., Any]]
 
     def expect(self, oracle: Callable[..., Any], call: Call, spelled_out: Call, gradients: Sequence[str]) -> Expected:
         """Return what is right for ``call``: dtypes as ``oracle`` gives them, values as it gives them in float64.
@@ -139,10 +140,14 @@ class Observer:
     ) -> None:
         arguments = call.fresh(device)
         originals = {name: value.clone() for name, value in arguments.items() if isinstance(value, Tensor)}
+        dictionaries = {name: value for name, value in call.arguments.items() if isinstance(value, dict)}
         outputs = self._named(self._value(run(self._bind(function, arguments)), seen), expected)
         for name, original in originals.items():
             if name not in self.updates and not _equal(arguments[name], original):
                 raise _Found("changes", name, f"It changes its input {name} in place; the caller still needs it.")
+        for name, dictionary in dictionaries.items():
+            if arguments[name] != dictionary:
+                raise _Found("changes", name, f"It changes the dictionary {name}; the caller still needs it as it was.")
         if expected is not None:
             for name, output in outputs.items():
                 if isinstance(output, Tensor):
@@ -189,7 +194,7 @@ class Observer:
         """Pass what is required by position, as F.layer_norm(x, (4,)) is called, and what is optional by keyword."""
         positional = [arguments[name] for name in self.required]
         keywords = {name: value for name, value in arguments.items() if name not in self.required}
-        return lambda: function(*positional, **keywords)
+        return lambda: self.flatten(function)(*positional, **keywords)
 
     def _named(self, value: Any, expected: Expected | None) -> dict[str, Tensor | float]:
         """Name the parts of a returned value: tensors, and numbers where a quantity has no axes."""
@@ -248,6 +253,8 @@ def _hold_against(name: str, output: Tensor, expected: Expected, device: torch.d
     if dtype is not None and output.dtype != dtype:
         dtypes = f"{_dtype_name(output.dtype)}; expected {_dtype_name(dtype)}, as the input"
         raise _Found("dtype", _dtype_name(output.dtype), f"The {name} is {dtypes}.")
+    if output.is_complex() and not wanted.is_complex():
+        raise _Found("dtype", "complex", f"The {name} is complex: somewhere a negative number is raised to a power.")
     if output.device.type != device.type:
         raise _Found("device", output.device.type, f"The {name} is on {output.device}; the input was on {device}.")
 

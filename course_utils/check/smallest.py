@@ -45,6 +45,8 @@ def _steps_down(call: Call, optional: Sequence[str]) -> Iterator[Call]:
     for name, value in call.arguments.items():
         if isinstance(value, Tensor):
             yield from (call.replace(**{name: simpler}) for simpler in _simpler(value))
+        elif isinstance(value, dict):
+            yield from (call.replace(**{name: {k: v for k, v in value.items() if k != key}}) for key in value)
         elif isinstance(value, int) and not isinstance(value, bool) and value > 1:
             yield call.replace(**{name: 1})
 

@@ -3,24 +3,44 @@
 from course_utils.plots.bars import grouped_bars
 from course_utils.plots.course_map import course_map
 from course_utils.plots.curves import error_curves, signal_by_depth
+from course_utils.plots.family import norm_map
+from course_utils.plots.lanes import row_lanes
+from course_utils.plots.position import encoding_by_distance, sinusoid
+from course_utils.plots.projections import gradient_projection
+from course_utils.plots.roofline import roofline
+from course_utils.plots.rope import attenuation, rope_clocks
 from course_utils.plots.rows import batch_neighbours, normalize_row
+from course_utils.plots.running import running_average
+from course_utils.plots.scaling import rope_scaling
+from course_utils.plots.scan import scan_rounds
 from course_utils.plots.slices import axis_explorer
 from course_utils.plots.spread import spread_curves
 from course_utils.plots.style import image_html, new_figure, show, use_style
 from course_utils.plots.tensors import heatmap
 
 __all__ = [
+    "attenuation",
     "axis_explorer",
     "batch_neighbours",
     "course_map",
+    "encoding_by_distance",
     "error_curves",
+    "gradient_projection",
     "grouped_bars",
     "heatmap",
     "image_html",
     "new_figure",
+    "norm_map",
     "normalize_row",
+    "roofline",
+    "rope_clocks",
+    "rope_scaling",
+    "row_lanes",
+    "running_average",
+    "scan_rounds",
     "show",
     "signal_by_depth",
+    "sinusoid",
     "spread_curves",
     "use_style",
 ]

@@ -1,18 +1,43 @@
 """The interactive figures: each a function that returns a widget, with a static picture where no kernel runs."""
 
 from course_utils.widgets.axes import AxisState
+from course_utils.widgets.clocks import ClockState, rope_clocks, rope_clocks_figure
+from course_utils.widgets.distances import DistanceState, encoding_by_distance, encoding_by_distance_values
+from course_utils.widgets.exchanges import SyncState, sync_cost, sync_cost_figure
 from course_utils.widgets.explorer import axis_explorer, axis_explorer_figure
+from course_utils.widgets.gradients import GradientState, gradient_projection, gradient_projection_figure
 from course_utils.widgets.neighbours import NeighbourState, batch_neighbours, batch_neighbours_figure
 from course_utils.widgets.rows import RowState, normalize_row, normalize_row_figure
+from course_utils.widgets.running import RunningState, running_average, running_average_figure
+from course_utils.widgets.scaling import rope_scaling
+from course_utils.widgets.scaling_figure import ScalingState, rope_scaling_figure
 
 __all__ = [
     "AxisState",
+    "ClockState",
+    "DistanceState",
+    "GradientState",
     "NeighbourState",
     "RowState",
+    "RunningState",
+    "ScalingState",
+    "SyncState",
     "axis_explorer",
     "axis_explorer_figure",
     "batch_neighbours",
     "batch_neighbours_figure",
+    "encoding_by_distance",
+    "encoding_by_distance_values",
+    "gradient_projection",
+    "gradient_projection_figure",
     "normalize_row",
     "normalize_row_figure",
+    "rope_clocks",
+    "rope_clocks_figure",
+    "rope_scaling",
+    "rope_scaling_figure",
+    "running_average",
+    "running_average_figure",
+    "sync_cost",
+    "sync_cost_figure",
 ]

@@ -53,13 +53,13 @@ function drawParagraph(context, text, x, y, width, { px = 13, weight = "normal",
 }
 
 /** What PyTorch says to an impossible setting, in a box of its own. */
-function drawRefusal(context, message, { left, top, width, height }) {
+function drawRefusal(context, message, { left, top, width, height }, heading = "PyTorch refuses") {
   context.fillStyle = STYLE.paper;
   context.fillRect(left, top, width, height);
   context.strokeStyle = STYLE.palette[1];
   context.lineWidth = 2;
   context.strokeRect(left, top, width, height);
-  drawText(context, "PyTorch refuses", left + 12, top + 17, { weight: "bold" });
+  drawText(context, heading, left + 12, top + 17, { weight: "bold" });
   drawParagraph(context, message, left + 12, top + 37, width - 24);
 }
 

@@ -7,7 +7,9 @@
  *            draw(context, state, width, height, refusal), summary(state) -> text,
  *            facts(state, answer) -> [[label, text]],
  *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
- *            factClasses?: { label: any of "wide code live" }, asksKernel? }
+ *            factClasses?: { label: any of "wide code live" }, asksKernel?, drawsAnswer? }
+ *
+ * With `drawsAnswer` the picture itself comes from the kernel, and is drawn again with every answer.
  *
  * `refusal` is the `problem` of the kernel's answer to the present state, empty while that is under way; `facts` gets
  * the last answer that came, and lines of class "live" fade while the next one is late. `held` is true while what a
@@ -61,7 +63,7 @@ function mount({ model, el }, options) {
 
   function onAnswer() {
     if (!answer()) return; // the answer to a state that is gone: the newer one is under way
-    if (refusal() !== drawnRefusal) drawPicture();
+    if (options.drawsAnswer || refusal() !== drawnRefusal) drawPicture();
     writeWords();
     root.dataset.kernelFrame = Number(root.dataset.kernelFrame) + 1;
   }
