@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from course_utils.position_biases import alibi_bias, t5_relative_bucket
 from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq, sinusoidal
+from course_utils.windowed_attention import windowed_attention
 
 __all__ = ["POSITIONS", "Decoder"]
 
 POSITIONS = ("none", "sinusoidal", "learned", "t5", "alibi", "rope")
+BIASES = ("t5", "alibi")
 EMBEDDING_STD = 0.02
 T5_BUCKETS = 32
 
@@ -95,7 +97,13 @@ class Decoder(nn.Module):
         return self
 
     def set_attention_window(self, tokens: int | None) -> "Decoder":
-        """Let every token see the last ``tokens`` only, itself included; None takes the limit away. Return self."""
+        """Let every token see the last ``tokens`` only, itself included; None takes the limit away. Return self.
+
+        Raises:
+            ValueError: the model tells positions apart by a bias, and has its mask for that.
+        """
+        if tokens is not None and self.position in BIASES:
+            raise ValueError(f"position must not be one of {', '.join(BIASES)} for a window: got {self.position!r}")
         self.attention_window = tokens
         return self
 
@@ -118,7 +126,7 @@ class Decoder(nn.Module):
             rope = self._cos_sin(torch.arange(length, device=device))
         mask = self._mask(length, device)
         for block in self.blocks:
-            h = block(h, rope, mask)
+            h = block(h, rope, mask, self.attention_window)
         return self.head(self.norm(h))
 
     def _cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,21 +138,17 @@ class Decoder(nn.Module):
         return torch.where(keeps, original[0], cos), torch.where(keeps, original[1], sin)
 
     def _mask(self, length: int, device: torch.device) -> Tensor | None:
-        """Return what is added to the scores, (1, 1 or H, T, T); None where causal attention is all there is."""
-        if self.position not in ("alibi", "t5") and self.attention_window is None:
+        """Return what is added to the scores, (1, H, T, T); None where positions are told apart in another way."""
+        if self.position not in BIASES:
             return None
         places = torch.arange(length, device=device)
         ahead = places - places[:, None]  # (T, T): key minus query
-        bias = torch.zeros(1, length, length, device=device)
-        if self.position == "alibi":
+        if self.bias is None:
             bias = alibi_bias(self.heads, length, length).to(device)
-        if self.bias is not None:
+        else:
             buckets = t5_relative_bucket(ahead, bidirectional=False, num_buckets=T5_BUCKETS, max_distance=self.window)
             bias = self.bias(buckets).permute(2, 0, 1)  # (H, T, T)
-        hidden = ahead > 0
-        if self.attention_window is not None:
-            hidden = hidden | (ahead <= -self.attention_window)
-        return bias.masked_fill(hidden, -math.inf)[None]
+        return bias.masked_fill(ahead > 0, -math.inf)[None]
 
 
 class _Block(nn.Module):
@@ -155,10 +159,13 @@ class _Block(nn.Module):
         self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
         self.up, self.down = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
 
-    def forward(self, h: Tensor, rope: tuple[Tensor, Tensor] | None, mask: Tensor | None) -> Tensor:
+    def forward(self, h: Tensor, rope: tuple[Tensor, Tensor] | None, mask: Tensor | None, window: int | None) -> Tensor:
         q, k, v = self.qkv(self.norm_attention(h)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         if rope is not None:
             q, k = apply_rope(q, *rope), apply_rope(k, *rope)  # (B, H, T, D)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+        if window is None:
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+        else:
+            mixed = windowed_attention(q, k, v, window)
         h = h + self.out(mixed.transpose(1, 2).flatten(-2))
         return h + self.down(F.gelu(self.up(self.norm_forward(h))))

@@ -161,7 +161,7 @@ def _triton() -> Finding:
         return Finding("Triton", "ok", metadata.version("triton"))
     except metadata.PackageNotFoundError:
         return Finding(
-            "Triton", _OPTIONAL, "not installed", "chapter 10 shows recorded results; on Linux: pip install triton"
+            "Triton", _OPTIONAL, "not installed", "chapter 10 shows its stored results; on Linux: pip install triton"
         )
 
 

@@ -1,4 +1,4 @@
-"""Weights on disk that say what they are: safetensors in half precision, with a checksum and how they were made."""
+"""Tensors on disk that say what they are: safetensors with a checksum and how they were made, weights in float16."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-__all__ = ["CheckpointError", "load", "save"]
+__all__ = ["CheckpointError", "load", "read", "save", "write"]
 
 FORMAT = "course checkpoint 1"
 
@@ -29,11 +29,7 @@ def save(model: nn.Module, path: Path, facts: Mapping[str, Any]) -> None:
         path: the file.
         facts: what it takes to use and to make it again: sizes, task, seed, steps, versions (JSON).
     """
-    weights = {name: tensor.detach().half().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    about = {"format": FORMAT, "facts": json.dumps(facts, sort_keys=True), "checksum": _checksum(weights)}
-    unfinished = path.with_name(path.name + ".new")
-    save_file(weights, unfinished, about)
-    os.replace(unfinished, path)
+    write({name: tensor.half() for name, tensor in model.state_dict().items()}, path, facts)
 
 
 def load(model: nn.Module, path: Path, wanted: Mapping[str, Any], remedy: str = "") -> dict[str, Any]:
@@ -48,6 +44,35 @@ def load(model: nn.Module, path: Path, wanted: Mapping[str, Any], remedy: str = 
     Raises:
         CheckpointError: missing, damaged, no checkpoint of the course, of other facts, or of another model.
     """
+    state = model.state_dict()
+    weights, facts = read(path, wanted, state, remedy)
+    model.load_state_dict({name: tensor.to(state[name].dtype) for name, tensor in weights.items()})
+    return facts
+
+
+def write(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, Any]) -> None:
+    """Write ``tensors`` as they are, with a checksum and ``facts``, replacing ``path`` in one step."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    about = {"format": FORMAT, "facts": json.dumps(facts, sort_keys=True), "checksum": _checksum(tensors)}
+    unfinished = path.with_name(path.name + ".new")
+    save_file(tensors, unfinished, about)
+    os.replace(unfinished, path)
+
+
+def read(
+    path: Path, wanted: Mapping[str, Any], like: Mapping[str, Tensor], remedy: str = ""
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors of ``path`` and the facts written with them.
+
+    Args:
+        path: a file that ``write`` wrote.
+        wanted: facts that must be as written.
+        like: tensors that those of the file must have the names and shapes of.
+        remedy: what the reader can do, at the end of each message.
+
+    Raises:
+        CheckpointError: as ``load``.
+    """
 
     def fail(what: str) -> CheckpointError:
         return CheckpointError(f"{path.name} {what}" + (f"; {remedy}" if remedy else ""))
@@ -57,33 +82,30 @@ def load(model: nn.Module, path: Path, wanted: Mapping[str, Any], remedy: str = 
     try:
         with safe_open(path, "pt") as file:
             about = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, no dictionary
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, no dictionary
     except (SafetensorError, OSError, ValueError) as error:
         raise fail(f"is damaged or no safetensors file ({error})") from None
     if about.get("format") != FORMAT:
         raise fail(f"is not a {FORMAT}: its format is {about.get('format')!r}")
-    if about.get("checksum") != _checksum(weights):
+    if about.get("checksum") != _checksum(tensors):
         raise fail("is damaged: its weights do not match their checksum")
     facts = json.loads(about["facts"])
     for key, value in wanted.items():
         if facts.get(key) != value:
             raise fail(f"was made with {key} {facts.get(key)!r}, and {value!r} is needed")
-    state = model.state_dict()
-    shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    if shapes != {name: tuple(tensor.shape) for name, tensor in state.items()}:
-        differing = sorted(name for name in shapes.keys() | state.keys() if shapes.get(name) != _shape(state, name))
+    differing = sorted(name for name in tensors.keys() | like.keys() if _shape(tensors, name) != _shape(like, name))
+    if differing:
         raise fail(f"holds another model: {', '.join(differing[:3])} differ")
-    model.load_state_dict({name: tensor.to(state[name].dtype) for name, tensor in weights.items()})
-    return facts
+    return tensors, facts
 
 
-def _shape(state: Mapping[str, Tensor], name: str) -> tuple[int, ...] | None:
-    return tuple(state[name].shape) if name in state else None
+def _shape(tensors: Mapping[str, Tensor], name: str) -> tuple[int, ...] | None:
+    return tuple(tensors[name].shape) if name in tensors else None
 
 
-def _checksum(weights: Mapping[str, Tensor]) -> str:
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
-    for name in sorted(weights):
+    for name in sorted(tensors):
         digest.update(name.encode())
-        digest.update(weights[name].view(torch.uint8).numpy().tobytes())
+        digest.update(tensors[name].flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

@@ -4,11 +4,13 @@ A transformer of 0.3 million parameters learns the task of ``tags`` at 128 token
 that, with its rotary frequencies scaled in every way of chapter 13. Near order and far memory are measured apart, since
 one number for both would reward forgetting: the sliding window is there to show it.
 
+The same experiment at 60 million parameters, for a GPU, is in ``long_context_large``.
+
 Its base is 100, so that at 128 tokens about as many of its pairs complete a turn (65 %) as in Llama at 4,096 (70 %).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from torch import nn
 
 from course_utils.decoder import Decoder
 from course_utils.experiments import checkpoints
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Run, Study
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
 from course_utils.rope_scaling import rope_frequencies
 
@@ -33,71 +35,91 @@ __all__ = [
     "evaluate",
     "fit",
     "held_out_streams",
+    "methods_for",
     "new_model",
+    "new_optimizer",
     "pretrained",
     "rope_parameters",
     "train_from_scratch",
+    "warm_up_and_cool_down",
 ]
 
 BASE = 100.0
 SEEDS = (0, 1, 2)
 MULTIPLES = (1, 2, 4, 8, 16)
 STEPS, BATCH, LEARNING_RATE = 600, 32, 3e-3
+STREAMS = 32  # to test on: 512 questions, so that a share of 0.9 is known to 0.013
 CHECKPOINTS = Path(__file__).parent.parent / "data" / "long_context"
 
 # Of 128 tokens the fastest pair makes 20 turns. YaRN's usual bounds, 32 turns and 1, would stretch even that one: the
 # upper bound must come down with the window.
 FEWER_TURNS = {"beta_fast": 4.0, "beta_slow": 1.0}
 
-# the method -> what goes into rope_parameters besides the base, and which of the factor's names it has
-METHODS: dict[str, dict[str, Any]] = {
-    "none": {"rope_type": "default"},
-    "PI": {"rope_type": "linear"},
-    "ABF ×50": {"rope_type": "default", "rope_theta": 50 * BASE},
-    "NTK": {"rope_type": "ntk"},
-    "dynamic NTK": {"rope_type": "dynamic", "factor": 2.0},
-    "by parts": {"rope_type": "yarn", "attention_factor": 1.0, **FEWER_TURNS},
-    "YaRN": {"rope_type": "yarn", **FEWER_TURNS},
-    "YaRN, β = 32": {"rope_type": "yarn", "beta_fast": 32.0, "beta_slow": 1.0},
-    "Llama 3": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0},
-    "sliding window": {"rope_type": "default"},
-    "PI, factor 8": {"rope_type": "linear", "factor": 8.0},
-    "NTK, factor 8": {"rope_type": "ntk", "factor": 8.0},
-    "YaRN, factor 8": {"rope_type": "yarn", "factor": 8.0, **FEWER_TURNS},
-}
+
+def methods_for(base: float, bounds: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """Return what each method puts into ``rope_parameters``, but for a factor that depends on the length.
+
+    Args:
+        base: the rotary base of training.
+        bounds: ``beta_fast`` and ``beta_slow``, where YaRN's usual ones do not suit the window.
+    """
+    methods: dict[str, dict[str, Any]] = {
+        "none": {"rope_type": "default"},
+        "PI": {"rope_type": "linear"},
+        "ABF ×50": {"rope_type": "default", "rope_theta": 50 * base},
+        "NTK": {"rope_type": "ntk"},
+        "dynamic NTK": {"rope_type": "dynamic", "factor": 2.0},
+        "by parts": {"rope_type": "yarn", "attention_factor": 1.0, **bounds},
+        "YaRN": {"rope_type": "yarn", **bounds},
+        "YaRN, β = 32": {"rope_type": "yarn", "beta_fast": 32.0, "beta_slow": 1.0},
+        "Llama 3": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+        "sliding window": {"rope_type": "default"},
+        "PI, factor 8": {"rope_type": "linear", "factor": 8.0},
+        "NTK, factor 8": {"rope_type": "ntk", "factor": 8.0},
+        "YaRN, factor 8": {"rope_type": "yarn", "factor": 8.0, **bounds},
+    }
+    return {method: {"rope_theta": base, **parameters} for method, parameters in methods.items()}
 
 
-def rope_parameters(method: str, factor: float) -> dict[str, Any]:
+METHODS = methods_for(BASE, FEWER_TURNS)
+
+
+def rope_parameters(
+    method: str, factor: float, window: int = TASK.window, methods: Mapping[str, Mapping[str, Any]] = METHODS
+) -> dict[str, Any]:
     """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window.
 
     Raises:
         ValueError: an unknown method.
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}: got {method!r}")
-    parameters = {"rope_theta": BASE, **METHODS[method]}
+    if method not in methods:
+        raise ValueError(f"method must be one of {', '.join(methods)}: got {method!r}")
+    parameters = dict(methods[method])
     if parameters["rope_type"] == "default" or (factor == 1 and "factor" not in parameters):
         return {"rope_theta": parameters["rope_theta"], "rope_type": "default"}  # nothing to stretch
     parameters.setdefault("factor", float(factor))
     if parameters["rope_type"] in ("yarn", "llama3"):
-        parameters["original_max_position_embeddings"] = TASK.window
+        parameters["original_max_position_embeddings"] = window
     return parameters
 
 
-def apply_method(model: Decoder, method: str, length: int) -> Decoder:
+def apply_method(
+    model: Decoder, method: str, length: int, methods: Mapping[str, Mapping[str, Any]] = METHODS
+) -> Decoder:
     """Set the model's frequencies and attention window for inputs of ``length`` tokens, and return it.
 
     Args:
-        model: trained at ``TASK.window`` tokens.
-        method: one of ``METHODS``.
+        model: trained at ``model.window`` tokens.
+        method: one of ``methods``.
         length: in tokens; methods whose factor is not fixed stretch by ``length`` over the window, at least 1.
+        methods: for the model's base, as ``methods_for`` gives them.
     """
-    parameters = rope_parameters(method, max(1.0, length / TASK.window))
-    window = TASK.window
+    parameters = rope_parameters(method, max(1.0, length / model.window), model.window, methods)
+    window = model.window
     if parameters["rope_type"] in ("yarn", "llama3"):  # for these the key means the extended length
         window = round(window * parameters["factor"])
     frequencies = rope_frequencies(parameters, model.head_dim, window, seq_len=length)
-    model.set_attention_window(TASK.window if method == "sliding window" else None)
+    model.set_attention_window(model.window if method == "sliding window" else None)
     return model.set_rope(*frequencies)
 
 
@@ -133,7 +155,7 @@ def fit(
         task: what the streams are drawn from.
     """
     generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer = new_optimizer(model, learning_rate)
     model.train()
     for step in range(steps):
         for group in optimizer.param_groups:
@@ -146,6 +168,11 @@ def fit(
         optimizer.step()
         after_step(step + 1)
     model.eval()
+
+
+def new_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.AdamW:
+    """Return the optimizer of every model of this experiment."""
+    return torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
 
 
 def warm_up_and_cool_down(done: float, warm: float = 50 / STEPS) -> float:
@@ -195,9 +222,9 @@ def pretrained(seed: int, path: Path | None = None) -> Decoder:
     return model.eval()
 
 
-def held_out_streams(multiple: int, streams: int, seed: int = 77) -> Streams:
+def held_out_streams(multiple: int, streams: int, seed: int = 77, task: Tags = TASK) -> Streams:
     """Return the streams that every method is tested on, ``multiple`` windows long; none of them was trained on."""
-    return TASK.draw(streams, multiple * TASK.window, torch.Generator().manual_seed(1000 * seed + multiple))
+    return task.draw(streams, multiple * task.window, torch.Generator().manual_seed(1000 * seed + multiple))
 
 
 @torch.no_grad()
@@ -210,19 +237,19 @@ def evaluate(model: nn.Module, streams: Streams, tokens_at_once: int = 16_384, t
 
 def finite(score: Score) -> dict[str, Any]:
     """Return the score for a record, which has no NaN: None where no needle was within, or none beyond, the window."""
-    fields = score._asdict()
-    return {
-        name: list(value) if isinstance(value, tuple) else None if math.isnan(value) else value
-        for name, value in fields.items()
-    }
+    shares = {name: None if math.isnan(getattr(score, name)) else getattr(score, name) for name in ("near", "far")}
+    return {**score._asdict(), **shares, "asked": list(score.asked), "answered": list(score.answered)}
 
 
 def _cells(size: str) -> list[Cell]:
-    streams = 16 if size == "reduced" else 32  # 256 or 512 questions: a share of 0.9 is known to 0.02 or 0.013
+    if size == "gpu":
+        from course_utils.experiments.long_context_large import LARGE, cells
+
+        return cells(LARGE)
     multiples = (1, 8) if size == "reduced" else MULTIPLES
     methods = ("none", "PI", "NTK", "by parts", "YaRN", "sliding window") if size == "reduced" else METHODS
     return [
-        {"method": method, "multiple": multiple, "seed": seed, "streams": streams}
+        {"method": method, "multiple": multiple, "seed": seed, "streams": STREAMS}
         for seed in SEEDS
         for multiple in multiples
         for method in methods
@@ -235,9 +262,17 @@ def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
     return finite(evaluate(model, streams))
 
 
+def _prepare_on_gpu(folder: Path, progress: bool) -> Run:
+    from course_utils.experiments.long_context_large import LARGE, prepare
+
+    return prepare(LARGE, folder, progress=progress)
+
+
 ZERO_SHOT = Study(
     "long-context",
     "which way of scaling RoPE keeps near order and far memory beyond the trained window, without any training?",
     _cells,
     _run,
+    sizes=("reduced", "full", "gpu"),
+    prepare={"gpu": _prepare_on_gpu},
 )

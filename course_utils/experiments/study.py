@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -17,10 +17,11 @@ from course_utils.experiments.rows import Rows
 from course_utils.progress_bar import ProgressBar
 from course_utils.recorded.journal import Journal
 
-__all__ = ["STUDIES", "Cell", "Progress", "Study", "find", "partial", "run_study"]
+__all__ = ["STUDIES", "Cell", "Progress", "Run", "Study", "find", "kept", "partial", "run_study"]
 
 Cell = dict[str, Any]  # the settings of one run: flat, JSON, with a "seed"
 Progress = Callable[[float], None]  # told the fraction of a run that is done
+Run = Callable[[Cell, Progress], dict[str, Any]]  # from the settings of a run to what came out
 
 # the word after `course train` -> where the Study is
 STUDIES: dict[str, str] = {
@@ -30,6 +31,7 @@ STUDIES: dict[str, str] = {
     "norm-family": "course_utils.experiments.copying:NORM_FAMILY",
     "qk-norm": "course_utils.experiments.copying:QK_NORM",
     "lstm-length": "course_utils.experiments.lstm_length:LSTM_LENGTH",
+    "lstm-batch": "course_utils.experiments.lstm_length:LSTM_BATCH",
     "batch-size": "course_utils.experiments.batch_size:BATCH_SIZE",
     "extrapolation": "course_utils.experiments.extrapolation:EXTRAPOLATION",
     "gradient-depth": "course_utils.experiments.norm_placement:GRADIENT_DEPTH",
@@ -50,14 +52,17 @@ class Study:
             give the same on the same machine each time, and leave no global state behind.
         sizes: those that ``cells`` knows.
         threads: CPU threads that a run uses; 1, with which small networks are fastest, unless there is a reason.
+        prepare: for a size whose runs share something long in the making, such as trained models: a function from a
+            folder to keep it in, and whether to show progress, to what runs the cells in place of ``run``.
     """
 
     name: str
     about: str
     cells: Callable[[str], list[Cell]]
-    run: Callable[[Cell, Progress], dict[str, Any]]
+    run: Run
     sizes: tuple[str, ...] = ("reduced", "full")
     threads: int = 1
+    prepare: Mapping[str, Callable[[Path, bool], Run]] = field(default_factory=dict)
 
 
 def find(name: str) -> Study:
@@ -91,36 +96,41 @@ def run_study(
         One row a run: its settings and what came out.
 
     Raises:
-        ValueError: an unknown size, or runs that are there twice.
+        ValueError: an unknown size, runs that are there twice, or no ``out`` for a size that is prepared.
         RecordError: ``partial(out)`` belongs to another plan.
+        RuntimeError: size "gpu" without a GPU.
     """
     if size not in study.sizes:
         raise ValueError(f"size must be one of {', '.join(study.sizes)} for {study.name}: got {size!r}")
+    if size in study.prepare and out is None:
+        raise ValueError(f"out must be given for size {size}: what {study.name} trains is kept beside it")
     cells = study.cells(size)
     if len({str(cell) for cell in cells}) < len(cells):
         raise ValueError(f"the runs of {study.name} must differ: some are there twice")
     out = None if out is None else Path(out)
     origin = archive.provenance(study.name, size, study.threads)
     journal = None if out is None else Journal(partial(out), {**origin, "cells": cells})
-    finished = [] if journal is None else journal.entries
-    rows = [entry["row"] for entry in finished]
-    seconds = sum(entry["seconds"] for entry in finished)
+    rows = [] if journal is None else [entry["row"] for entry in journal.entries if entry["row"] is not None]
 
-    with ProgressBar(f"{study.name}, {size}: {len(cells)} runs", len(cells), shown=progress) as bar, _on(study.threads):
-        for cell in _unfinished(cells, rows):
-            start = time.perf_counter()
-            row = {**cell, **study.run(dict(cell), lambda fraction: bar.show(len(rows) + fraction))}
-            _require_finite(study.name, cell, row)
-            rows.append(row)
-            seconds += (taken := time.perf_counter() - start)
-            bar.show(len(rows))
-            if journal is not None:
-                journal.append({"row": row, "seconds": taken})
+    with _on(study.threads):
+        run = study.run
+        if out is not None and journal is not None and size in study.prepare:
+            run = _prepared(study.prepare[size], kept(out), progress, journal)
+        with ProgressBar(f"{study.name}, {size}: {len(cells)} runs", len(cells), shown=progress) as bar:
+            for cell in _unfinished(cells, rows):
+                start = time.perf_counter()
+                row = {**cell, **run(dict(cell), lambda fraction: bar.show(len(rows) + fraction))}
+                _require_finite(study.name, cell, row)
+                rows.append(row)
+                bar.show(len(rows))
+                if journal is not None:
+                    journal.append({"row": row, "seconds": time.perf_counter() - start})
 
     if out is None or journal is None:
         return Rows(rows)
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    archive.write({**origin, "command": command, "date": date, "seconds": round(seconds, 1)}, rows, out)
+    seconds = round(sum(entry["seconds"] for entry in journal.entries), 1)
+    archive.write({**origin, "command": command, "date": date, "seconds": seconds}, rows, out)
     journal.remove()
     return archive.read(out)
 
@@ -128,6 +138,20 @@ def run_study(
 def partial(out: Path) -> Path:
     """Return the file that keeps the finished runs until the record ``out`` is written."""
     return out.with_name(out.name + ".partial")
+
+
+def kept(out: Path) -> Path:
+    """Return the folder beside the record ``out`` for what its runs share; it stays when the record is written."""
+    return out.with_name(out.stem + "-kept")
+
+
+def _prepared(prepare: Callable[[Path, bool], Run], folder: Path, progress: bool, journal: Journal) -> Run:
+    """Return what ``prepare`` does; the time that it takes is noted, also when it is interrupted."""
+    start = time.perf_counter()
+    try:
+        return prepare(folder, progress)
+    finally:
+        journal.append({"row": None, "seconds": time.perf_counter() - start})
 
 
 def _unfinished(cells: Iterable[Cell], rows: list[dict[str, Any]]) -> list[Cell]:

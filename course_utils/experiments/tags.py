@@ -147,15 +147,24 @@ class Tags:
         return Streams(tokens, distance)
 
     def _fill(self, tokens: Tensor, generator: torch.Generator) -> None:
-        """Put fillers where ``tokens`` (B, T) are -1, one place after the other, since each follows from another."""
+        """Put fillers where ``tokens`` (B, T) are -1.
+
+        Each follows from the token ``lag`` places back, and that one perhaps from another: all are found at once, from
+        the nearest token that follows from none and the number of steps from there.
+        """
         drawn = torch.randint(self.fillers, tokens.shape, generator=generator)
         noisy = torch.rand(tokens.shape, generator=generator) < self.noise
         noisy[:, : self.lag] = True
-        by_place, drawn, noisy = tokens.T.contiguous(), drawn.T.contiguous(), noisy.T.contiguous()  # (T, B)
-        for t in range(len(by_place)):
-            filler = torch.where(noisy[t], drawn[t], self.rule[by_place[t - self.lag]])
-            by_place[t] = torch.where(by_place[t] < 0, filler, by_place[t])
-        tokens.copy_(by_place.T)
+        known = tokens.where((tokens >= 0) | ~noisy, drawn)
+        rows = F.pad(known, (0, -known.shape[1] % self.lag), value=-1).unflatten(1, (-1, self.lag))  # a step is a row
+        row = torch.arange(rows.shape[1])[:, None]
+        source = row.where(rows >= 0, 0).cummax(1).values  # (B, T / lag, lag)
+        steps = row - source
+        after = [torch.arange(self.vocabulary)]  # the token after so many steps of the rule
+        while len(after) <= steps.max():
+            after.append(self.rule[after[-1]])
+        filled = torch.stack(after)[steps, rows.gather(1, source)]
+        tokens.copy_(filled.flatten(1)[:, : tokens.shape[1]])
 
     def score(self, logits: Tensor, streams: Streams) -> Score:
         """Return what predictions are worth.
