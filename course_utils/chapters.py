@@ -72,7 +72,7 @@ CHAPTERS = (
         ("12",),
         ("ntk_inv_freq", "yarn_frequencies", "rope_frequencies"),
     ),
-    Chapter("14", "longer_context", "Longer context", "Position", 4, ("13",)),
+    Chapter("14", "longer_context", "Longer context", "Position", 4, ("13",), ("critical_dimension",)),
     Chapter("15", "a_real_llama", "A real Llama", "Use it", 4, ("06", "14")),
     Chapter("16", "on_trial", "On trial", "Use it", 3, ("07", "15")),
     Chapter("17", "find_the_bug", "Find the bug", "Use it", 4, ("15",)),

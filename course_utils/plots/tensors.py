@@ -25,18 +25,22 @@ def heatmap(
     column_names: Sequence[str] | None = None,
     number_format: str = ".2f",
     value_label: str = "",
+    limits: tuple[float, float] | None = None,
+    missing: str = "NaN",
     title: str = "",
 ) -> Figure:
     """Draw a small matrix as coloured cells with their numbers in them.
 
     Args:
-        matrix: (rows, columns); NaN is shown as such, on a grey cell.
+        matrix: (rows, columns); NaN has a grey cell.
         row_label: what a row is.
         column_label: what a column is.
         row_names: one name per row; by default 0, 1, ...
         column_names: one name per column; by default 0, 1, ...
         number_format: how a cell's number is written, as in ``format``.
         value_label: what the numbers are, with their unit, beside the colour bar.
+        limits: the values at the ends of the colour scale; by default the least and the largest.
+        missing: what is written where there is NaN.
         title: one line above the figure.
 
     Raises:
@@ -48,12 +52,13 @@ def heatmap(
     rows, columns = values.shape
     figure, axes = new_figure(height=min(6.5, 1.4 + 0.42 * rows))
     colours = matplotlib.colormaps["cividis"].with_extremes(bad=_MISSING)
-    image = axes.imshow(np.ma.masked_invalid(values), cmap=colours, aspect="auto")
+    scale = {} if limits is None else {"vmin": limits[0], "vmax": limits[1]}
+    image = axes.imshow(np.ma.masked_invalid(values), cmap=colours, aspect="auto", **scale)
     axes.set_xticks(range(columns), labels=column_names or range(columns))
     axes.set_yticks(range(rows), labels=row_names or range(rows))
     axes.grid(visible=False)
     for (row, column), value in np.ndenumerate(values):
-        text = "NaN" if math.isnan(value) else format(value, number_format).replace("-", "−")
+        text = missing if math.isnan(value) else format(value, number_format).replace("-", "−")
         colour = _legible_on(image.cmap(image.norm(value)) if math.isfinite(value) else to_rgb(_MISSING))
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=10)
     figure.colorbar(image, ax=axes, label=value_label)

@@ -167,6 +167,30 @@ KNOWN_MISTAKES = {
         "    return torch.where(inside, x * torch.rsqrt(variance + eps), 0.0).to(block.dtype)",
         "not masked a second time",
     ),
+    ("14_longer_context", "critical_dimension"): (
+        "def critical_dimension(head_dim, base, window):\n"
+        "    turning = window * base ** (-torch.arange(0, head_dim, 2).double() / head_dim) >= 2 * torch.pi\n"
+        "    return int(turning.sum())",
+        "two for each pair",
+    ),
+    ("15_a_real_llama", "layer_norm"): (
+        "def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n"
+        "    return F.layer_norm(x, normalized_shape, weight, None, eps)",
+        "bias",
+    ),
+    ("15_a_real_llama", "rms_norm"): (
+        "def rms_norm(x, normalized_shape, weight=None, eps=None):\n"
+        "    return F.layer_norm(x, normalized_shape, weight, None, 1e-6 if eps is None else eps)",
+        "mean",
+    ),
+    ("15_a_real_llama", "rope"): (
+        "def rope(x, positions, base=10_000.0):\n"
+        "    cos_sin = course_utils.positions.rope_cos_sin(\n"
+        "        x.shape[-2], course_utils.positions.rope_inv_freq(x.shape[-1], base)\n"
+        "    )\n"
+        "    return course_utils.positions.apply_rope(x, *cos_sin)",
+        "position",
+    ),
 }
 
 
