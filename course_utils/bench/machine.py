@@ -38,4 +38,3 @@ def provenance(device: str, quick: bool, seed: int, freed_memory_kept: bool) -> 
         "seed": seed,
         "quick": quick,
     }
-

@@ -210,4 +210,3 @@ def _require_result(result: Any, where: str, sessions: list[dict[str, Any]]) -> 
 def _require_positive(number: Any, where: str) -> None:
     if not isinstance(number, NUMBER) or isinstance(number, bool) or not 0 < number < math.inf:
         raise RecordError(f"{where} must be a positive number: got {number!r}")
-
