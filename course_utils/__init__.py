@@ -8,13 +8,17 @@ Importing this package is light: each module below loads what it needs when it i
     distributed   synchronised batch norm; launch: processes to run it on; sync_cost: bytes and time
     positions     sinusoidal, T5 bias, ALiBi, rotary
     rope_scaling  one interface over every way to stretch RoPE
+    longrope      the search for per-pair factors, and the critical dimension
+    swap          the course's parts, or yours, inside the models of transformers
+    models        the tiny networks of the experiments; decoder: a transformer with exchangeable positions
+    experiments   what the chapters measure with several seeds: `course train`
     verify        mine against reference, both against float64
     check         exercise checks and the catalogue of known mistakes
     claims        statements and the evidence for them
     widgets       the interactive figures
     plots         the style and the static figures
     profiling     timing and the limits it is held against
-    memory        what a forward pass keeps for the backward one
+    memory        what a forward pass keeps for the backward one; intermediates: gradients step by step
     dispatch      the operators that a call comes down to, and the bytes that they move
     bench         the ladder of implementations, timed
     recorded      results measured elsewhere

@@ -59,7 +59,7 @@ def _help_to_prepare(study: Study, size: str, out: Path) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    studies = "\n".join(f"  {name:<18} {find(name).about}" for name in STUDIES)
+    studies = "\n".join(f"  {name:<20} {find(name).about}" for name in STUDIES)
     parser = argparse.ArgumentParser(
         prog="course train",
         description=f"Run an experiment of the course and record it.\n\n{studies}",
