@@ -1,4 +1,7 @@
-"""Curves of an experiment with several seeds: the mean as a line, one standard deviation as a band, each seed a dot."""
+"""Curves of an experiment with several seeds: the mean as a line, one standard deviation as a band, each seed a dot.
+
+On a logarithmic axis the band spans the seeds: a mean less its standard deviation may be below zero there.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -40,7 +43,7 @@ def spread_curves(
         labels: what a value of ``by`` is called; by default the value itself.
         panels: a field each value of which gets axes of its own, side by side, with one vertical scale.
         log_x: whether the horizontal axis is logarithmic.
-        log_y: whether the vertical axis is logarithmic; the band is then left out below zero.
+        log_y: whether the vertical axis is logarithmic; the band then spans the seeds.
         height: of the figure, in inches.
 
     Raises:
@@ -56,7 +59,7 @@ def spread_curves(
         mine = [row for row in rows if panels is None or row[panels] == part]
         for series, name in enumerate(names):
             label = str((labels or {}).get(name, name))
-            _draw(ax, [row for row in mine if row[by] == name], x, y, series, label)
+            _draw(ax, [row for row in mine if row[by] == name], x, y, series, label, log_y)
         if log_x:
             _ticks_at(ax, sorted({float(row[x]) for row in mine}))
         if log_y:
@@ -74,7 +77,9 @@ def _different(rows: Sequence[Mapping[str, Any]], field: str) -> list[Any]:
     return list(dict.fromkeys(row[field] for row in rows))
 
 
-def _draw(axes: Axes, rows: Sequence[Mapping[str, Any]], x: str, y: str, series: int, label: str) -> None:
+def _draw(
+    axes: Axes, rows: Sequence[Mapping[str, Any]], x: str, y: str, series: int, label: str, between_seeds: bool
+) -> None:
     if not rows:
         return
     places = sorted({float(row[x]) for row in rows})
@@ -82,7 +87,10 @@ def _draw(axes: Axes, rows: Sequence[Mapping[str, Any]], x: str, y: str, series:
     mean = np.array([values.mean() for values in seeds])
     std = np.array([values.std(ddof=1) if len(values) > 1 else 0.0 for values in seeds])
     colour, marker = PALETTE[series % len(PALETTE)], MARKERS[series % len(MARKERS)]
-    axes.fill_between(places, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
+    low, high = mean - std, mean + std
+    if between_seeds:
+        low, high = (np.array([edge(values) for values in seeds]) for edge in (np.min, np.max))
+    axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.plot(
         places,
         mean,
