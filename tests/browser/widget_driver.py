@@ -85,8 +85,12 @@ class Widget:
         return self.root.locator(_CONTROLS).nth(control.index)
 
     def _exercise_usable(self, moved: set[tuple[str, str]]) -> Iterator[str]:
-        """Move what can be moved now and was not before; sliders first, buttons last, because they may reset."""
-        order = ["range", "checkbox", "radio", "picture", "select", "button"]
+        """Move what can be moved now and was not before.
+
+        Pictures come first, because sliders at their least may leave a single element and nothing to pick; buttons
+        last, because they may reset.
+        """
+        order = ["picture", "range", "checkbox", "radio", "select", "button"]
         while todo := [c for c in self.controls() if c.usable and (c.kind, c.label) not in moved]:
             control = min(todo, key=lambda c: order.index(c.kind))
             moved.add((control.kind, control.label))
