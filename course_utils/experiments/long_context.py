@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_utils.decoder import Decoder
-from course_utils.experiments import checkpoints
+from course_utils.experiments import archive, checkpoints
 from course_utils.experiments.study import Cell, Progress, Run, Study
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
 from course_utils.rope_scaling import rope_frequencies
@@ -36,6 +36,7 @@ __all__ = [
     "fit",
     "held_out_streams",
     "methods_for",
+    "methods_of",
     "new_model",
     "new_optimizer",
     "pretrained",
@@ -54,6 +55,9 @@ CHECKPOINTS = Path(__file__).parent.parent / "data" / "long_context"
 # Of 128 tokens the fastest pair makes 20 turns. YaRN's usual bounds, 32 turns and 1, would stretch even that one: the
 # upper bound must come down with the window.
 FEWER_TURNS = {"beta_fast": 4.0, "beta_slow": 1.0}
+
+# the types for which the model's window is the extended one, and a key of their own holds the original
+NAME_BOTH_WINDOWS = ("yarn", "llama3", "longrope")
 
 
 def methods_for(base: float, bounds: Mapping[str, float]) -> dict[str, dict[str, Any]]:
@@ -84,6 +88,29 @@ def methods_for(base: float, bounds: Mapping[str, float]) -> dict[str, dict[str,
 METHODS = methods_for(BASE, FEWER_TURNS)
 
 
+def methods_of(seed: int) -> dict[str, dict[str, Any]]:
+    """Return ``METHODS`` and "LongRoPE": the factors that the recorded search found for the model of this seed.
+
+    They were searched for at eight windows, on streams of their own, and are used as a model's ``config.json`` would:
+    beyond the window, at whatever length; within it nothing is stretched, and the attention factor stays.
+
+    Raises:
+        ValueError: the search that is on record kept first tokens unstretched, for which a config has no key.
+    """
+    searches = archive.load("longrope-search").select(objective="all tokens", seed=seed)
+    found = max(searches, key=lambda row: row["budget"])
+    if found["first_tokens"]:
+        raise ValueError(f"first_tokens of the recorded search must be 0 to fit a config: got {found['first_tokens']}")
+    longrope = {
+        "rope_theta": BASE,
+        "rope_type": "longrope",
+        "factor": 8.0,
+        "short_factor": [1.0] * len(found["factors"]),
+        "long_factor": found["factors"],
+    }
+    return {**METHODS, "LongRoPE": longrope}
+
+
 def rope_parameters(
     method: str, factor: float, window: int = TASK.window, methods: Mapping[str, Mapping[str, Any]] = METHODS
 ) -> dict[str, Any]:
@@ -98,7 +125,7 @@ def rope_parameters(
     if parameters["rope_type"] == "default" or (factor == 1 and "factor" not in parameters):
         return {"rope_theta": parameters["rope_theta"], "rope_type": "default"}  # nothing to stretch
     parameters.setdefault("factor", float(factor))
-    if parameters["rope_type"] in ("yarn", "llama3"):
+    if parameters["rope_type"] in NAME_BOTH_WINDOWS:
         parameters["original_max_position_embeddings"] = window
     return parameters
 
@@ -116,7 +143,7 @@ def apply_method(
     """
     parameters = rope_parameters(method, max(1.0, length / model.window), model.window, methods)
     window = model.window
-    if parameters["rope_type"] in ("yarn", "llama3"):  # for these the key means the extended length
+    if parameters["rope_type"] in NAME_BOTH_WINDOWS:
         window = round(window * parameters["factor"])
     frequencies = rope_frequencies(parameters, model.head_dim, window, seq_len=length)
     model.set_attention_window(model.window if method == "sliding window" else None)
@@ -246,8 +273,8 @@ def _cells(size: str) -> list[Cell]:
         from course_utils.experiments.long_context_large import LARGE, cells
 
         return cells(LARGE)
-    multiples = (1, 8) if size == "reduced" else MULTIPLES
-    methods = ("none", "PI", "NTK", "by parts", "YaRN", "sliding window") if size == "reduced" else METHODS
+    reduced = ("none", "PI", "NTK", "by parts", "YaRN", "sliding window"), (1, 8)
+    methods, multiples = reduced if size == "reduced" else ((*METHODS, "LongRoPE"), MULTIPLES)
     return [
         {"method": method, "multiple": multiple, "seed": seed, "streams": STREAMS}
         for seed in SEEDS
@@ -258,7 +285,8 @@ def _cells(size: str) -> list[Cell]:
 
 def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
     streams = held_out_streams(cell["multiple"], cell["streams"])
-    model = apply_method(pretrained(cell["seed"]), cell["method"], cell["multiple"] * TASK.window)
+    seed, length = cell["seed"], cell["multiple"] * TASK.window
+    model = apply_method(pretrained(seed), cell["method"], length, methods_of(seed))
     return finite(evaluate(model, streams))
 
 

@@ -22,10 +22,11 @@ def spread_curves(
     by: str,
     *,
     xlabel: str,
-    ylabel: str,
+    ylabel: str = "",
     title: str = "",
     labels: Mapping[Any, str] | None = None,
     panels: str | None = None,
+    share_y: bool = True,
     log_x: bool = False,
     log_y: bool = False,
     height: float = 4.2,
@@ -38,10 +39,11 @@ def spread_curves(
         y: a field that holds a number.
         by: the field that tells the lines apart.
         xlabel: the horizontal quantity with its unit.
-        ylabel: the vertical quantity with its unit.
+        ylabel: the vertical quantity with its unit; panels with scales of their own are labelled by their values.
         title: one line above the figure.
         labels: what a value of ``by`` is called; by default the value itself.
-        panels: a field each value of which gets axes of its own, side by side, with one vertical scale.
+        panels: a field each value of which gets axes of its own, side by side.
+        share_y: whether the panels have one vertical scale; if not, the value of ``panels`` names the quantity.
         log_x: whether the horizontal axis is logarithmic.
         log_y: whether the vertical axis is logarithmic; the band then spans the seeds.
         height: of the figure, in inches.
@@ -54,7 +56,7 @@ def spread_curves(
         raise ValueError("rows must hold at least one run: got none")
     parts = _different(rows, panels) if panels else [None]
     names = _different(rows, by)
-    figure, axes = new_figure(height, nrows=1, ncols=len(parts), sharey=True, squeeze=False)
+    figure, axes = new_figure(height, nrows=1, ncols=len(parts), sharey=share_y, squeeze=False)
     for ax, part in zip(axes[0], parts, strict=True):
         mine = [row for row in rows if panels is None or row[panels] == part]
         for series, name in enumerate(names):
@@ -64,8 +66,13 @@ def spread_curves(
             _ticks_at(ax, sorted({float(row[x]) for row in mine}))
         if log_y:
             ax.set_yscale("log")
-        ax.set(xlabel=xlabel, title=title if panels is None else str(part))
-    axes[0][0].set_ylabel(ylabel)
+        ax.set(xlabel=xlabel)
+        if share_y:
+            ax.set_title(title if panels is None else str(part))
+        else:
+            ax.set_ylabel(str(part))
+    if share_y:
+        axes[0][0].set_ylabel(ylabel)
     if panels and title:
         figure.suptitle(title, x=0.02, ha="left", weight="bold", fontsize=12)
     handles, texts = axes[0][0].get_legend_handles_labels()
