@@ -4,13 +4,17 @@
 #   TORCH_BACKEND=cpu     PyTorch's CPU build, 0.2 GB where the usual Linux build with CUDA is 3 GB
 #   CONSTRAINTS=          nothing after the = installs the newest versions inside pyproject.toml's ranges
 #   NB=02                 one chapter instead of all
+#   PYTEST_ARGS="-n 2"    handed to pytest by `make browser`
 #   LAB_ARGS=--no-browser handed to JupyterLab
+#   SOAK_MINUTES=60       make soak starts nothing after so many minutes
 
 PYTHON ?=
 TORCH_BACKEND ?=
 CONSTRAINTS ?= constraints.txt
 LAB_ARGS ?=
+PYTEST_ARGS ?=
 NB ?=
+SOAK_MINUTES ?= 240
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +23,7 @@ AUTHORING := $(BIN)/python -m course_utils.authoring
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check unit lint notebooks browser run edit update student format freeze clean
+.PHONY: help lab test check unit lint notebooks browser soak run edit update student handbook html format ledger freeze clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -55,7 +59,10 @@ notebooks: $(VENV)/.test ## run every notebook anew and compare its outputs (nbv
 	$(BIN)/pytest -q --nbval notebooks -n 2 --dist loadfile
 
 browser: $(VENV)/.test ## run every notebook in JupyterLab and move its widgets, in Chromium (NB=02 for one)
-	$(BIN)/pytest -v -rs -s --browser tests/browser $(if $(NB),--chapter $(NB))
+	$(BIN)/pytest -v -rs -s --browser tests/browser $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)
+
+soak: $(VENV)/.test ## every notebook in every condition, every widget on a long random walk; hours (NB=02 for one)
+	$(BIN)/pytest -v -rs --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB))
 
 run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
 	$(AUTHORING) run $(NB)
@@ -69,13 +76,22 @@ update: $(VENV)/.test ## author: bring edit/ back into the notebook (NB=02), kee
 student: $(VENV)/.test ## teach: copies without solutions, in student/
 	$(AUTHORING) student $(NB)
 
+handbook: $(VENV)/.test ## teach: objectives, times and the common wrong answers, in handbook.md
+	$(AUTHORING) handbook
+
+html: $(VENV)/.test ## teach: the notebooks as a site to read without a kernel or a network, in site/
+	$(AUTHORING) html
+
 format: $(VENV)/.test ## author: format code and notebooks
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+ledger: $(VENV)/.test ## author: write the ledger of claims from the assertions that ran
+	$(AUTHORING) ledger
 
 freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
 	$(AUTHORING) freeze
 
 clean: ## remove what was made here, the environment included
-	rm -rf $(VENV) build dist edit student site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist edit student handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find course_utils tests notebooks -name __pycache__ -prune -exec rm -rf {} + -o -name .ipynb_checkpoints -prune -exec rm -rf {} +

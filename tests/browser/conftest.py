@@ -16,6 +16,7 @@ from course_utils.authoring.files import NOTEBOOKS, find_notebooks
 SCREENSHOTS = Path("screenshots")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what drives a browser where there is none, or where nobody asked for it, and say so."""
     reason = None
@@ -26,6 +27,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
+            # with xdist (--dist loadgroup) all tests of one notebook go to one process, which opens it once
+            path = getattr(item, "callspec", None) and item.callspec.params.get("notebook_path")
+            item.add_marker(pytest.mark.xdist_group(path.stem if path else item.path.stem))
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
