@@ -1,27 +1,10 @@
-"""The checks of chapters 00 and 01: every known mistake is named, right answers pass, unknown ones are shown."""
+"""The checks of chapters 00 and 01: right answers pass, unknown ones are shown."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from course_utils.check.first_steps_check import centre, normalize
-
-CHECKS = (centre, normalize)
-MISTAKES = [
-    pytest.param(check, key, example, id=f"{check.name}-{key}-{number}")
-    for check in CHECKS
-    for key, mistake in check.catalogue.items()
-    for number, example in enumerate(mistake.examples)
-]
-
-
-@pytest.mark.parametrize(("check", "key", "example"), MISTAKES)
-def test_every_known_mistake_is_rejected_by_name(check, key, example):
-    report = check(example, record=False)
-    assert report.attempted
-    assert not report.passed
-    assert report.misconception == key, report
-
 
 RIGHT_CENTRES = {
     "mean": lambda x: x - x.mean(-1, keepdim=True),

@@ -1,24 +1,9 @@
-"""The check of chapter 10: every known mistake is named, right ways to normalise a padded tile pass."""
+"""The check of chapter 10: right ways to normalise a padded tile pass."""
 
 import pytest
 import torch
 
 from course_utils.check.masked_row_check import masked_layer_norm
-
-EXAMPLES = [
-    pytest.param(key, example, id=f"{key}-{number}")
-    for key, mistake in masked_layer_norm.catalogue.items()
-    for number, example in enumerate(mistake.examples)
-]
-
-
-@pytest.mark.parametrize(("key", "example"), EXAMPLES)
-def test_every_known_mistake_is_rejected_by_name(key, example):
-    report = masked_layer_norm(example, record=False)
-    assert report.attempted
-    assert not report.passed
-    assert report.misconception == key, report
-    assert report.evidence is not None
 
 
 def as_the_kernel(block, n_cols, eps=1e-5):

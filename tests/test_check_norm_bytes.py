@@ -1,16 +1,10 @@
-"""The check of chapter 09: its truth is what the ladder is held against, and every known mistake is named."""
+"""The check of chapter 09: its truth is what the ladder is held against."""
 
 import pytest
 import torch
 
 from course_utils.bench.ladder import OPERATIONS
 from course_utils.check.norm_bytes_check import _norm_bytes, norm_bytes
-
-EXAMPLES = [
-    pytest.param(key, example, id=f"{key}-{number}")
-    for key, mistake in norm_bytes.catalogue.items()
-    for number, example in enumerate(mistake.examples)
-]
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -24,15 +18,6 @@ def test_the_truth_is_the_sum_of_the_tensors_that_go_in_and_come_out(shape, dtyp
     counted = _norm_bytes(*shape, dtype.itemsize, backward)
     assert counted == sum(tensor.nbytes for tensor in tensors)
     assert counted == OPERATIONS["layer_norm"].bytes_moved(inputs, backward)
-
-
-@pytest.mark.parametrize(("key", "example"), EXAMPLES)
-def test_every_known_mistake_is_rejected_by_name(key, example):
-    report = norm_bytes(example, record=False)
-    assert report.attempted
-    assert not report.passed
-    assert report.misconception == key, report
-    assert report.evidence is not None
 
 
 def by_tensors(rows, features, itemsize=4, backward=False):

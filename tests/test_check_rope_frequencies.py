@@ -1,4 +1,4 @@
-"""The checks of chapter 13: mistakes by name, right answers of many kinds, transformers' own functions among them."""
+"""The checks of chapter 13: right answers of many kinds, transformers' own functions among them."""
 
 import math
 
@@ -16,35 +16,6 @@ from course_utils.rotary_embedding import RotaryEmbedding
 transformers.logging.set_verbosity_error()
 
 CHECKS = (check.ntk_inv_freq, check.yarn_frequencies, check.rope_frequencies)
-MISTAKES = [
-    pytest.param(its_check, mistake, id=f"{its_check.name}-{mistake.key}")
-    for its_check in CHECKS
-    for mistake in its_check.catalogue.values()
-]
-EXAMPLES = [
-    pytest.param(its_check, mistake.key, example, id=f"{its_check.name}-{mistake.key}-{number}")
-    for its_check in CHECKS
-    for mistake in its_check.catalogue.values()
-    for number, example in enumerate(mistake.examples)
-]
-
-
-@pytest.mark.parametrize(("its_check", "key", "example"), EXAMPLES)
-def test_an_example_is_rejected_and_named(its_check, key, example):
-    report = its_check(example, record=False)
-    assert report.attempted
-    assert not report.passed
-    assert report.misconception == key, f"{report}\n{report.table()}"
-    assert report.evidence is not None
-
-
-@pytest.mark.parametrize(("its_check", "mistake"), MISTAKES)
-def test_a_mistake_is_told_in_sentences_that_do_not_repeat_each_other(its_check, mistake):
-    assert not mistake.title.endswith(".")
-    for sentence in (mistake.wrong, mistake.matters, mistake.hint):
-        assert sentence[-1] in ".?"
-        assert 15 < len(sentence) < 400
-    assert len({mistake.title, mistake.wrong, mistake.matters, mistake.hint}) == 4
 
 
 def test_far_more_than_fourteen_mistakes_are_known():

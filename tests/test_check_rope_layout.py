@@ -1,15 +1,9 @@
-"""The check of the permutation between the layouts: right ones pass, wrong ones are named or shown."""
+"""The check of the permutation between the layouts: right ones pass, unknown wrong ones are shown."""
 
 import pytest
 import torch
 
 from course_utils import check, positions
-
-EXAMPLES = [
-    pytest.param(key, example, id=f"{key}-{number}")
-    for key, mistake in check.half_to_interleaved.catalogue.items()
-    for number, example in enumerate(mistake.examples)
-]
 
 
 def run(function):
@@ -42,14 +36,6 @@ RIGHT = {
 def test_a_right_way_to_write_it_passes(name):
     report = run(RIGHT[name])
     assert report.passed, f"{report}\n{report.table()}"
-
-
-@pytest.mark.parametrize(("key", "example"), EXAMPLES)
-def test_every_known_mistake_is_rejected_by_name(key, example):
-    report = run(example)
-    assert not report.passed
-    assert report.misconception == key, f"{report}\n{report.table()}"
-    assert report.evidence is not None
 
 
 def test_an_unknown_mistake_is_shown_on_a_small_input():

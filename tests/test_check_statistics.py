@@ -1,4 +1,4 @@
-"""The checks of chapter 04: every known mistake is named, right answers pass, whatever their algebra."""
+"""The checks of chapter 04: right answers pass, whatever their algebra."""
 
 import numpy as np
 import pytest
@@ -8,31 +8,6 @@ from course_utils import check, statistics
 from course_utils.statistics import Moments
 
 CHECKS = (check.ema, check.merge_moments)
-MISTAKES = [
-    pytest.param(its_check, key, example, id=f"{its_check.name}-{key}-{number}")
-    for its_check in CHECKS
-    for key, mistake in its_check.catalogue.items()
-    for number, example in enumerate(mistake.examples)
-]
-
-
-@pytest.mark.parametrize(("its_check", "key", "example"), MISTAKES)
-def test_every_known_mistake_is_rejected_by_name(its_check, key, example):
-    report = its_check(example, record=False)
-    assert report.attempted
-    assert not report.passed
-    assert report.misconception == key, f"{report}\n{report.table()}"
-    assert report.evidence is not None
-
-
-@pytest.mark.parametrize("its_check", CHECKS, ids=lambda its_check: its_check.name)
-def test_a_mistake_is_told_in_sentences_that_do_not_repeat_each_other(its_check):
-    for mistake in its_check.catalogue.values():
-        assert not mistake.title.endswith(".")
-        for sentence in (mistake.wrong, mistake.matters, mistake.hint):
-            assert sentence[-1] in ".?"
-            assert 15 < len(sentence) < 400
-        assert len({mistake.title, mistake.wrong, mistake.matters, mistake.hint}) == 4
 
 
 def lerp(average, value, momentum, convention="torch"):

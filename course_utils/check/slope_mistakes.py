@@ -41,7 +41,7 @@ MISTAKES.add(
 )
 MISTAKES.add(
     "always_halves",
-    "always 1/2, 1/4, 1/8, ...",
+    "always 1/2, 1/4, 1/8 and so on",
     "Each slope is half of the one before, whatever the number of heads.",
     "That is the sequence of eight heads. With sixteen the last would be 2^−16, a head that does not know order.",
     "Where should the sequence end with sixteen heads, and what is its ratio then?",
