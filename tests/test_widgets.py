@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from traitlets import TraitError
 from widget_states import (
     random_axis_states,
     random_clock_states,
+    random_least_time_states,
     random_neighbour_states,
     random_row_states,
     random_running_states,
@@ -20,13 +22,16 @@ from widget_states import (
 )
 
 from course_utils import widgets
+from course_utils.profiling import Roofline
 from course_utils.widgets.axes import LAYOUTS, RULES, AxisState
 from course_utils.widgets.exchanges import sync_cost_figure
+from course_utils.widgets.least_times import least_time_figure
 from course_utils.widgets.neighbours import batch_neighbours_figure
 from course_utils.widgets.rows import RowState, normalize_row_figure
 from course_utils.widgets.running import running_average_figure
 from course_utils.widgets.scaling_figure import ScalingState, rope_scaling_figure, summary_of
 
+MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
 MAKERS = {
     "axis_explorer": widgets.axis_explorer,
     "normalize_row": widgets.normalize_row,
@@ -37,6 +42,7 @@ MAKERS = {
     "running_average": widgets.running_average,
     "rope_scaling": widgets.rope_scaling,
     "sync_cost": widgets.sync_cost,
+    "least_time": partial(widgets.least_time, MACHINE),
 }
 
 
@@ -62,6 +68,7 @@ def test_the_words_follow_the_state(name):
         "running_average": {"convention": "keras"},
         "rope_scaling": {"factor": 16},
         "sync_cost": {"ranks": 512},
+        "least_time": {"dtype": "bfloat16"},
     }[name]
     widget = MAKERS[name]()
     before = widget.describe()
@@ -83,6 +90,7 @@ def test_a_state_that_no_control_can_produce_does_not_reach_the_picture(name):
             "share": "?",
             "convention": "?",
             "route": "?",
+            "dtype": "?",
         },
         {},
     ):
@@ -352,3 +360,14 @@ def test_the_browser_counts_messages_and_bytes_as_python_does(in_browser_module)
             np.testing.assert_allclose(answer[theirs], ours, rtol=1e-12)
         assert answer["stepMs"] == pytest.approx(expected.step_ms, rel=1e-12)
         assert answer["waiting"] == pytest.approx(expected.waiting, rel=1e-12)
+
+
+def test_the_browser_counts_bytes_and_operations_of_a_layer_norm_as_python_does(in_browser_module):
+    states = list(random_least_time_states(100, seed=13))
+    data = MAKERS["least_time"]().data
+    calls = [[vars(state), data] for state in states]
+    for state, answer in zip(states, in_browser_module("least_time", "module.leastTime", calls), strict=True):
+        expected = least_time_figure(state, MACHINE)
+        assert (answer["bytes"], answer["operations"]) == (expected.bytes_moved, expected.operations)
+        assert answer["memoryMs"] == pytest.approx(expected.memory_ms, rel=1e-12)
+        assert answer["arithmeticMs"] == pytest.approx(expected.arithmetic_ms, rel=1e-12)

@@ -2,12 +2,13 @@
 
 import random
 
-from course_utils.widgets import clocks, distances, exchanges, gradients, neighbours, rows, running
+from course_utils.widgets import clocks, distances, exchanges, gradients, least_times, neighbours, rows, running
 from course_utils.widgets.axes import LAYOUTS, NORMS, SIZE_LIMITS, AxisState
 from course_utils.widgets.clocks import ClockState
 from course_utils.widgets.distances import ENCODINGS, DistanceState
 from course_utils.widgets.exchanges import SyncState
 from course_utils.widgets.gradients import GradientState
+from course_utils.widgets.least_times import LeastTimeState
 from course_utils.widgets.neighbours import NeighbourState
 from course_utils.widgets.rows import RowState
 from course_utils.widgets.running import RunningState
@@ -87,3 +88,11 @@ def random_sync_states(count, seed=0):
     for _ in range(count):
         chosen = {name: draw.choice(stops) for name, stops in exchanges.STOPS.items()}
         yield SyncState(**chosen, route=draw.choice(list(exchanges.ROUTES)))
+
+
+def random_least_time_states(count, seed=0):
+    draw = random.Random(seed)
+    for _ in range(count):
+        chosen = {name: draw.choice(stops) for name, stops in least_times.STOPS.items()}
+        dtype, direction = draw.choice(list(least_times.ITEMSIZES)), draw.choice(list(least_times.DIRECTIONS))
+        yield LeastTimeState(**chosen, dtype=dtype, direction=direction)

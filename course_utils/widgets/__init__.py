@@ -6,6 +6,8 @@ from course_utils.widgets.distances import DistanceState, encoding_by_distance, 
 from course_utils.widgets.exchanges import SyncState, sync_cost, sync_cost_figure
 from course_utils.widgets.explorer import axis_explorer, axis_explorer_figure
 from course_utils.widgets.gradients import GradientState, gradient_projection, gradient_projection_figure
+from course_utils.widgets.least_times import LeastTimeState, least_time, least_time_figure
+from course_utils.widgets.ledger import LedgerState, ledger_html, ledger_table
 from course_utils.widgets.neighbours import NeighbourState, batch_neighbours, batch_neighbours_figure
 from course_utils.widgets.rows import RowState, normalize_row, normalize_row_figure
 from course_utils.widgets.running import RunningState, running_average, running_average_figure
@@ -17,6 +19,8 @@ __all__ = [
     "ClockState",
     "DistanceState",
     "GradientState",
+    "LeastTimeState",
+    "LedgerState",
     "NeighbourState",
     "RowState",
     "RunningState",
@@ -30,6 +34,10 @@ __all__ = [
     "encoding_by_distance_values",
     "gradient_projection",
     "gradient_projection_figure",
+    "least_time",
+    "least_time_figure",
+    "ledger_html",
+    "ledger_table",
     "normalize_row",
     "normalize_row_figure",
     "rope_clocks",

@@ -1,0 +1,101 @@
+// The least time of a layer norm by its bytes and by its operations, and what the built-in really took, as bars.
+
+const BARS = { left: 150, right: 110, top: 34, pitch: 46, thick: 22, bottom: 44 };
+
+/** What follows from the state without measuring; `least_time_figure` in Python does the same arithmetic. */
+function leastTime(state, data) {
+  const [matrix, both] = [state.rows * state.features, state.direction === "both"];
+  const numbers = 2 * matrix + 2 * state.features + (both ? 3 * matrix + 3 * state.features : 0);
+  const bytes = numbers * data.itemsizes[state.dtype];
+  const operations = data.operations[state.direction] * matrix;
+  return { bytes, operations, memoryMs: bytes / data.bandwidth_gbps / 1e6, arithmeticMs: operations / data.peak_gflops / 1e6 };
+}
+
+const timeText = (ms) => (ms < 1 ? `${formatNumber(1e3 * ms)} µs` : `${formatNumber(ms)} ms`);
+
+// one scale for all states, so that a bar that grows is seen to grow: 10 ns to 1 s
+const [SHORTEST, LONGEST] = [-5, 3]; // powers of ten, in milliseconds
+const DECADES = Array.from({ length: LONGEST - SHORTEST + 1 }, (_, i) => SHORTEST + i);
+
+function drawTimes(context, state, width, answer, data) {
+  const times = leastTime(state, data);
+  const bars = [
+    ["bytes / bandwidth", times.memoryMs, STYLE.palette[0]],
+    ["operations / peak", times.arithmeticMs, STYLE.palette[2]],
+    ["measured", answer?.measured_ms, STYLE.palette[1]],
+  ];
+  const across = scaleOf([SHORTEST, LONGEST], [BARS.left, width - BARS.right]);
+  const bottom = BARS.top + BARS.pitch * bars.length;
+  for (const power of DECADES) {
+    drawLine(context, [[across(power), BARS.top - 10], [across(power), bottom]], { colour: STYLE.rule });
+    if (power % 2) drawText(context, timeText(10 ** power), across(power), bottom + 14, { px: 12, align: "center" });
+  }
+  drawText(context, "time, logarithmic", (BARS.left + width - BARS.right) / 2, bottom + 34, { align: "center" });
+  bars.forEach(([name, ms, colour], i) => {
+    const y = BARS.top + BARS.pitch * i;
+    drawText(context, name, BARS.left - 10, y + BARS.thick / 2, { align: "right", weight: "bold" });
+    if (!ms) {
+      drawText(context, "measuring …", BARS.left + 8, y + BARS.thick / 2, { colour: STYLE.muted });
+      return;
+    }
+    const end = across(Math.log10(ms));
+    context.fillStyle = colour;
+    context.fillRect(BARS.left, y, end - BARS.left, BARS.thick);
+    drawText(context, timeText(ms), end + 8, y + BARS.thick / 2);
+  });
+  const least = across(Math.log10(Math.max(times.memoryMs, times.arithmeticMs)));
+  drawLine(context, [[least, BARS.top - 10], [least, bottom]], { width: 2, dash: [5, 4] });
+  drawText(context, "least", least, BARS.top - 20, { px: 12, align: "center" });
+}
+
+function facts(state, answer, data) {
+  const times = leastTime(state, data);
+  const least = Math.max(times.memoryMs, times.arithmeticMs);
+  const measured = answer.measured_ms;
+  const rate = measured && `${timeText(measured)}, ${formatNumber(measured / least)} times the least`;
+  return [
+    ["to move", `${times.bytes.toLocaleString("en")} bytes`],
+    ["operations per byte", formatNumber(times.operations / times.bytes)],
+    ["least time", timeText(least)],
+    ["built-in, measured", rate],
+    ["useful bandwidth", measured && `${formatNumber(times.bytes / measured / 1e6)} GB/s of ${formatNumber(data.bandwidth_gbps)}`],
+  ];
+}
+
+function summary(state, data) {
+  const times = leastTime(state, data);
+  const limit = times.memoryMs >= times.arithmeticMs ? "memory" : "arithmetic";
+  const shape = `(${state.rows}, ${state.features}) ${state.dtype}`;
+  return `${shape}, ${data.directions[state.direction]}: bound by ${limit}, at least ${timeText(Math.max(times.memoryMs, times.arithmeticMs))}.`;
+}
+
+function render(view) {
+  const data = view.model.get("data");
+  const stops = (name) => ({ name, label: name, kind: "slider", stops: data.stops[name] });
+  const answerTo = () => {
+    const answer = view.model.get("answer");
+    return answer?.request === view.model.get("request") ? answer : null;
+  };
+  return mount(view, {
+    name: "least_time",
+    title: "The least time of a layer norm by its bytes and by its operations, and the measured one.",
+    hint: "The kernel measures F.layer_norm a few times for every setting; the roofline is this machine's.",
+    specs: [
+      stops("rows"),
+      stops("features"),
+      { name: "dtype", label: "dtype", kind: "select", options: Object.keys(data.itemsizes).map((d) => [d, d]) },
+      { name: "direction", label: "pass", kind: "select", options: Object.entries(data.directions) },
+    ],
+    change: (state, control, value) => ({ ...state, [control]: value }),
+    size: () => BARS.top + 3 * BARS.pitch + BARS.bottom,
+    draw: (context, state, width) => drawTimes(context, state, width, answerTo(), data),
+    summary: (state) => summary(state, data),
+    facts: (state, answer) => facts(state, answer ?? {}, data),
+    factClasses: { "built-in, measured": "live", "useful bandwidth": "live" },
+    asksKernel: true,
+    drawsAnswer: true,
+  });
+}
+
+export { leastTime };
+export default { render };

@@ -1,0 +1,119 @@
+"""The searchable ledger: everything in it without a kernel too, and rows found by what they say."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from traitlets import TraitError
+
+from course_utils import ledger, widgets
+from course_utils.authoring.page import html_elements
+from course_utils.sources import WORKS
+
+ENTRIES = ledger.load()
+
+
+def test_without_a_kernel_every_claim_is_there_with_a_link_to_its_cell():
+    data, _ = widgets.ledger_table()._repr_mimebundle_()
+    assert list(data) == ["text/plain", "application/vnd.jupyter.widget-view+json", "text/html"]
+    assert str(len(ENTRIES)) in data["text/plain"]
+    links = [e.attributes["href"] for e in html_elements(data["text/html"]) if e.tag == "a"]
+    to_cells = [link for link in links if "#cell-id=" in link]
+    assert set(to_cells) == {entry.link for entry in ENTRIES.values()}
+    assert len(to_cells) == sum(len(entry.works) for entry in ENTRIES.values())
+    assert "https://arxiv.org/abs/1607.06450" in links
+
+
+def test_the_groups_are_the_works_in_their_order():
+    groups = re.findall(r'data-source="([^"]+)"', widgets.ledger_html(ENTRIES.values()))
+    order = [work.name.replace("&", "&amp;") for work in WORKS]
+    assert groups == [name for name in order if name in groups]
+    assert groups[0] == "S0"
+    assert groups[-1] == "this course"
+
+
+def test_what_a_claim_says_is_text_and_never_markup():
+    statement = "a < b & <script>alert(1)</script>"
+    entry = ledger.Entry("02", "cell", "key", statement, '"S0"', "x", "holds", "<b>1</b>")
+    html = widgets.ledger_html([entry])
+    assert "<script>" not in html
+    assert "<b>" not in html
+    assert "a &lt; b &amp; &lt;script&gt;" in html
+
+
+@pytest.mark.parametrize("chosen", [{"source": "S9"}, {"verdict": "maybe"}])
+def test_an_unknown_choice_is_refused(chosen):
+    name = next(iter(chosen))
+    with pytest.raises(ValueError, match=f"{name} must be one of"):
+        widgets.ledger_table(**chosen)
+    with pytest.raises((ValueError, TypeError, TraitError)):
+        widgets.ledger_table().state = chosen | {"unknown": 1}
+
+
+def test_the_state_starts_as_it_is_asked_for():
+    table = widgets.ledger_table(text="float16", source="S2", verdict="does not hold")
+    assert table.state == {"text": "float16", "source": "S2", "verdict": "does not hold"}
+
+
+def test_the_browsers_module_fetches_nothing():
+    module = widgets.ledger_table()._esm
+    assert not re.search(r"https?://|\bimport\b|\bfetch\(|XMLHttpRequest|<script", module)
+    assert module.count("export default") == 1
+
+
+@pytest.fixture(scope="module")
+def in_browser_module(tmp_path_factory):
+    """Call a function of the widget's module, as the browser gets it, with each of a list of argument lists."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: the JavaScript side cannot be run here")
+    folder = tmp_path_factory.mktemp("ledger")
+    (folder / "ledger.mjs").write_text(widgets.ledger_table()._esm, encoding="utf-8")
+
+    def call(function, calls):
+        script = f"""
+            import {{ {function} }} from "./ledger.mjs";
+            const calls = {json.dumps(calls)};
+            process.stdout.write(JSON.stringify(calls.map((args) => {function}(...args))));
+        """
+        (folder / "run.mjs").write_text(script, encoding="utf-8")
+        done = subprocess.run([node, "run.mjs"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return call
+
+
+ROW = {
+    "id": "1",
+    "text": "S2: notes ε = 1e-12 is safe NaN in float16",
+    "source": "S2",
+    "verdict": "holds with a condition",
+}
+ANY = {"text": "", "source": "", "verdict": ""}
+
+
+@pytest.mark.parametrize(
+    ("state", "is_shown"),
+    [
+        ({}, True),
+        ({"text": "  SAFE nan "}, True),  # words in any order and case
+        ({"text": "safe banana"}, False),  # all of them
+        ({"text": "Ε ="}, True),
+        ({"source": "S2"}, True),
+        ({"source": "S0"}, False),
+        ({"verdict": "holds with a condition"}, True),
+        ({"verdict": "holds"}, False),  # a verdict is not searched for inside another
+        ({"text": "safe", "source": "S2", "verdict": "holds"}, False),
+    ],
+)
+def test_a_row_is_shown_when_it_has_every_word_the_source_and_the_verdict(state, is_shown, in_browser_module):
+    assert in_browser_module("isShown", [[ROW, ANY | state]]) == [is_shown]
+
+
+def test_a_claim_in_two_groups_is_counted_once(in_browser_module):
+    both, other = [ROW, ROW | {"source": "S0"}], ROW | {"id": "2"}
+    calls = [[both, [*both, other]], [[], [*both, other]]]
+    assert in_browser_module("summaryOf", calls) == ["1 of 2 claims", "none of 2 claims: try fewer words"]
