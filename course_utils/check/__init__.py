@@ -28,9 +28,26 @@ from course_utils.check.batch_norm_check import batch_norm
 from course_utils.check.critical_dimension_check import critical_dimension
 from course_utils.check.ema_check import ema
 from course_utils.check.exercise import Check
+from course_utils.check.find_bug_check import (
+    input_a,
+    input_b,
+    input_c,
+    input_d,
+    input_e,
+    input_f,
+    input_g,
+    input_h,
+    input_i,
+    input_j,
+    input_k,
+    input_l,
+    input_m,
+    input_n,
+)
 from course_utils.check.first_steps_check import centre, normalize
 from course_utils.check.group_norm_check import group_norm
 from course_utils.check.instance_norm_check import instance_norm
+from course_utils.check.largest_error_check import largest_error
 from course_utils.check.layer_norm_check import layer_norm
 from course_utils.check.linear_scan_check import linear_scan
 from course_utils.check.masked_row_check import masked_layer_norm
@@ -38,6 +55,7 @@ from course_utils.check.merge_moments_check import merge_moments
 from course_utils.check.mistakes import Catalogue, Mistake
 from course_utils.check.norm_bytes_check import norm_bytes
 from course_utils.check.position_check import alibi_slopes, sinusoidal
+from course_utils.check.predicted_ms_check import predicted_ms
 from course_utils.check.report import Report
 from course_utils.check.rms_norm_check import rms_norm
 from course_utils.check.rope_check import rope
@@ -58,7 +76,22 @@ __all__ = [
     "ema",
     "group_norm",
     "half_to_interleaved",
+    "input_a",
+    "input_b",
+    "input_c",
+    "input_d",
+    "input_e",
+    "input_f",
+    "input_g",
+    "input_h",
+    "input_i",
+    "input_j",
+    "input_k",
+    "input_l",
+    "input_m",
+    "input_n",
     "instance_norm",
+    "largest_error",
     "layer_norm",
     "layer_norm_backward",
     "linear_scan",
@@ -67,6 +100,7 @@ __all__ = [
     "norm_bytes",
     "normalize",
     "ntk_inv_freq",
+    "predicted_ms",
     "rms_norm",
     "rms_norm_backward",
     "rope",

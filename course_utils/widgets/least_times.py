@@ -1,6 +1,6 @@
 """Shape and dtype to a least and a measured time: layer norm on this machine, held against its roofline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -47,9 +47,10 @@ class LeastTimeState:
     direction: str = "forward"
 
     def __post_init__(self) -> None:
-        for name, allowed in (*STOPS.items(), ("dtype", list(ITEMSIZES)), ("direction", list(DIRECTIONS))):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}: got {getattr(self, name)!r}")
+        allowed: dict[str, Collection[Any]] = {**STOPS, "dtype": ITEMSIZES, "direction": DIRECTIONS}
+        for name, values in allowed.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name} must be one of {', '.join(map(str, values))}: got {getattr(self, name)!r}")
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,11 @@ KNOWN_MISTAKES = {
         "    return (inv_freq * p['factor'] if p['rope_type'] == 'linear' else inv_freq), 1.0",
         "multiplies the frequencies by the factor",
     ),
+    ("09_where_the_time_goes", "predicted_ms"): (
+        "def predicted_ms(bytes_moved, operations, bandwidth_gbps, peak_gflops):\n"
+        "    return (bytes_moved / bandwidth_gbps + operations / peak_gflops) / 1e6",
+        "adds the time of the bytes",
+    ),
     ("09_where_the_time_goes", "norm_bytes"): (
         "def norm_bytes(rows, features, itemsize=4, backward=False):\n"
         "    return (3 if backward else 1) * 2 * (rows + 1) * features * itemsize",
@@ -190,6 +195,67 @@ KNOWN_MISTAKES = {
         "    )\n"
         "    return course_utils.positions.apply_rope(x, *cos_sin)",
         "position",
+    ),
+    ("16_on_trial", "largest_error"): (
+        "def largest_error(y, truth):\n    return (y.double() - truth).max().item()",
+        "the largest difference with its sign",
+    ),
+    ("17_find_the_bug", "input_a"): (
+        'def input_a(ordinary):\n    return {"x": 1000 * ordinary["x"]}',
+        "What about their mean?",
+    ),
+    ("17_find_the_bug", "input_b"): (
+        'def input_b(ordinary):\n    return {"x": 0.1 * ordinary["x"]}',
+        "The difference grows as the spread shrinks",
+    ),
+    ("17_find_the_bug", "input_c"): (
+        'def input_c(ordinary):\n    return {"x": 0.01 * ordinary["x"].float()}',
+        "the dtype makes no difference yet",
+    ),
+    ("17_find_the_bug", "input_d"): (
+        'def input_d(ordinary):\n    return {"x": 5 * ordinary["x"]}',
+        "as it was",
+    ),
+    ("17_find_the_bug", "input_e"): (
+        'def input_e(ordinary):\n    return {"batches": ordinary["batches"][:, :200]}',
+        "the closer its two variances are",
+    ),
+    ("17_find_the_bug", "input_f"): (
+        'def input_f(ordinary):\n    return {"x": ordinary["x"] + 7}',
+        "say the same here",
+    ),
+    ("17_find_the_bug", "input_g"): (
+        'def input_g(ordinary):\n    return {"a": ordinary["a"][:100]}',
+        "What else can they differ in?",
+    ),
+    ("17_find_the_bug", "input_h"): (
+        'def input_h(ordinary):\n    return {"start": 200}',
+        "you stay below",
+    ),
+    ("17_find_the_bug", "input_i"): (
+        'def input_i(ordinary):\n    return {"rotary_dim": 2}',
+        "the exponent is zero",
+    ),
+    ("17_find_the_bug", "input_j"): (
+        'def input_j(ordinary):\n    return {"query_length": 5, "key_length": 5}',
+        "As many queries as keys",
+    ),
+    ("17_find_the_bug", "input_k"): (
+        'def input_k(ordinary):\n    return {"lengths": [9000, 100]}',
+        "Is that every kind of short?",
+    ),
+    ("17_find_the_bug", "input_l"): (
+        "def input_l(ordinary):\n"
+        '    return {"rope_parameters": {"full_attention": {"factor": 8.0}}, "layer_type": "full_attention"}',
+        "original_max_position_embeddings",
+    ),
+    ("17_find_the_bug", "input_m"): (
+        'def input_m(ordinary):\n    return {"x": torch.ones(2, 192)}',
+        "fill whole blocks",
+    ),
+    ("17_find_the_bug", "input_n"): (
+        'def input_n(ordinary):\n    return {"dy": ordinary["dy"][:100], "x_hat": ordinary["x_hat"][:100]}',
+        "few rows to add up",
     ),
 }
 

@@ -1,0 +1,188 @@
+"""The checks of chapter 17: does the learner's input show what is wrong with a piece?"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_utils.bugs import PIECES, Piece
+from course_utils.bugs.piece import Arguments, Difference, copied
+from course_utils.bugs.takes import Numbers
+from course_utils.check.calls import Call, Probe
+from course_utils.check.exercise import Check
+from course_utils.check.learner import code_of
+from course_utils.check.mistakes import Mistake
+from course_utils.check.report import Evidence, Report, evidence_for
+from course_utils.check.sandbox import Outcome, Sandbox
+from course_utils.check.smallest import smallest_failing
+from course_utils.tables import format_number
+
+__all__ = [
+    "FindBug",
+    "Found",
+    "input_a",
+    "input_b",
+    "input_c",
+    "input_d",
+    "input_e",
+    "input_f",
+    "input_g",
+    "input_h",
+    "input_i",
+    "input_j",
+    "input_k",
+    "input_l",
+    "input_m",
+    "input_n",
+]
+
+_CLEARLY = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
+_CLOSER = 3.0  # times: a difference so much larger than on the ordinary input is said to be on the way
+
+
+@dataclass(frozen=True)
+class Found(Report):
+    """The report of an input that shows the bug: with what it shows, and the smallest input found that does."""
+
+    def _headline(self) -> str:
+        return f"{self.verdict}: the bug shows{' (the solution of the course)' if self.by_course else ''}"
+
+    def __repr__(self) -> str:
+        evidence = self.evidence.lines() if self.evidence else []
+        return "\n".join(
+            [super().__repr__(), *(["  It shows in:"] if evidence else []), *(f"    {e}" for e in evidence)]
+        )
+
+
+@dataclass(eq=False)
+class FindBug(Check):
+    """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended is right.
+
+    Args:
+        piece: what the input is to show the bug of.
+    """
+
+    probes: Sequence[Probe] = ()
+    catalogue: Mapping[str, Mistake] = field(default_factory=dict)
+    piece: Piece = field(kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"<check.{self.name}: {self.name}(ordinary), an input that shows the bug of piece {self.piece.letter}>"
+
+    def _try(self, function: Callable[..., Any], device: torch.device) -> Report:
+        """Return what the learner's input shows; pieces run on the CPU, whatever the ``device``."""
+        sandbox = Sandbox(code_of(function))
+        made = sandbox.call(lambda: function(self.piece.ordinary()))
+        if made.error is not None:
+            return self._failure(f"Making the input fails: {_told(made)}.")
+        if not isinstance(made.value, dict):
+            got, example = type(made.value).__name__, next(iter(self.piece.takes))
+            return self._failure(f'It must return a dictionary of arguments, as {{"{example}": …}}: got {got}.')
+        arguments = self.piece.ordinary() | made.value
+        refused = sandbox.call(lambda: self.piece.complaint(arguments))
+        if refused.error is not None or refused.value:
+            return self._failure(f"No input of this piece. {refused.value or _told(refused)}")
+        return self._judge(copied(arguments), sandbox)
+
+    def _judge(self, arguments: Arguments, sandbox: Sandbox) -> Report:
+        """Return whether a valid input shows the bug, and if not, what it does."""
+        broken = sandbox.call(lambda: self.piece.difference(self.piece.broken, arguments))
+        mended = sandbox.call(lambda: self.piece.difference(self.piece.mended, arguments))
+        if isinstance(broken.error, ValueError):
+            return self._failure(f"This input has no right answer to compare with: {broken.error}.")
+        for outcome in (broken, mended):
+            if outcome.error is not None:
+                return self._failure(f"No wrong answer to show: the piece does not answer at all ({_told(outcome)}).")
+        if broken.value.ratio <= 1:
+            return self._failure(self._agreement(arguments, broken.value))
+        if mended.value.ratio > 1:
+            return self._failure(_beyond(broken.value, mended.value))
+        remark = f"On your input, {broken.value.told()}."
+        evidence = self._smallest(arguments, broken.value, sandbox)
+        return Found(self.name, True, True, "The bug shows.", evidence=evidence, remarks=(remark,))
+
+    def _agreement(self, arguments: Arguments, difference: Difference) -> str:
+        """Return what to say where the piece is right: how close it came, and what was left as it was."""
+        ordinary = self.piece.ordinary()
+        changed = [name for name in arguments if not _equal(arguments[name], ordinary[name])]
+        if not changed:
+            return "This is the ordinary input, and on it the piece is right."
+        before = self.piece.difference(self.piece.broken, ordinary)
+        parts = [f"The piece is right on this input: off by {_share(difference)} of what is allowed."]
+        if difference.ratio > _CLOSER * before.ratio and difference.ratio > 0.01:
+            parts.append(f"You are on the way: on the ordinary input it is {_share(before)}.")
+        near = next((near.say for near in self.piece.near if near.when(arguments)), "")
+        kept = [f"`{name}`" for name in arguments if name not in changed]
+        return " ".join([*parts, near or (f"You left {' and '.join(kept)} as it was." if kept else "")]).strip()
+
+    def _smallest(self, arguments: Arguments, shown: Difference, sandbox: Sandbox) -> Evidence:
+        """Return the smallest input found that shows the bug too."""
+        piece = self.piece
+        limit = min(_CLEARLY, shown.ratio)
+
+        def shows(call: Call) -> bool:
+            nonlocal shown
+            if piece.complaint(call.arguments):
+                return False
+            found = sandbox.call(
+                lambda: piece.difference(piece.broken, call.fresh()) if piece.shows(call.fresh()) else None
+            )
+            if found.value is None or found.value.ratio < limit or isfinite(found.value.ratio) != isfinite(shown.ratio):
+                return False
+            shown = found.value
+            return True
+
+        axes = {name: take.axes for name, take in piece.takes.items() if isinstance(take, Numbers)}
+        axes = {name: letters for name, letters in axes.items() if arguments[name] is not None}
+        call = smallest_failing(Call(arguments, axes), shows, ())
+        return evidence_for(piece.function, list(piece.takes), call, shown.quantity, shown.right, shown.got)
+
+
+def _told(outcome: Outcome) -> str:
+    """Return an error in a few words, with the learner's line where it arose."""
+    error = outcome.error
+    text = " ".join(str(error).split())[:200].rstrip(".")
+    return f"{type(error).__name__}{f': {text}' if text else ''}" + (f", {outcome.place}" if outcome.place else "")
+
+
+def _beyond(broken: Difference, mended: Difference) -> str:
+    by = format_number(mended.error)
+    return (
+        f"The piece is wrong here ({broken.told()}), but with its bug mended it is wrong too, by {by}: what you see is "
+        "something else, such as the end of the dtype. Come a little nearer to the ordinary input."
+    )
+
+
+def _share(difference: Difference) -> str:
+    return f"{100 * difference.ratio:.2g} %"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return type(one) is type(other) and one == other
+
+
+def _find_bug(piece: Piece) -> FindBug:
+    return FindBug(f"input_{piece.letter.lower()}", piece.solution, piece=piece)
+
+
+(
+    input_a,
+    input_b,
+    input_c,
+    input_d,
+    input_e,
+    input_f,
+    input_g,
+    input_h,
+    input_i,
+    input_j,
+    input_k,
+    input_l,
+    input_m,
+    input_n,
+) = (_find_bug(piece) for piece in PIECES.values())
