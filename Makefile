@@ -23,7 +23,7 @@ AUTHORING := $(BIN)/python -m course_utils.authoring
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check unit lint notebooks browser soak run edit update student handbook html format ledger freeze clean
+.PHONY: help lab test check unit lint notebooks browser soak run edit update links student handbook html format ledger freeze clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,7 +62,7 @@ browser: $(VENV)/.test ## run every notebook in JupyterLab and move its widgets,
 	$(BIN)/pytest -v -rs -s --browser tests/browser $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)
 
 soak: $(VENV)/.test ## every notebook in every condition, every widget on a long random walk; hours (NB=02 for one)
-	$(BIN)/pytest -v -rs --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB))
+	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB))
 
 run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
 	$(AUTHORING) run $(NB)
@@ -72,6 +72,9 @@ edit: $(VENV)/.test ## author: NB=02 as a Python file in edit/
 
 update: $(VENV)/.test ## author: bring edit/ back into the notebook (NB=02), keeping outputs
 	$(AUTHORING) update $(NB)
+
+links: $(VENV)/.test ## author: write the lines that link chapters back and on (NB=02 for one)
+	$(AUTHORING) links $(NB)
 
 student: $(VENV)/.test ## teach: copies without solutions, in student/
 	$(AUTHORING) student $(NB)

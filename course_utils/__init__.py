@@ -14,7 +14,7 @@ Importing this package is light: each module below loads what it needs when it i
     experiments   what the chapters measure with several seeds: `course train`
     verify        mine against reference, both against float64
     check         exercise checks and the catalogue of known mistakes
-    claims        statements and the evidence for them
+    claims        statements and the evidence for them; ledger: all of them; sources: whose they are
     widgets       the interactive figures
     plots         the style and the static figures
     profiling     timing and the limits it is held against
@@ -23,10 +23,12 @@ Importing this package is light: each module below loads what it needs when it i
     bench         the ladder of implementations, timed
     recorded      results measured elsewhere
     kernels       Triton kernels (optional: needs triton)
-    chapters      the order of the notebooks; progress: what the learner has solved
+    chapters      the order of the notebooks and the ideas in them; progress: what the learner has solved
+    conventions   what libraries mean by the same words, each with its proof; glossary: the words of the course
     authoring     the tools that make and check the notebooks
 """
 
+import logging
 from importlib import import_module
 from typing import Any
 
@@ -35,6 +37,9 @@ __all__ = ["Claims", "Table", "__version__", "generator", "setup"]
 
 # public name -> the module that defines it, imported when the name is first asked for
 _HOMES = {"Claims": "claims", "Table": "tables", "generator": "session", "setup": "session"}
+
+# Where nothing can be written at home, matplotlib takes a temporary folder and would say so in the first cell.
+logging.getLogger("matplotlib").addFilter(lambda record: record.funcName != "_get_config_or_cache_dir")
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-__all__ = ["Table", "format_number"]
+from markdown_it import MarkdownIt
+
+__all__ = ["Inline", "Table", "format_number"]
 
 # JupyterLab's own colours where it defines them, so that a table follows the light and the dark theme.
 _CELL = "padding:4px 12px;text-align:{align};border-bottom:1px solid var(--jp-border-color2,#bdbdbd);white-space:normal"
@@ -17,10 +19,20 @@ def format_number(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, float):
-        return f"{value:,}" if isinstance(value, int) else str(value)
+        return f"{value:,}" if isinstance(value, int) else value if isinstance(value, str) else str(value)
     if value == 0 or value != value or value in (float("inf"), float("-inf")):
         return {"0.0": "0", "-0.0": "0", "nan": "NaN"}.get(str(value), str(value))
     return f"{value:.1e}" if not 1e-3 <= abs(value) < 1e5 else f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+class Inline(str):
+    """A cell of inline Markdown, shown as such in a notebook: `code`, **bold**, [links](02_layer_norm.ipynb)."""
+
+    __slots__ = ()
+
+
+def _as_html(cell: str) -> str:
+    return MarkdownIt().renderInline(cell) if isinstance(cell, Inline) else escape(cell)
 
 
 @dataclass
@@ -67,7 +79,7 @@ class Table:
             scope = ' scope="col"' if tag == "th" else ""
             styles = [_CELL.format(align="right" if self._is_numeric(i) else "left") for i in range(len(cells))]
             pairs = zip(styles, cells, strict=True)
-            return "".join(f'<{tag}{scope} style="{style}">{escape(cell)}</{tag}>' for style, cell in pairs)
+            return "".join(f'<{tag}{scope} style="{style}">{_as_html(cell)}</{tag}>' for style, cell in pairs)
 
         caption = f'<caption style="caption-side:top;text-align:left;padding:4px 12px">{escape(self.caption)}</caption>'
         body = "".join(f"<tr>{row('td', cells)}</tr>" for cells in self.cells)

@@ -9,18 +9,23 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_utils.authoring.lint import RULES, Page, lint, lint_notebook
+from course_utils.chapters import CHAPTERS, chapter_of, line_back, line_on
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 FIGURE = {
     "text/html": f'<img alt="A line that falls" src="data:image/png;base64,{PNG}">',
     "text/plain": "Figure: A line that falls",
 }
+LAYER_NORM = chapter_of("02")
 
 
 def notebook_that_keeps_every_rule() -> NotebookNode:
     """A small chapter with a figure, an exercise, a meant error, and links of every kind."""
     cells = [
-        new_markdown_cell("# 02 · Layer norm\n\nSee [the README](../README.md) and [below](#Your-turn).", id="title"),
+        new_markdown_cell(
+            f"# 02 · Layer norm\n\n{line_back(LAYER_NORM)} See [the README](../README.md) and [below](#Your-turn).",
+            id="title",
+        ),
         new_code_cell("import course_utils\n\ncourse_utils.setup()", id="set-up"),
         new_markdown_cell(
             "## Hook\n\nFor $f[i](x)$ see [the cell](#cell-id=figure).\n\n```\n# no heading\n```", id="hook"
@@ -36,6 +41,7 @@ def notebook_that_keeps_every_rule() -> NotebookNode:
             id="solution",
             metadata={"tags": ["solution"], "jupyter": {"source_hidden": True}},
         ),
+        new_markdown_cell(line_on(LAYER_NORM), id="on"),
     ]
     notebook = new_notebook(cells=cells)
     for count, cell in enumerate((cell for cell in cells if cell.cell_type == "code"), start=1):
@@ -53,7 +59,9 @@ def by_id(notebook: NotebookNode, cell_id: str) -> NotebookNode:
 def write(notebook: NotebookNode, folder: Path) -> Path:
     (folder / "notebooks").mkdir(exist_ok=True)
     (folder / "README.md").write_text("# Course\n")
-    path = folder / "notebooks" / "02_layer_norm.ipynb"
+    for chapter in CHAPTERS:  # what the chapter links to
+        (folder / "notebooks" / chapter.file).touch()
+    path = folder / "notebooks" / LAYER_NORM.file
     path.write_text(nbformat.v4.writes(notebook))  # as it is: nbformat.write would repair what is to be found
     return path
 
@@ -157,11 +165,14 @@ BREAKAGES = [
     ("a picture without alt in the text", append("hook", "\n\n![](../README.md)"), "alt-text", 2),
     ("an img without alt in the text", append("hook", '\n\n<img src="../README.md">'), "alt-text", 2),
     ("a drawing without a name", html("<svg viewBox='0 0 1 1'></svg>"), "alt-text", 3),
-    ("a link to a missing file", append("hook", "\n\n[next](03_batch_norm.ipynb)"), "link", 2),
+    ("a link to a missing file", append("hook", "\n\n[next](99_nowhere.ipynb)"), "link", 2),
     ("a link to a missing heading", append("hook", "\n\n[there](#Their-turn)"), "link", 2),
     ("a link to a missing cell", append("hook", "\n\n[there](#cell-id=gone)"), "link", 2),
     ("a link in another notebook", append("hook", "\n\n[me](02_layer_norm.ipynb#Nowhere)"), "link", 2),
     ("a link in an output", html('<a href="missing.ipynb">x</a>'), "link", 3),
+    ("no link back", edit("title", source="# 02 · Layer norm\n\n[below](#Your-turn)"), "links", 0),
+    ("no link on", edit("on", source="Goodbye."), "links", 9),
+    ("a line after the links", append("on", "\n\nGoodbye."), "links", 9),
     ("a link from the root", append("hook", "\n\n[there](/README.md)"), "link", 2),
     ("a file larger than the limit", append("hook", "x" * 1_500_001), "size", None),
     ("a long cell", edit("figure", source=LONG), "long-cell", 3),

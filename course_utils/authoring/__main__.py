@@ -13,7 +13,7 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (what, _) in COMMANDS.items():
         command = commands.add_parser(name, help=what, description=what)
-        if name != "freeze":
+        if name not in ("freeze", "html", "ledger", "handbook", "numbers", "readme"):
             command.add_argument(
                 "chapters", nargs="*", metavar="NB", help="a chapter's number or a notebook; by default all"
             )
@@ -48,11 +48,12 @@ def run(chapters: list[str]) -> int:
 
 
 def lint(chapters: list[str]) -> int:
-    """Print what a reader would trip over."""
+    """Print what a reader would trip over, and claims that have no assertion that ran."""
+    from course_utils.authoring.ledger import collect
     from course_utils.authoring.lint import lint as findings_in
 
     paths = find_notebooks(chapters)
-    findings = findings_in(paths)
+    findings = findings_in(paths) + collect(paths)[1]
     for finding in findings:
         print(finding)
     print(f"notebooks: {len(paths)}, findings: {len(findings)}")
@@ -93,12 +94,78 @@ def update(chapters: list[str]) -> int:
     return status
 
 
+def links(chapters: list[str]) -> int:
+    """Write the lines that link chapters back and on, from course_utils/chapters.py."""
+    from course_utils.authoring.links import write_links
+
+    for path in find_notebooks(chapters):
+        print(f"{path}: {'linked anew' if write_links(path) else 'already says the same'}")
+    return 0
+
+
 def student(chapters: list[str]) -> int:
     """Write copies without solutions into ``student/``."""
     from course_utils.authoring.student import make_student_copy
 
     for path in find_notebooks(chapters):
         print(make_student_copy(path, Path("student")))
+    return 0
+
+
+def html(_: list[str]) -> int:
+    """Write the notebooks as a static site into ``site/``."""
+    from course_utils.authoring.site.build import build_site
+
+    site = Path("site")
+    status = build_site(site)
+    if status == 0:
+        size_mb = sum(file.stat().st_size for file in site.rglob("*") if file.is_file()) / 1e6
+        print(f"{site / 'index.html'}: open it in a browser; the whole site is {size_mb:.0f} MB")
+    return status
+
+
+def ledger(_: list[str]) -> int:
+    """Write the ledger of claims from what the notebooks say; a claim that did not run stops it."""
+    from course_utils.authoring.ledger import collect, ledger_text
+    from course_utils.ledger import LEDGER
+
+    entries, findings = collect(find_notebooks())
+    for finding in findings:
+        print(finding)
+    if not findings:
+        write_atomically(LEDGER, ledger_text(entries).encode())
+        print(f"ledger: {len(entries)} claims; chapter 16 shows them: `make run NB=16` if any has changed")
+    return int(bool(findings))
+
+
+def handbook(_: list[str]) -> int:
+    """Write the instructor's handbook to ``handbook.md``."""
+    from course_utils.authoring.handbook import handbook as written
+
+    write_atomically(Path("handbook.md"), written().encode())
+    print("handbook.md")
+    return 0
+
+
+def numbers(_: list[str]) -> int:
+    """Print what the course holds, counted, in the words of README.md."""
+    from course_utils.authoring.numbers import numbers as counted
+
+    for words, number in counted().items():
+        print(f"{number:,} {words}")
+    return 0
+
+
+def readme(_: list[str]) -> int:
+    """Bring the numbers in README.md up to date, and draw its pictures anew."""
+    from course_utils.authoring.numbers import numbers as counted
+    from course_utils.authoring.numbers import with_numbers
+    from course_utils.authoring.pictures import write_pictures
+
+    page = Path("README.md")
+    write_atomically(page, with_numbers(page.read_text(encoding="utf-8"), counted()).encode())
+    for path in write_pictures():
+        print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
     return 0
 
 
@@ -115,7 +182,13 @@ COMMANDS = {
     "lint": ("what a reader of the notebooks would trip over", lint),
     "edit": ("write a notebook as a Python file into edit/", edit),
     "update": ("bring the Python files in edit/ back into their notebooks", update),
+    "links": ("write the lines that link chapters back and on", links),
     "student": ("copies without solutions, in student/", student),
+    "html": ("the notebooks as a static site, in site/", html),
+    "ledger": ("write the ledger of claims from the assertions that ran", ledger),
+    "handbook": ("times, objectives and the common wrong answers, in handbook.md", handbook),
+    "numbers": ("count what README.md says that the course holds", numbers),
+    "readme": ("bring README.md's numbers up to date and draw its pictures", readme),
     "freeze": ("write constraints.txt from what is installed", freeze),
 }
 

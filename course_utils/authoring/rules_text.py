@@ -7,7 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from course_utils.authoring.links import chapter_at, is_linked_back, is_linked_on
 from course_utils.authoring.page import Element, Finding, Page, Rule
+from course_utils.chapters import line_back, line_on
 
 __all__ = ["TEXT_RULES"]
 
@@ -61,6 +63,18 @@ def links_resolve(page: Page) -> Iterator[Finding]:
             problem = _broken(page, target)
             if problem:
                 yield page.finding(index, "link", f"{target} {problem}")
+
+
+def chapters_are_linked(page: Page) -> Iterator[Finding]:
+    """A chapter begins with what it builds on and ends with what follows, as the list of chapters has it."""
+    chapter = chapter_at(page.path)
+    if chapter is None:
+        return
+    write = f"write it, or let `python -m course_utils.authoring links {chapter.number}` do so"
+    if not is_linked_back(page.cells[0], chapter):
+        yield page.finding(0, "links", f"must say, once, «{line_back(chapter)}»: {write}")
+    if not is_linked_on(page.cells[-1], chapter):
+        yield page.finding(len(page.cells) - 1, "links", f"must end with the line «{line_on(chapter)}»: {write}")
 
 
 def paths_are_relative(page: Page) -> Iterator[Finding]:
@@ -118,5 +132,6 @@ TEXT_RULES: tuple[Rule, ...] = (
     pictures_are_described,
     nothing_is_fetched,
     links_resolve,
+    chapters_are_linked,
     paths_are_relative,
 )

@@ -1,9 +1,10 @@
 """The course's figure style and its static figures: every function returns a ``Figure``, and ``show`` ends a cell."""
 
 from course_utils.plots.bars import grouped_bars
-from course_utils.plots.course_map import course_map
+from course_utils.plots.course_map import course_map, describe_course
 from course_utils.plots.curves import error_curves, signal_by_depth
 from course_utils.plots.family import norm_map
+from course_utils.plots.ladder import ladder
 from course_utils.plots.lanes import row_lanes
 from course_utils.plots.position import encoding_by_distance, sinusoid
 from course_utils.plots.projections import gradient_projection
@@ -23,12 +24,14 @@ __all__ = [
     "axis_explorer",
     "batch_neighbours",
     "course_map",
+    "describe_course",
     "encoding_by_distance",
     "error_curves",
     "gradient_projection",
     "grouped_bars",
     "heatmap",
     "image_html",
+    "ladder",
     "new_figure",
     "norm_map",
     "normalize_row",

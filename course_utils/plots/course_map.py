@@ -1,18 +1,36 @@
-"""The map of the course: a box for each chapter, and arrows for what builds on what."""
+"""The map of the course: a card for each chapter with its ideas, a line from each idea to those that build on it.
 
-from collections.abc import Sequence
-from textwrap import fill
-from typing import Protocol
+Lines run in the gaps between the columns of cards. A mark on a card's corner tells the learner's progress by its shape.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any, Protocol
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import Circle, FancyBboxPatch, PathPatch, Wedge
+from matplotlib.path import Path
 
 from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 
-__all__ = ["course_map"]
+__all__ = ["course_map", "describe_course"]
 
-_WIDTH, _HEIGHT = 0.8, 0.62  # of a box, in units of the grid
+# in pixels of the page: a card, the gaps between cards, the lines of text in a card, the margins
+_CARD, _GAP, _ROW_GAP, _LINE, _PADDING, _LEFT, _TOP = 156, 32, 24, 15, 8, 26, 14
+_WIDTH_PX = 760
+_TITLE_CHARACTERS = 21
+_MARK = 8  # the radius of a progress mark
+
+
+class Idea(Protocol):
+    """What the map needs to know of an idea."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def builds_on(self) -> tuple[str, ...]: ...
 
 
 class Chapter(Protocol):
@@ -21,79 +39,181 @@ class Chapter(Protocol):
     @property
     def number(self) -> str: ...
     @property
-    def title(self) -> str: ...
+    def label(self) -> str: ...
     @property
     def part(self) -> str: ...
     @property
-    def lane(self) -> int: ...
+    def column(self) -> int: ...
+    @property
+    def ideas(self) -> Sequence[Idea]: ...
     @property
     def builds_on(self) -> tuple[str, ...]: ...
+    @property
+    def exercises(self) -> tuple[str, ...]: ...
     @property
     def is_written(self) -> bool: ...
 
 
-def course_map(chapters: Sequence[Chapter]) -> Figure:
-    """Draw the chapters from left to right, an arrow to each from those it builds on; unwritten ones are dashed.
+@dataclass(frozen=True)
+class _Card:
+    """Where a chapter stands: the left and top of its card, in pixels from the figure's left and top."""
+
+    chapter: Chapter
+    left: int
+    top: int
+
+    @property
+    def title(self) -> list[str]:
+        return wrap(self.chapter.label, _TITLE_CHARACTERS)
+
+    @property
+    def height(self) -> int:
+        return 2 * _PADDING + _LINE * (len(self.title) + len(self.chapter.ideas))
+
+    def line(self, index: int) -> float:
+        """Return the height of the middle of a line of text."""
+        return self.top + _PADDING + _LINE * (index + 0.5)
+
+
+def course_map(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> Figure:
+    """Draw the chapters from top to bottom, each below those it builds on; unwritten ones are dashed.
 
     Args:
-        chapters: each after those it builds on; ``lane`` is its row, ``part`` its colour.
+        chapters: each after those it builds on; ``column`` is its place from the left, ``part`` its colour.
+        passed: the exercises that the learner has passed.
     """
-    columns: dict[str, int] = {}
-    for chapter in chapters:  # one to the right of the last that it builds on
-        columns[chapter.number] = 1 + max((columns[earlier] for earlier in chapter.builds_on), default=-1)
-    places = {chapter.number: (float(columns[chapter.number]), -float(chapter.lane)) for chapter in chapters}
-    parts = list(dict.fromkeys(chapter.part for chapter in chapters))
-    lanes = 1 + max(chapter.lane for chapter in chapters)
+    cards = _lay_out(chapters)
+    colours = _colours(chapters)
+    legend_top = cards[0].top + 2 * (_ROW_GAP + cards[0].height)
+    legend = _legend(chapters, colours)
+    height = max(*(card.top + card.height for card in cards), legend_top + 19 * len(legend)) + _TOP
 
-    figure, axes = new_figure(height=0.8 * lanes + 0.2)
+    figure, axes = new_figure(height=height / 100)
+    figure.set_layout_engine("none")
+    axes.set_position((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set(xlim=(-0.45, max(columns.values()) + 0.45), ylim=(-lanes + 0.6, 0.4))
-    for chapter in chapters:
-        colour = PALETTE[parts.index(chapter.part) % len(PALETTE)]
-        for earlier in chapter.builds_on:
-            _arrow(axes, places[earlier], places[chapter.number])
-        _box(axes, chapter, places[chapter.number], colour)
-    for row, part in enumerate(parts):
-        numbers = [chapter.number for chapter in chapters if chapter.part == part]
-        label = f"{numbers[0]} to {numbers[-1]}  {part}" if len(numbers) > 1 else f"{numbers[0]}  {part}"
-        colour = PALETTE[row % len(PALETTE)]
-        axes.plot(-0.32, 0.25 - 0.27 * row, marker="s", color=colour, markersize=9)
-        axes.text(-0.2, 0.25 - 0.27 * row, label, color=INK, va="center", fontsize=9.5)
+    axes.set(xlim=(0, _WIDTH_PX), ylim=(height, 0))
+    places = {idea.name: (card, row) for card in cards for row, idea in enumerate(card.chapter.ideas, len(card.title))}
+    for card in cards:
+        for idea in card.chapter.ideas:
+            for earlier in idea.builds_on:
+                if earlier in places:
+                    _line(axes, places[earlier], places[idea.name])
+    for card in cards:
+        _draw_card(axes, card, colours[card.chapter.part])
+        _draw_mark(axes, (card.left + _CARD, card.top), _share_passed(card.chapter, passed))
+    for row, (share, colour, text) in enumerate(legend):
+        place = (_LEFT + _MARK, legend_top + 19 * row)
+        if colour:
+            axes.plot(*place, marker="s", color=colour, markersize=8)
+        _draw_mark(axes, place, share)
+        axes.text(place[0] + 16, place[1], text, color=INK, va="center_baseline", fontsize=8.5)
     return figure
 
 
-def _box(axes: Axes, chapter: Chapter, place: tuple[float, float], colour: str) -> None:
-    x, y = place
+def describe_course(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> str:
+    """Return what the map shows, in words: each chapter with its ideas, what it builds on, and the progress in it."""
+    return "Map of the course. " + " ".join(_describe(chapter, passed) for chapter in chapters)
+
+
+def _describe(chapter: Chapter, passed: Collection[str]) -> str:
+    ideas = f": {'; '.join(idea.name for idea in chapter.ideas)}" if chapter.ideas else ""
+    notes = [f"builds on {', '.join(chapter.builds_on)}"] if chapter.builds_on else []
+    if not chapter.is_written:
+        notes.append("not written yet")
+    elif chapter.exercises:
+        done = len(set(chapter.exercises) & set(passed))
+        notes.append(f"exercises passed: {done} of {len(chapter.exercises)}")
+    return chapter.label + ideas + (f" ({', '.join(notes)})" if notes else "") + "."
+
+
+def _lay_out(chapters: Sequence[Chapter]) -> list[_Card]:
+    """Return the cards, each one row below the lowest that it builds on."""
+    rows: dict[str, int] = {}
+    for chapter in chapters:
+        rows[chapter.number] = 1 + max((rows[earlier] for earlier in chapter.builds_on), default=-1)
+    cards, top = [], _TOP
+    for row in range(1 + max(rows.values())):
+        in_row = [
+            _Card(chapter, _LEFT + chapter.column * (_CARD + _GAP), top)
+            for chapter in chapters
+            if rows[chapter.number] == row
+        ]
+        cards += in_row
+        top += _ROW_GAP + max(card.height for card in in_row)
+    return cards
+
+
+def _colours(chapters: Sequence[Chapter]) -> dict[str, str]:
+    return dict(zip(dict.fromkeys(chapter.part for chapter in chapters), PALETTE, strict=False))
+
+
+def _share_passed(chapter: Chapter, passed: Collection[str]) -> float | None:
+    """Return the share of a chapter's exercises that are passed; None where there is nothing to pass."""
+    if not chapter.exercises or not chapter.is_written:
+        return None
+    return len(set(chapter.exercises) & set(passed)) / len(chapter.exercises)
+
+
+def _legend(chapters: Sequence[Chapter], colours: dict[str, str]) -> list[tuple[float | None, str | None, str]]:
+    """Return the legend's lines: a progress mark or none, the colour of a part or none, and the words."""
+    parts: list[tuple[float | None, str | None, str]] = [(None, colour, part) for part, colour in colours.items()]
+    marks = [(1.0, None, "exercises passed"), (0.5, None, "some of them"), (0.0, None, "open")]
+    dashed = [] if all(chapter.is_written for chapter in chapters) else [(None, None, "dashed: not written yet")]
+    return [*parts, *marks, (None, None, "a line: builds on"), *dashed]
+
+
+def _draw_card(axes: Axes, card: _Card, colour: str) -> None:
+    written = card.chapter.is_written
     axes.add_patch(
         FancyBboxPatch(
-            (x - _WIDTH / 2, y - _HEIGHT / 2),
-            _WIDTH,
-            _HEIGHT,
-            boxstyle="round,pad=0,rounding_size=0.08",
+            (card.left, card.top),
+            _CARD,
+            card.height,
+            boxstyle="round,pad=0,rounding_size=7",
             facecolor=PAPER,
             edgecolor=colour,
-            linewidth=2.2 if chapter.is_written else 1.2,
-            linestyle="-" if chapter.is_written else "--",
+            linewidth=2.0 if written else 1.2,
+            linestyle="-" if written else "--",
+            zorder=2,
         )
     )
-    ink = INK if chapter.is_written else MUTED
-    axes.text(x, y + 0.18, chapter.number, color=ink, ha="center", va="center", fontsize=10, weight="bold")
-    title = fill(chapter.title, 12, break_long_words=False)
-    axes.text(x, y - 0.09, title, color=ink, ha="center", va="center", fontsize=8, linespacing=1.05)
+    ink = INK if written else MUTED
+    words: dict[str, Any] = {"color": ink, "va": "center_baseline", "zorder": 4}
+    for row, line in enumerate(card.title):
+        axes.text(card.left + 9, card.line(row), line, fontsize=8, weight="bold", **words)
+    for row, idea in enumerate(card.chapter.ideas, len(card.title)):
+        axes.add_patch(Circle((card.left, card.line(row)), 3.2, facecolor=colour, edgecolor=PAPER, zorder=4))
+        axes.text(card.left + 9, card.line(row), idea.name, fontsize=8, **words)
 
 
-def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Draw an arrow from the right side of one box to the left side of another."""
-    (x0, y0), (x1, y1) = start, end
-    axes.add_patch(
-        FancyArrowPatch(
-            (x0 + _WIDTH / 2, y0),
-            (x1 - _WIDTH / 2, y1),
-            arrowstyle="-|>",
-            mutation_scale=9,
-            linewidth=1.0,
-            color=MUTED,
-            shrinkA=0,
-            shrinkB=0,
-        )
-    )
+def _draw_mark(axes: Axes, place: tuple[float, float], share: float | None) -> None:
+    """Draw progress as a clock face: empty, filled from the top on, or full with a tick."""
+    if share is None:
+        return
+    axes.add_patch(Circle(place, _MARK, facecolor=PAPER, edgecolor=INK, linewidth=1.4, zorder=5))
+    if share == 1:
+        axes.add_patch(Circle(place, _MARK, facecolor=INK, edgecolor=INK, zorder=5))
+        (x, y) = place
+        axes.plot((x - 4, x - 1, x + 4), (y, y + 3, y - 4), color=PAPER, linestyle="-", linewidth=1.8, zorder=6)
+    elif share > 0:
+        axes.add_patch(Wedge(place, _MARK, -90, -90 + 360 * share, facecolor=INK, edgecolor=INK, zorder=5))
+
+
+def _line(axes: Axes, start: tuple[_Card, int], end: tuple[_Card, int]) -> None:
+    """Draw a line from an idea to one that builds on it, through the gap between their columns."""
+    (earlier, row), (later, later_row) = start, end
+    y0, y1 = earlier.line(row), later.line(later_row)
+    if earlier.left == later.left:
+        reach = 9 if earlier is later else 12 + 10 * (y1 - y0 > 2 * (earlier.height + _ROW_GAP))
+        x0 = x1 = earlier.left
+        bends = [(x0 - reach * 4 / 3, y0), (x1 - reach * 4 / 3, y1)]
+    else:
+        rightwards = earlier.left < later.left
+        x0, x1 = earlier.left + _CARD * rightwards, later.left + _CARD * (not rightwards)
+        bends = [((x0 + x1) / 2, y0), ((x0 + x1) / 2, y1)]
+    codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+    path = Path([(x0, y0), *bends, (x1, y1)], codes)
+    axes.add_patch(PathPatch(path, facecolor="none", edgecolor=MUTED, linewidth=1.2, zorder=1))
+    if later.left < earlier.left:  # it comes in on the right, where the idea has no dot of its own
+        axes.add_patch(Circle((x1, y1), 3.2, facecolor=MUTED, edgecolor=PAPER, zorder=4))

@@ -1,0 +1,112 @@
+"""The conventions of rotary embeddings: which pairs turn, and which way."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from course_utils import positions
+from course_utils.conventions.rope_oracle import config, frequencies, llama, plain
+from course_utils.conventions.rows import Convention, convention
+
+__all__ = ["ROPE_CONVENTIONS"]
+
+ROPE_CONVENTIONS: list[Convention] = []
+
+_PAIRS = "RoPE's pairs"
+
+
+@convention(
+    ROPE_CONVENTIONS,
+    _PAIRS,
+    "Who is dimension 0's partner?",
+    "d/2, the half-split layout: Llama, Mistral, Qwen, Gemma, Phi, GPT-NeoX",
+    "1, the interleaved layout: RoFormer, Meta's Llama, GPT-J, Cohere, GLM",
+    "reorder the rows of $W_q$ and $W_k$, head by head; never only one of them",
+)
+def _layout() -> str:
+    from transformers.models.cohere import modeling_cohere as cohere
+    from transformers.models.glm import modeling_glm as glm
+    from transformers.models.gpt_neox import modeling_gpt_neox as gpt_neox
+    from transformers.models.gptj import modeling_gptj as gptj
+    from transformers.models.llama import modeling_llama
+
+    e0 = torch.eye(8)[0].reshape(1, 1, 1, 8)  # (B, T, H, D)
+    once = torch.ones(1, 1, 8)  # every pair turns by the angle 1
+    turned = {
+        module: module.apply_rotary_pos_emb(e0, e0, once.cos(), once.sin())[0]
+        for module in (modeling_llama, gpt_neox, cohere, glm)
+    }
+    turned[gptj] = gptj.apply_rotary_pos_emb(e0, once[..., :4].sin(), once[..., :4].cos())
+    partner = {module: turned[module].flatten()[1:].argmax().item() + 1 for module in turned}
+    assert partner == {modeling_llama: 4, gpt_neox: 4, cohere: 1, glm: 1, gptj: 1}
+    return "of 8 dimensions: 4 in Llama and GPT-NeoX, 1 in Cohere, GLM and GPT-J"
+
+
+@convention(
+    ROPE_CONVENTIONS,
+    _PAIRS,
+    "Meta's file or the Hub's?",
+    "weights on the Hub are reordered for half-split pairs",
+    "Meta's own files (`consolidated.00.pth`): interleaved",
+    "`positions.interleaved_to_half(weight, num_heads)`, for $W_q$ and $W_k$",
+)
+def _meta_weights() -> str:
+    generator = torch.Generator().manual_seed(0)
+    x, w_q, w_k = (torch.randn(size, 16, generator=generator, dtype=torch.float64) for size in (6, 32, 32))
+    cos, sin = positions.rope_cos_sin(6, positions.rope_inv_freq(8), dtype=torch.float64)
+
+    def scores(w_q: Tensor, w_k: Tensor, layout: str) -> Tensor:
+        q, k = ((x @ w.T).reshape(6, 4, 8).transpose(0, 1) for w in (w_q, w_k))  # (H, T, D)
+        q, k = (positions.apply_rope(heads, cos, sin, layout) for heads in (q, k))
+        return q @ k.mT
+
+    meta = scores(w_q, w_k, "interleaved")
+    hub_q, hub_k = (positions.interleaved_to_half(w, num_heads=4) for w in (w_q, w_k))
+    assert torch.allclose(scores(hub_q, hub_k, "half"), meta, atol=1e-12)
+    wrong = (scores(w_q, w_k, "half") - meta).abs()
+    assert wrong.diagonal(dim1=-2, dim2=-1).max() < 1e-12  # a token and itself: the mistake is invisible
+    assert wrong.max() > 1
+    return "the same scores within 1e-12; without it they are right at distance 0 only"
+
+
+@convention(
+    ROPE_CONVENTIONS,
+    _PAIRS,
+    "Which way does a pair turn?",
+    "(x, y) to (x cos − y sin, x sin + y cos), by +position·frequency",
+    "the other way round gives the same scores, and another cache",
+    "conjugate: `sin → −sin` for queries and keys together",
+)
+def _direction() -> str:
+    cos, sin = positions.rope_cos_sin(2, positions.rope_inv_freq(2))
+    turned = positions.apply_rope(torch.tensor([[1.0, 0.0]] * 2), cos, sin)[1]
+    assert torch.allclose(turned, torch.tensor([math.cos(1), math.sin(1)]))
+    other_way = positions.apply_rope(torch.tensor([[1.0, 0.0]] * 2), cos, -sin)
+    assert torch.allclose(other_way[0] @ other_way[1], torch.tensor([1.0, 0.0]) @ turned)  # the score stays
+    assert not torch.allclose(other_way[1], turned)
+    return f"(1, 0) at position 1 is ({turned[0]:.2f}, {turned[1]:.2f})"
+
+
+@convention(
+    ROPE_CONVENTIONS,
+    _PAIRS,
+    "What turns when only a part does?",
+    "the first `partial_rotary_factor · head_dim` dimensions, with frequencies of that many (GPT-NeoX, Phi, GLM)",
+    "`rotary_pct` (GPT-NeoX files), `rotary_dim` (GPT-J: a count, not a share). `proportional` (Gemma 4): "
+    "frequencies of the whole head, the slow ones 0",
+    "`partial_rotary_factor = rotary_dim / head_dim`",
+)
+def _partial() -> str:
+    from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding
+
+    assert config("GPTNeoX", rotary_pct=0.5).rope_parameters["partial_rotary_factor"] == 0.5
+    assert config("GPTJ").rotary_dim == 64
+    quarter = config("GPTNeoX", hidden_size=256, num_attention_heads=4, rotary_pct=0.25)
+    partial = GPTNeoXRotaryEmbedding(quarter).inv_freq
+    gemma4 = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 10_000.0}
+    proportional, _ = frequencies(llama(64, rope_parameters=gemma4))
+    assert torch.allclose(partial, plain(16))
+    assert torch.allclose(proportional[:8], plain(64)[:8])
+    assert (len(proportional), proportional[8:].count_nonzero()) == (32, 0)
+    return f"a quarter of 64: slowest {partial[-1]:.1e} against {proportional[7]:.1e}, and 24 pairs at rest"

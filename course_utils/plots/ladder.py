@@ -1,0 +1,38 @@
+"""The ladder of implementations: what each moves of the bytes that it must, as horizontal bars under a copy."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from course_utils.plots.style import INK, PALETTE, new_figure
+
+__all__ = ["ladder"]
+
+
+def ladder(bandwidths_gbps: Mapping[str, float], copy_gbps: float, title: str = "") -> Figure:
+    """Draw a bar for each implementation, the fastest on top, and a line where a copy of the same size stands.
+
+    Args:
+        bandwidths_gbps: by implementation, the bytes that had to move over the time taken, in 1e9 bytes per second.
+        copy_gbps: what a copy of the same size moved.
+        title: one line above the figure.
+
+    Raises:
+        ValueError: a bandwidth that is not positive.
+    """
+    if not min([copy_gbps, *bandwidths_gbps.values()]) > 0:
+        raise ValueError(f"bandwidths_gbps and copy_gbps must be positive: got {dict(bandwidths_gbps)}, {copy_gbps}")
+    rungs = sorted(bandwidths_gbps.items(), key=lambda rung: rung[1])
+    figure, axes = new_figure(height=1.2 + 0.33 * len(rungs))
+    places, values = np.arange(len(rungs)), [value for _, value in rungs]
+    axes.barh(places, values, color=PALETTE[0], edgecolor=INK, linewidth=0.8)
+    for place, value in zip(places, values, strict=True):  # in a column of their own, clear of the line
+        words = f"{value:,.3g} GB/s, {value / copy_gbps:.0%} of a copy"
+        axes.text(0.995, place, words, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=9.5)
+    axes.axvline(copy_gbps, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
+    axes.set_yticks(places, labels=[name for name, _ in rungs])
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(0, 1.5 * max([copy_gbps, *values]))
+    axes.set(xlabel="useful bandwidth (1e9 bytes per second); dashed: a copy of the same size", title=title)
+    return figure
