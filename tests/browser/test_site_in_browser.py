@@ -1,0 +1,160 @@
+"""The static site in Chromium, from its files: nothing is fetched, formulas are drawn, everybody can read it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from course_utils.authoring.site.build import build_site
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
+
+DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 400, "height": 800}
+# what a reader would see of a formula that was not drawn; code may hold any of it
+RAW_FORMULAS = """() => {
+    const walker = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT);
+    const raw = [];
+    for (let node = walker.nextNode(); node; node = walker.nextNode())
+        if (!node.parentElement.closest("pre, code, mjx-container") && /\\$|\\\\[([a-zA-Z]/.test(node.data))
+            raw.push(node.data.trim());
+    return raw;
+}"""
+UNDRAWN = "() => [...document.querySelectorAll('.math')].filter((math) => !math.querySelector('mjx-container')).length"
+# whatever is wider than a phone must scroll in its own place, and not the page with it
+TOO_WIDE = (
+    "() => [document.documentElement, document.querySelector('.content')].some((e) => e.scrollWidth > e.clientWidth)"
+)
+# Contrast takes axe a second for a thousand words. Words look alike where their elements and the ones around them are
+# alike: of each look, the first on a page stays visible.
+ONE_OF_EACH_LOOK = """() => {
+    const look = (element) => [element.tagName, element.getAttribute("class"), element.getAttribute("style")].join();
+    const hasText = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    const seen = new Set();
+    for (const element of document.querySelectorAll("article :not(mjx-container, mjx-container *)")) {
+        if (!hasText(element)) continue;
+        const looks = look(element) + look(element.parentElement);
+        element.style.visibility = seen.has(looks) ? "hidden" : "visible";
+        seen.add(looks);
+    }
+}"""
+
+
+@dataclass
+class Visit:
+    """What opening one page showed."""
+
+    formulas: int = 0
+    not_drawn: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    too_wide: bool = False
+
+
+@dataclass
+class Reader:
+    """Somebody who has read the whole site: what each page showed, and what went wrong on the way."""
+
+    page: Page
+    site: Path
+    visits: dict[str, Visit] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+
+    def watch(self) -> None:
+        """Keep what the page asks for and what its console says."""
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("requestfailed", lambda request: self.complaints.append(request.url))
+        self.page.on("request", lambda request: self.outside.append(request.url))
+
+    def open(self, address: str) -> None:
+        """Open a page of the site and wait until its formulas are drawn."""
+        self.page.goto(f"{self.site.as_uri()}/{address}")
+        self.page.evaluate("() => window.MathJax && MathJax.startup.promise")
+
+    def read(self, address: str) -> Visit:
+        """Open a page, look at its formulas, shrink it to a phone, and have axe look at it, in both themes."""
+        self.open(address)
+        visit = Visit(self.page.locator(".math").count(), self.page.evaluate(RAW_FORMULAS))
+        visit.not_drawn += ["a formula left out"] * self.page.evaluate(UNDRAWN)
+        visit.not_drawn += ["a formula with an error"] * self.page.locator("[data-mml-node=merror]").count()
+        self.page.set_viewport_size(PHONE)
+        visit.too_wide = self.page.evaluate(TOO_WIDE)
+        self.page.set_viewport_size(DESKTOP)
+        visit.findings += serious(self.page, rules={"color-contrast": {"enabled": False}})
+        self.page.evaluate(ONE_OF_EACH_LOOK)
+        for theme in ("light", "dark"):
+            self.page.emulate_media(color_scheme=theme)
+            visit.findings += [f"{theme}: {finding}" for finding in serious(self.page, runOnly=["color-contrast"])]
+        return visit
+
+
+def serious(page: Page, **options: object) -> list[str]:
+    """Return axe's serious and critical findings on the whole page, one line each."""
+    # axe would fetch the style sheets to look into them, and a page read from a file may not
+    response = Axe().run(page, options={"resultTypes": ["violations"], "preload": False, **options}).response
+    return [
+        f"{violation['id']} ({violation['impact']}): {violation['help']}: {node['html'][:160]}"
+        for violation in response["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def reader(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Reader]:
+    """The site, built and read: all of it, or the chapters that --chapter names."""
+    site = tmp_path_factory.mktemp("built") / "site"
+    assert build_site(site) == 0
+    chapters = request.config.getoption("--chapter") or [""]
+    pages = [path for chapter in chapters for path in sorted((site / "notebooks").glob(f"{chapter}*.html"))]
+    with browser.new_page(viewport=DESKTOP) as page:
+        reader = Reader(page, site)
+        reader.watch()
+        for path in (site / "index.html", *pages, site / "search.html"):
+            address = path.relative_to(site).as_posix()
+            reader.visits[address] = reader.read(address)
+        yield reader
+
+
+def test_every_formula_is_drawn(reader: Reader) -> None:
+    assert sum(visit.formulas for visit in reader.visits.values()) > 0
+    assert {address: visit.not_drawn for address, visit in reader.visits.items() if visit.not_drawn} == {}
+
+
+def test_it_is_accessible_in_both_themes(reader: Reader) -> None:
+    assert {address: visit.findings for address, visit in reader.visits.items() if visit.findings} == {}
+
+
+def test_on_a_phone_what_is_wide_scrolls_in_its_own_place(reader: Reader) -> None:
+    assert [address for address, visit in reader.visits.items() if visit.too_wide] == []
+
+
+def test_a_solution_opens_with_the_keyboard(reader: Reader) -> None:
+    reader.open("notebooks/00_start_here.html")
+    solution = reader.page.locator("details.hide").first
+    code = solution.locator("pre")
+    assert not code.is_visible()
+    solution.locator("summary").focus()
+    reader.page.keyboard.press("Enter")
+    code.wait_for(state="visible", timeout=5000)
+
+
+def test_search_finds_a_word_of_a_chapter_and_leads_there(reader: Reader) -> None:
+    reader.open("index.html")
+    box = reader.page.get_by_role("textbox", name="Search")
+    box.fill("roofline")
+    box.press("Enter")
+    found = reader.page.locator("#search-results a", has_text="Where the time goes").first
+    found.click()
+    reader.page.wait_for_url("**/09_where_the_time_goes.html**")
+    assert "roofline" in reader.page.locator("article").inner_text()
+
+
+def test_nothing_is_fetched_and_the_console_stays_silent(reader: Reader) -> None:
+    assert [url for url in reader.outside if not url.startswith((reader.site.as_uri(), "data:"))] == []
+    assert reader.complaints == []
