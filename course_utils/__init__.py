@@ -25,6 +25,8 @@ Importing this package is light: each module below loads what it needs when it i
     kernels       Triton kernels (optional: needs triton)
     chapters      the order of the notebooks and the ideas in them; progress: what the learner has solved
     conventions   what libraries mean by the same words, each with its proof; glossary: the words of the course
+    bugs          the broken pieces of chapter 17
+    grading       the checks over a folder of submitted notebooks: `course grade`
     authoring     the tools that make and check the notebooks
 """
 

@@ -9,6 +9,7 @@ COMMANDS = {
     "bench": ("course_utils.bench", "time every implementation of the ladder and record it"),
     "train": ("course_utils.experiments.command", "run an experiment of the course in its full form and record it"),
     "checkpoints": ("course_utils.experiments.pretrain", "train the small models of chapter 14 again and save them"),
+    "grade": ("course_utils.grading.command", "run the checks over a folder of submitted notebooks"),
 }
 
 

@@ -7,6 +7,8 @@
     exercises   where a notebook's exercises are: stub, check, solution
     lint        what a reader of a notebook would trip over, and what to do about it
     student     a copy of a notebook without its solutions
+    handbook    for who teaches: times, objectives and the common wrong answers; example_code shows those as code
+    ledger      the claims that the notebooks prove, from what ran; links: the lines that lead from one to the next
     site        all notebooks as a static site
     numbers     what the course holds, counted, for README.md; pictures: the two that it shows
     freeze      constraints.txt from what is installed

@@ -3,7 +3,7 @@
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-__all__ = ["serious_findings"]
+__all__ = ["serious_findings", "serious_in"]
 
 _OURS = [".jp-RenderedMarkdown", ".jp-RenderedHTMLCommon", ".course-widget"]
 _LABS_OWN = [".jp-InternalAnchorLink", ".cm-editor"]
@@ -15,10 +15,14 @@ def serious_findings(page: Page) -> list[str]:
     if not present:
         return []
     context = {"include": present, "exclude": [[selector] for selector in _LABS_OWN]}
-    violations = Axe().run(page, context=context, options={"resultTypes": ["violations"]}).response["violations"]
+    return serious_in(Axe().run(page, context=context, options={"resultTypes": ["violations"]}).response)
+
+
+def serious_in(response: dict) -> list[str]:
+    """Return the serious and critical findings of one of axe's responses, one line each."""
     return [
         f"{violation['id']} ({violation['impact']}): {violation['help']}: {node['html'][:160]}"
-        for violation in violations
+        for violation in response["violations"]
         if violation["impact"] in ("serious", "critical")
         for node in violation["nodes"]
     ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from accessibility import serious_in
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
@@ -94,13 +95,7 @@ class Reader:
 def serious(page: Page, **options: object) -> list[str]:
     """Return axe's serious and critical findings on the whole page, one line each."""
     # axe would fetch the style sheets to look into them, and a page read from a file may not
-    response = Axe().run(page, options={"resultTypes": ["violations"], "preload": False, **options}).response
-    return [
-        f"{violation['id']} ({violation['impact']}): {violation['help']}: {node['html'][:160]}"
-        for violation in response["violations"]
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
+    return serious_in(Axe().run(page, options={"resultTypes": ["violations"], "preload": False, **options}).response)
 
 
 @pytest.fixture(scope="module")

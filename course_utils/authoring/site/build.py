@@ -35,10 +35,12 @@ def build_site(site: Path, project: Path = Path()) -> int:
     """
     shutil.rmtree(site, ignore_errors=True)
     with TemporaryDirectory() as work:
-        sources, doctrees = Path(work, "sources"), Path(work, "doctrees")
+        sources, doctrees, built = (Path(work, name) for name in ("sources", "doctrees", "site"))
         _lay_out(project, sources)
         options = ["-q", "--fail-on-warning", "-b", "html", "-c", str(_HERE), "-d", str(doctrees)]
-        return sphinx_build([*options, str(sources), str(site)])
+        status = sphinx_build([*options, str(sources), str(built)])
+        shutil.move(built, site)  # MyST-NB leaves a folder of its own beside what it builds
+        return status
 
 
 def _lay_out(project: Path, sources: Path) -> None:

@@ -1,0 +1,512 @@
+"""Grading a folder: whatever one submission does, it is a row with the reason, and the others lose nothing."""
+
+import csv
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from course_utils.__main__ import main as course
+from course_utils.authoring.exercises import find_exercises
+from course_utils.authoring.files import read_notebook
+from course_utils.authoring.student import make_student_copy
+from course_utils.chapters import CHAPTERS, NOTEBOOKS
+from course_utils.grading import command, process, run
+from course_utils.grading.needed import needed_statements
+from course_utils.grading.process import Interrupted, Limits, Outcome, grade_exercise
+from course_utils.grading.results import write_csv, write_report
+from course_utils.grading.rows import Row
+from course_utils.grading.run import CSV, REPORT, UNFINISHED, grade_folder
+from course_utils.grading.submissions import SIZE_LIMIT_MB, Unreadable, find_submissions
+
+TIMEOUT_S, MEMORY_GB = 20.0, 3.0
+RIGHT = "def centre(x):\n    return torch.sub(x, x.mean(-1, keepdim=True))"
+COLUMNS = "def centre(x):\n    return torch.sub(x, x.mean(0, keepdim=True))"
+CHOOSE = """\
+from course_utils import check
+
+def centre_solution(x):
+    return x - x.mean(-1, keepdim=True)
+
+centre = check.centre.choose(centre, centre_solution)"""
+FORGE = """\
+import torch
+import os
+for descriptor in range(3, 64):
+    try:
+        os.write(descriptor, b'{"verdict": {"status": "passed", "mistake": "", "message": "forged"}}\\n')
+    except OSError:
+        pass
+"""
+
+FORKS = """\
+import torch
+import os, time
+for _ in range(60):
+    if os.fork() == 0:
+        time.sleep(30)
+        os._exit(0)  # a child forks no further, and ends also where nobody ends it
+time.sleep(30)
+"""
+
+# file name without its ending -> the cells of a notebook; then what is expected: status, mistake, part of the message.
+# The cell that imports torch is needed, and with it whatever else it does.
+BEHAVIOURS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
+    "right": (("import torch", RIGHT), "passed", "", "Right on every probe"),
+    "sees_no_secret": (
+        ("import torch\nimport os\nassert 'INSTRUCTORS_SECRET' not in os.environ\n" + RIGHT,),
+        "passed",
+        "",
+        "",
+    ),
+    "helper_below": (
+        (
+            "import torch",
+            "dims = {}",
+            "dims['rows'] = 0",
+            "def centre(x):\n    return x - row_mean(x)",
+            "dims.update(rows=-1)",
+            "def row_mean(x):\n    return x.mean(dims['rows'], keepdim=True)",
+            "while True: pass  # no part of the answer",
+        ),
+        "passed",
+        "",
+        "",
+    ),
+    "star_import": (("from means_of_mine import *", "def centre(x):\n    return x - of_rows(x)"), "passed", "", ""),
+    "magic": (("%%time\ndef centre(x):\n    return x - x.mean(-1, keepdim=True)",), "passed", "", ""),
+    "exits_politely": (("import torch\nimport sys\nsys.exit(3)", RIGHT), "passed", "", ""),
+    "prints_a_gigabyte": (
+        ("import torch\nfor _ in range(1000):\n    print('x' * 1_000_000)", RIGHT),
+        "passed",
+        "",
+        "",
+    ),
+    "wrong": ((FORGE, COLUMNS), "wrong", "column_means", "It subtracts the mean of each column"),
+    "replaced": (("import torch", COLUMNS, CHOOSE), "wrong", "column_means", ""),
+    "replaced_where_all_runs": (
+        ("from means_of_mine import *", "def centre(x):\n    return x - of_rows(x.T).T", CHOOSE),
+        "wrong",
+        "column_means",
+        "",
+    ),
+    "import_fails": (
+        ("from nowhere_at_all import mean", "def centre(x):\n    return x - mean(x)"),
+        "wrong",
+        "",
+        "cell 1 (from nowhere_at_all import mean) fails with ModuleNotFoundError",
+    ),
+    "torch_itself": (("import torch.nn.functional as F\ncentre = F.normalize",), "not attempted", "", "torch's own"),
+    "deleted": (("import torch", CHOOSE), "not defined", "", "No cell defines centre"),
+    "half_written": (("def centre(x:\n    return",), "error", "", "SyntaxError"),
+    "leaves": (
+        ("import torch\nimport os\nos._exit(0)", RIGHT),
+        "error",
+        "",
+        "ended its own process with exit status 0, in cell 1 (import torch)",
+    ),
+    "crashes": (
+        ("import ctypes\ndef centre(x):\n    return ctypes.string_at(0)",),
+        "error",
+        "",
+        "(segmentation fault), when the check called it",
+    ),
+    "loops": (
+        ("import torch\nwhile True: pass", RIGHT),
+        "error",
+        "",
+        f"still running after {TIMEOUT_S:g} s, in cell 1",
+    ),
+    "allocates_64_gb": ((f"import torch\nhog = bytearray(64 << 30)\n{RIGHT}",), "error", "", "MemoryError"),
+    "allocates_a_little_more": (
+        (f"import torch\nhog = bytearray({int(1.5 * MEMORY_GB * 1e9)})\n{RIGHT}",),  # the machine has that much
+        "error",
+        "",
+        "MemoryError",
+    ),
+    "forks": (
+        (
+            FORKS,
+            RIGHT,
+        ),
+        "error",
+        "",
+        "more than 32 processes, in cell 1",
+    ),
+}
+
+
+def save(path: Path, *cells: str, title: str = "# 00 · Start here") -> Path:
+    heading = new_markdown_cell(title)
+    nbformat.write(new_notebook(cells=[heading, *map(new_code_cell, cells)]), path)
+    return path
+
+
+def solved_copy(folder: Path) -> Path:
+    """Write chapter 00 as `make student` hands it out, with the stub filled in, under another name."""
+    path = make_student_copy(NOTEBOOKS / "00_start_here.ipynb", folder)
+    notebook = read_notebook(path)
+    notebook.cells[next(find_exercises(notebook)).stub].source = "import torch\n" + RIGHT
+    nbformat.write(notebook, path)
+    return path.rename(folder / "homework 1.ipynb")
+
+
+def not_notebooks(folder: Path) -> dict[str, str]:
+    """Write what is no notebook into ``folder``; return the reason to be given for each."""
+    (folder / "text.ipynb").write_text("my solution")
+    (folder / "brackets.ipynb").write_text("[" * 100_000)
+    (folder / "empty.ipynb").touch()
+    (folder / "object.ipynb").write_text("{}")
+    (folder / "numbers.ipynb").write_text(
+        json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [1]})
+    )
+    (folder / "folder.ipynb").mkdir()
+    (folder / "loop.ipynb").symlink_to("loop.ipynb")
+    (folder / "missing.ipynb").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe.ipynb")
+    with (folder / "large.ipynb").open("wb") as file:
+        file.truncate(200_000_000)
+    (folder / "scan.pdf").write_bytes(b"%PDF-1.7")
+    (folder / "nothing_here").mkdir()
+    save(folder / "cooking.ipynb", "flour = 500", title="# Bread")
+    return {
+        "text.ipynb": "it is no notebook",
+        "brackets.ipynb": "it is no notebook",
+        "empty.ipynb": "the file is empty",
+        "object.ipynb": "it is no notebook",
+        "numbers.ipynb": "it is no notebook",
+        "folder.ipynb": "it is a folder",
+        "loop.ipynb": "symbolic links",
+        "missing.ipynb": "No such file",
+        "pipe.ipynb": "not a regular file",
+        "large.ipynb": f"200 MB, and at most {SIZE_LIMIT_MB}",
+        "scan.pdf": "it is no notebook",
+        "nothing_here": "no notebook in this folder",
+        "cooking.ipynb": "none of the course's notebooks",
+    }
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """A class, graded once: what is expected of it, the rows by file, and where everything lies."""
+    root = tmp_path_factory.mktemp("class")
+    folder, out, scratch = root / "submitted", root / "out", root / "scratch"
+    for place in (folder, scratch, folder / "ann", folder / "ann" / ".ipynb_checkpoints"):
+        place.mkdir()
+    reasons = not_notebooks(folder)
+    (folder / "means_of_mine.py").write_text("def of_rows(x):\n    return x.mean(-1, keepdim=True)\n")
+    for name, (cells, *_) in BEHAVIOURS.items():
+        save(folder / f"{name}.ipynb", *cells)
+    solved_copy(folder / "ann")
+    save(folder / "ann" / ".ipynb_checkpoints" / "old.ipynb", COLUMNS)
+    (folder / "00 as it is.ipynb").write_bytes((NOTEBOOKS / "00_start_here.ipynb").read_bytes())
+    progress = root / "progress"
+    with pytest.MonkeyPatch.context() as instructor:
+        instructor.setenv("COURSE_PROGRESS_DIR", str(progress))
+        instructor.setenv("INSTRUCTORS_SECRET", "secret")
+        instructor.setattr("tempfile.tempdir", str(scratch))
+        rows = grade_folder(folder, out, Limits(TIMEOUT_S, MEMORY_GB), jobs=2, show_progress=False)
+    return {
+        "rows": {row.file: row for row in rows},
+        "reasons": {**reasons, "means_of_mine.py": "it is no notebook"},
+        "out": out,
+        "scratch": scratch,
+        "progress": progress,
+        "all": rows,
+    }
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_a_submission_is_a_row_with_the_reason(graded: dict, name: str) -> None:
+    row = graded["rows"][f"{name}.ipynb"]
+    _, status, mistake, message = BEHAVIOURS[name]
+    assert (row.learner, row.chapter, row.exercise) == (name, "00", "centre")
+    assert (row.status, row.mistake) == (status, mistake), row.message
+    assert message in row.message
+    assert row.message == " ".join(row.message.split())
+
+
+def test_what_is_no_notebook_is_a_row_with_the_reason(graded: dict) -> None:
+    for file, reason in graded["reasons"].items():
+        row = graded["rows"][file]
+        assert (row.status, row.exercise) == ("error", ""), row
+        assert reason in row.message, row
+
+
+def test_every_file_is_a_row_and_nothing_else_is(graded: dict) -> None:
+    notebooks = {f"{name}.ipynb" for name in BEHAVIOURS} | {"ann/homework 1.ipynb", "00 as it is.ipynb"}
+    assert set(graded["rows"]) == notebooks | set(graded["reasons"])
+    assert len(graded["all"]) == len(graded["rows"])
+
+
+def test_a_students_copy_is_graded_under_any_name_and_the_notebooks_own_solution_counts_for_nobody(
+    graded: dict,
+) -> None:
+    solved, as_it_is = graded["rows"]["ann/homework 1.ipynb"], graded["rows"]["00 as it is.ipynb"]
+    assert (solved.learner, solved.status) == ("ann", "passed")
+    assert as_it_is.status == "not attempted"
+
+
+def test_nothing_is_left_behind(graded: dict) -> None:
+    assert not list(graded["scratch"].iterdir())
+    assert not graded["progress"].exists()
+    assert sorted(path.name for path in graded["out"].iterdir()) == [CSV, REPORT]
+    assert not processes_of(graded["scratch"])
+
+
+def processes_of(home: Path) -> list[psutil.Process]:
+    """Return the processes whose home is below ``home``: those that a grading started, and their children."""
+    found = []
+    for candidate in psutil.process_iter():
+        try:
+            if candidate.environ().get("HOME", "").startswith(str(home)):
+                found.append(candidate)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_the_csv_holds_the_rows(graded: dict) -> None:
+    with (graded["out"] / CSV).open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["learner", "file", "chapter", "exercise", "status", "mistake", "message", "seconds"]
+    assert [line["file"] for line in lines] == [row.file for row in graded["all"]]
+    wrong = next(line for line in lines if line["file"] == "wrong.ipynb")
+    assert (wrong["status"], wrong["mistake"], wrong["chapter"]) == ("wrong", "column_means", "00")
+    loops = next(line for line in lines if line["file"] == "loops.ipynb")
+    assert TIMEOUT_S <= float(loops["seconds"]) < 2 * TIMEOUT_S
+
+
+def test_the_report_counts_learners_and_mistakes(tmp_path: Path) -> None:
+    rows = [
+        Row("ann", "ann/1.ipynb", "00", "centre", "wrong", "column_means", "It subtracts ..."),
+        Row("ann", "ann/2.ipynb", "00", "centre", "passed"),
+        Row("bob", "bob.ipynb", "00", "centre", "wrong", "column_means", "It subtracts ..."),
+        Row("<b>eve</b>", "eve.ipynb", message="it is no notebook"),
+    ]
+    write_report(rows, tmp_path / REPORT, "Grades")
+    text = (tmp_path / REPORT).read_text()
+    cells = [part.split("<")[0] for part in text.split('">')]
+    assert "<b>eve</b>" not in text
+    assert "&lt;b&gt;eve&lt;/b&gt;" in text
+    at = cells.index("ann")
+    assert cells[at + 1 : at + 3] == ["1", "✓"]  # the better of two files counts
+    at = cells.index("the mean of each column")
+    assert cells[at - 2 : at] == ["2", "centre"]  # of two learners
+
+
+def test_no_cell_of_the_csv_is_a_formula_and_any_file_name_can_be_written(tmp_path: Path) -> None:
+    strange = os.fsdecode(b"\xff.ipynb")
+    write_csv([Row("=1+1", strange, message="-2 is the answer")], tmp_path / CSV)
+    write_report([Row("=1+1", strange, message="x")], tmp_path / REPORT, "Grades")
+    with (tmp_path / CSV).open(newline="") as file:
+        line = next(csv.DictReader(file))
+    assert line["learner"] == "'=1+1"
+    assert line["message"] == "'-2 is the answer"
+    assert line["file"] == "\\udcff.ipynb"
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> tuple[Path, Path]:
+    """A folder with three submissions, and where the results go."""
+    folder = tmp_path / "submitted"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        save(folder / f"{name}.ipynb", RIGHT)
+    return folder, tmp_path / "out"
+
+
+def outcomes(monkeypatch: pytest.MonkeyPatch, status: str) -> list[str]:
+    """Let every exercise come out as ``status``; return a list that fills with the exercises that are graded."""
+    graded: list[str] = []
+
+    def grade(exercise: str, *_) -> Outcome:
+        graded.append(exercise)
+        return Outcome(status, "", "", 1.0)
+
+    monkeypatch.setattr(run, "grade_exercise", grade)
+    return graded
+
+
+def interrupt_the_second(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    """Let the first exercise pass, and press Ctrl-C while the second is graded."""
+
+    calls = iter(range(3))
+
+    def grade(exercise: str, cells, folder, limits, stop: threading.Event) -> Outcome:
+        if next(calls) == 0:
+            return Outcome("passed", "", "", 1.0)
+        while "passed" not in (out / UNFINISHED).read_text():
+            time.sleep(0.01)
+        time.sleep(0.2)  # now the first is on record, and the main thread waits
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.wait(10)
+        raise Interrupted
+
+    monkeypatch.setattr(run, "grade_exercise", grade)
+
+
+def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(three, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, out = three
+    interrupt_the_second(monkeypatch, out)
+    with pytest.raises(KeyboardInterrupt):
+        grade_folder(folder, out, Limits(), show_progress=False)
+    assert (out / CSV).read_text().count("passed") == 1
+    with pytest.raises(ValueError, match="was begun with timeout_s"):
+        grade_folder(folder, out, Limits(timeout_s=1), show_progress=False)
+    graded = outcomes(monkeypatch, "wrong")
+    rows = grade_folder(folder, out, Limits(), show_progress=False)
+    assert [row.status for row in rows] == ["passed", "wrong", "wrong"]
+    assert len(graded) == 2
+    assert not (out / UNFINISHED).exists()
+
+
+def test_a_file_that_has_changed_since_is_graded_anew(three, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, out = three
+    interrupt_the_second(monkeypatch, out)
+    with pytest.raises(KeyboardInterrupt):
+        grade_folder(folder, out, Limits(), show_progress=False)
+    save(folder / "a.ipynb", RIGHT, "changed = True")
+    outcomes(monkeypatch, "wrong")
+    assert grade_folder(folder, out, Limits(), show_progress=False)[0].status == "wrong"
+
+
+def test_a_grading_that_is_called_off_ends_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with pytest.raises(Interrupted):
+        grade_exercise("centre", [(0, "import time\ntime.sleep(600)\n" + RIGHT)], tmp_path, Limits(), stop)
+    assert not processes_of(tmp_path)
+
+
+def test_a_process_that_does_not_start_is_told_apart_from_a_notebook_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process.sys, "executable", "/bin/false")
+    outcome = grade_exercise("centre", [(0, RIGHT)], tmp_path, Limits(), threading.Event())
+    assert outcome.status == "error"
+    assert "the grading process did not start" in outcome.message
+
+
+def test_the_command_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "submitted"
+    assert course(["grade", str(folder)]) == 2
+    folder.mkdir()
+    for options, said in (
+        (["--timeout", "0"], "timeout must be more than 0 seconds: got 0"),
+        (["--memory", "0.5"], "memory must be at least 1 GB: got 0.5"),
+        (["--jobs", "0"], "jobs must be at least 1: got 0"),
+        (["--chapter", "99"], "got '99'"),
+        (["--out", str(folder / "out")], "--out must lie outside DIR"),
+    ):
+        assert command.main([str(folder), *options]) == 2
+        assert said in capsys.readouterr().err
+    assert not (folder / "out").exists()
+    assert command.main([str(folder)]) == 0
+    assert (tmp_path / "submitted-grades" / CSV).read_text().count("\n") == 1
+    assert "nothing to grade" in capsys.readouterr().out
+
+
+def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "submitted"
+    folder.mkdir()
+    without = next(chapter for chapter in CHAPTERS if not chapter.exercises)
+    save(folder / "a.ipynb", RIGHT)
+    save(folder / "b.ipynb", title=f"# {without.number} · {without.title}")
+    monkeypatch.setattr(run, "grade_exercise", lambda *_: Outcome("passed", "", "", 1.0))
+    limits = Limits()
+    chosen = grade_folder(folder, tmp_path / "one", limits, chapters=[without.number], show_progress=False)
+    assert [(row.file, row.status) for row in chosen] == [("b.ipynb", "no exercise")]
+    everything = grade_folder(folder, tmp_path / "two", limits, show_progress=False)
+    assert [row.status for row in everything] == ["passed", "no exercise"]
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "cell", "number"),
+    [
+        ("anything", "# 02 · Layer norm", "", "02"),
+        ("03_batch_norm", "# 02 · Layer norm", "", "02"),  # the heading is truer than the file's name
+        ("jo_02_layer_norm (1)", "# Jo's", "", "02"),
+        ("15_a_real_llama", "# Jo's", "def layer_norm(x): ...", "15"),
+        ("homework", "# Jo's", "def layer_norm(x): ...", "02"),
+        ("homework", "# Jo's", "check.rope(mine)\ncheck.half_to_interleaved(my_other)", "12"),
+    ],
+)
+def test_a_notebook_is_recognised_by_what_is_in_it(
+    tmp_path: Path, name: str, title: str, cell: str, number: str
+) -> None:
+    save(tmp_path / f"{name}.ipynb", cell, title=title)
+    [submission] = find_submissions(tmp_path)
+    assert submission.read().chapter.number == number
+
+
+def test_learners_are_folders_or_files(tmp_path: Path) -> None:
+    for place in ("ann/week 1/.ipynb_checkpoints", "__MACOSX"):
+        (tmp_path / place).mkdir(parents=True)
+    for file in (
+        "ann/week 1/a.ipynb",
+        "ann/week 1/.ipynb_checkpoints/a.ipynb",
+        "ann/b.IPYNB",
+        "bob.ipynb",
+        ".DS_Store",
+    ):
+        (tmp_path / file).touch()
+    (tmp_path / "ann" / "notes.txt").touch()
+    (tmp_path / "ann" / "again").symlink_to(tmp_path / "ann")
+    found = [(submission.learner, submission.file) for submission in find_submissions(tmp_path)]
+    assert found == [("ann", "ann/b.IPYNB"), ("ann", "ann/week 1/a.ipynb"), ("bob", "bob.ipynb")]
+
+
+def test_a_folder_that_is_no_learners_says_so(tmp_path: Path) -> None:
+    (tmp_path / "zoe").mkdir()
+    [submission] = find_submissions(tmp_path)
+    with pytest.raises(Unreadable, match="no notebook in this folder"):
+        submission.read()
+
+
+@pytest.mark.parametrize(
+    ("cells", "needed"),
+    [
+        (["a = 1", "def f(): return 2"], [[], [0]]),
+        (["a = 1\nb = 2", "def f(): return a", "print(a)"], [[0], [0], []]),
+        (["def f(): return g()", "def g(): return h", "h = 3"], [[0], [0], [0]]),  # in whatever order
+        (["a = [1]", "def f(): return a", "a.append(2)", "a[0] = 3"], [[0], [0], [0], [0]]),
+        (["a = [1]", "def f(): return a", "touch(a)", "print(a)", "b = a"], [[0], [0], [0], [], []]),
+        (["import torch\ntorch.manual_seed(0)", "def f(): return torch", "torch.ones(3)"], [[0, 1], [0], []]),
+        (["def f(): return 1", "f.cache = {}", "run(f)", "f = check.f.choose(f, g)"], [[0], [0], [], []]),
+        (
+            ["import check", "def f(): return e", "e = check.e.choose(e, mine)", "def mine(): ...", "e(1)", "a = 1"],
+            [[0], [0], [0], [0], [], []],
+        ),
+        (["def f(a): return [a for b in a]", "a = 1", "b = 2"], [[0], [], []]),  # names of its own
+        (["from m import *", "def f(): return g", "a = 1"], [[0], [0], [0]]),  # g may come from anywhere
+        (["def f(x", "def f(): return 1", "a = 1"], [None, [0], []]),
+        (["%matplotlib inline", "def f(): return 1"], [[], [0]]),
+    ],
+)
+def test_what_an_answer_depends_on_is_run_and_nothing_else(cells: list[str], needed: list) -> None:
+    cells = [*cells, "def touch(x): ...", "def run(x): ..."]
+    found = needed_statements(cells, "f")[: len(needed)]
+    assert found == needed
+
+
+@pytest.mark.parametrize("chapter", [c for c in CHAPTERS if c.is_written and c.exercises], ids=lambda c: c.number)
+def test_the_experiments_of_a_chapter_need_not_run(chapter) -> None:
+    notebook = read_notebook(NOTEBOOKS / chapter.file)
+    for exercise in find_exercises(notebook):
+        for name in set(exercise.names) & set(chapter.exercises):
+            notebook.cells[exercise.stub].source = f"def {name}(*args):\n    return torch.zeros(3)"
+            code = [(index, cell.source) for index, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+            needed = needed_statements([source for _, source in code], name)
+            cells = [index for (index, _), positions in zip(code, needed, strict=True) if positions != []]
+            assert cells == [1, exercise.stub], f"{name} of chapter {chapter.number} needs the cells {cells}"

@@ -1,0 +1,134 @@
+"""What an instructor gets: the handbook of all chapters, and copies for students from which nothing can be read off."""
+
+import ast
+from pathlib import Path
+
+import nbformat
+import pytest
+from markdown_it import MarkdownIt
+
+from course_utils import check
+from course_utils.authoring.__main__ import main as authoring
+from course_utils.authoring.example_code import example_code
+from course_utils.authoring.execute import execute
+from course_utils.authoring.exercises import SOLUTION_SUFFIX, find_exercises, is_code
+from course_utils.authoring.files import read_notebook
+from course_utils.authoring.handbook import chapter_page, handbook, objectives, time_needed
+from course_utils.authoring.student import make_student_copy
+from course_utils.chapters import CHAPTERS, NOTEBOOKS, chapter_of
+from course_utils.check import Check
+from course_utils.check.norm_recipes import layer_norm_with, variance
+
+WRITTEN = [chapter for chapter in CHAPTERS if chapter.is_written]
+CHECKS = [value for value in (getattr(check, name) for name in check.__all__) if isinstance(value, Check)]
+COURSE = [chapter for chapter in WRITTEN if chapter.exercises]
+
+
+def test_the_handbook_has_every_chapter_exercise_and_mistake_once():
+    tokens = MarkdownIt().parse(handbook())
+    headings = {
+        level: [tokens[i + 1].content for i, token in enumerate(tokens) if token.tag == level and token.nesting == 1]
+        for level in ("h1", "h2", "h3")
+    }
+    exercises = [name for chapter in WRITTEN for name in chapter.exercises]
+    assert headings["h2"] == [f"{chapter.number} · {chapter.title}" for chapter in WRITTEN]
+    assert [heading.strip("`").split("(")[0] for heading in headings["h3"]] == exercises
+    mistakes = [mistake for name in exercises for mistake in getattr(check, name).catalogue.values()]
+    examples = [token.content for token in tokens if token.type == "fence" and token.info == "python"]
+    assert examples == [example_code(mistake.examples[0]) + "\n" for mistake in mistakes]
+
+
+def test_a_mistake_is_told_as_the_learner_is_told():
+    page = chapter_page(chapter_of("02"))
+    mistake = check.layer_norm.catalogue["unbiased_variance"]
+    for text in (mistake.key, mistake.title, mistake.wrong, mistake.matters, mistake.hint):
+        assert text in page
+    assert "spread = _unbiased" in page
+
+
+def test_a_chapters_page_says_what_its_first_cell_says():
+    page = chapter_page(chapter_of("02"))
+    assert "**Time:** Forty minutes to work through, ten seconds to run." in page
+    assert "**Prerequisites:** 01 Why normalize" in page
+    assert "- **derive** layer norm from one sentence, each step proved;" in page
+
+
+@pytest.mark.parametrize("chapter", COURSE, ids=lambda chapter: chapter.number)
+def test_every_chapter_says_how_long_it_takes_and_what_for(chapter):
+    first_cell = read_notebook(NOTEBOOKS / chapter.file).cells[0].source
+    assert " to run" in time_needed(first_cell)
+    assert len(objectives(first_cell)) >= 3
+
+
+@pytest.mark.parametrize("its_check", CHECKS, ids=lambda its_check: its_check.name)
+def test_every_example_is_shown_as_python_and_no_two_of_a_mistake_alike(its_check):
+    for mistake in its_check.catalogue.values():
+        codes = [example_code(example) for example in mistake.examples]
+        for code in codes:
+            assert ast.parse(code).body, (mistake.key, code)
+        assert len(set(codes)) == len(codes), mistake.key
+
+
+def squared(c, z, dims):
+    return c.square()
+
+
+def test_an_example_is_shown_by_what_it_replaces():
+    assert example_code(squared) == "def squared(c, z, dims):\n    return c.square()"
+    assert example_code(layer_norm_with(scale=lambda c, v, eps: c / v)) == "scale = lambda c, v, eps: c / v"
+    assert example_code(layer_norm_with(spread=squared)) == f"spread = squared\n\n{example_code(squared)}"
+    both = example_code(layer_norm_with(spread=variance, dims=lambda x, shape: (-1,)))
+    assert both.splitlines()[:2] == ["dims = lambda x, shape: (-1,)", "spread = variance"]
+    own = 1e-3
+    assert example_code(lambda x, own=own: x + own) == "lambda x, own=own: x + own\n# own is 0.001"
+
+
+def test_the_command_writes_the_handbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.setattr("course_utils.authoring.handbook.CHAPTERS", (chapter_of("00"),))
+    assert authoring(["handbook"]) == 0
+    assert "## 00 · Start here" in (tmp_path / "handbook.md").read_text()
+
+
+def functions_in(cell: nbformat.NotebookNode) -> set[str]:
+    return {node.name for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("chapter", WRITTEN, ids=lambda chapter: chapter.number)
+def test_a_students_copy_of_a_chapter_holds_the_stubs_and_no_solution(chapter, tmp_path: Path):
+    master = read_notebook(NOTEBOOKS / chapter.file)
+    path = make_student_copy(NOTEBOOKS / chapter.file, tmp_path)
+    copy = read_notebook(path)
+    assert [cell.id for cell in copy.cells] == [cell.id for cell in master.cells]
+    assert not any(cell.get("outputs") for cell in copy.cells)
+    solutions = {exercise.solution: exercise for exercise in find_exercises(master)}
+    for index, cell in enumerate(copy.cells):
+        assert index in solutions or cell.source == master.cells[index].source
+    for index, exercise in solutions.items():
+        given = functions_in(master.cells[index])
+        assert {f"{name}{SOLUTION_SUFFIX}" for name in exercise.names} <= given
+        assert not functions_in(copy.cells[index])
+        assert not any(f"def {name}(" in path.read_text() for name in given)
+        for name in exercise.names:
+            stand_ins = (f"{name}{SOLUTION_SUFFIX} = check.{name}.oracle", f" as {name}{SOLUTION_SUFFIX}")
+            assert any(stand_in in copy.cells[index].source for stand_in in stand_ins)
+
+
+@pytest.mark.parametrize("name", [name for chapter in COURSE for name in chapter.exercises])
+def test_what_stands_in_for_a_solution_passes_the_check(name: str, tmp_path: Path):
+    chapter = next(chapter for chapter in COURSE if name in chapter.exercises)
+    copy = read_notebook(make_student_copy(NOTEBOOKS / chapter.file, tmp_path))
+    solution = next(exercise.solution for exercise in find_exercises(copy) if name in exercise.names)
+    names = {"check": check}
+    for node in ast.parse(copy.cells[solution].source).body:
+        if isinstance(node, ast.ImportFrom) or ast.unparse(node).endswith(".oracle"):
+            exec(ast.unparse(node), names)
+    assert getattr(check, name)(names[f"{name}{SOLUTION_SUFFIX}"], record=False)
+
+
+@pytest.mark.parametrize("number", ["00", "01"])
+def test_a_students_copy_runs_from_top_to_bottom(number: str, tmp_path: Path):
+    copy = make_student_copy(NOTEBOOKS / chapter_of(number).file, tmp_path)
+    assert execute(copy)
+    assert all(cell.execution_count for cell in read_notebook(copy).cells if is_code(cell))
