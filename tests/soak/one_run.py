@@ -1,0 +1,31 @@
+"""``python one_run.py FOLDER``: execute the notebook on stdin in FOLDER and write it to stdout; exit 1 at an error."""
+
+import sys
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError
+
+from course_utils.authoring.execute import CELL_TIMEOUT_S
+
+
+def main() -> None:
+    """Run every cell in a fresh kernel."""
+    notebook = nbformat.read(sys.stdin, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=3 * CELL_TIMEOUT_S,  # the machine may be busy, and one thread is slower than two
+        kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],
+        coalesce_streams=True,
+        resources={"metadata": {"path": sys.argv[1]}},
+    )
+    try:
+        client.execute()
+    except (CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        sys.exit(str(error))
+    nbformat.write(notebook, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
