@@ -115,11 +115,15 @@ def _layer_norm_in_two_passes(x: Tensor, weight: Tensor, bias: Tensor, fewest_op
     """
     z, weight, bias = (t.to(torch.promote_types(t.dtype, torch.float32)) for t in (x, weight, bias))
     centred = z - z.mean(-1, keepdim=True)
-    if fewest_operators:
-        variance = torch.linalg.vector_norm(centred, dim=-1, keepdim=True).square() / x.shape[-1]
-    else:
+    if not fewest_operators:
         variance = centred.square().mean(-1, keepdim=True)
-    return torch.addcmul(bias, centred * torch.rsqrt(variance + EPS), weight).to(x.dtype)
+        return torch.addcmul(bias, centred * torch.rsqrt(variance + EPS), weight).to(x.dtype)
+    variance = torch.linalg.vector_norm(centred, dim=-1, keepdim=True).square() / x.shape[-1]
+    rstd = torch.rsqrt(variance + EPS)
+    if torch.is_grad_enabled():
+        return torch.addcmul(bias, centred * rstd, weight).to(x.dtype)
+    # Nobody will ask for the intermediates: writing over them, no other memory is fetched to be written to.
+    return torch.addcmul(bias, centred.mul_(rstd), weight, out=centred).to(x.dtype)
 
 
 def _batch_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
