@@ -10,13 +10,14 @@ pytest.importorskip("playwright", reason="playwright is not installed: make brow
 
 from jupyterlab_driver import CHROMIUM_FLAGS, LabServer, OpenNotebook, find_chromium, open_notebook, serve
 from playwright.sync_api import Browser, sync_playwright
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from course_utils.authoring.files import NOTEBOOKS, find_notebooks
 
 SCREENSHOTS = Path("screenshots")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what drives a browser where there is none, or where nobody asked for it, and say so."""
     reason = None
@@ -27,9 +28,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            # with xdist (--dist loadgroup) all tests of one notebook go to one process, which opens it once
-            path = getattr(item, "callspec", None) and item.callspec.params.get("notebook_path")
-            item.add_marker(pytest.mark.xdist_group(path.stem if path else item.path.stem))
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
@@ -40,6 +38,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         chapters = metafunc.config.getoption("--chapter")
         paths = find_notebooks(chapters) if NOTEBOOKS.is_dir() else []
         metafunc.parametrize("notebook_path", paths, ids=[path.stem for path in paths], scope="session")
+
+
+class _ByNotebook(LoadScopeScheduling):
+    """With ``-n 2``: all tests of one notebook go to one process, which opens it once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, test = nodeid.partition("::")
+        _, _, notebook = test.partition("[")
+        return notebook if notebook[:2].isdigit() else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByNotebook | None:
+    """Leave every other run its own way to share out tests."""
+    return _ByNotebook(config, log) if config.getoption("--browser") else None
 
 
 @pytest.fixture(scope="session")
