@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from collections import defaultdict
 from importlib.util import find_spec
@@ -11,6 +12,10 @@ import pytest
 
 os.environ["OMP_NUM_THREADS"] = "2"  # the order in which two threads add up is part of a notebook's outputs
 os.environ["OMP_WAIT_POLICY"] = "passive"
+
+# A run that is started in the background ignores Ctrl-C from the start. What the tests say of it is said of a terminal.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Doctests import every module, and these import Triton, which only Linux has; the package itself imports without it.
 collect_ignore_glob = [] if find_spec("triton") else ["course_utils/kernels/[lnrt]*.py"]
