@@ -2,13 +2,12 @@
 
 import json
 import re
-import shutil
-import subprocess
 from dataclasses import asdict
 from functools import partial
 
 import numpy as np
 import pytest
+from in_node import call_in_node
 from traitlets import TraitError
 from widget_states import (
     random_axis_states,
@@ -99,45 +98,17 @@ def test_a_state_that_no_control_can_produce_does_not_reach_the_picture(name):
             widget.state = broken
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_the_browsers_module_fetches_nothing(name):
-    module = MAKERS[name]()._esm
+@pytest.mark.parametrize("maker", [*MAKERS.values(), widgets.ledger_table], ids=[*MAKERS, "ledger_table"])
+def test_the_browsers_module_fetches_nothing(maker):
+    module = maker()._esm
     assert not re.search(r"https?://|\bimport\b|\bfetch\(|XMLHttpRequest|<script", module)
     assert module.count("export default") == 1
 
 
-@pytest.fixture(scope="module")
-def in_browser_module(tmp_path_factory):
-    """Call a pure function of a widget's module, as the browser gets it, with each of a list of argument lists."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed: the JavaScript side cannot be run here")
-    folder = tmp_path_factory.mktemp("modules")
-
-    def call(name, function, calls):
-        (folder / f"{name}.mjs").write_text(MAKERS[name]()._esm, encoding="utf-8")
-        script = f"""
-            import * as module from "./{name}.mjs";
-            import {{ readFileSync }} from "node:fs";
-            const calls = JSON.parse(readFileSync(0, "utf-8"));
-            const isOdd = (value) => typeof value === "number" && !Number.isFinite(value);
-            const named = (key, value) => (isOdd(value) ? String(value) : value);
-            process.stdout.write(JSON.stringify(calls.map((args) => ({function})(...args)), named));
-        """
-        (folder / "run.mjs").write_text(script, encoding="utf-8")
-        done = subprocess.run(
-            [node, "run.mjs"],
-            cwd=folder,
-            input=json.dumps(calls),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return call
+@pytest.fixture
+def in_browser_module(tmp_path):
+    """Call a pure function of a widget's module with each of a list of argument lists."""
+    return lambda name, function, calls: call_in_node(tmp_path, MAKERS[name]()._esm, function, calls)
 
 
 def test_the_browser_groups_elements_and_words_the_facts_as_python_does(in_browser_module):

@@ -1,11 +1,9 @@
 """The searchable ledger: everything in it without a kernel too, and rows found by what they say."""
 
-import json
 import re
-import shutil
-import subprocess
 
 import pytest
+from in_node import call_in_node
 from traitlets import TraitError
 
 from course_utils import ledger, widgets
@@ -57,33 +55,10 @@ def test_the_state_starts_as_it_is_asked_for():
     assert table.state == {"text": "float16", "source": "S2", "verdict": "does not hold"}
 
 
-def test_the_browsers_module_fetches_nothing():
-    module = widgets.ledger_table()._esm
-    assert not re.search(r"https?://|\bimport\b|\bfetch\(|XMLHttpRequest|<script", module)
-    assert module.count("export default") == 1
-
-
-@pytest.fixture(scope="module")
-def in_browser_module(tmp_path_factory):
-    """Call a function of the widget's module, as the browser gets it, with each of a list of argument lists."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed: the JavaScript side cannot be run here")
-    folder = tmp_path_factory.mktemp("ledger")
-    (folder / "ledger.mjs").write_text(widgets.ledger_table()._esm, encoding="utf-8")
-
-    def call(function, calls):
-        script = f"""
-            import {{ {function} }} from "./ledger.mjs";
-            const calls = {json.dumps(calls)};
-            process.stdout.write(JSON.stringify(calls.map((args) => {function}(...args))));
-        """
-        (folder / "run.mjs").write_text(script, encoding="utf-8")
-        done = subprocess.run([node, "run.mjs"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return call
+@pytest.fixture
+def in_browser_module(tmp_path):
+    """Call a function of the widget's module with each of a list of argument lists."""
+    return lambda function, calls: call_in_node(tmp_path, widgets.ledger_table()._esm, f"module.{function}", calls)
 
 
 ROW = {

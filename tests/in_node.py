@@ -1,0 +1,43 @@
+"""Functions of the widgets' browser modules, called as the browser gets them, in Node."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def call_in_node(folder: Path, module: str, function: str, calls: list) -> list:
+    """Return what ``function``, such as ``"module.change"``, gives for each list of arguments in ``calls``.
+
+    Args:
+        folder: to write scripts into.
+        module: the text of the JavaScript module.
+        function: an expression in which ``module`` is the imported module.
+        calls: JSON; numbers that JSON cannot say come back as text.
+    """
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: the JavaScript side cannot be run here")
+    (folder / "widget.mjs").write_text(module, encoding="utf-8")
+    script = f"""
+        import * as module from "./widget.mjs";
+        import {{ readFileSync }} from "node:fs";
+        const calls = JSON.parse(readFileSync(0, "utf-8"));
+        const isOdd = (value) => typeof value === "number" && !Number.isFinite(value);
+        const named = (key, value) => (isOdd(value) ? String(value) : value);
+        process.stdout.write(JSON.stringify(calls.map((args) => ({function})(...args)), named));
+    """
+    (folder / "run.mjs").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [node, "run.mjs"],
+        cwd=folder,
+        input=json.dumps(calls),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
