@@ -8,10 +8,9 @@ from course_utils import compiled
 
 
 @pytest.fixture
-def uncompiled():
+def uncompiled(monkeypatch):
     """Run the same code without the compiler, which takes seconds for each shape."""
-    with torch.compiler.set_stance("force_eager"):
-        yield
+    monkeypatch.setattr(compiled, "_compiled", lambda fn, *args: fn(*args))
 
 
 def randn(*shape, seed=0):
@@ -116,9 +115,23 @@ def test_a_second_derivative_is_refused_instead_of_wrong():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("pair", "parameters"), [(layer_norm_pair, 2), (rms_norm_pair, 1)])
-def test_compiled_code_gives_the_same(pair, parameters):
-    torch.compiler.reset()
+def test_compiled_code_gives_the_same_with_and_without_gradients(pair, parameters, dtype):
     mine, builtin = pair((100,))
-    inputs = [randn(256, 100), 1 + randn(100, seed=1) / 4, randn(100, seed=2)][: 1 + parameters]
-    assert_as_exact(results(mine, *inputs), results(builtin, *(t.double() for t in inputs)), 1e-6)
+    tolerance = {torch.float32: 1e-6, torch.bfloat16: 3e-3}[dtype]
+    inputs = [t.to(dtype) for t in (randn(256, 100), 1 + randn(100, seed=1) / 4, randn(100, seed=2))[: 1 + parameters]]
+    exact = results(builtin, *(t.double() for t in inputs))
+    assert_as_exact(results(mine, *inputs), exact, tolerance)
+    plain = mine(*inputs)
+    assert not plain.requires_grad
+    assert_as_exact([plain], exact[:1], tolerance)
+
+
+@pytest.mark.slow
+def test_another_shape_stride_or_epsilon_gets_code_of_its_own():
+    x, w, b = randn(8, 64), 1 + randn(32, seed=1) / 4, randn(32, seed=2)
+    for part in (x[:4, :32], x[:8, ::2], x[:4, :32].contiguous()):
+        for eps in (1e-5, 1.0):
+            exact = F.layer_norm(part.double(), (32,), w.double(), b.double(), eps)
+            assert_as_exact([compiled.layer_norm(part, (32,), w, b, eps)], [exact], 1e-6)
