@@ -189,7 +189,7 @@ CHAPTERS = (
         1,
         "the bytes a norm must move, and every implementation held against them",
         (Idea("bytes over bandwidth", ("save or recompute",)), Idea("what a call does")),
-        ("norm_bytes", "predicted_ms"),
+        ("norm_bytes", "predicted_ms", "to_keep"),
     ),
     Chapter(
         "10",

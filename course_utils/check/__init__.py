@@ -62,6 +62,7 @@ from course_utils.check.rope_check import rope
 from course_utils.check.rope_frequencies_check import ntk_inv_freq, rope_frequencies, yarn_frequencies
 from course_utils.check.rope_layout_check import half_to_interleaved
 from course_utils.check.sync_backward_check import sync_backward
+from course_utils.check.to_keep_check import to_keep
 
 __all__ = [
     "Catalogue",
@@ -107,5 +108,6 @@ __all__ = [
     "rope_frequencies",
     "sinusoidal",
     "sync_backward",
+    "to_keep",
     "yarn_frequencies",
 ]
