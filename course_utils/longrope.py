@@ -141,7 +141,7 @@ def critical_dimension(head_dim: int, base: float, window: int) -> int:
     Returns:
         An even number of dimensions, from 0 to ``head_dim``.
 
-    Source: Shang et al. 2025, §2, eq. 2: 2⌈D/2 · log_base(window / 2π)⌉.
+    Source: Shang et al. 2025, §2, eq. 7: 2⌈D/2 · log_base(window / 2π)⌉.
 
     >>> critical_dimension(128, 10_000.0, 4096)
     92

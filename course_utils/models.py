@@ -201,7 +201,7 @@ class TransformerBlock(nn.Module):
     """Attention and a feed-forward part, each with a residual connection around it and a norm in one of two places.
 
     "pre":  x + f(norm(x)): the residual path runs through untouched (GPT-2; Xiong et al. 2020, figure 1b).
-    "post": norm(x + f(x)): every sum is normalized (Vaswani et al. 2017, §5.4).
+    "post": norm(x + f(x)): every sum is normalized (Vaswani et al. 2017, §3.1).
 
     Args:
         width: C.
