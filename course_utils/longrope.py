@@ -19,7 +19,7 @@ from course_utils.rope_formulas import turns
 __all__ = ["Candidate", "Search", "critical_dimension", "search"]
 
 FIRST_TOKENS = (0, 1, 2, 4, 8, 16)  # how many of the first tokens may keep their unscaled positions
-MUTATED = 0.3  # the chance of each factor to be drawn anew (Ding et al. 2024, Algorithm 1)
+MUTATED = 0.3  # the chance of each factor to be drawn anew (Ding et al. 2024, §4.1)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,14 @@
 
 runs one; ``load("lstm-length")`` returns the rows of the record that comes with the course.
 
-    study     what an experiment is, and running one: seeded, with progress, resumable
-    rows      its results: selected, averaged over seeds, in a table
-    archive   the records
+    study        what an experiment is, and running one: seeded, with progress, resumable
+    rows         its results: selected, averaged over seeds, in a table; tuning: every arm at its own best setting
+    archive      the records
+    command      `course train`; pretrain: `course checkpoints`
+    checkpoints  weights on disk that say what they are
+    seeding, ranks, resumable    random numbers, several processes, training that goes on where it ended
+
+The others are the experiments themselves, found by their word in ``study.STUDIES``; tags is long_context's task.
 """
 
 from course_utils.experiments.archive import available, load, record_path

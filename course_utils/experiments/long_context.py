@@ -26,6 +26,7 @@ from course_utils.rope_scaling import rope_frequencies
 
 __all__ = [
     "BASE",
+    "CHECKPOINTS",
     "METHODS",
     "MULTIPLES",
     "SEEDS",
@@ -33,6 +34,8 @@ __all__ = [
     "apply_method",
     "checkpoint_path",
     "evaluate",
+    "facts",
+    "finite",
     "fit",
     "held_out_streams",
     "methods_for",
@@ -52,8 +55,8 @@ STEPS, BATCH, LEARNING_RATE = 600, 32, 3e-3
 STREAMS = 32  # to test on: 512 questions, so that a share of 0.9 is known to 0.013
 CHECKPOINTS = Path(__file__).parent.parent / "data" / "long_context"
 
-# Of 128 tokens the fastest pair makes 20 turns. YaRN's usual bounds, 32 turns and 1, would stretch even that one: the
-# upper bound must come down with the window.
+# Of 128 tokens the fastest pair makes 20 turns. YaRN's usual bounds, 32 turns and 1, would stretch every pair but
+# the first: the upper bound must come down with the window.
 FEWER_TURNS = {"beta_fast": 4.0, "beta_slow": 1.0}
 
 # the types for which the model's window is the extended one, and a key of their own holds the original

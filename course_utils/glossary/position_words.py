@@ -113,7 +113,7 @@ POSITION_WORDS = (
         ("11",),
         names=("transformers.models.t5.modeling_t5.T5Attention",),
     ),
-    Entry("temperature", "YaRN's: scores multiplied by a number that grows with the factor", ("13", "14"), symbol="t"),
+    Entry("temperature", "YaRN's: scores are divided by t, which falls as the factor grows", ("13", "14"), symbol="t"),
     Entry("turns", "how often a RoPE pair goes round in the trained window", ("13",), symbol="r"),
     Entry("wavelength", "how many positions a RoPE pair takes for a turn", ("13",)),
     Entry(

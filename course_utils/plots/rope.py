@@ -35,7 +35,7 @@ def rope_clocks(state: Any, data: Any) -> Figure:
 
 
 def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike], title: str = "") -> Figure:
-    """Draw the mean of |S_i| by distance in one panel, and scores as shares of |q||k| in the other.
+    """Draw the mean of |S_j| by distance in one panel, and scores as shares of |q||k| in the other.
 
     Args:
         bound: what each bound is called, and its value at distances 0, 1, 2, ...
@@ -48,7 +48,7 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike],
     figure, (left, right) = new_figure(height=3.9, ncols=2)
     _draw_lines(left, bound, first_colour=0)
     _draw_lines(right, scores, first_colour=2)
-    left.set(xlabel="distance (positions)", ylabel="mean of |Sᵢ|", title="the bound", ylim=(0, None))
+    left.set(xlabel="distance (positions)", ylabel="mean of |Sⱼ|", title="the bound", ylim=(0, None))
     right.set(xlabel="distance (positions)", ylabel="score / (|q||k|)", title="scores", ylim=(-1.05, 1.05))
     figure.suptitle(title)
     return figure
