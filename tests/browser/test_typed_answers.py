@@ -163,6 +163,10 @@ KNOWN_MISTAKES = {
         "    return (3 if backward else 1) * 2 * (rows + 1) * features * itemsize",
         "backward pass for twice the forward",
     ),
+    ("09_where_the_time_goes", "to_keep"): (
+        "def to_keep(x_is_kept, y_is_kept):\n    return {'x', 'mean', 'rstd'}",
+        "keeps x, mean and rstd in every case",
+    ),
     ("10_fused_kernels", "masked_layer_norm"): (
         "def masked_layer_norm(block, n_cols, eps=1e-5):\n"
         "    inside = torch.arange(block.shape[-1]) < n_cols\n"
