@@ -2,32 +2,39 @@
 
 Importing this package is light: each module below loads what it needs when it is first used.
 
-    norms         functional and module forms, drop-in for torch.nn
-    backward      the gradients written by hand
+    norms         functional and module forms, drop-in for torch.nn; compiled: the same for PyTorch's compiler
+    backward      the gradients written by hand; intermediates: beside autograd's, step by step
     statistics    moments that merge, moving averages, Precise BN
-    distributed   synchronised batch norm; launch: processes to run it on; sync_cost: bytes and time
-    positions     sinusoidal, T5 bias, ALiBi, rotary
-    rope_scaling  one interface over every way to stretch RoPE
+    distributed   synchronised batch norm; launch: processes to run it on; lockstep: ranks in one process;
+                  sync_cost: bytes and time
+    positions     sinusoidal, rotary; position_biases: T5, ALiBi; rotary_embedding: the module with a cache
+    rope_scaling  one interface over every way to stretch RoPE; rope_formulas, rope_methods, rope_options: what is
+                  behind it; rope_config, rope_config_reader, rope_model_defaults: reading a model's config.json
     longrope      the search for per-pair factors, and the critical dimension
     swap          the course's parts, or yours, inside the models of transformers
-    models        the tiny networks of the experiments; decoder: a transformer with exchangeable positions
+    models        the tiny networks of the experiments; decoder: a transformer with exchangeable positions, its
+                  windowed_attention; recurrence: a linear one as a loop and as a scan
     experiments   what the chapters measure with several seeds: `course train`
-    verify        mine against reference, both against float64
+    verify        mine against reference, both against float64; cases: on which inputs
     check         exercise checks and the catalogue of known mistakes
-    claims        statements and the evidence for them; ledger: all of them; sources: whose they are
+    claims        statements and the evidence for them; ledger: all of them; sources: whose they are;
+                  source_layers: the layer norms of the write-ups
     widgets       the interactive figures
     plots         the style and the static figures
     profiling     timing and the limits it is held against
-    memory        what a forward pass keeps for the backward one; intermediates: gradients step by step
+    memory        what a forward pass keeps for the backward one
     dispatch      the operators that a call comes down to, and the bytes that they move
     bench         the ladder of implementations, timed
-    recorded      results measured elsewhere
+    recorded      results measured elsewhere; machine: what a record says of where
+    data          small data, with its licence
     kernels       Triton kernels (optional: needs triton)
     chapters      the order of the notebooks and the ideas in them; progress: what the learner has solved
     conventions   what libraries mean by the same words, each with its proof; glossary: the words of the course
     bugs          the broken pieces of chapter 17
     grading       the checks over a folder of submitted notebooks: `course grade`
     authoring     the tools that make and check the notebooks
+    session       a notebook's first cell; tables, progress_bar: how results and waiting look
+    doctor        whether this machine can run the course: `course doctor`
 """
 
 import logging

@@ -18,7 +18,15 @@ import torch
 from torch import Tensor
 
 from course_utils.norms import contract
-from course_utils.norms.core import at_least_float32, centre, channel_shape, moments, scale_and_shift, trailing_dims
+from course_utils.norms.core import (
+    at_least_float32,
+    centre,
+    channel_shape,
+    inverse_rms,
+    moments,
+    scale_and_shift,
+    trailing_dims,
+)
 
 __all__ = [
     "BatchNormFunction",
@@ -109,7 +117,7 @@ def rms_norm_backward(
     _check_gradient(dy, x)
     sharing = _layer_sharing(x, normalized_shape)
     z = at_least_float32(x)
-    rstd = _inverse_rms(z, sharing, eps)
+    rstd = inverse_rms(z, sharing.statistics, eps)
     dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, sharing, centred=False)
     return dx, dweight
 
@@ -176,7 +184,7 @@ class RMSNormFunction(torch.autograd.Function):
         _check_real(x)
         ctx.sharing, ctx.eps = _layer_sharing(x, normalized_shape), eps
         z = at_least_float32(x)
-        rstd = _inverse_rms(z, ctx.sharing, eps)
+        rstd = inverse_rms(z, ctx.sharing.statistics, eps)
         ctx.save_for_backward(x, weight, rstd)
         return scale_and_shift(z * rstd, weight, None, normalized_shape).to(x.dtype)
 
@@ -185,7 +193,7 @@ class RMSNormFunction(torch.autograd.Function):
         x, weight, rstd = ctx.saved_tensors
         z = at_least_float32(x)
         if torch.is_grad_enabled():
-            rstd = _inverse_rms(z, ctx.sharing, ctx.eps)
+            rstd = inverse_rms(z, ctx.sharing.statistics, ctx.eps)
         dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, ctx.sharing, centred=False)
         return dx, None, dweight if weight is not None else None, None
 
@@ -233,11 +241,6 @@ def _standardized(x: Tensor, sharing: _Sharing, eps: float) -> tuple[Tensor, Ten
     centred, _, variance = moments(x, sharing.statistics)
     rstd = torch.rsqrt(variance + eps)
     return centred * rstd, rstd
-
-
-def _inverse_rms(x: Tensor, sharing: _Sharing, eps: float | None) -> Tensor:
-    eps = torch.finfo(x.dtype).eps if eps is None else eps
-    return torch.rsqrt(x.square().mean(sharing.statistics, keepdim=True) + eps)
 
 
 def _input_weight_bias_gradients(

@@ -160,9 +160,14 @@ class SelfAttention(nn.Module):
         self.heads = heads
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
+    def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return q, k and v of ``x`` (B, T, C), each (B, heads, T, C / heads)."""
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        return q, k, v
+
     def forward(self, x: Tensor) -> Tensor:
         """Return (B, T, C)."""
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        q, k, v = self.parts(x)
         mixed = F.scaled_dot_product_attention(q, k, v)  # (B, heads, T, C / heads)
         return self.out(mixed.transpose(1, 2).flatten(-2))
 
@@ -181,8 +186,8 @@ class CausalAttention(SelfAttention):
         self.norm_q, self.norm_k = (nn.RMSNorm(width // heads) if qk_norm else nn.Identity() for _ in range(2))
 
     def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return q, k and v of ``x`` (B, T, C), each (B, heads, T, C / heads)."""
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        """Return q and k with their norms, and v, of ``x`` (B, T, C), each (B, heads, T, C / heads)."""
+        q, k, v = super().parts(x)
         return self.norm_q(q), self.norm_k(k), v
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ __all__ = [
     "axial_rope_2d",
     "half_to_interleaved",
     "interleaved_to_half",
+    "require_layout",
     "rope_cos_sin",
     "rope_inv_freq",
     "sinusoidal",
@@ -157,7 +158,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
     >>> apply_rope(torch.tensor([[1.0, 0.0]]), *rope_cos_sin(torch.tensor([1]), rope_inv_freq(2)))
     tensor([[0.5403, 0.8415]])
     """
-    _require_layout(layout)
+    require_layout(layout)
     _require_shapes(x, cos, sin)
     half = cos.shape[-1]
     rotary, rest = x[..., : 2 * half], x[..., 2 * half :]
@@ -236,7 +237,8 @@ def axial_rope_2d(
     return torch.cat((rows[0], columns[0]), dim=-1), torch.cat((rows[1], columns[1]), dim=-1)
 
 
-def _require_layout(layout: str) -> None:
+def require_layout(layout: str) -> None:
+    """Raise ``ValueError`` unless ``layout`` is one of ``LAYOUTS``."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got layout={layout!r}")
 

@@ -10,15 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.positions import LAYOUTS, apply_rope, rope_cos_sin
+from course_utils.positions import apply_rope, require_layout, rope_cos_sin
 from course_utils.rope_methods import rope_method
 from course_utils.rope_options import DEFAULT_BASE, RopeWarning
 
 __all__ = ["TABLE_ROWS", "RotaryEmbedding"]
 
-TABLE_ROWS = (
-    1 << 17
-)  # positions beyond are computed as they come rather than kept: a row of 128 dimensions is 512 bytes
+# positions beyond are computed as they come rather than kept: a row of 128 dimensions is 512 bytes
+TABLE_ROWS = 1 << 17
 
 
 class RotaryEmbedding(nn.Module):
@@ -57,8 +56,7 @@ class RotaryEmbedding(nn.Module):
         layout: str = "half",
     ) -> None:
         super().__init__()
-        if layout not in LAYOUTS:
-            raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got layout={layout!r}")
+        require_layout(layout)
         stated = (rope_parameters or {}).get("rope_theta")
         if stated is not None and base not in (DEFAULT_BASE, stated):
             raise ValueError(f"base and rope_theta must agree: got base={base}, rope_theta={stated}")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from devices import on_every_device
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -16,14 +17,6 @@ from torch.testing import assert_close
 from course_utils import norms
 
 HALVES = [torch.bfloat16, torch.float16]
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")],
-    ),
-]
-on_every_device = pytest.mark.parametrize("device", DEVICES)
 in_both_halves = pytest.mark.parametrize("dtype", HALVES, ids=["bfloat16", "float16"])
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import matplotlib
 import numpy as np
 import pytest
+from clipping import assert_nothing_is_clipped
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from matplotlib.colors import to_rgb
@@ -161,11 +162,7 @@ def test_the_same_figure_gives_the_same_bytes_and_says_neither_date_nor_version(
 @pytest.mark.parametrize("name", FIGURES)
 def test_nothing_is_clipped(name):
     figure = FIGURES[name]()
-    figure.draw_without_rendering()
-    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(drawn.x0, drawn.y0) >= -1e-9
-    assert drawn.x1 <= width + 1e-9
-    assert drawn.y1 <= height + 1e-9
+    assert_nothing_is_clipped(figure)
 
 
 @pytest.mark.parametrize("ends", [[1.0, 1.0, 1.0, 1.0], [1e-6, 1e-6, 1e-6, 1.0], [1.0, 1.0, 1.0, 1e-6]])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from clipping import assert_nothing_is_clipped
 
 from course_utils import plots
 
@@ -30,11 +31,7 @@ def test_every_map_bears_the_number_of_its_statistic_and_none_where_it_has_none(
 
 def test_the_map_is_not_clipped():
     figure = family_map()
-    figure.draw_without_rendering()
-    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(drawn.x0, drawn.y0) >= 0
-    assert drawn.x1 <= width
-    assert drawn.y1 <= height
+    assert_nothing_is_clipped(figure)
 
 
 def test_panels_of_two_shapes_and_arrows_to_nowhere_are_refused():

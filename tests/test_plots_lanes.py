@@ -1,6 +1,7 @@
 """A row in its lanes: every lane's value and the sums are written, and padding that counts is hatched."""
 
 import pytest
+from clipping import assert_nothing_is_clipped
 from matplotlib.patches import Rectangle
 
 from course_utils import plots
@@ -20,11 +21,7 @@ def test_only_padding_that_is_not_zero_is_hatched():
 
 def test_nothing_is_clipped():
     figure = plots.row_lanes({"a name as long as any": range(16)}, 9)
-    figure.draw_without_rendering()
-    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(drawn.x0, drawn.y0) >= -1e-9
-    assert drawn.x1 <= width + 1e-9
-    assert drawn.y1 <= height + 1e-9
+    assert_nothing_is_clipped(figure)
 
 
 @pytest.mark.parametrize("columns", [0, 5])

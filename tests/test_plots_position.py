@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from clipping import assert_nothing_is_clipped
 
 from course_utils import plots, positions
 from course_utils.widgets import DistanceState, encoding_by_distance_values
@@ -27,11 +28,7 @@ FIGURES = {
 @pytest.mark.parametrize("name", FIGURES)
 def test_nothing_is_clipped(name):
     figure = FIGURES[name]()
-    figure.draw_without_rendering()
-    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(drawn.x0, drawn.y0) >= -1e-9
-    assert drawn.x1 <= width + 1e-9
-    assert drawn.y1 <= height + 1e-9
+    assert_nothing_is_clipped(figure)
 
 
 @pytest.mark.parametrize("pair", [0, 3])

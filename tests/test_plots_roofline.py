@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from clipping import assert_nothing_is_clipped
 from matplotlib.colors import to_hex
 
 from course_utils import plots
@@ -34,11 +35,7 @@ def test_every_point_stands_where_it_was_measured_with_a_look_of_its_own():
 
 def test_nothing_is_clipped():
     figure = figure_of(title="a machine")
-    figure.draw_without_rendering()
-    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(drawn.x0, drawn.y0) >= -1e-9
-    assert drawn.x1 <= width + 1e-9
-    assert drawn.y1 <= height + 1e-9
+    assert_nothing_is_clipped(figure)
 
 
 @pytest.mark.parametrize("others", [{"peak_gflops": 0.0}, {"points": {"copy": (0.0, 1.0)}}])

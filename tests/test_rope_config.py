@@ -13,29 +13,10 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from course_utils.positions import rope_inv_freq
 from course_utils.rope_model_defaults import MODEL_DEFAULTS
 from course_utils.rope_scaling import RopeWarning, from_config, rope_frequencies
+from course_utils.widgets.scaling_examples import PUBLISHED as EXAMPLES
 
 transformers.logging.set_verbosity_error()
 
-PHI3_LONG = [
-    *(1.0299999713897705, 1.0499999523162842, 1.0499999523162842, 1.0799999237060547, 1.2299998998641968),
-    *(1.2299998998641968, 1.2999999523162842, 1.4499999284744263, 1.5999999046325684, 1.6499998569488525),
-    *(1.8999998569488525, 2.859999895095825, 3.68999981880188, 5.419999599456787, 5.489999771118164),
-    *(5.489999771118164, 9.09000015258789, 11.579999923706055, 15.65999984741211, 15.769999504089355),
-    *(15.789999961853027, 18.360000610351562, 21.989999771118164, 23.079999923706055, 30.009998321533203),
-    *(32.35000228881836, 32.590003967285156, 35.56000518798828, 39.95000457763672, 53.840003967285156),
-    *(56.20000457763672, 57.95000457763672, 59.29000473022461, 59.77000427246094, 59.920005798339844),
-    *(61.190006256103516, 61.96000671386719, 62.50000762939453, 63.3700065612793, 63.48000717163086),
-    *(63.48000717163086, 63.66000747680664, 63.850006103515625, 64.08000946044922, 64.760009765625),
-    *(64.80001068115234, 64.81001281738281, 64.81001281738281),
-]
-PHI3_SHORT = [
-    *(1.05, 1.05, 1.05, 1.1, 1.1, 1.1, 1.2500000000000002, 1.2500000000000002, 1.4000000000000004),
-    *(1.4500000000000004, 1.5500000000000005, 1.8500000000000008, 1.9000000000000008),
-    *([2.000000000000001] * 19),
-    *(2.1000000000000005, 2.1000000000000005, 2.2, *([2.3499999999999996] * 4), 2.3999999999999995),
-    *(2.3999999999999995, 2.6499999999999986, 2.6999999999999984, 2.8999999999999977, 2.9499999999999975),
-    *([3.049999999999997] * 3),
-]
 PHI35_LONG = [
     *(1.0800000429153442, 1.1100000143051147, 1.1399999856948853, 1.340000033378601, 1.5899999141693115),
     *(1.600000023841858, 1.6200000047683716, 2.620000123977661, 3.2300000190734863, 3.2300000190734863),
@@ -79,42 +60,42 @@ def llama3_scaling(factor):
     }
 
 
-def longrope(name, short, long):
-    return {"long_factor": long, "short_factor": short, "type": name}
-
-
-GEMMA4_LAYERS = {
-    "full_attention": {"partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0, "rope_type": "proportional"},
-    "sliding_attention": {"rope_theta": 10_000.0, "rope_type": "default"},
-}
-# The fields that bear on RoPE, as the models' publishers wrote them.
+GEMMA4_LAYERS = EXAMPLES["Gemma 4 E2B"]["text_config"]["rope_parameters"]
+# The fields that bear on RoPE, as the models' publishers wrote them, and fields beside them that lead a reader astray.
 PUBLISHED = {
+    **EXAMPLES,
+    "gpt-oss 20B": {
+        **EXAMPLES["gpt-oss 20B"],
+        "initial_context_length": 4096,
+        "num_hidden_layers": 24,
+        "layer_types": ["sliding_attention", "full_attention"] * 12,
+    },
+    "Gemma 3 27B": {
+        "model_type": "gemma3",
+        "text_config": {
+            **EXAMPLES["Gemma 3 27B"]["text_config"],
+            "num_hidden_layers": 62,
+            "sliding_window": 1024,
+            "sliding_window_pattern": 6,
+        },
+        "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model", "num_attention_heads": 16},
+    },
+    "Gemma 4 E2B": {
+        "model_type": "gemma4",
+        "text_config": {
+            **EXAMPLES["Gemma 4 E2B"]["text_config"],
+            "num_hidden_layers": 35,
+            "layer_types": ["sliding_attention"] * 4 * 7 + ["full_attention"] * 7,
+        },
+    },
     "Llama 2 7B": sized("llama", 4096, 32, 4096, rope_scaling=None),
-    "Llama 3.1 8B": sized("llama", 4096, 32, 131_072, rope_theta=500_000.0, rope_scaling=llama3_scaling(8.0)),
     "Llama 3.2 1B": sized(
         "llama", 2048, 32, 131_072, head_dim=64, rope_theta=500_000.0, rope_scaling=llama3_scaling(32.0)
     ),
     "Llama 3.3 70B": sized("llama", 8192, 64, 131_072, rope_theta=500_000.0, rope_scaling=llama3_scaling(8.0)),
     "Code Llama 7B": sized("llama", 4096, 32, 16_384, rope_scaling=None, rope_theta=1_000_000),
     "Mistral 7B v0.1": sized("mistral", 4096, 32, 32_768, rope_theta=10_000.0, sliding_window=4096),
-    "Qwen2.5 7B with YaRN": sized(
-        "qwen2",
-        3584,
-        28,
-        32_768,
-        rope_theta=1_000_000.0,
-        rope_scaling={"factor": 4.0, "original_max_position_embeddings": 32_768, "type": "yarn"},
-    ),
     "Qwen3 8B": sized("qwen3", 4096, 32, 40_960, head_dim=128, rope_theta=1_000_000, rope_scaling=None),
-    "Phi-3 mini 128k": sized(
-        "phi3",
-        3072,
-        32,
-        131_072,
-        original_max_position_embeddings=4096,
-        rope_theta=10_000.0,
-        rope_scaling=longrope("su", PHI3_SHORT, PHI3_LONG),
-    ),
     "Phi-3.5 mini": sized(
         "phi3",
         3072,
@@ -122,44 +103,7 @@ PUBLISHED = {
         131_072,
         original_max_position_embeddings=4096,
         rope_theta=10_000.0,
-        rope_scaling=longrope("longrope", PHI35_SHORT, PHI35_LONG),
-    ),
-    "DeepSeek-V3": sized(
-        "deepseek_v3",
-        7168,
-        128,
-        163_840,
-        qk_nope_head_dim=128,
-        qk_rope_head_dim=64,
-        rope_theta=10_000,
-        rope_scaling={
-            "beta_fast": 32,
-            "beta_slow": 1,
-            "factor": 40,
-            "mscale": 1.0,
-            "mscale_all_dim": 1.0,
-            "original_max_position_embeddings": 4096,
-            "type": "yarn",
-        },
-    ),
-    "gpt-oss 20B": sized(
-        "gpt_oss",
-        2880,
-        64,
-        131_072,
-        head_dim=64,
-        initial_context_length=4096,
-        num_hidden_layers=24,
-        layer_types=["sliding_attention", "full_attention"] * 12,
-        rope_theta=150_000,
-        rope_scaling={
-            "beta_fast": 32.0,
-            "beta_slow": 1.0,
-            "factor": 32.0,
-            "original_max_position_embeddings": 4096,
-            "rope_type": "yarn",
-            "truncate": False,
-        },
+        rope_scaling={"long_factor": PHI35_LONG, "short_factor": PHI35_SHORT, "type": "longrope"},
     ),
     "Gemma 3 1B": sized(
         "gemma3_text",
@@ -171,36 +115,7 @@ PUBLISHED = {
         rope_theta=1_000_000,
         rope_scaling=None,
     ),
-    "Gemma 3 27B": {
-        "model_type": "gemma3",
-        "text_config": {
-            "head_dim": 128,
-            "hidden_size": 5376,
-            "model_type": "gemma3_text",
-            "num_attention_heads": 32,
-            "num_hidden_layers": 62,
-            "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
-            "sliding_window": 1024,
-            "sliding_window_pattern": 6,
-        },
-        "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model", "num_attention_heads": 16},
-    },
-    "Gemma 4 E2B": {
-        "model_type": "gemma4",
-        "text_config": sized(
-            "gemma4_text",
-            1536,
-            8,
-            131_072,
-            head_dim=256,
-            global_head_dim=512,
-            num_hidden_layers=35,
-            layer_types=["sliding_attention"] * 4 * 7 + ["full_attention"] * 7,
-            rope_parameters=GEMMA4_LAYERS,
-        ),
-    },
     "GLM-4 9B 0414": sized("glm4", 4096, 32, 32_768, head_dim=128, partial_rotary_factor=0.5, rope_theta=10_000.0),
-    "Pythia 70M": sized("gpt_neox", 512, 8, 2048, rotary_pct=0.25, rotary_emb_base=10_000),
     "GPT-J 6B": {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "n_positions": 2048, "rotary_dim": 64},
 }
 ROTARY_CLASSES = {
@@ -319,9 +234,9 @@ def test_gemma4s_layers_differ_in_base_method_and_head_dimension():
 
 
 def test_phi3s_long_list_serves_beyond_the_original_length():
-    read = silently(PUBLISHED["Phi-3 mini 128k"])
-    for seq_len, factors in ((4096, PHI3_SHORT), (4097, PHI3_LONG)):
-        expected = rope_inv_freq(96) / torch.tensor(factors, dtype=torch.float64)
+    read, scaling = silently(PUBLISHED["Phi-3 mini 128k"]), PUBLISHED["Phi-3 mini 128k"]["rope_scaling"]
+    for seq_len, factors in ((4096, "short_factor"), (4097, "long_factor")):
+        expected = rope_inv_freq(96) / torch.tensor(scaling[factors], dtype=torch.float64)
         torch.testing.assert_close(read.frequencies(seq_len)[0], expected, rtol=1e-15, atol=0)
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from clipping import assert_nothing_is_clipped
 from widget_states import random_clock_states
 
 from course_utils import plots, widgets
@@ -76,11 +77,7 @@ def test_a_larger_base_slows_every_clock_but_the_first():
 def test_the_static_picture_shows_every_clock_and_clips_nothing(dim):
     state = ClockState(dim=dim, vectors="random", reach=512)
     figure = plots.rope_clocks(state, rope_clocks_figure(state))
-    figure.draw_without_rendering()
-    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(drawn.x0, drawn.y0) >= -1e-9
-    assert drawn.x1 <= width + 1e-9
-    assert drawn.y1 <= height + 1e-9
+    assert_nothing_is_clipped(figure)
     assert len(figure.axes[0].patches) == dim  # a circle and a wedge for each pair
 
 

@@ -1,12 +1,9 @@
 """What an encoding tells attention about a distance: numpy, the codes themselves and transformers are the witnesses."""
 
-import json
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 import torch
+from in_node import call_in_node
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 from widget_states import random_distance_states
@@ -65,26 +62,10 @@ def test_what_no_control_can_produce_is_refused(arguments, message):
         widgets.encoding_by_distance(**arguments)
 
 
-@pytest.fixture(scope="module")
-def in_browser(tmp_path_factory):
+@pytest.fixture
+def in_browser(tmp_path):
     """Call a function of the widget's module with each of a list of argument lists."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed: the JavaScript side cannot be run here")
-    folder = tmp_path_factory.mktemp("distances")
-    (folder / "widget.mjs").write_text(widgets.encoding_by_distance()._esm, encoding="utf-8")
-
-    def call(function, calls):
-        script = f"""import * as module from "./widget.mjs";
-            import {{ readFileSync }} from "node:fs";
-            const calls = JSON.parse(readFileSync(0, "utf-8"));
-            process.stdout.write(JSON.stringify(calls.map((args) => ({function})(...args))));"""
-        (folder / "run.mjs").write_text(script, encoding="utf-8")
-        done = subprocess.run([node, "run.mjs"], cwd=folder, input=json.dumps(calls), capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return call
+    return lambda function, calls: call_in_node(tmp_path, widgets.encoding_by_distance()._esm, function, calls)
 
 
 def test_the_browser_has_the_same_curve_as_python(in_browser):

@@ -1,13 +1,11 @@
 """A gradient on its way through a norm: torch's autograd is the witness, and the browser takes the same steps."""
 
-import json
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from clipping import assert_nothing_is_clipped
+from in_node import call_in_node
 from widget_states import random_gradient_states
 
 from course_utils import plots, widgets
@@ -88,37 +86,13 @@ def test_the_words_say_what_is_left():
 @pytest.mark.parametrize("norm", gradients.NORMS)
 def test_the_static_picture_clips_nothing(norm):
     figure = plots.gradient_projection(gradient_projection_figure(GradientState(norm=norm, features=8)))
-    figure.draw_without_rendering()
-    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert min(drawn.x0, drawn.y0) >= -1e-9
-    assert drawn.x1 <= width + 1e-9
-    assert drawn.y1 <= height + 1e-9
+    assert_nothing_is_clipped(figure)
 
 
-@pytest.fixture(scope="module")
-def in_browser(tmp_path_factory):
-    """Call a function of the widget's module, as the browser gets it, with each of a list of argument lists."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed: the JavaScript side cannot be run here")
-    folder = tmp_path_factory.mktemp("module")
-    (folder / "widget.mjs").write_text(widgets.gradient_projection()._esm, encoding="utf-8")
-
-    def call(function, calls):
-        script = f"""
-            import * as module from "./widget.mjs";
-            import {{ readFileSync }} from "node:fs";
-            const calls = JSON.parse(readFileSync(0, "utf-8"));
-            process.stdout.write(JSON.stringify(calls.map((args) => ({function})(...args))));
-        """
-        (folder / "run.mjs").write_text(script, encoding="utf-8")
-        done = subprocess.run(
-            [node, "run.mjs"], cwd=folder, input=json.dumps(calls), capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return call
+@pytest.fixture
+def in_browser(tmp_path):
+    """Call a function of the widget's module with each of a list of argument lists."""
+    return lambda function, calls: call_in_node(tmp_path, widgets.gradient_projection()._esm, function, calls)
 
 
 def as_dict(state):

@@ -8,12 +8,10 @@ from torch import Tensor
 
 from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.comparison import GRADIENTS, Tolerance
+from course_utils.check.norm_probes import DOUBLE, NARROW, numbers
 
 __all__ = ["channel_probes", "trailing_probes"]
 
-LARGE = 100.0  # next to a variance of 3e5, an epsilon of 1e-5 is below float32's rounding
-_DOUBLE = Tolerance(0.0, 1e-12)
-_NARROW = "A float64 input is computed with float32's precision; torch keeps float64, which gradcheck needs."
 # Near 10,000 the mean of a set is known to half a unit in the last place, 5e-4, and x̂ no better. Relative to the
 # largest element, two-pass forms and torch's own are off by up to 5e-4, E[x²] − E[x]² by 300 and more.
 _OFFSET = Tolerance(0.0, 5e-3)
@@ -36,9 +34,6 @@ def trailing_probes(*, has_mean: bool) -> list[Probe]:
         trailing = letters[-normalized:]
         axes = {"dy": letters, "x": letters, "normalized_shape": trailing, "weight": trailing}
         return Call({"dy": dy, "x": x, "normalized_shape": shape, **others}, axes)
-
-    def numbers(*shape: int, seed: int, scale: float = LARGE, offset: float = 0.0) -> Tensor:
-        return integers(*shape, seed=seed, scale=scale, offset=offset)
 
     plain = {
         "five rows of six": call(numbers(5, 6, seed=1), "BC"),
@@ -96,9 +91,6 @@ def channel_probes() -> list[Probe]:
             others["weight"] = (integers(x.shape[1], seed=90) / 4 + 0.125).to(x.dtype)
         dy = _gradient(x, seed=91) if dy is None else dy
         return Call({"dy": dy, "x": x, **others}, {"dy": letters, "x": letters, "weight": "C"})
-
-    def numbers(*shape: int, seed: int, scale: float = LARGE, offset: float = 0.0) -> Tensor:
-        return integers(*shape, seed=seed, scale=scale, offset=offset)
 
     strided = _gradient(numbers(2, 3, 4, 3, seed=47), 92).permute(0, 3, 1, 2)
     plain = {
@@ -178,5 +170,5 @@ def _in_order(
         *half,
         Probe("1,024 rows in bfloat16", "sums in half precision", many, compares=sums, rough=True,
               tolerance=GRADIENTS[torch.bfloat16]),
-        Probe("float64", "float64", double, remark=_NARROW, remark_beyond=_DOUBLE),
+        Probe("float64", "float64", double, remark=NARROW, remark_beyond=DOUBLE),
     ]  # fmt: skip

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_utils.check.calls import Probe, integers
+from course_utils.check.calls import Probe
 from course_utils.check.exercise import Check
 from course_utils.check.finish_mistakes import add_bias_mistakes, add_channel_mistakes
 from course_utils.check.mistakes import Catalogue
 from course_utils.check.norm_mistakes import add_centring_mistakes, add_common_mistakes
-from course_utils.check.norm_probes import LARGE, half_probes, in_stages, offset_probe, pair_probes, running_call
+from course_utils.check.norm_probes import half_probes, in_stages, numbers, offset_probe, pair_probes, running_call
 from course_utils.check.norm_recipes import affine, as_given, batch_norm_with, over_root, per_channel
 from course_utils.check.running_mistakes import add_running_mistakes
 
@@ -170,9 +170,6 @@ def _batch_norm(x, running_mean, running_var, weight=None, bias=None, training=F
 def _probes() -> list[Probe]:
     both = {"weight": True, "bias": True}
     tracked = ("x", *both)
-
-    def numbers(*shape: int, seed: int, scale: float = LARGE, offset: float = 0.0) -> Tensor:
-        return integers(*shape, seed=seed, scale=scale, offset=offset)
 
     def train(name: str, stage: str, x: Tensor, letters: str, gradients=(), compares=None, **others: Any) -> Probe:
         return Probe(name, stage, running_call(x, letters, training=True, **others), gradients, compares)

@@ -6,6 +6,7 @@ from torch import Tensor
 from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.exercise import Check
 from course_utils.check.mistakes import Catalogue
+from course_utils.check.norm_probes import numbers
 
 __all__ = ["centre", "normalize"]
 
@@ -218,19 +219,16 @@ def _over(name: str, stage: str, x: Tensor, letters: str, dims, *, gradients: tu
     return Probe(name, stage, Call({"x": x, "dims": dims, **others}, {"x": letters}), gradients)
 
 
-# Next to variances of 3e5, an epsilon of 1e-5 is below float32's rounding: these probes see the statistics alone.
-_LARGE = 100.0
-
 normalize = Check(
     "normalize",
     _normalize,
     [
-        _over("rows of a square table", "statistics", integers(4, 4, seed=70, scale=_LARGE), "BC", 1),
-        _over("a negative dimension", "statistics", integers(5, 6, seed=71, scale=_LARGE), "BC", -1),
-        _over("columns", "statistics", integers(5, 6, seed=72, scale=_LARGE), "BC", 0),
-        _over("both dimensions", "statistics", integers(3, 4, seed=73, scale=_LARGE), "BC", (0, 1)),
-        _over("channels of images", "statistics", integers(4, 3, 2, 5, seed=74, scale=_LARGE), "BCHW", (0, 2, 3)),
-        _over("samples of images", "statistics", integers(2, 3, 4, 2, seed=75, scale=_LARGE), "BCHW", (-3, -2, -1)),
+        _over("rows of a square table", "statistics", numbers(4, 4, seed=70), "BC", 1),
+        _over("a negative dimension", "statistics", numbers(5, 6, seed=71), "BC", -1),
+        _over("columns", "statistics", numbers(5, 6, seed=72), "BC", 0),
+        _over("both dimensions", "statistics", numbers(3, 4, seed=73), "BC", (0, 1)),
+        _over("channels of images", "statistics", numbers(4, 3, 2, 5, seed=74), "BCHW", (0, 2, 3)),
+        _over("samples of images", "statistics", numbers(2, 3, 4, 2, seed=75), "BCHW", (-3, -2, -1)),
         _over("values near 0.001", "epsilon", integers(4, 5, seed=76, scale=2.0**-12), "BC", 1),
         _over("eps=0.5", "epsilon", integers(4, 5, seed=77), "BC", 1, eps=0.5),
         _over("rows of equal values", "epsilon", torch.tensor([[4.0] * 4, [0.0] * 4]), "BC", 1),

@@ -6,12 +6,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_utils.check.calls import Call, Probe, integers
+from course_utils.check.calls import Call, Probe
 from course_utils.check.exercise import Check
 from course_utils.check.finish_mistakes import add_bias_mistakes, add_channel_mistakes, behind_a_view
 from course_utils.check.mistakes import Catalogue
 from course_utils.check.norm_mistakes import add_centring_mistakes, add_common_mistakes
-from course_utils.check.norm_probes import LARGE, channel_parameters, half_probes, in_stages, offset_probe, pair_probes
+from course_utils.check.norm_probes import (
+    channel_parameters,
+    half_probes,
+    in_stages,
+    numbers,
+    offset_probe,
+    pair_probes,
+)
 from course_utils.check.norm_recipes import affine, group_norm_with, per_channel
 
 __all__ = ["group_norm"]
@@ -150,10 +157,6 @@ add_channel_mistakes(MISTAKES, group_norm_with)
 
 def _probes() -> list[Probe]:
     both = {"weight": True, "bias": True}
-
-    def numbers(*shape: int, seed: int, scale: float = LARGE, offset: float = 0.0) -> Tensor:
-        return integers(*shape, seed=seed, scale=scale, offset=offset)
-
     ones = {"weight": torch.ones(6), "bias": torch.zeros(6)}
     statistics = [
         ("images in two groups", _call(numbers(2, 6, 2, 3, seed=1), "NCHW", 2)),

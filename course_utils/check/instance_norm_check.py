@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_utils.check.calls import Call, Probe, integers
+from course_utils.check.calls import Call, Probe
 from course_utils.check.exercise import Check
 from course_utils.check.finish_mistakes import add_bias_mistakes, add_channel_mistakes
 from course_utils.check.mistakes import Catalogue
 from course_utils.check.norm_mistakes import add_centring_mistakes, add_common_mistakes
-from course_utils.check.norm_probes import LARGE, half_probes, in_stages, offset_probe, pair_probes, running_call
+from course_utils.check.norm_probes import half_probes, in_stages, numbers, offset_probe, pair_probes, running_call
 from course_utils.check.norm_recipes import instance_norm_with
 from course_utils.check.running_mistakes import add_running_mistakes
 
@@ -110,9 +110,6 @@ def _probes() -> list[Probe]:
     both = {"weight": True, "bias": True}
     tracked = ("x", *both)
     frozen = {"use_input_stats": False}
-
-    def numbers(*shape: int, seed: int, scale: float = LARGE, offset: float = 0.0) -> Tensor:
-        return integers(*shape, seed=seed, scale=scale, offset=offset)
 
     def without_buffers(x: Tensor, letters: str, **others: Any) -> Call:
         return running_call(x, letters, running=False, **others).without("running_mean").without("running_var")

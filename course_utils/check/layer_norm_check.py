@@ -8,7 +8,7 @@ from course_utils.check.exercise import Check
 from course_utils.check.finish_mistakes import Norm, Recipe, add_bias_mistakes, behind_a_view
 from course_utils.check.mistakes import Catalogue
 from course_utils.check.norm_mistakes import add_centring_mistakes, add_common_mistakes
-from course_utils.check.norm_probes import LARGE, in_stages, offset_probe, pair_probes, trailing_call, trailing_probes
+from course_utils.check.norm_probes import in_stages, numbers, offset_probe, pair_probes, trailing_call, trailing_probes
 from course_utils.check.norm_recipes import affine, layer_norm_with, widen
 
 __all__ = ["KEEPDIM", "add_dims_mistakes", "layer_norm"]
@@ -123,14 +123,14 @@ def _layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 def _probes() -> list[Probe]:
     both = {"weight": True, "bias": True}
     biased = [
-        Probe("bias", "affine", trailing_call(integers(5, 6, seed=14, scale=LARGE), "BC", bias=True)),
+        Probe("bias", "affine", trailing_call(numbers(5, 6, seed=14), "BC", bias=True)),
         Probe(
             "bfloat16 with weight and bias",
             "half-precision affine",
             trailing_call(integers(16, 16, seed=23, scale=16.0).bfloat16(), "BC", **both),
             rough=True,
         ),
-        Probe("weight and bias", "affine", trailing_call(integers(5, 6, seed=16, scale=LARGE), "BC", **both)),
+        Probe("weight and bias", "affine", trailing_call(numbers(5, 6, seed=16), "BC", **both)),
     ]
     pairs = pair_probes(lambda values: trailing_call(values, "BC"))
     offset = offset_probe(trailing_call(integers(64, 48, seed=20, scale=0.25, offset=1e4), "BC"))

@@ -10,11 +10,14 @@ from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.comparison import Tolerance
 
 __all__ = [
+    "DOUBLE",
     "LARGE",
+    "NARROW",
     "STAGES",
     "channel_parameters",
     "half_probes",
     "in_stages",
+    "numbers",
     "offset_probe",
     "pair_probes",
     "running_call",
@@ -22,8 +25,8 @@ __all__ = [
     "trailing_probes",
 ]
 
-_DOUBLE = Tolerance(0.0, 1e-12)  # what float64 all the way through keeps; float32 anywhere loses 1e-8
-_NARROW = "A float64 input is computed with float32's precision; torch keeps float64, which gradcheck needs."
+DOUBLE = Tolerance(0.0, 1e-12)  # what float64 all the way through keeps; float32 anywhere loses 1e-8
+NARROW = "A float64 input is computed with float32's precision; torch keeps float64, which gradcheck needs."
 LARGE = 100.0  # next to a variance of 3e5, an epsilon of 1e-5 is below float32's rounding, wherever it is put
 STAGES = (
     "statistics",
@@ -40,6 +43,11 @@ STAGES = (
     "half-precision gradient",
     "float64",
 )
+
+
+def numbers(*shape: int, seed: int, scale: float = LARGE, offset: float = 0.0) -> Tensor:
+    """Return ``integers`` of a ``scale`` next to which epsilon does not show, unless another is asked for."""
+    return integers(*shape, seed=seed, scale=scale, offset=offset)
 
 
 def in_stages(probes: Sequence[Probe]) -> list[Probe]:
@@ -65,9 +73,6 @@ def trailing_probes(both: dict[str, Any], ones: dict[str, Any]) -> list[Probe]:
         both: weight, and bias where there is one, to be made up.
         ones: an affine step for six features that changes nothing.
     """
-
-    def numbers(*shape: int, seed: int, scale: float = LARGE) -> Tensor:
-        return integers(*shape, seed=seed, scale=scale)
 
     def statistics(name: str, call: Call) -> Probe:
         return Probe(name, "statistics", call)
@@ -101,7 +106,7 @@ def trailing_probes(both: dict[str, Any], ones: dict[str, Any]) -> list[Probe]:
         Probe("bfloat16 gradients", "half-precision gradient",
               trailing_call(integers(4, 8, seed=24).to(bfloat16), "BC", **both), ("x", *both), rough=True),
         Probe("float64", "float64", trailing_call(integers(4, 5, seed=25).double(), "BC"),
-              remark=_NARROW, remark_beyond=_DOUBLE),
+              remark=NARROW, remark_beyond=DOUBLE),
     ]  # fmt: skip
 
 
@@ -165,7 +170,7 @@ def half_probes(
         Probe("bfloat16 gradients", "half-precision gradient",
               call(integers(2, 4, 2, 3, seed=74).to(bfloat16), "NCHW", **affine), tracked, rough=True),
         Probe("float64", "float64", call(integers(4, 4, 5, seed=75).double(), "NCL", **plain),
-              remark=_NARROW, remark_beyond=_DOUBLE),
+              remark=NARROW, remark_beyond=DOUBLE),
     ]  # fmt: skip
 
 

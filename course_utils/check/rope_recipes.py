@@ -20,6 +20,7 @@ __all__ = [
     "llama3_with",
     "longrope_with",
     "ntk_with",
+    "pair_of",
     "powers",
     "ramped",
     "rope_with",

@@ -61,6 +61,7 @@ def grade_folder(
         limits: for each exercise.
         jobs: how many exercises are graded at once.
         chapters: the numbers of the chapters to grade; none means all.
+        show_progress: whether to show a bar.
 
     Returns:
         The rows, in the order of the files.

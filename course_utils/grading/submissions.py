@@ -12,7 +12,7 @@ import nbformat
 
 from course_utils.chapters import CHAPTERS, Chapter
 
-__all__ = ["SIZE_LIMIT_MB", "Submission", "Unreadable", "find_submissions"]
+__all__ = ["SIZE_LIMIT_MB", "Notebook", "Submission", "Unreadable", "find_submissions"]
 
 SIZE_LIMIT_MB = 50  # of a file; a chapter of this course with all its figures has one or two
 

@@ -12,10 +12,9 @@ import triton.language as tl
 from torch.autograd.function import once_differentiable
 
 from course_utils.kernels.launch import rotary_launch
+from course_utils.positions import LAYOUTS
 
-__all__ = ["LAYOUTS", "Rotary", "launch_rotation", "rotate"]
-
-LAYOUTS = ("half", "interleaved")
+__all__ = ["Rotary", "launch_rotation", "rotate"]
 
 
 @triton.jit
@@ -95,7 +94,7 @@ def rotate_queries_and_keys(
 def rotate(
     q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, layout: str, inplace: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Check the arguments of the public ``rope`` and rotate."""
+    """Check the arguments of the public ``rope``, which says what they are and what is raised, and rotate."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got {layout!r}")
     for name, x in (("q", q), ("k", k)):

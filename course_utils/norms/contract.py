@@ -16,6 +16,7 @@ __all__ = [
 
 
 def check_layer_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> None:
+    """Raise what `torch.nn.functional.layer_norm` raises for these arguments."""
     _check_normalized_shape("layer_norm", normalized_shape, weight, bias)
     shape = list(normalized_shape)
     if x.dim() < len(shape) or list(x.shape[x.dim() - len(shape) :]) != shape:
@@ -28,6 +29,7 @@ def check_layer_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor 
 
 
 def check_rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None) -> None:
+    """Raise what `torch.nn.functional.rms_norm` raises for these arguments."""
     _check_normalized_shape("rms_norm", normalized_shape, weight, None)
     shape = list(normalized_shape)
     if x.dim() < len(shape):
@@ -42,6 +44,7 @@ def check_rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 
 
 def check_group_norm(x: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None) -> None:
+    """Raise what `torch.nn.functional.group_norm` raises for these arguments."""
     if x.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {x.dim()}")
     batch, channels, *positions = x.shape
@@ -72,6 +75,7 @@ def check_instance_norm(
     bias: Tensor | None,
     use_input_stats: bool,
 ) -> None:
+    """Raise what `torch.nn.functional.instance_norm` raises for these arguments."""
     if use_input_stats and prod(x.shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {x.shape}")
     if not use_input_stats and (running_mean is None or running_var is None):
@@ -92,6 +96,7 @@ def check_batch_norm(
     training: bool,
     eps: float,
 ) -> None:
+    """Raise what `torch.nn.functional.batch_norm` raises for these arguments."""
     if training:
         _check_more_than_one(x.shape)
     if training and eps <= 0.0:

@@ -20,6 +20,7 @@ __all__ = [
     "at_least_float32",
     "centre",
     "channel_shape",
+    "inverse_rms",
     "laid_out_as",
     "moments",
     "result_dtype",
@@ -49,6 +50,12 @@ def centre(x: Tensor, mean: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tens
     residue = centred.detach().mean(dims, keepdim=True)  # zero in exact arithmetic, so it has no gradient
     centred -= residue
     return centred, residue
+
+
+def inverse_rms(x: Tensor, dims: tuple[int, ...], eps: float | None) -> Tensor:
+    """Return 1 / √(mean of x² + ε) over ``dims``, kept; an ε of ``None`` is the machine epsilon of the dtype of x."""
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    return torch.rsqrt(x.square().mean(dims, keepdim=True) + eps)
 
 
 def scale_and_shift(x_hat: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:

@@ -9,6 +9,7 @@ from course_utils.norms import contract
 from course_utils.norms.core import (
     at_least_float32,
     channel_shape,
+    inverse_rms,
     laid_out_as,
     moments,
     result_dtype,
@@ -77,9 +78,7 @@ def rms_norm(
     """
     contract.check_rms_norm(x, normalized_shape, weight)
     z = at_least_float32(x)
-    eps = torch.finfo(z.dtype).eps if eps is None else eps
-    mean_square = z.square().mean(trailing_dims(normalized_shape), keepdim=True)
-    z_hat = z * torch.rsqrt(mean_square + eps)
+    z_hat = z * inverse_rms(z, trailing_dims(normalized_shape), eps)
     return laid_out_as(x, scale_and_shift(z_hat, weight, None, normalized_shape).to(result_dtype(x)))
 
 

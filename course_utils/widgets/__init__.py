@@ -1,4 +1,18 @@
-"""The interactive figures: each a function that returns a widget, with a static picture where no kernel runs."""
+"""The interactive figures: each a function that returns a widget, with a static picture where no kernel runs.
+
+explorer     axis_explorer; axes: its rule, axes_check: the rule beside PyTorch's layers
+rows         normalize_row
+neighbours   batch_neighbours
+running      running_average
+gradients    gradient_projection
+exchanges    sync_cost
+least_times  least_time
+distances    encoding_by_distance
+clocks       rope_clocks
+scaling      rope_scaling; scaling_figure: what it shows, scaling_examples: models' configurations to paste
+ledger       ledger_table
+base         what they share; controls: what their controls can produce; js/: what the browser draws
+"""
 
 from course_utils.widgets.axes import AxisState
 from course_utils.widgets.clocks import ClockState, rope_clocks, rope_clocks_figure

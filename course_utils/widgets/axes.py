@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_SIZES", "LAYOUTS", "NORMS", "RULES", "SIZE_LIMITS", "AxisState", "Sharing", "sharing"]
+__all__ = ["DEFAULT_SIZES", "LAYOUTS", "NORMS", "RULES", "SIZE_LIMITS", "AxisState", "Sharing", "blocks", "sharing"]
 
 LAYOUTS = {"B,C,H,W": "BCHW", "B,T,C": "BTC"}
 NORMS = {

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from course_utils.plots import image_html, style
 
-__all__ = ["CourseWidget", "browser_module"]
+__all__ = ["AnsweringWidget", "CourseWidget", "browser_module"]
 
 _SOURCES = Path(__file__).parent / "js"
 _SHARED = ("controls", "canvas", "mount")
@@ -56,3 +56,25 @@ class CourseWidget(anywidget.AnyWidget):
         data["text/plain"] = words
         data["text/html"] = f'<figure style="margin:0">{image_html(self.static_figure(), words)}{caption}</figure>'
         return data, metadata
+
+
+class AnsweringWidget(CourseWidget):
+    """A picture for which the browser asks the kernel: each question is a state, with a number to tell a late answer.
+
+    Subclasses say what the answer to the present state is.
+    """
+
+    request = traitlets.Int(0).tag(sync=True)  # the browser counts its questions
+    answer = traitlets.Dict().tag(sync=True)  # what ``answer_to_state`` returns, and the ``request`` that it answers
+    _answered: Any = None
+
+    def answer_to_state(self) -> dict[str, Any]:
+        """Return what the browser asks for, as JSON."""
+        raise NotImplementedError
+
+    @traitlets.observe("state", "request")
+    def _reply(self, _: Any) -> None:
+        if self._answered == (self.request, self.state):  # one message changes both, and each of them calls here
+            return
+        self._answered = self.request, self.state
+        self.answer = {**self.answer_to_state(), "request": self.request}

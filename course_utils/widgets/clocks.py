@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.controls import require_controls, require_stops
 
 __all__ = ["VECTORS", "ClockFigure", "ClockState", "rope_clocks", "rope_clocks_figure"]
 
@@ -55,10 +56,7 @@ class ClockState:
     picked: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("base", "dim", "reach"):
-            if getattr(self, name) not in STOPS[name]:
-                known = ", ".join(map(str, STOPS[name]))
-                raise ValueError(f"{name} must be one of {known}: got {getattr(self, name)}")
+        require_stops(self, {name: STOPS[name] for name in ("base", "dim", "reach")})
         limits = {"position": STOPS["position"][-1], "distance": self.reach, "picked": self.dim // 2 - 1}
         for name, last in limits.items():
             value = getattr(self, name)
@@ -130,9 +128,7 @@ def rope_clocks(
     Raises:
         ValueError: an unknown control, or a value that no control can produce.
     """
-    unknown = [control for control in controls if control not in CONTROLS]
-    if unknown:
-        raise ValueError(f"controls must be among {', '.join(CONTROLS)}: got {', '.join(unknown)}")
+    require_controls(controls, CONTROLS)
     return _RopeClocks(ClockState(position, distance, base, dim, vectors, reach, picked=min(1, dim // 2 - 1)), controls)
 
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from course_utils.sync_cost import ROUTES, Traffic, gather, reduce
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.controls import require_stops
 
 __all__ = ["SyncState", "sync_cost", "sync_cost_figure"]
 
@@ -46,9 +47,7 @@ class SyncState:
     route: str = "ring"
 
     def __post_init__(self) -> None:
-        for name, stops in STOPS.items():
-            if getattr(self, name) not in stops:
-                raise ValueError(f"{name} must be one of {', '.join(map(str, stops))}: got {getattr(self, name)}")
+        require_stops(self, STOPS)
         if self.route not in ROUTES:
             raise ValueError(f"route must be one of {', '.join(ROUTES)}: got {self.route!r}")
 

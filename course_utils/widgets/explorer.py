@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from course_utils.tables import format_number
 from course_utils.widgets.axes import DEFAULT_SIZES, LAYOUTS, NORMS, RULES, SIZE_LIMITS, AxisState, Sharing, sharing
 from course_utils.widgets.axes_check import Answer, check_against_builtin
-from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module
 
 __all__ = ["FigureData", "axis_explorer", "axis_explorer_figure"]
 
@@ -66,30 +66,22 @@ def axis_explorer(
     return _AxisExplorer(AxisState(norm, layout, chosen, groups, index))
 
 
-class _AxisExplorer(CourseWidget):
+class _AxisExplorer(AnsweringWidget):
     _esm = browser_module("axis_rule", "axis_explorer")
-
-    request = traitlets.Int(0).tag(sync=True)  # the browser counts its questions, so that it can tell a late answer
-    answer = traitlets.Dict().tag(sync=True)
 
     def __init__(self, state: AxisState) -> None:
         data = {"rules": RULES, "norms": NORMS, "layouts": LAYOUTS, "limits": SIZE_LIMITS}
-        self._answered: Any = None
         super().__init__(state=state.as_dict(), data=data)
 
     @traitlets.validate("state")
     def _validate_state(self, proposal: Any) -> dict[str, Any]:
         return AxisState(**proposal["value"]).as_dict()
 
-    @traitlets.observe("state", "request")
-    def _reply(self, _: Any) -> None:
-        if self._answered == (self.request, self.state):  # one message changes both, and each of them calls here
-            return
-        self._answered = self.request, self.state
+    def answer_to_state(self) -> dict[str, Any]:
         answer = check_against_builtin(AxisState(**self.state))
         errors = ", ".join(f"{dtype} {format_number(error)}" for dtype, error in answer.errors)
         shown = f"largest difference: {errors}" if errors else ""
-        self.answer = {**asdict(answer), "errors": shown, "request": self.request}
+        return {**asdict(answer), "errors": shown}
 
     def _figure_data(self) -> FigureData:
         return axis_explorer_figure(AxisState(**self.state))

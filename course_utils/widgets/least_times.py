@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from course_utils.check import norm_bytes
 from course_utils.profiling import Roofline, forward_and_backward, measure_in_turns
 from course_utils.tables import format_number
-from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module
 
 __all__ = ["LeastTimeState", "least_time", "least_time_figure"]
 
@@ -94,15 +94,11 @@ def least_time(
     return _LeastTime(machine, LeastTimeState(rows, features, dtype, direction))
 
 
-class _LeastTime(CourseWidget):
+class _LeastTime(AnsweringWidget):
     _esm = browser_module("least_time")
-
-    request = traitlets.Int(0).tag(sync=True)  # the browser counts its questions, so that it can tell a late answer
-    answer = traitlets.Dict().tag(sync=True)
 
     def __init__(self, machine: Roofline, state: LeastTimeState) -> None:
         self._machine = machine
-        self._answered: Any = None
         data = {"stops": STOPS, "itemsizes": ITEMSIZES, "directions": DIRECTIONS, "operations": OPERATIONS}
         super().__init__(state=asdict(state), data={**data, **asdict(machine)})
 
@@ -110,12 +106,8 @@ class _LeastTime(CourseWidget):
     def _validate_state(self, proposal: Any) -> dict[str, Any]:
         return asdict(LeastTimeState(**proposal["value"]))
 
-    @traitlets.observe("state", "request")
-    def _reply(self, _: Any) -> None:
-        if self._answered == (self.request, self.state):  # one message changes both, and each of them calls here
-            return
-        self._answered = self.request, self.state
-        self.answer = {"measured_ms": measured_ms(LeastTimeState(**self.state)), "request": self.request}
+    def answer_to_state(self) -> dict[str, Any]:
+        return {"measured_ms": measured_ms(LeastTimeState(**self.state))}
 
     def static_figure(self) -> Figure:
         from course_utils import plots

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.controls import require_stops
 
 __all__ = ["NeighbourFigure", "NeighbourState", "batch_neighbours", "batch_neighbours_figure", "normals"]
 
@@ -52,9 +53,7 @@ class NeighbourState:
     mode: str = "train"
 
     def __post_init__(self) -> None:
-        for name, stops in STOPS.items():
-            if getattr(self, name) not in stops:
-                raise ValueError(f"{name} must be one of {', '.join(map(str, stops))}: got {getattr(self, name)}")
+        require_stops(self, STOPS)
         for name, (low, high) in LIMITS.items():
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must lie between {low} and {high}: got {getattr(self, name)}")

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.controls import require_controls
 
 __all__ = ["ARITHMETICS", "RowFigure", "RowState", "normalize_row", "normalize_row_figure"]
 
@@ -142,9 +143,7 @@ def normalize_row(
     Raises:
         ValueError: an unknown control, or a value that no control can produce.
     """
-    unknown = [control for control in controls if control not in CONTROLS]
-    if unknown:
-        raise ValueError(f"controls must be among {', '.join(CONTROLS)}: got {', '.join(unknown)}")
+    require_controls(controls, CONTROLS)
     row = VALUES if values is None else tuple(float(value) for value in values)
     count = min(8, len(row)) if features is None else features
     return _NormalizeRow(RowState(row, count, offset, scale, eps, arithmetic), controls)

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from course_utils.statistics import bias_corrected, ema
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.controls import require_stops
 from course_utils.widgets.neighbours import normals
 
 __all__ = ["RunningState", "running_average", "running_average_figure"]
@@ -50,9 +51,7 @@ class RunningState:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, stops in STOPS.items():
-            if getattr(self, name) not in stops:
-                raise ValueError(f"{name} must be one of {', '.join(map(str, stops))}: got {getattr(self, name)}")
+        require_stops(self, STOPS)
         if self.convention not in CONVENTIONS:
             raise ValueError(f"convention must be one of {', '.join(CONVENTIONS)}: got {self.convention!r}")
         if not SEEDS[0] <= self.seed <= SEEDS[1]:

@@ -8,7 +8,7 @@ from typing import Any
 import traitlets
 from matplotlib.figure import Figure
 
-from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module
 from course_utils.widgets.scaling_examples import EXAMPLES
 from course_utils.widgets.scaling_figure import (
     KINDS,
@@ -41,14 +41,10 @@ def rope_scaling(
     return _RopeScaling(ScalingState(tuple(methods), config=text, **others))
 
 
-class _RopeScaling(CourseWidget):
+class _RopeScaling(AnsweringWidget):
     _esm = browser_module("rope_scaling")
 
-    request = traitlets.Int(0).tag(sync=True)  # the browser counts its questions, so that it can tell a late answer
-    answer = traitlets.Dict().tag(sync=True)
-
     def __init__(self, state: ScalingState) -> None:
-        self._answered: Any = None
         data = {"methods": METHODS, "kinds": KINDS, "stops": STOPS, "examples": EXAMPLES}
         super().__init__(state=_plain(state), data=data)
 
@@ -56,12 +52,8 @@ class _RopeScaling(CourseWidget):
     def _validate_state(self, proposal: Any) -> dict[str, Any]:
         return _plain(ScalingState(**proposal["value"]))
 
-    @traitlets.observe("state", "request")
-    def _reply(self, _: Any) -> None:
-        if self._answered == (self.request, self.state):  # one message changes both, and each of them calls here
-            return
-        self._answered = self.request, self.state
-        self.answer = {**asdict(self._figure()), "request": self.request}
+    def answer_to_state(self) -> dict[str, Any]:
+        return asdict(self._figure())
 
     def _figure(self) -> ScalingFigure:
         return rope_scaling_figure(ScalingState(**self.state))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from course_utils.rope_formulas import blend, dynamic_ntk_factor, turns, yarn_attention_factor, yarn_paper_ramp
 from course_utils.rope_scaling import RopeConfig, RopeMethod, from_config, rope_method
+from course_utils.widgets.controls import require_stops
 
 __all__ = [
     "KINDS",
@@ -82,9 +83,7 @@ class ScalingState:
         unknown = [method for method in self.methods if method not in METHODS]
         if unknown:
             raise ValueError(f"methods must be among {', '.join(METHODS)}: got {', '.join(map(str, unknown))}")
-        for name, stops in STOPS.items():
-            if getattr(self, name) not in stops:
-                raise ValueError(f"{name} must be one of {', '.join(map(str, stops))}: got {getattr(self, name)}")
+        require_stops(self, STOPS)
         if not isinstance(self.config, str):
             raise ValueError(f"config must be text: got {self.config!r}")
         object.__setattr__(self, "methods", tuple(method for method in METHODS if method in self.methods))
