@@ -47,7 +47,7 @@ def layer_norm(
 
     Args:
         x: (*, *normalized_shape), floating; statistics are float32 for half precisions.
-        normalized_shape: the trailing sizes to normalise over.
+        normalized_shape: the trailing sizes to normalize over.
         weight: normalized_shape.
         bias: normalized_shape.
         eps: added to the variance.
@@ -66,7 +66,7 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: fl
 
     Args:
         x: (*, *normalized_shape), floating; the mean square is float32 for half precisions.
-        normalized_shape: the trailing sizes to normalise over.
+        normalized_shape: the trailing sizes to normalize over.
         weight: normalized_shape.
         eps: added to the mean square.
 

@@ -1,4 +1,4 @@
-"""Synchronised batch norm: one batch in shards on several processes, normalised as the one batch that it is.
+"""Synchronised batch norm: one batch in shards on several processes, normalized as the one batch that it is.
 
 Each process (a *rank*) knows the moments of its own shard. In the forward pass all ranks exchange them and merge them
 exactly; in the backward pass they add up two sums for each channel, since every shard's loss depends on the shared mean

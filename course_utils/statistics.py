@@ -188,10 +188,10 @@ def bias_corrected(
 def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
     """Set the running statistics of the model's batch norms to those of ``batches``, without training.
 
-    Each batch goes through the model once, batch norms normalising by the batch as in training and everything else
+    Each batch goes through the model once, batch norms normalizing by the batch as in training and everything else
     (dropout, say) as in evaluation. The running mean becomes the mean of all a layer has seen, and the running
     variance the unbiased variance of the pool: every value counts alike, in batches of any size. The batches should
-    be as large as those trained on, since a layer's input depends on how the layers below normalised.
+    be as large as those trained on, since a layer's input depends on how the layers below normalized.
 
     Changed are the running statistics, and ``num_batches_tracked``, which becomes the number of batches they are
     made of. Parameters, gradients, modes, random state and hooks are as before, and after an error the statistics

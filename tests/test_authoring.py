@@ -1,4 +1,4 @@
-"""The tools that notebooks are made with: running, normalising, editing as text, copies for students, pins."""
+"""The tools that notebooks are made with: running, normalizing, editing as text, copies for students, pins."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from course_utils.authoring import files, freeze, text_view
 from course_utils.authoring.execute import ExecutionFailed, execute
 from course_utils.authoring.files import find_notebooks, read_notebook, write_atomically
-from course_utils.authoring.normalise import normalise
+from course_utils.authoring.normalize import normalize
 from course_utils.authoring.student import make_student_copy, without_solution
 
 ROOT = Path(__file__).parent.parent
@@ -176,7 +176,7 @@ def test_a_widget_is_stored_as_the_picture_that_stands_for_it_without_a_kernel()
     view = "application/vnd.jupyter.widget-view+json"
     pictured = {"text/html": "<img alt='three bars'>", "text/plain": "three bars"}
     output = new_output("display_data", data={view: {"model_id": "beef" * 8}, **pictured})
-    normalise(new_notebook(cells=[new_code_cell("w", outputs=[output])]))
+    normalize(new_notebook(cells=[new_code_cell("w", outputs=[output])]))
     assert output.data == pictured
 
 

@@ -1,4 +1,4 @@
-"""The check of chapter 10: right ways to normalise a padded tile pass."""
+"""The check of chapter 10: right ways to normalize a padded tile pass."""
 
 import pytest
 import torch
@@ -50,6 +50,6 @@ def test_an_unknown_mistake_is_shown_on_a_small_input():
 
 def test_a_stub_is_not_attempted():
     def untouched(block, n_cols, eps=1e-5):
-        """Normalise."""
+        """Normalize."""
 
     assert not masked_layer_norm(untouched, record=False).attempted

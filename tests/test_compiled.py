@@ -60,7 +60,7 @@ def test_half_precisions_are_rounded_once_and_float64_stays_float64(dtype, toler
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_several_dimensions_are_normalised_together_and_leading_ones_kept():
+def test_several_dimensions_are_normalized_together_and_leading_ones_kept():
     mine, builtin = layer_norm_pair((3, 4))
     inputs = [randn(2, 5, 3, 4), randn(3, 4, seed=1), randn(3, 4, seed=2)]
     found = results(mine, *inputs)

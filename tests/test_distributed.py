@@ -130,7 +130,7 @@ def assert_equals_whole_batch(case, found, members):
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "in groups"])
 @pytest.mark.parametrize("ranks", RANKS)
-def test_shards_are_normalised_as_the_whole_batch(ranks, name):
+def test_shards_are_normalized_as_the_whole_batch(ranks, name):
     case = case_named(name, ranks)
     assert_equals_whole_batch(case, [found[name] for found in found_by(ranks)], range(ranks))
 

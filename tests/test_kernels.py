@@ -235,7 +235,7 @@ def test_a_gradient_may_be_wanted_alone(interpreter, position, wanted):
 
 
 @NORMS
-def test_several_dimensions_are_normalised_together(run, name):
+def test_several_dimensions_are_normalized_together(run, name):
     x, weight, _, dy = case((2, 3, 20))
     x, dy, weight = x.view(2, 3, 4, 5), dy.view(2, 3, 4, 5), weight.view(4, 5)
     mine = run(norm, name, x, weight, None, dy, (4, 5))

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from course_utils.authoring.exercises import is_code
 from course_utils.authoring.files import NOTEBOOKS
-from course_utils.authoring.normalise import METADATA
+from course_utils.authoring.normalize import METADATA
 from course_utils.authoring.page import Page
 from course_utils.authoring.site.build import build_site
 from course_utils.chapters import CHAPTERS

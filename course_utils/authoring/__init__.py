@@ -2,7 +2,7 @@
 
     files       find the notebooks, read them, write them back in one step
     execute     run a notebook in a fresh kernel
-    normalise   leave out what differs from one run to the next, so that running again gives the same bytes
+    normalize   leave out what differs from one run to the next, so that running again gives the same bytes
     text_view   a notebook as a Python file to edit, and back
     exercises   where a notebook's exercises are: stub, check, solution
     lint        what a reader of a notebook would trip over, and what to do about it; page: a notebook as its rules,

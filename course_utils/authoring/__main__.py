@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(chapters: list[str]) -> int:
-    """Execute and normalise notebooks, one after the other; a failure stops none of the others."""
+    """Execute and normalize notebooks, one after the other; a failure stops none of the others."""
     from tqdm import tqdm
 
     from course_utils.authoring.execute import ExecutionFailed, execute

@@ -8,7 +8,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError
 
 from course_utils.authoring.files import read_notebook, write_notebook
-from course_utils.authoring.normalise import normalise
+from course_utils.authoring.normalize import normalize
 
 __all__ = ["CELL_TIMEOUT_S", "ExecutionFailed", "execute"]
 
@@ -20,7 +20,7 @@ class ExecutionFailed(Exception):
 
 
 def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
-    """Run the notebook at ``path`` from top to bottom and replace it by its executed, normalised form.
+    """Run the notebook at ``path`` from top to bottom and replace it by its executed, normalized form.
 
     A cell may raise only where it is tagged ``raises-exception``. When anything goes wrong, the file stays as it was.
 
@@ -57,7 +57,7 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
             raise ExecutionFailed(
                 _explain(error, path, index, notebook.cells[index].get("id", "?"), timeout)
             ) from error
-    normalise(notebook)
+    normalize(notebook)
     return write_notebook(notebook, path)
 
 

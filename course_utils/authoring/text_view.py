@@ -11,7 +11,7 @@ import nbformat
 from jupytext.combine import combine_inputs_with_outputs
 
 from course_utils.authoring.files import NOTEBOOKS, read_notebook, write_atomically, write_notebook
-from course_utils.authoring.normalise import keep_only_known_metadata
+from course_utils.authoring.normalize import keep_only_known_metadata
 
 __all__ = ["VIEWS", "Conflict", "bring_back", "open_view", "view_of"]
 

@@ -88,7 +88,7 @@ def _add_dims_mistakes(catalogue: Catalogue, recipe: Recipe) -> None:
     catalogue.add(
         "sum_over_nothing",
         "a sum over no dimensions",
-        "Where nothing stands in front of the normalised axes there is nothing to add up, and it sums over everything.",
+        "Where nothing stands in front of the normalized axes there is nothing to add up, and it sums over everything.",
         "In torch an empty tuple of dimensions means all of them: `sum(())` returns one number.",
         "For x of shape (3, 4) and normalized_shape (3, 4): over which dimensions does your sum run?",
         recipe(total=lambda terms, dims, dtype: terms.sum(dims)),
@@ -96,7 +96,7 @@ def _add_dims_mistakes(catalogue: Catalogue, recipe: Recipe) -> None:
     catalogue.add(
         "sums_over_wrong_dims",
         "dweight summed over the wrong dimensions",
-        "dweight is summed over other dimensions than those in front of the normalised ones.",
+        "dweight is summed over other dimensions than those in front of the normalized ones.",
         "A weight belongs to a place in normalized_shape, and is used once for everything in front of it.",
         "For x of shape (2, 3, 4) and normalized_shape (4,): which dimensions are missing in the shape of the weight?",
         recipe(summed=lambda x, shape: (0,) if x.ndim > len(shape) else ()),

@@ -54,8 +54,8 @@ def add_sum_mistakes(catalogue: Catalogue, recipe: Recipe, others: str) -> None:
     catalogue.add(
         "dweight_from_x",
         "dweight from x, not from x̂",
-        "dweight is summed from dy times the input, before it was normalised.",
-        "The weight multiplies the normalised values; the input's scale and offset have no part in it.",
+        "dweight is summed from dy times the input, before it was normalized.",
+        "The weight multiplies the normalized values; the input's scale and offset have no part in it.",
         "What does γ multiply in the forward pass?",
         recipe(dweight=lambda p: p.dy * p.x),
     )

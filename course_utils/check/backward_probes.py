@@ -39,8 +39,8 @@ def trailing_probes(*, has_mean: bool) -> list[Probe]:
         "five rows of six": call(numbers(5, 6, seed=1), "BC"),
         "as many rows as features": call(numbers(4, 4, seed=2), "BC"),
         "a batch of sequences": call(numbers(2, 3, 4, seed=3), "BTC"),
-        "two normalised axes of three": call(numbers(5, 3, 4, seed=4), "BTC", 2),
-        "every axis normalised": call(numbers(3, 4, seed=5), "TC", 2),
+        "two normalized axes of three": call(numbers(5, 3, 4, seed=4), "BTC", 2),
+        "every axis normalized": call(numbers(3, 4, seed=5), "TC", 2),
         "dy not contiguous": call(numbers(5, 6, seed=6), "BC", dy=_gradient(numbers(6, 5, seed=7), 92).t()),
     }
     weighted = {

@@ -73,7 +73,7 @@ MISTAKES.add(
 MISTAKES.add(
     "eval_uses_batch",
     "evaluation with the batch's statistics",
-    "With training=False it still normalises with the statistics of the batch.",
+    "With training=False it still normalizes with the statistics of the batch.",
     "A prediction then depends on what else is in the batch, and a batch of one has no statistics at all.",
     "What does your function do differently when training is False?",
     batch_norm_with(use=lambda training: True),
@@ -82,10 +82,10 @@ MISTAKES.add(
 MISTAKES.add(
     "training_uses_running",
     "training with the running statistics",
-    "With training=True it normalises with the running statistics.",
-    "They lag behind the batch and start at 0 and 1: at first nothing is normalised, and the gradient misses the "
+    "With training=True it normalizes with the running statistics.",
+    "They lag behind the batch and start at 0 and 1: at first nothing is normalized, and the gradient misses the "
     "share of the statistics.",
-    "Which statistics does the paper's Algorithm 1 normalise with, and what are the running ones for?",
+    "Which statistics does the paper's Algorithm 1 normalize with, and what are the running ones for?",
     batch_norm_with(use=lambda training: False),
     lambda *args, **kwargs: _update_first(True, *args, **kwargs),
 )
@@ -131,7 +131,7 @@ MISTAKES.add(
     "running statistics along the last axis",
     "In evaluation the running statistics broadcast along the last axis, where they belong to the channels, axis 1.",
     "It is an error for most images. For images as wide as they have channels, nobody complains and columns are "
-    "normalised.",
+    "normalized.",
     "x has the shape (2, 4, 3, 4) and running_mean (4,). To which axis does broadcasting match it?",
     lambda *args, **kwargs: _along_columns(*args, **kwargs),
 )
@@ -140,7 +140,7 @@ MISTAKES.add(
 def _update_first(
     in_training: bool, x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
 ):
-    """Move the running statistics and then normalise with them: in training as a mistake, or in evaluation."""
+    """Move the running statistics and then normalize with them: in training as a mistake, or in evaluation."""
     if running_mean is None or training != in_training:
         return _RIGHT(x, running_mean, running_var, weight, bias, training, momentum, eps)
     _RIGHT(x, running_mean, running_var, None, None, True, momentum, eps)

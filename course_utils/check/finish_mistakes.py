@@ -28,7 +28,7 @@ def add_affine_mistakes(catalogue: Catalogue, recipe: Recipe) -> None:
     """Add the mistakes about the affine step of any norm."""
     catalogue.add(
         "affine_first",
-        "scaled and shifted before normalising",
+        "scaled and shifted before normalizing",
         "Weight and bias are applied to the input, and the norm comes after them.",
         "The norm then removes what they did: a common scale and shift vanish, and the layer cannot learn them.",
         "With every weight 2 and every bias 1, what should the output for [1, 2] be?",
@@ -68,7 +68,7 @@ def add_bias_mistakes(catalogue: Catalogue, recipe: Recipe) -> None:
         "the bias is not applied",
         "The bias has no effect on the output.",
         "A trained model keeps part of what it has learnt in its biases.",
-        "What is your output where the normalised value is 0?",
+        "What is your output where the normalized value is 0?",
         recipe(affine=lambda y, weight, bias: affine(y, weight, None)),
     )
     catalogue.add(
@@ -91,9 +91,9 @@ def add_bias_mistakes(catalogue: Catalogue, recipe: Recipe) -> None:
     catalogue.add(
         "bias_before_weight",
         "the bias is added before the weight multiplies",
-        "It computes (normalised + bias) · weight.",
+        "It computes (normalized + bias) · weight.",
         "The shift that the bias makes then depends on the weight, and trained biases no longer fit.",
-        "Where the normalised value is 0, what should be left: the bias, or the bias times the weight?",
+        "Where the normalized value is 0, what should be left: the bias, or the bias times the weight?",
         recipe(affine=lambda y, weight, bias: affine(affine(y, None, bias), weight, None)),
     )
 
@@ -150,7 +150,7 @@ def add_dtype_mistakes(catalogue: Catalogue, recipe: Recipe, right: Norm, centri
     catalogue.add(
         "rounds_twice",
         "rounded before the affine step",
-        "The normalised values are rounded to half precision before weight and bias are applied, and then once more.",
+        "The normalized values are rounded to half precision before weight and bias are applied, and then once more.",
         "Each rounding may move the result by half a unit in the last place; torch.nn rounds once, at the very end. "
         "Hugging Face's Llama does exactly what you do, so it is a convention as well; it is not torch.nn's.",
         "In which dtype is the product with the weight computed?",
@@ -182,7 +182,7 @@ def add_mutation_mistake(catalogue: Catalogue, right: Norm) -> None:
         "mutates_input",
         "the input is changed in place",
         "It changes its input: an in-place operation (such as -= or a method ending in _) works on x itself.",
-        "The caller still holds x: a residual connection would add the normalised values instead of the original ones, "
+        "The caller still holds x: a residual connection would add the normalized values instead of the original ones, "
         "and autograd refuses, or worse, differentiates the wrong thing.",
         "Which line would change x if you printed it before and after?",
         _changing_input(right),

@@ -61,7 +61,7 @@ MISTAKES.add(
 MISTAKES.add(
     "ignores_use_input_stats",
     "use_input_stats has no effect",
-    "With use_input_stats=False it still normalises with the statistics of the input.",
+    "With use_input_stats=False it still normalizes with the statistics of the input.",
     "nn.InstanceNorm2d(track_running_stats=True) relies on it in evaluation.",
     "What does your function do differently when use_input_stats is False?",
     instance_norm_with(use=lambda on: True),
@@ -70,8 +70,8 @@ MISTAKES.add(
 MISTAKES.add(
     "prefers_running",
     "running statistics used as soon as there are any",
-    "With use_input_stats=True it normalises with the running statistics, because they were passed in.",
-    "They are there to be updated; they normalise only where use_input_stats is False.",
+    "With use_input_stats=True it normalizes with the running statistics, because they were passed in.",
+    "They are there to be updated; they normalize only where use_input_stats is False.",
     "What are running_mean and running_var for when use_input_stats is True?",
     instance_norm_with(use=lambda on: False),
 )

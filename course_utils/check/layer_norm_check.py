@@ -35,7 +35,7 @@ def add_dims_mistakes(catalogue: Catalogue, recipe: Recipe, right: Norm) -> None
     )
     catalogue.add(
         "one_dim_only",
-        "only one of the normalised axes",
+        "only one of the normalized axes",
         "It averages over a single axis where normalized_shape names several.",
         "normalized_shape = (3, 4) means one statistic over the twelve values of both axes.",
         "For x of shape (5, 3, 4) and normalized_shape (3, 4): how many means are there?",
@@ -55,7 +55,7 @@ def add_dims_mistakes(catalogue: Catalogue, recipe: Recipe, right: Norm) -> None
         "second_dim",
         "statistics over axis 1",
         "It averages over axis 1, which is the last axis only as long as the input has two.",
-        "For a batch of sequences, axis 1 is time: every feature is then normalised over the tokens.",
+        "For a batch of sequences, axis 1 is time: every feature is then normalized over the tokens.",
         "Which axes should it be for x of shape (2, 3, 4) and normalized_shape (4,)?",
         recipe(lambda x, shape: (1,)),
     )
@@ -101,7 +101,7 @@ def missing_keepdim_twice(x, normalized_shape, weight=None, bias=None, eps=1e-5)
 @MISTAKES.mistake(
     title="one weight for all features",
     wrong="A single number scales all features, and a single one shifts them.",
-    matters="The weight has an entry for each normalised element, so that the network can undo the norm feature "
+    matters="The weight has an entry for each normalized element, so that the network can undo the norm feature "
     "by feature.",
     hint="Give a weight of [1, 2, 3]. Which feature should be multiplied by what?",
 )

@@ -191,7 +191,7 @@ MISTAKES.add(
     "the variance divided by n − 1",
     "The variance is divided by n_cols − 1.",
     "A norm divides by the number of values: for one value n − 1 is 0, and the result NaN.",
-    "After normalising [1, 2], what should the mean of the squares be?",
+    "After normalizing [1, 2], what should the mean of the squares be?",
     _with(variance_over=lambda m: m.sum() - 1),
 )
 MISTAKES.add(

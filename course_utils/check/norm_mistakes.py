@@ -30,11 +30,11 @@ def add_centring_mistakes(catalogue: Catalogue, recipe: Recipe) -> None:
     catalogue.add(
         "unbiased_variance",
         "the variance divided by n − 1",
-        "The variance that normalises is divided by n − 1.",
+        "The variance that normalizes is divided by n − 1.",
         "n − 1 corrects an estimate made from a sample. Here the values are all there are, the paper and "
         "torch.nn divide by n, and for one value n − 1 is 0 and the result NaN. torch.var and torch.std correct "
         "unless told otherwise.",
-        "After normalising [1, 2], what should the mean of the squares be? What is it in your output?",
+        "After normalizing [1, 2], what should the mean of the squares be? What is it in your output?",
         recipe(spread=_unbiased),
     )
     catalogue.add(

@@ -56,7 +56,7 @@ def in_stages(probes: Sequence[Probe]) -> list[Probe]:
 
 
 def trailing_call(x: Tensor, letters: str, normalized: int = 1, **others: Any) -> Call:
-    """Return a call that normalises the last ``normalized`` axes of ``x``; ``True`` for weight or bias makes one up."""
+    """Return a call that normalizes the last ``normalized`` axes of ``x``; ``True`` for weight or bias makes one up."""
     shape = tuple(x.shape[-normalized:])
     for seed, name in enumerate(("weight", "bias")):
         if others.get(name) is True:
@@ -83,9 +83,9 @@ def trailing_probes(both: dict[str, Any], ones: dict[str, Any]) -> list[Probe]:
         statistics("five rows of six", trailing_call(numbers(5, 6, seed=1), "BC")),
         statistics("as many rows as features", trailing_call(numbers(4, 4, seed=2), "BC")),
         statistics("a batch of sequences", trailing_call(numbers(2, 3, 4, seed=3), "BTC")),
-        statistics("two normalised axes of three", trailing_call(numbers(5, 3, 4, seed=4), "BTC", 2)),
-        statistics("two normalised axes of four", trailing_call(numbers(2, 3, 4, 2, seed=5), "BCHW", 2)),
-        statistics("every axis normalised", trailing_call(numbers(3, 4, seed=6), "TC", 2)),
+        statistics("two normalized axes of three", trailing_call(numbers(5, 3, 4, seed=4), "BTC", 2)),
+        statistics("two normalized axes of four", trailing_call(numbers(2, 3, 4, 2, seed=5), "BCHW", 2)),
+        statistics("every axis normalized", trailing_call(numbers(3, 4, seed=6), "TC", 2)),
         statistics("not contiguous", trailing_call(numbers(6, 5, seed=7).t(), "BC")),
         statistics("an affine step that changes nothing", trailing_call(numbers(5, 6, seed=8), "BC", **ones)),
         Probe("values near 0.001", "epsilon", trailing_call(numbers(4, 5, seed=9, scale=2.0**-12), "BC")),

@@ -190,7 +190,7 @@ def _running_norm_with(leading: tuple[int, ...], dims: Step | None, use: Step, f
 def batch_norm_with(dims: Step | None = None, use: Step = bool, follow: Step = bool, **steps: Step) -> Callable:
     """Return a batch norm with some ``steps`` replaced.
 
-    ``dims(x)`` are what it averages over, ``use(training)`` is whether the batch's statistics normalise, and
+    ``dims(x)`` are what it averages over, ``use(training)`` is whether the batch's statistics normalize, and
     ``follow(training)`` whether the running statistics move.
     """
     norm = _running_norm_with((0,), dims, use, follow, steps)

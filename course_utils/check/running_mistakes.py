@@ -48,7 +48,7 @@ def _swapped_statistics(z: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tenso
 
 
 def add_running_mistakes(catalogue: Catalogue, recipe: Recipe, flag: str, right: Norm) -> None:
-    """Add the mistakes about running statistics; ``flag`` is the argument that says whose statistics normalise."""
+    """Add the mistakes about running statistics; ``flag`` is the argument that says whose statistics normalize."""
     catalogue.add(
         "momentum_swapped",
         "momentum weights the old value",
@@ -62,7 +62,7 @@ def add_running_mistakes(catalogue: Catalogue, recipe: Recipe, flag: str, right:
         "biased_running_var",
         "the biased variance in running_var",
         "running_var receives the variance divided by n.",
-        "torch normalises by the biased variance and stores the unbiased one, an estimate for data not seen yet. "
+        "torch normalizes by the biased variance and stores the unbiased one, an estimate for data not seen yet. "
         "With two values per channel they differ by a factor of two.",
         "Two variances occur in this norm. Which one is used now, and which one is an estimate for later?",
         recipe(batch_statistics=_biased_statistics),

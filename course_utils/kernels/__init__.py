@@ -132,7 +132,7 @@ def layer_norm(
 
     Args:
         x: (..., *normalized_shape), bfloat16, float16, float32 or float64; any strides.
-        normalized_shape: the trailing sizes to normalise over, any number of features.
+        normalized_shape: the trailing sizes to normalize over, any number of features.
         weight: ``normalized_shape``, or None for ones.
         bias: ``normalized_shape``, or None for zeros.
         eps: added to the variance.
@@ -149,9 +149,9 @@ def layer_norm(
     _require(x=x, weight=weight, bias=bias)
     if not _fits(x, normalized_shape, weight, bias):
         F.layer_norm(x, normalized_shape, weight, bias, eps)  # raises what PyTorch raises
-    from course_utils.kernels.norm_function import normalise
+    from course_utils.kernels.norm_function import normalize
 
-    return normalise(x, normalized_shape, weight, bias, eps, centred=True)
+    return normalize(x, normalized_shape, weight, bias, eps, centred=True)
 
 
 def rms_norm(
@@ -164,7 +164,7 @@ def rms_norm(
 
     Args:
         x: (..., *normalized_shape), bfloat16, float16, float32 or float64; any strides.
-        normalized_shape: the trailing sizes to normalise over, any number of features.
+        normalized_shape: the trailing sizes to normalize over, any number of features.
         weight: ``normalized_shape``, or None for ones.
         eps: added to the mean square; None for the machine epsilon of the type computed in, as in PyTorch.
 
@@ -180,11 +180,11 @@ def rms_norm(
     _require(x=x, weight=weight)
     if not _fits(x, normalized_shape, weight):
         F.rms_norm(x, normalized_shape, weight, eps)  # raises what PyTorch raises
-    from course_utils.kernels.norm_function import normalise
+    from course_utils.kernels.norm_function import normalize
 
     if eps is None:
         eps = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32).eps
-    return normalise(x, normalized_shape, weight, None, eps, centred=False)
+    return normalize(x, normalized_shape, weight, None, eps, centred=False)
 
 
 def rope(

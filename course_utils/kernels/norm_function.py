@@ -12,10 +12,10 @@ from torch.autograd.function import once_differentiable
 from course_utils.kernels import norm_kernels
 from course_utils.kernels.launch import backward_launch, column_sums_launch, forward_launch, multiprocessors
 
-__all__ = ["RowNorm", "launch_backward", "launch_forward", "normalise"]
+__all__ = ["RowNorm", "launch_backward", "launch_forward", "normalize"]
 
 
-def normalise(
+def normalize(
     x: torch.Tensor,
     normalized_shape: Sequence[int],
     weight: torch.Tensor | None,

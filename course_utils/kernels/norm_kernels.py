@@ -1,6 +1,6 @@
 """Layer norm and RMS norm in Triton: a row in registers, or in a loop over its columns; sums without locks.
 
-Notation: a *row* is one normalised set of ``num_columns`` features; a program holds a tile of ROWS x BLOCK, BLOCK a
+Notation: a *row* is one normalized set of ``num_columns`` features; a program holds a tile of ROWS x BLOCK, BLOCK a
 power of two, so the lanes from ``num_columns`` on are padding and must add nothing to any sum. CENTRED is layer norm;
 without it the mean is taken as zero, which is RMS norm. A pointer that is None (no weight, no gradient wanted) compiles
 to nothing. The number of columns and the strides are compiled in: only then does the compiler know how many bytes it

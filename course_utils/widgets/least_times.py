@@ -33,7 +33,7 @@ class LeastTimeState:
 
     Args:
         rows: of the input; a stop of ``STOPS``.
-        features: of a row, over which is normalised; a stop of ``STOPS``.
+        features: of a row, over which is normalized; a stop of ``STOPS``.
         dtype: a key of ``ITEMSIZES``.
         direction: a key of ``DIRECTIONS``.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 
-__all__ = ["METADATA", "keep_only_known_metadata", "normalise"]
+__all__ = ["METADATA", "keep_only_known_metadata", "normalize"]
 
 # The same for every notebook: the versions that a kernel reports about itself would only make noise in a diff.
 METADATA = {
@@ -35,7 +35,7 @@ _SITE_PACKAGES = re.compile(_PATH_START + r"site-packages[/\\]")
 _STANDARD_LIBRARY = re.compile(_PATH_START + r"lib[/\\](python3\.\d+[/\\])")
 
 
-def normalise(notebook: nbformat.NotebookNode, root: Path | None = None) -> None:
+def normalize(notebook: nbformat.NotebookNode, root: Path | None = None) -> None:
     """Make ``notebook`` the same whenever and wherever it ran, in place.
 
     Args:
@@ -53,7 +53,7 @@ def normalise(notebook: nbformat.NotebookNode, root: Path | None = None) -> None
                 output.evalue = _clean(output.evalue)
                 output.traceback = [_without_folders(_clean(line), root or Path.cwd()) for line in output.traceback]
             else:
-                _normalise_data(output.data)
+                _normalize_data(output.data)
 
 
 def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
@@ -63,7 +63,7 @@ def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
         cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in cell.metadata if key in _CELL_METADATA})
 
 
-def _normalise_data(data: nbformat.NotebookNode) -> None:
+def _normalize_data(data: nbformat.NotebookNode) -> None:
     # A live view means nothing without its kernel: in a trusted notebook it shows an error where the picture would be.
     data.pop(_WIDGET_VIEW, None)
     for mime, content in data.items():
