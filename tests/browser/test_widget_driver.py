@@ -17,6 +17,7 @@ SOUND = """
   <span id="only-group" hidden><label for="g">groups</label>
   <input id="g" type="range" min="1" max="4" value="2" data-lm-suppress-shortcuts="true"></span>
   <label><input id="c" type="checkbox" data-lm-suppress-shortcuts="true"> shade</label>
+  <label for="w">words</label><input id="w" type="search" data-lm-suppress-shortcuts="true">
   <button id="b" data-lm-suppress-shortcuts="true">reset</button>
   <svg id="canvas" role="application" aria-label="picture" tabindex="0" width="100" height="40"
     data-lm-suppress-shortcuts="true"></svg>
@@ -29,11 +30,11 @@ let picked = 3;
 function draw() {
   byId('only-group').hidden = byId('s').value !== 'group';
   byId('picture').textContent = picked + '|'.repeat(byId('n').value)
-    + byId('s').value + byId('g').value + byId('c').checked;
+    + byId('s').value + byId('g').value + byId('w').value + byId('c').checked;
   root.dataset.frame = Number(root.dataset.frame) + 1;
   setTimeout(() => { root.dataset.kernelFrame = Number(root.dataset.kernelFrame) + 1; }, 50);
 }
-for (const control of ['n', 's', 'g', 'c']) byId(control).addEventListener('input', () => draw());
+for (const control of ['n', 's', 'g', 'w', 'c']) byId(control).addEventListener('input', () => draw());
 byId('canvas').addEventListener('keydown', event => { if (event.key === 'ArrowLeft') { picked += 1; draw(); } });
 byId('canvas').addEventListener('pointermove', event => { if (event.buttons) { picked = event.offsetX; draw(); } });
 byId('b').addEventListener('click', () => { byId('n').value = 5; draw(); });
@@ -41,10 +42,11 @@ draw();
 </script>
 """
 
-ALL, ALL_BUT_SHADE = "['n', 's', 'g', 'c']", "['n', 's', 'g']"
+ALL, ALL_BUT_SHADE, ALL_BUT_WORDS = "['n', 's', 'g', 'w', 'c']", "['n', 's', 'g', 'w']", "['n', 's', 'g', 'c']"
 KEYS = ' data-lm-suppress-shortcuts="true"'
 FAULTS = {
     "a control that draws nothing": (ALL, ALL_BUT_SHADE, "«shade» was moved (key Space) and no new picture"),
+    "a search that finds nothing": (ALL, ALL_BUT_WORDS, "«words» was moved (rms typed) and no new picture"),
     "a frame counted, not drawn": (
         "+ byId('c').checked",
         "",

@@ -15,14 +15,16 @@ __all__ = ["Control", "Widget", "arrow_key", "find_widgets", "tall_page"]
 
 # native controls, and a picture that can be focused: one in which something is picked by arrow keys and by clicks
 _CONTROLS = (
-    "input[type=range], input[type=checkbox], input[type=radio], select, button, canvas[tabindex], svg[tabindex]"
+    "input[type=range], input[type=checkbox], input[type=radio], input[type=search], select, button, "
+    "canvas[tabindex], svg[tabindex]"
 )
 _DRAG_MOVES = 40
+_WORD = "rms"  # what is typed into a search field
 
 _DESCRIBE = """
 (root, selector) => [...root.querySelectorAll(selector)].map((control, index) => ({
   index,
-  kind: control.type === 'range' || control.type === 'checkbox' || control.type === 'radio' ? control.type :
+  kind: ['range', 'checkbox', 'radio', 'search'].includes(control.type) ? control.type :
     ['SELECT', 'BUTTON'].includes(control.tagName) ? control.tagName.toLowerCase() : 'picture',
   label: (control.getAttribute('aria-label') || control.labels?.[0]?.textContent || control.textContent || '')
     .replace(/\\s+/g, ' ').trim(),
@@ -34,7 +36,7 @@ _DESCRIBE = """
 
 @dataclass(frozen=True)
 class Control:
-    """One native control of a widget: its kind ("range", "select", …), its label, whether it can be moved now."""
+    """One native control of a widget: its kind ("range", "search", …), its label, whether it can be moved now."""
 
     index: int
     kind: str
@@ -90,7 +92,7 @@ class Widget:
         Pictures come first, because sliders at their least may leave a single element and nothing to pick; buttons
         last, because they may reset.
         """
-        order = ["picture", "range", "checkbox", "radio", "select", "button"]
+        order = ["picture", "search", "range", "checkbox", "radio", "select", "button"]
         while todo := [c for c in self.controls() if c.usable and (c.kind, c.label) not in moved]:
             control = min(todo, key=lambda c: order.index(c.kind))
             moved.add((control.kind, control.label))
@@ -116,6 +118,9 @@ class Widget:
         elif control.kind == "picture":
             presses = [lambda key=key: element.press(f"Arrow{key}") for key in ("Right", "Left", "Down", "Up")]
             yield from self._expect_redraw(control, looks, "arrow keys", lambda: self._until_redrawn(presses))
+        elif control.kind == "search":
+            typed = f"{_WORD} typed"
+            yield from self._expect_redraw(control, looks, typed, lambda: element.press_sequentially(_WORD, delay=50))
         else:
             key = "Enter" if control.kind == "button" else "Space"
             yield from self._expect_redraw(control, looks, f"key {key}", lambda: element.press(key))
@@ -132,6 +137,8 @@ class Widget:
         elif control.kind == "picture":
             drags = [lambda y=y: self._drag_across(element, y) for y in (0.5, 0.25, 0.75)]
             yield from self._expect_redraw(control, looks, "drags across it", lambda: self._until_redrawn(drags))
+        elif control.kind == "search":  # its cross is drawn by the browser, and cannot be asked where it is
+            yield from self._expect_redraw(control, looks, "cleared", element.clear)
         else:
             yield from self._expect_redraw(control, looks, "a click", element.click)
 
