@@ -15,9 +15,12 @@ by what it returns, whatever its source looks like.
     compared      that, held against the truth and against the examples of the catalogue
     smallest      the search for the smallest input that shows a failure
     report        what the learner reads
-    sandbox       a call that cannot hang, flood, or change the process
+    learner       whose a function is, whether it is still a stub, and how it is called
+    comparison    how far off an output is, and how far is too far
+    sandbox       a call that cannot hang, flood, or change the process; deadline: its time
     mistakes      the catalogue
     *_check       the checks: an oracle, its probes and its catalogue
+    *_mistakes, *_recipes, *_probes   mistakes, ways to make them, and probes that several checks share
 
 A new exercise is data: a function that is right (its signature is the contract), probes in the order of what they look
 at, and a catalogue whose examples the tests run.

@@ -82,4 +82,4 @@ def _draw_clocks(axes: Axes, state: Any, data: Any) -> None:
     axes.set(xlim=(-0.6, columns - 0.4), ylim=(-((count - 1) // columns) * 1.2 - 0.75, 0.6), aspect="equal")
     axes.axis("off")
     axes.set_title("the pairs")
-    axes.legend(loc="upper right", bbox_to_anchor=(1, 1.16), ncols=2, fontsize=9, facecolor=PAPER)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, fontsize=9, facecolor=PAPER)
