@@ -66,7 +66,7 @@ _PAPERS = (
     _paper("Salimans & Kingma", 2016, "Weight Normalization", "1602.07868"),
     _paper("Ulyanov et al.", 2016, "Instance Normalization", "1607.08022"),
     _paper("Vaswani et al.", 2017, "Attention Is All You Need", "1706.03762"),
-    _paper("Rota Bulò et al.", 2018, "In-Place Activated BatchNorm for Memory-Optimized Training of DNNs", "1712.02616"),
+    _paper("Rota Bulò et al.", 2018, "In-Place Activated BatchNorm", "1712.02616"),
     _paper("Santurkar et al.", 2018, "How Does Batch Normalization Help Optimization?", "1805.11604"),
     _paper("Shaw et al.", 2018, "Self-Attention with Relative Position Representations", "1803.02155"),
     _paper("Wu & He", 2018, "Group Normalization", "1803.08494", also=r"Wu and He 2018"),
