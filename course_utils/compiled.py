@@ -57,8 +57,7 @@ def layer_norm(
 
     Source: Ba, Kiros and Hinton 2016, eq. 4.
     """
-    features = math.prod(normalized_shape)
-    return _norm(x.reshape(-1, features), weight.reshape(features), bias.reshape(features), eps, True).view(x.shape)
+    return _norm(x, math.prod(normalized_shape), weight, bias, eps)
 
 
 def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: float = 1e-6) -> Tensor:
@@ -75,24 +74,26 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: fl
 
     Source: Zhang and Sennrich 2019, eq. 4.
     """
-    features = math.prod(normalized_shape)
-    return _norm(x.reshape(-1, features), weight.reshape(features), None, eps, False).view(x.shape)
+    return _norm(x, math.prod(normalized_shape), weight, None, eps)
 
 
-def _norm(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centred: bool) -> Tensor:
-    """Both norms on (rows, features); ``centred`` tells layer norm from RMS norm."""
+def _norm(x: Tensor, features: int, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
+    """Both norms; layer norm has a bias, RMS norm has none."""
+    if x.dim() != 2 or x.shape[1] != features or weight.dim() != 1:  # a view costs time, too, in either direction
+        weight, bias = weight.reshape(features), None if bias is None else bias.reshape(features)
+        return _norm(x.reshape(-1, features), features, weight, bias, eps).view(x.shape)
     inputs = (x, weight) if bias is None else (x, weight, bias)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-        return _Norm.apply(x, weight, bias, eps, centred)
-    return _compiled(_forward, x, weight, bias, eps, centred)[0]  # autograd has nothing to do here: save its time
+        return _Norm.apply(x, weight, bias, eps)
+    return _compiled(_forward, x, weight, bias, eps)[0]  # autograd has nothing to do here: save its time
 
 
 class _Norm(torch.autograd.Function):
-    """``_norm`` for autograd."""
+    """``_norm`` of (rows, features) for autograd."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centred: bool) -> Tensor:
-        y, shift, mean, mean_square = _compiled(_forward, x, weight, bias, eps, centred)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
+        y, shift, mean, mean_square = _compiled(_forward, x, weight, bias, eps)
         if any(ctx.needs_input_grad):
             variance = mean_square if mean is None else mean_square - mean.square()
             ctx.save_for_backward(x, weight, shift, mean, torch.rsqrt(variance + eps))
@@ -102,7 +103,7 @@ class _Norm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         dx, dweight, dbias = _compiled(_backward, dy.contiguous(), *ctx.saved_tensors)
-        return dx, dweight, dbias, None, None
+        return dx, dweight, dbias, None
 
 
 _graphs: dict[Hashable, Callable[..., Sequence[Any]]] = {}
@@ -131,13 +132,13 @@ def _compile(fn: Callable[..., tuple[Any, ...]], args: Sequence[Any], tensors: l
 
 
 def _forward(
-    x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centred: bool
+    x: Tensor, weight: Tensor, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor]:
     """Return y, and of each row (rows, 1) the shift, and the mean and the mean square of x - shift."""
     z = x.to(torch.promote_types(x.dtype, torch.float32))
-    shift = _mean(z[:, :SHIFT_FEATURES]) if centred else None
+    shift = None if bias is None else _mean(z[:, :SHIFT_FEATURES])
     deviation = z if shift is None else z - shift
-    mean = _mean(deviation) if centred else None
+    mean = None if bias is None else _mean(deviation)
     mean_square = _mean(deviation.square())
     if mean is None:
         x_hat = deviation * torch.rsqrt(mean_square + eps)

@@ -7,6 +7,7 @@ meets them all.
 
 import ctypes
 import math
+import random
 import statistics
 import sys
 import time
@@ -235,7 +236,11 @@ def _tenth_percentile(runs: list[float]) -> float:
 
 
 def _time_on_cpu(calls: Mapping[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
-    """Return milliseconds of each call in each round; ``Timer`` warms it up again before each."""
+    """Return milliseconds of each call in each round; ``Timer`` warms it up again before each.
+
+    Every round has an order of its own: what ran before a call leaves the caches and the heap as it likes them.
+    """
+    shuffled = random.Random(0)  # the same orders in every run
     timers = {
         name: Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
         for name, call in calls.items()
@@ -246,8 +251,8 @@ def _time_on_cpu(calls: Mapping[str, Call], rounds: int, seconds: float) -> dict
     for done in range(rounds):
         if done >= 5 and time.perf_counter() > deadline:
             break
-        for name, timer in timers.items():
-            times[name].append(timer.timeit(repeats[name]).mean * 1e3)
+        for name in shuffled.sample(list(timers), len(timers)):
+            times[name].append(timers[name].timeit(repeats[name]).mean * 1e3)
     return times
 
 
