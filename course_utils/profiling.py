@@ -142,18 +142,22 @@ def copy_bandwidth(device: str | torch.device = "cpu", dtype: torch.dtype = torc
     return timing.gbps
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory(keep: bool = True) -> bool:
     """Have this process keep the memory of freed tensors, as a GPU's allocator does, where the C library is glibc.
 
     Otherwise glibc hands large blocks back to the system, depending on what was freed before, and the next call pays
     for getting them again, page by page. An eager norm of 16 MB then takes from one to five times its own time.
 
+    Args:
+        keep: whether to keep it; false goes back to what the C library does at first.
+
     Returns:
         Whether it took effect; it lasts as long as the process.
     """
     m_trim_threshold, m_mmap_max = -1, -4  # of <malloc.h>
+    blocks_apart, trimmed_at = (0, -1) if keep else (65_536, 128 * 1024)  # the defaults of mallopt(3)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    return mallopt is not None and bool(mallopt(m_mmap_max, 0) and mallopt(m_trim_threshold, -1))
+    return mallopt is not None and bool(mallopt(m_mmap_max, blocks_apart) and mallopt(m_trim_threshold, trimmed_at))
 
 
 def forward_and_backward(fn: Callable[..., Any], *args: Any, upstream: Sequence[Tensor] = ()) -> Call:
