@@ -149,7 +149,8 @@ def keep_freed_memory(keep: bool = True) -> bool:
     for getting them again, page by page. An eager norm of 16 MB then takes from one to five times its own time.
 
     Args:
-        keep: whether to keep it; false goes back to what the C library does at first.
+        keep: whether to keep it; false goes back to what the C library does at first, though a block that lies below
+            others in use may stay until those are freed.
 
     Returns:
         Whether it took effect; it lasts as long as the process.

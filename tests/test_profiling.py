@@ -114,6 +114,17 @@ def test_calls_take_turns():
     assert set(rounds) == {("aaa", "bbb"), ("bbb", "aaa")}  # both in every round, and not always the same first
 
 
+def test_a_slow_first_call_is_not_taken_for_a_typical_one():
+    runs = []
+
+    def slow_at_first():
+        runs.append(len(runs))
+        time.sleep(5e-3 if len(runs) <= 3 else 0)
+
+    measure_in_turns({"it": slow_at_first}, rounds=5)
+    assert len(runs) > 100  # 3 + 5 * 3 if it were: nothing that takes 5 ms is repeated
+
+
 def test_slow_calls_end_after_their_share_of_the_time_but_not_before_five_rounds():
     started = time.perf_counter()
     timing = measure_in_turns({"slow": lambda: time.sleep(0.02)}, rounds=1000, seconds=0.05)["slow"]
