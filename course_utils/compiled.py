@@ -8,20 +8,21 @@ in cache for its mean, its variance and its output. What it takes to come level 
   of d it does not, since d is small wherever the row lies: its error is at most features / 16 times that of two passes,
   and at an offset of 10,000 it is thousands of times closer than the built-in, whose mean is itself rounded.
 - The compiler inlines what is computed from a row's sums, such as the reciprocal root, into the loops that use it, and
-  divides again for every few elements. Here the forward pass hands out the sums, already divided, and the root for the
-  backward pass is taken outside.
+  takes the root again for every 16 elements. What is itself a result of a reduction it computes once and keeps, so the
+  root is passed through one that leaves it as it is (``_kept``); the backward pass is then handed it for nothing.
 - The gradient of the weight sums over the *rows*. Compiled, that loop walks down a column of the matrix, a cache line
   of each of thousands of rows. Here blocks of 8 neighbouring rows are summed first, then 16 of those, then the rest.
 - Nothing as large as ``x`` is saved or made but ``x`` itself, the output and dx.
 - ``torch.compile`` makes sure before every call that what it compiled still applies, which takes about a fifth of
-  the time of the built-in's whole forward pass of (4096, 1024). Here the shapes of the arguments are looked up and
-  nothing else: what the functions of this module read besides does not change.
+  the time of the built-in's whole forward pass of (4096, 1024). Here the layouts of the arguments are looked up and
+  nothing else: what the functions of this module read besides does not change. Python itself counts: between other
+  work every attribute that is asked for takes about 2 µs, so the shapes are checked and flattened when compiling.
 
-What still stands between: the compiler keeps a row's statistics in memory and so reads them, and takes the root, again
-for every 16 elements of the output; and it does not fuse a sum along the rows with a sum across them, so the backward
-pass reads ``x`` and ``dy`` twice, once for dx and once for dweight and dbias.
+What still stands between: the compiler does not fuse a sum along the rows with a sum across them, so the backward pass
+reads ``x`` and ``dy`` twice, once for dx and once for dweight and dbias.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -29,6 +30,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from course_utils.norms.contract import check_layer_norm, check_rms_norm
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -57,7 +60,7 @@ def layer_norm(
 
     Source: Ba, Kiros and Hinton 2016, eq. 4.
     """
-    return _norm(x, math.prod(normalized_shape), weight, bias, eps)
+    return _norm((tuple(normalized_shape), eps), x, weight, bias)
 
 
 def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: float = 1e-6) -> Tensor:
@@ -74,93 +77,111 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: fl
 
     Source: Zhang and Sennrich 2019, eq. 4.
     """
-    return _norm(x, math.prod(normalized_shape), weight, None, eps)
+    return _norm((tuple(normalized_shape), eps), x, weight)
 
 
-def _norm(x: Tensor, features: int, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
-    """Both norms; layer norm has a bias, RMS norm has none."""
-    if x.dim() != 2 or x.shape[1] != features or weight.dim() != 1:  # a view costs time, too, in either direction
-        weight, bias = weight.reshape(features), None if bias is None else bias.reshape(features)
-        return _norm(x.reshape(-1, features), features, weight, bias, eps).view(x.shape)
-    inputs = (x, weight) if bias is None else (x, weight, bias)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-        return _Norm.apply(x, weight, bias, eps)
-    return _compiled(_forward, x, weight, bias, eps)[0]  # autograd has nothing to do here: save its time
+Settings = tuple[tuple[int, ...], float]  # normalized_shape and eps
+
+
+def _norm(settings: Settings, *tensors: Tensor) -> Tensor:
+    """Both norms: with a bias layer norm, without one RMS norm."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return _Norm.apply(settings, *tensors)
+    return _compiled(_forward, settings, tensors)[0]  # autograd has nothing to do here: save its time
 
 
 class _Norm(torch.autograd.Function):
-    """``_norm`` of (rows, features) for autograd."""
+    """``_norm`` for autograd."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
-        y, shift, mean, mean_square = _compiled(_forward, x, weight, bias, eps)
-        if any(ctx.needs_input_grad):
-            variance = mean_square if mean is None else mean_square - mean.square()
-            ctx.save_for_backward(x, weight, shift, mean, torch.rsqrt(variance + eps))
+    def forward(ctx: Any, settings: Settings, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+        y, *statistics = _compiled(_forward, settings, (x, weight, *bias))
+        ctx.save_for_backward(x, weight, *statistics)
+        ctx.settings = settings
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        dx, dweight, dbias = _compiled(_backward, dy.contiguous(), *ctx.saved_tensors)
-        return dx, dweight, dbias, None
+        return None, *_compiled(_backward, ctx.settings, (dy.contiguous(), *ctx.saved_tensors))
 
 
-_graphs: dict[Hashable, Callable[..., Sequence[Any]]] = {}
+_graphs: dict[Hashable, Callable[[list[Tensor]], tuple[Tensor, ...]]] = {}
 
 
-def _compiled(fn: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
-    """Return ``fn(*args)``, compiled on first use for tensors of exactly these sizes, strides, dtypes and devices."""
-    tensors = [arg for arg in args if isinstance(arg, Tensor)]
-    key = (fn, *((a.shape, a.stride(), a.dtype, a.device) if isinstance(a, Tensor) else a for a in args))
+def _compiled(
+    fn: Callable[..., tuple[Tensor, ...]], settings: Settings, tensors: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """Return ``fn(settings, *tensors)``, compiled on first use for exactly these sizes, strides, dtypes and devices."""
+    key = (fn, settings, *[(t.shape, t.stride(), t.dtype, t.device) for t in tensors])
     graph = _graphs.get(key)
     if graph is None:
-        graph = _graphs[key] = _compile(fn, args, tensors)
-    return tuple(graph(*tensors))
+        graph = _graphs[key] = _compile(fn, settings, tensors)
+    return graph([*tensors])
 
 
-def _compile(fn: Callable[..., tuple[Any, ...]], args: Sequence[Any], tensors: list[Tensor]) -> Callable[..., Any]:
-    """Trace ``fn`` with everything but the tensors fixed, and compile the trace."""
+def _compile(
+    fn: Callable[..., tuple[Tensor, ...]], settings: Settings, tensors: Sequence[Tensor]
+) -> Callable[[list[Tensor]], tuple[Tensor, ...]]:
+    """Trace ``fn`` for these settings and compile the trace, to a function that takes the tensors as a list."""
     from torch.fx.experimental.proxy_tensor import make_fx  # importing this module must not import the compiler
 
-    def of_tensors(*tensors: Tensor) -> tuple[Any, ...]:
-        remaining = iter(tensors)
-        return fn(*(next(remaining) if isinstance(arg, Tensor) else arg for arg in args))
-
     with torch.no_grad():
-        return torch._inductor.compile(make_fx(of_tensors)(*tensors), [*tensors])
+        trace = make_fx(lambda *tensors: fn(settings, *tensors))(*tensors)
+        graph = torch._inductor.compile(trace, [*tensors])
+    if all(tensor.is_cpu for tensor in tensors):
+        # The generated function itself. Those around it look for outputs that are inputs, align the inputs of a GPU and
+        # mark the call in a profile: nothing that these graphs need on a CPU, for 4 µs of every call.
+        return inspect.unwrap(graph).current_callable
+    return lambda inputs: graph(*inputs)
 
 
-def _forward(
-    x: Tensor, weight: Tensor, bias: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor]:
-    """Return y, and of each row (rows, 1) the shift, and the mean and the mean square of x - shift."""
-    z = x.to(torch.promote_types(x.dtype, torch.float32))
-    shift = None if bias is None else _mean(z[:, :SHIFT_FEATURES])
-    deviation = z if shift is None else z - shift
-    mean = None if bias is None else _mean(deviation)
-    mean_square = _mean(deviation.square())
-    if mean is None:
-        x_hat = deviation * torch.rsqrt(mean_square + eps)
+def _forward(settings: Settings, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor, ...]:
+    """Return y and of each row 1 / √(σ² + ε) and, with a bias, the shift and the mean of x - shift."""
+    normalized_shape, eps = settings
+    if bias is None:
+        check_rms_norm(x, normalized_shape, weight)
     else:
-        x_hat = (deviation - mean) * torch.rsqrt(mean_square - mean.square() + eps)
-    y = x_hat * weight if bias is None else torch.addcmul(bias.to(z.dtype), x_hat, weight.to(z.dtype))
-    return y.to(x.dtype), shift, mean, mean_square
+        check_layer_norm(x, normalized_shape, weight, bias)
+    z = x.reshape(-1, weight.numel())  # (rows, features)
+    z = z.to(torch.promote_types(x.dtype, torch.float32))
+    gamma = weight.reshape(-1).to(z.dtype)
+    if bias is None:
+        rstd = _kept(torch.rsqrt(_mean(z.square()) + eps), z)  # (rows, 1), like all numbers of a row
+        return (z * rstd * gamma).to(x.dtype).view(x.shape), rstd
+    shift = _mean(z[:, :SHIFT_FEATURES])
+    deviation = z - shift
+    mean, mean_square = _mean(deviation), _mean(deviation.square())
+    rstd = _kept(torch.rsqrt(mean_square - mean.square() + eps), z)
+    y = torch.addcmul(bias.reshape(-1).to(z.dtype), (deviation - mean) * rstd, gamma)
+    return y.to(x.dtype).view(x.shape), rstd, shift, mean
 
 
 def _backward(
-    dy: Tensor, x: Tensor, weight: Tensor, shift: Tensor | None, mean: Tensor | None, rstd: Tensor
-) -> tuple[Tensor | None, ...]:
-    """Return dx, dweight and dbias; without a mean, those of RMS norm, which has no bias."""
-    z, dy = x.to(rstd.dtype), dy.to(rstd.dtype)
+    settings: Settings,
+    dy: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    rstd: Tensor,
+    shift: Tensor | None = None,
+    mean: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """Return dx, dweight and, with a mean, dbias."""
+    rows = (-1, weight.numel())
+    z, upstream = x.reshape(rows).to(rstd.dtype), dy.view(rows).to(rstd.dtype)
     x_hat = (z if shift is None or mean is None else (z - shift) - mean) * rstd
-    dx_hat = dy * weight
+    dx_hat = upstream * weight.reshape(-1)
     dx = dx_hat - x_hat * _mean(dx_hat * x_hat)
-    dbias = None
+    gradients = [_sum_rows(upstream * x_hat)]
     if mean is not None:
         dx = dx - _mean(dx_hat)
-        dbias = _sum_rows(dy).to(weight.dtype)
-    return (dx * rstd).to(x.dtype), _sum_rows(dy * x_hat).to(weight.dtype), dbias
+        gradients.append(_sum_rows(upstream))
+    return (dx * rstd).to(x.dtype).view(x.shape), *(g.to(weight.dtype).view(weight.shape) for g in gradients)
+
+
+def _kept(rstd: Tensor, z: Tensor) -> Tensor:
+    """Return ``rstd``, (rows, 1), as the largest of itself and some numbers below it: a reduction, which is kept."""
+    return torch.maximum(rstd, -z[:, :SHIFT_FEATURES].abs()).amax(-1, keepdim=True)
 
 
 def _mean(z: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from course_utils import compiled
 @pytest.fixture
 def uncompiled(monkeypatch):
     """Run the same code without the compiler, which takes seconds for each shape."""
-    monkeypatch.setattr(compiled, "_compiled", lambda fn, *args: fn(*args))
+    monkeypatch.setattr(compiled, "_graphs", {})
+    monkeypatch.setattr(compiled, "_compile", lambda fn, settings, tensors: lambda inputs: fn(settings, *inputs))
 
 
 def randn(*shape, seed=0):
@@ -135,3 +136,34 @@ def test_another_shape_stride_or_epsilon_gets_code_of_its_own():
         for eps in (1e-5, 1.0):
             exact = F.layer_norm(part.double(), (32,), w.double(), b.double(), eps)
             assert_as_exact([compiled.layer_norm(part, (32,), w, b, eps)], [exact], 1e-6)
+
+
+@pytest.mark.slow
+def test_compiled_code_takes_several_dimensions_a_shifted_start_in_memory_and_an_expanded_gradient():
+    x = randn(2 * 5 * 3 * 4 + 1)[1:].view(2, 5, 3, 4).requires_grad_()
+    w, b = randn(3, 4, seed=1).requires_grad_(), randn(3, 4, seed=2).requires_grad_()
+    found = torch.autograd.grad(compiled.layer_norm(x, (3, 4), w, b).sum(), (x, w, b))
+    exact = torch.autograd.grad(
+        F.layer_norm(x.double(), (3, 4), w.double(), b.double()).sum(), (x, w, b)
+    )  # dx is zero but for rounding where the weight is one; here it is not
+    assert [t.shape for t in found] == [t.shape for t in exact]
+    assert_as_exact(found, [t.double() for t in exact], 1e-6)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_what_makes_the_compiler_keep_the_root_leaves_it_as_it_is():
+    rstd = torch.tensor([0.0, 1e-30, 0.3, 1e30, torch.inf, torch.nan]).unsqueeze(1)
+    z = torch.tensor([0.0, -0.0, 1e38, -1e-38, torch.inf, -torch.inf]).expand(6, 6)
+    torch.testing.assert_close(compiled._kept(rstd, z), rstd, atol=0, rtol=0, equal_nan=True)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize(
+    ("shape", "weight", "message"),
+    [((4,), (4,), r"normalized_shape=\[4\]"), ((3, 8), (24,), "weight of shape"), ((8,), (4,), "weight of shape")],
+)
+def test_shapes_that_do_not_fit_are_refused_in_pytorchs_words(shape, weight, message):
+    with pytest.raises(RuntimeError, match=message):
+        compiled.rms_norm(randn(2, 3, 8), shape, torch.ones(weight))
+    with pytest.raises(RuntimeError, match=message):
+        compiled.layer_norm(randn(2, 3, 8), shape, torch.ones(weight), torch.zeros(weight))
