@@ -20,9 +20,9 @@ in cache for its mean, its variance and its output. What it takes to come level 
 
 What is left: the forward pass runs at the speed of memory, like the built-in, and which of the two is ahead is decided
 by where the output comes to lie. A load waits for an earlier store whose address ends in the same 12 bits, so the same
-code takes up to an eighth more or less time with the output elsewhere within a page of 4096 bytes. And the compiler does
-not fuse a sum along the rows with a sum across them, so the backward pass reads ``x`` and ``dy`` twice, once for dx and
-once for dweight and dbias.
+code takes up to an eighth more or less time with the output elsewhere within a page of 4096 bytes. And the compiler
+does not fuse a sum along the rows with a sum across them, so the backward pass reads ``x`` and ``dy`` twice, once for
+dx and once for dweight and dbias.
 """
 
 import inspect
