@@ -118,6 +118,11 @@ def test_clipping_bounds_what_is_applied_and_says_how_often():
     assert lstm_length.run({**cell, "arm": "LSTM"}, nothing)["clipped"] == 0
 
 
+def test_an_arm_that_does_not_exist_is_not_taken_for_a_plain_lstm():
+    with pytest.raises(ValueError, match=r"arm must be one of 'LSTM', 'LSTM, clipped', 'LN-LSTM': got 'layer norm'"):
+        lstm_length.run({**TOY["lstm-length"], "arm": "layer norm"}, nothing)
+
+
 def test_a_run_that_breaks_counts_as_unsolved():
     broken = lstm_length.run({**TOY["lstm-length"], "arm": "LSTM", "lr": 1e30}, nothing)
     assert not broken["solved"]

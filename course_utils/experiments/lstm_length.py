@@ -61,6 +61,8 @@ class Adder(nn.Module):
 
 def run(cell: Cell, progress: Progress) -> dict[str, float]:
     """Train one arm on fresh sequences until it solves the task; return when, its error, and its gradients' norms."""
+    if cell["arm"] not in ARMS:
+        raise ValueError(f"arm must be one of {', '.join(map(repr, ARMS))}: got {cell['arm']!r}")
     with seeded(cell["seed"]):
         model = Adder(layer_norm=cell["arm"] == "LN-LSTM")
     rng = torch.Generator().manual_seed(1_000 + cell["seed"])
