@@ -37,7 +37,11 @@ def _end_with_the_tests():
 @pytest.fixture(scope="module")
 def interpreter():
     """A process in which Triton is imported with TRITON_INTERPRET=1."""
-    yield from _process(TRITON_INTERPRET="1", OMP_NUM_THREADS="1")
+    for run in _process(TRITON_INTERPRET="1", OMP_NUM_THREADS="1"):
+        reason = run(kernels.available, "cpu").reason
+        if "needs Triton 3.7 or numpy below 2.4" in reason:  # versions that PyTorch may demand, and no fault of ours
+            pytest.skip(reason)
+        yield run
 
 
 @pytest.fixture(scope="module")
