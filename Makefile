@@ -7,6 +7,7 @@
 #   PYTEST_ARGS="-n 2"    handed to pytest by `make browser`
 #   LAB_ARGS=--no-browser handed to JupyterLab
 #   SOAK_MINUTES=60       make soak starts nothing after so many minutes
+#   RECORD=l4             make gpu names its record so
 
 PYTHON ?=
 TORCH_BACKEND ?=
@@ -15,6 +16,7 @@ LAB_ARGS ?=
 PYTEST_ARGS ?=
 NB ?=
 SOAK_MINUTES ?= 240
+RECORD ?= cuda
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,7 +25,7 @@ AUTHORING := $(BIN)/python -m course_utils.authoring
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check unit lint notebooks browser soak run edit update links student handbook html format ledger freeze clean
+.PHONY: help lab test check unit lint notebooks browser soak gpu run edit update links student handbook html format ledger freeze clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +65,10 @@ browser: $(VENV)/.test ## run every notebook in JupyterLab and move its widgets,
 
 soak: $(VENV)/.test ## every notebook in every condition, every widget on a long random walk; hours (NB=02 for one)
 	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB))
+
+gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into course_utils/recorded/
+	$(BIN)/pytest -q -rs -m gpu
+	$(BIN)/course bench --device cuda --out course_utils/recorded/$(RECORD).json
 
 run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
 	$(AUTHORING) run $(NB)

@@ -2,7 +2,9 @@
 
 import pytest
 
-from course_utils import plots
+from course_utils import plots, recorded
+from course_utils.bench import Case
+from course_utils.bench.sweep import cases
 
 GBPS = {"eager": 5.0, "built-in": 36.0, "compiled": 21.0}
 
@@ -29,3 +31,33 @@ def test_no_words_lie_on_the_line_of_the_copy():
 def test_what_is_not_positive_is_refused(gbps, copy):
     with pytest.raises(ValueError, match="must be positive: got"):
         plots.ladder(gbps, copy)
+
+
+def test_a_case_of_a_record_is_drawn_with_every_implementation_that_it_holds_and_its_machine():
+    record = recorded.load("cpu")
+    case = Case("rms_norm", "forward", (4096, 1024), "float32")
+    (axes,) = plots.recorded_ladder(record, **case.fields()).axes
+    results = list(record.select(**case.fields()))
+    assert len(axes.patches) == len(results) > 3
+    assert axes.get_title(loc="left").startswith("rms norm, (4096, 1024) float32, forward")
+    assert record.origin in axes.get_title(loc="left")
+    fastest = min(results, key=lambda result: result["median_ms"])
+    assert axes.get_yticklabels()[-1].get_text() == fastest["implementation"]
+    assert axes.patches[-1].get_width() == pytest.approx(fastest["bytes_moved"] / fastest["median_ms"] / 1e6)
+
+
+def test_a_case_that_a_record_lacks_is_an_error_that_names_both():
+    with pytest.raises(
+        ValueError, match=r"record must hold the case: got cpu, without rope, \(1, 2\) float32, forward"
+    ):
+        plots.recorded_ladder(recorded.load("cpu"), "rope", "forward", (1, 2), "float32")
+
+
+def test_a_gpus_sweep_has_the_cases_that_chapters_09_and_10_draw():
+    drawn = {
+        Case("layer_norm", "forward", (8192, 4096), "bfloat16"),
+        Case("layer_norm", "forward+backward", (8192, 4096), "bfloat16"),
+        Case("rms_norm", "forward+backward", (8192, 4096), "bfloat16"),
+        Case("rope", "forward", (1, 32, 4096, 128), "bfloat16"),
+    }
+    assert drawn <= set(cases("cuda"))

@@ -38,6 +38,7 @@ REALLY_RUN = {
     "student": "test_authoring.py::test_a_students_copy_holds_no_solution_and_runs_from_top_to_bottom",
     "handbook": "test_handbook.py::test_the_command_writes_the_handbook",
     "html": "test_site.py::test_every_chapter_is_whole",
+    "gpu": "test_bench.py::test_every_implementation_on_the_gpu_is_right_and_can_be_captured",
 }
 
 

@@ -19,10 +19,7 @@ def pictures() -> Iterator[tuple[str, Figure]]:
     """Yield each picture's file name and its figure; the ladder only where a CPU's record comes with the course."""
     yield "widget.png", widgets.rope_clocks(position=4, distance=3).static_figure()
     for record in map(recorded.load, recorded.available("cpu")[:1]):
-        results = list(record.select(**RUNGS.fields()))
-        gbps = {result["implementation"]: result["bytes_moved"] / result["median_ms"] / 1e6 for result in results}
-        title = f"layer norm, {RUNGS.shape} {RUNGS.dtype}, forward\n{record.origin}"
-        yield "ladder.png", plots.ladder(gbps, results[0]["copy_gbps"], title)
+        yield "ladder.png", plots.recorded_ladder(record, **RUNGS.fields())
 
 
 def write_pictures(folder: Path = FOLDER) -> list[Path]:

@@ -4,7 +4,7 @@ from course_utils.plots.bars import grouped_bars
 from course_utils.plots.course_map import course_map, describe_course
 from course_utils.plots.curves import error_curves, signal_by_depth
 from course_utils.plots.family import norm_map
-from course_utils.plots.ladder import ladder
+from course_utils.plots.ladder import ladder, recorded_ladder
 from course_utils.plots.lanes import row_lanes
 from course_utils.plots.position import encoding_by_distance, sinusoid
 from course_utils.plots.projections import gradient_projection
@@ -35,6 +35,7 @@ __all__ = [
     "new_figure",
     "norm_map",
     "normalize_row",
+    "recorded_ladder",
     "roofline",
     "rope_clocks",
     "rope_scaling",

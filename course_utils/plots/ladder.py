@@ -1,13 +1,15 @@
 """The ladder of implementations: what each moves of the bytes that it must, as horizontal bars under a copy."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from course_utils.plots.style import INK, PALETTE, new_figure
+from course_utils.recorded import Record
 
-__all__ = ["ladder"]
+__all__ = ["ladder", "recorded_ladder"]
 
 
 def ladder(bandwidths_gbps: Mapping[str, float], copy_gbps: float, title: str = "") -> Figure:
@@ -36,3 +38,22 @@ def ladder(bandwidths_gbps: Mapping[str, float], copy_gbps: float, title: str = 
     axes.set_xlim(0, 1.5 * max([copy_gbps, *values]))
     axes.set(xlabel="useful bandwidth (1e9 bytes per second); dashed: a copy of the same size", title=title)
     return figure
+
+
+def recorded_ladder(record: Record, operation: str, direction: str, shape: tuple[int, ...], dtype: str) -> Figure:
+    """Draw the ladder of one case of a record, with its case and its machine above it.
+
+    Args:
+        record: as ``recorded.load`` returns it.
+        operation, direction, shape, dtype: the case, as ``bench.Case`` has it.
+
+    Raises:
+        ValueError: the record has no such case.
+    """
+    case: dict[str, Any] = {"operation": operation, "direction": direction, "shape": tuple(shape), "dtype": dtype}
+    words = f"{operation.replace('_', ' ')}, {tuple(shape)} {dtype}, {direction}"
+    results = list(record.select(**case))
+    if not results:
+        raise ValueError(f"record must hold the case: got {record.name}, without {words}")
+    gbps = {result["implementation"]: result["bytes_moved"] / result["median_ms"] / 1e6 for result in results}
+    return ladder(gbps, results[0]["copy_gbps"], f"{words}\n{record.origin}")
