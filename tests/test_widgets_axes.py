@@ -169,9 +169,16 @@ def test_no_state_of_the_controls_fails_over_a_walk_of_2500():
     [
         ({"norm": "weight"}, "norm must be one of batch, layer, instance, group, rms: got 'weight'"),
         ({"layout": "C,B"}, "layout must be one of B,C,H,W; B,T,C: got 'C,B'"),
-        ({"sizes": {"C": 9}}, r"sizes\['C'\] must lie between 1 and 8: got 9"),
-        ({"sizes": {"N": 2}}, "sizes must name the axes B, C, H, W, T"),
-        ({"groups": 0}, "groups must lie between 1 and 8: got 0"),
+        ({"sizes": {"C": 9}}, r"sizes\['C'\] must be a whole number from 1 to 8: got 9"),
+        ({"sizes": {"B": 2.0}}, r"sizes\['B'\] must be a whole number from 1 to 4: got 2\.0"),
+        ({"sizes": {"N": 2}}, "sizes must name the axes B, C, H, W, T: got .*'N'"),
+        ({"sizes": {0: 2}}, "sizes must name the axes B, C, H, W, T: got .*, 0$"),
+        ({"sizes": (2, 3)}, r"sizes must be a dictionary by axis letter, as in .*: got \(2, 3\)"),
+        ({"sizes": []}, r"sizes must be a dictionary .*: got \[\]"),
+        ({"picked": {"B": 1.5}}, r"picked\['B'\] must be a whole number: got 1\.5"),
+        ({"picked": 3}, "picked must be a dictionary .*: got 3"),
+        ({"groups": 0}, "groups must be a whole number from 1 to 8: got 0"),
+        ({"groups": 2.0}, r"groups must be a whole number from 1 to 8: got 2\.0"),
     ],
 )
 def test_the_axis_explorer_refuses_what_no_control_can_produce(arguments, message):

@@ -84,7 +84,11 @@ def test_the_static_picture_shows_every_clock_and_clips_nothing(dim):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"controls": ("base", "colour")}, "controls must be among position, .*: got colour"),
+        ({"controls": ("base", "colour")}, "controls must be among position, .*: got 'colour'"),
+        ({"controls": "position"}, r"controls must be among .*: got the text 'position'; .* pass \('position',\)"),
+        ({"dim": 16.0}, r"dim must be one of 2, 4, .*: got 16\.0"),
+        ({"dim": "16"}, "dim must be one of 2, 4, .*: got '16'"),
+        ({"position": True}, "position must be a whole number from 0 to 131071: got True"),
         ({"base": 7}, "base must be one of 10, 100, .*: got 7"),
         ({"dim": 12}, "dim must be one of 2, 4, .*: got 12"),
         ({"reach": 100}, "reach must be one of 64, 512, 4096: got 100"),
@@ -97,6 +101,10 @@ def test_the_static_picture_shows_every_clock_and_clips_nothing(dim):
 def test_it_refuses_what_no_control_can_produce(arguments, message):
     with pytest.raises(ValueError, match=message):
         widgets.rope_clocks(**arguments)
+
+
+def test_a_base_may_be_a_float():
+    assert widgets.rope_clocks(base=1e4).state == widgets.rope_clocks().state
 
 
 def test_a_bound_and_scores_are_drawn_by_distance_and_named():

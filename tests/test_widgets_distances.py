@@ -53,6 +53,9 @@ def test_every_state_has_a_value_for_each_distance_on_the_axis():
     [
         ({"encoding": "rope"}, "encoding must be one of none, sinusoidal, t5, alibi: got 'rope'"),
         ({"heads": 4, "head": 5}, "head must be a whole number from 1 to 4: got 5"),
+        ({"head": 1.0}, r"head must be a whole number from 1 to 8: got 1\.0"),
+        ({"heads": 8.0}, r"heads must be one of 1, 2, .*: got 8\.0"),
+        ({"dim": 64.0}, r"dim must be one of 2, 4, 8, 16, 32, 64, 128: got 64\.0"),
         ({"dim": 7}, "dim must be one of 2, 4, 8, 16, 32, 64, 128: got 7"),
         ({"reach": 33}, "reach must be one of 32, 128, 512: got 33"),
     ],

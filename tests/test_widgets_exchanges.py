@@ -57,6 +57,7 @@ def test_one_rank_sends_nothing_and_the_time_adds_up():
         (lambda: gather(4, 2, route="star"), "route must be one of ring, doubling: got 'star'"),
         (lambda: reduce(0, 2), "channels and ranks must be at least 1: got channels=0, ranks=2"),
         (lambda: widgets.sync_cost(7), "ranks must be one of 2, 4, 8"),
+        (lambda: widgets.sync_cost(8.0, route="doubling"), r"ranks must be one of 2, 4, 8, .*: got 8\.0"),
         (lambda: widgets.sync_cost(route="star"), "route must be one of ring, doubling"),
         (lambda: widgets.sync_cost(bandwidth=3), "bandwidth must be one of 0.1"),
     ],

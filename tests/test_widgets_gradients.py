@@ -68,8 +68,13 @@ def test_two_values_let_nothing_through():
         ({"shape": "square"}, "shape must be one of free, constant, x_hat, both: got 'square'"),
         ({"gradient": [1.0, 2.0]}, "gradient must be 8 numbers from -3 to 3"),
         ({"gradient": [9.0] * 8}, "gradient must be 8 numbers from -3 to 3"),
-        ({"features": 1}, "features must lie between 2 and 8: got 1"),
-        ({"deviation": 0.0}, "deviation must be positive and finite: got 0.0"),
+        ({"gradient": ("a",) * 8}, "gradient must be 8 numbers from -3 to 3: got .'a', "),
+        ({"gradient": 5}, "gradient must be 8 numbers from -3 to 3: got 5"),
+        ({"features": 1}, "features must be a whole number from 2 to 8: got 1"),
+        ({"features": 6.0}, r"features must be a whole number from 2 to 8: got 6\.0"),
+        ({"deviation": 0.0}, r"deviation must be a number from 0\.0001 to 10: got 0\.0"),
+        ({"deviation": "1"}, r"deviation must be a number from 0\.0001 to 10: got '1'"),
+        ({"deviation": 1e200}, r"deviation must be a number from 0\.0001 to 10: got 1e\+200"),
     ],
 )
 def test_what_no_control_can_produce_is_refused(arguments, message):

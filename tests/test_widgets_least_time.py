@@ -42,6 +42,7 @@ def test_the_kernel_answers_the_state_that_it_was_asked_for():
     ("chosen", "message"),
     [
         ({"rows": 3}, "rows must be one of 1, 4, 16"),
+        ({"rows": 1024.0}, r"rows must be one of 1, 4, 16, .*: got 1024\.0"),
         ({"features": 100}, "features must be one of 64, 128"),
         ({"dtype": "int8"}, "dtype must be one of float64, float32, bfloat16, float16: got 'int8'"),
         ({"direction": "back"}, "direction must be one of forward, both: got 'back'"),
@@ -50,6 +51,11 @@ def test_the_kernel_answers_the_state_that_it_was_asked_for():
 def test_what_no_control_can_produce_is_refused(chosen, message):
     with pytest.raises(ValueError, match=message):
         widgets.least_time(MACHINE, **chosen)
+
+
+def test_the_machine_is_a_roofline():
+    with pytest.raises(ValueError, match=r"machine must be a Roofline, as Roofline\.of\(\"cpu\"\) returns: got 'cpu'"):
+        widgets.least_time("cpu")
 
 
 def test_no_setting_takes_more_memory_than_a_laptop_has():

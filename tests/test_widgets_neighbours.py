@@ -116,8 +116,13 @@ def test_the_random_numbers_are_standard_normal():
     ("arguments", "message"),
     [
         ({"batch": 3}, "batch must be one of 1, 2, 4, 8, 16, 32, 64: got 3"),
+        ({"batch": 8.0}, r"batch must be one of 1, 2, 4, 8, 16, 32, 64: got 8\.0"),
+        ({"batch": "8"}, "batch must be one of 1, 2, 4, 8, 16, 32, 64: got '8'"),
+        ({"batch": True}, "batch must be one of 1, 2, 4, 8, 16, 32, 64: got True"),
         ({"momentum": 0.3}, "momentum must be one of"),
-        ({"steps": 201}, "steps must lie between 0 and 200: got 201"),
+        ({"momentum": True}, "momentum must be one of .*: got True"),
+        ({"steps": 201}, "steps must be a whole number from 0 to 200: got 201"),
+        ({"steps": 50.0}, r"steps must be a whole number from 0 to 200: got 50\.0"),
         ({"mode": "test"}, "mode must be one of train, eval: got 'test'"),
     ],
 )

@@ -82,18 +82,32 @@ def test_every_output_fits_the_pictures_axis():
     [
         (
             {"controls": ("offset", "colour")},
-            "controls must be among offset, scale, eps, features, arithmetic: got colour",
+            "controls must be among offset, scale, eps, features, arithmetic: got 'colour'",
         ),
-        ({"values": [1.0]}, "values must be 2 to 16 numbers: got 1"),
-        ({"features": 17}, "features must lie between 2 and 16: got 17"),
-        ({"eps": -1.0}, "eps must not be negative: got -1.0"),
+        ({"controls": ("offset")}, r"controls must be among .*: got the text 'offset'; for a .*, pass \('offset',\)"),
+        ({"controls": None}, "controls must be among .*, in a list or tuple: got None"),
+        ({"values": [1.0]}, r"values must be 2 to 16 numbers: got \[1\.0\]"),
+        ({"values": ("offset", "scale")}, r"values must be 2 to 16 numbers: got \('offset', 'scale'\)"),
+        ({"values": 5}, "values must be 2 to 16 numbers: got 5"),
+        ({"values": [1.0, math.nan]}, r"values must be 2 to 16 numbers: got \[1\.0, nan\]"),
+        ({"features": 17}, "features must be a whole number from 2 to 16: got 17"),
+        ({"features": 4.0}, r"features must be a whole number from 2 to 16: got 4\.0"),
+        ({"eps": -1.0}, r"eps must be a number from 0 to 1: got -1\.0"),
+        ({"eps": None}, "eps must be a number from 0 to 1: got None"),
+        ({"offset": "5"}, r"offset must be a number from -10 to 1e\+08: got '5'"),
+        ({"offset": 1e9}, "offset must be a number from -10"),
+        ({"scale": 1e200}, r"scale must be a number from -100 to 100: got 1e\+200"),
         ({"arithmetic": "float16"}, "arithmetic must be one of float64, two-pass, one-pass: got 'float16'"),
-        ({"offset": float("inf")}, "must be finite"),
+        ({"offset": math.inf}, "offset must be a number .*: got inf"),
     ],
 )
 def test_the_row_refuses_what_no_control_can_produce(arguments, message):
     with pytest.raises(ValueError, match=message):
         widgets.normalize_row(**arguments)
+
+
+def test_between_the_stops_of_a_slider_anything_goes():
+    assert widgets.normalize_row(offset=37, scale=0.3, eps=1e-4).state["offset"] == 37
 
 
 def test_offsets_reach_far_only_where_the_arithmetic_can_be_chosen():

@@ -88,6 +88,8 @@ def test_every_state_has_finite_numbers_and_a_picture_for_some():
         ({"convention": "jax"}, "convention must be one of torch, keras: got 'jax'"),
         ({"batch": 3}, "batch must be one of 1, 2, 4, 8, 16, 32, 64: got 3"),
         ({"drift": 100.0}, "drift must be one of"),
+        ({"drift": "2"}, "drift must be one of .*: got '2'"),
+        ({"corrected": "no"}, "corrected must be True or False: got 'no'"),
     ],
 )
 def test_what_no_control_can_produce_is_refused(arguments, message):

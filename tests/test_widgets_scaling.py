@@ -185,7 +185,9 @@ def test_a_part_of_a_file_is_enough_and_what_it_lacks_is_said(text):
         ('{"head_dim": 15, "rope_theta": 100}', "whole pairs within the head"),
         ('{"rope_theta": "big", "head_dim": 16}', "rope_theta must be a number above 1"),
         ("/etc/hostname", "This is not JSON"),
-        ("[1, 2]", "This is not JSON"),
+        ("[1, 2]", r"This must be a JSON object: got \[1, 2\]"),
+        ("null", "This must be a JSON object: got null"),
+        ('"linear"', 'This must be a JSON object: got "linear"'),
         ('{"a":' * 100_000, "This is not JSON"),
     ],
 )
@@ -232,7 +234,10 @@ def test_the_kernels_part_of_an_answer_leaves_most_of_the_tenth_of_a_second_to_t
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"methods": ("linear", "magic")}, "methods must be among linear, abf, .*: got magic"),
+        ({"methods": ("linear", "magic")}, "methods must be among linear, abf, .*: got 'magic'"),
+        ({"methods": "yarn"}, r"methods must be among .*: got the text 'yarn'; for a single one, pass \('yarn',\)"),
+        ({"methods": None}, "methods must be among .*, in a list or tuple: got None"),
+        ({"window": 128.0}, r"window must be one of 64, 128, .*: got 128\.0"),
         ({"factor": 3}, "factor must be one of 1, 1.5, 2, .*: got 3"),
         ({"window": 5}, "window must be one of 64, .*: got 5"),
         ({"config": "", "share": 0.3}, "share must be one of .*: got 0.3"),

@@ -16,7 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_SIZES", "LAYOUTS", "NORMS", "RULES", "SIZE_LIMITS", "AxisState", "Sharing", "blocks", "sharing"]
+from course_utils.widgets.controls import is_whole, require_whole
+
+__all__ = [
+    "DEFAULT_SIZES",
+    "LAYOUTS",
+    "NORMS",
+    "RULES",
+    "SIZE_LIMITS",
+    "AxisState",
+    "Sharing",
+    "blocks",
+    "require_by_axis",
+    "sharing",
+]
 
 LAYOUTS = {"B,C,H,W": "BCHW", "B,T,C": "BTC"}
 NORMS = {
@@ -86,6 +99,16 @@ RULES: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+def require_by_axis(name: str, values: Any) -> None:
+    """Raise unless ``values`` is a dictionary.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{name} must be a dictionary by axis letter, as in {{'B': 2}}: got {values!r}")
+
+
 @dataclass(frozen=True)
 class AxisState:
     """What the learner has chosen: a norm, a layout, sizes, a number of groups and a picked element.
@@ -113,13 +136,15 @@ class AxisState:
         if self.layout not in LAYOUTS:
             raise ValueError(f"layout must be one of {'; '.join(LAYOUTS)}: got {self.layout!r}")
         for name, values in (("sizes", self.sizes), ("picked", self.picked)):
+            require_by_axis(name, values)
             if set(values) != set(SIZE_LIMITS):
-                raise ValueError(f"{name} must name the axes {', '.join(SIZE_LIMITS)}: got {', '.join(values)}")
-        for axis, size in self.sizes.items():
-            if not 1 <= size <= SIZE_LIMITS[axis]:
-                raise ValueError(f"sizes[{axis!r}] must lie between 1 and {SIZE_LIMITS[axis]}: got {size}")
-        if not 1 <= self.groups <= SIZE_LIMITS["C"]:
-            raise ValueError(f"groups must lie between 1 and {SIZE_LIMITS['C']}: got {self.groups}")
+                got = ", ".join(map(repr, values))
+                raise ValueError(f"{name} must name the axes {', '.join(SIZE_LIMITS)}: got {got}")
+        for axis, limit in SIZE_LIMITS.items():
+            require_whole(f"sizes[{axis!r}]", self.sizes[axis], 1, limit)
+            if not is_whole(self.picked[axis]):
+                raise ValueError(f"picked[{axis!r}] must be a whole number: got {self.picked[axis]!r}")
+        require_whole("groups", self.groups, 1, SIZE_LIMITS["C"])
         inside = {axis: min(max(0, index), self.sizes[axis] - 1) for axis, index in self.picked.items()}
         object.__setattr__(self, "picked", inside)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
-from course_utils.widgets.controls import require_controls, require_stops
+from course_utils.widgets.controls import require_names, require_stops, require_whole
 
 __all__ = ["VECTORS", "ClockFigure", "ClockState", "rope_clocks", "rope_clocks_figure"]
 
@@ -59,9 +59,7 @@ class ClockState:
         require_stops(self, {name: STOPS[name] for name in ("base", "dim", "reach")})
         limits = {"position": STOPS["position"][-1], "distance": self.reach, "picked": self.dim // 2 - 1}
         for name, last in limits.items():
-            value = getattr(self, name)
-            if not (isinstance(value, int) and 0 <= value <= last):
-                raise ValueError(f"{name} must be a whole number from 0 to {last}: got {value}")
+            require_whole(name, getattr(self, name), 0, last)
         if self.vectors not in VECTORS:
             raise ValueError(f"vectors must be one of {', '.join(VECTORS)}: got {self.vectors!r}")
 
@@ -128,8 +126,9 @@ def rope_clocks(
     Raises:
         ValueError: an unknown control, or a value that no control can produce.
     """
-    require_controls(controls, CONTROLS)
-    return _RopeClocks(ClockState(position, distance, base, dim, vectors, reach, picked=min(1, dim // 2 - 1)), controls)
+    require_names("controls", controls, CONTROLS)
+    state = ClockState(position, distance, base, dim, vectors, reach)
+    return _RopeClocks(replace(state, picked=min(1, state.dim // 2 - 1)), controls)
 
 
 class _RopeClocks(CourseWidget):

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from course_utils.position_biases import alibi_slopes, t5_relative_bucket
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
-from course_utils.widgets.controls import require_stops
+from course_utils.widgets.controls import require_stops, require_whole
 
 __all__ = ["ENCODINGS", "DistanceState", "encoding_by_distance", "encoding_by_distance_values"]
 
@@ -56,8 +56,7 @@ class DistanceState:
         if self.encoding not in ENCODINGS:
             raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}: got {self.encoding!r}")
         require_stops(self, STOPS)
-        if self.head not in range(1, self.heads + 1):
-            raise ValueError(f"head must be a whole number from 1 to {self.heads}: got {self.head}")
+        require_whole("head", self.head, 1, self.heads)
 
 
 def encoding_by_distance_values(state: DistanceState) -> list[float]:

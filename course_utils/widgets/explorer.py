@@ -9,7 +9,17 @@ import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
-from course_utils.widgets.axes import DEFAULT_SIZES, LAYOUTS, NORMS, RULES, SIZE_LIMITS, AxisState, Sharing, sharing
+from course_utils.widgets.axes import (
+    DEFAULT_SIZES,
+    LAYOUTS,
+    NORMS,
+    RULES,
+    SIZE_LIMITS,
+    AxisState,
+    Sharing,
+    require_by_axis,
+    sharing,
+)
 from course_utils.widgets.axes_check import Answer, check_against_builtin
 from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module
 
@@ -61,8 +71,8 @@ def axis_explorer(
     Raises:
         ValueError: a value that no control can produce.
     """
-    chosen = {**DEFAULT_SIZES, **(sizes or {})}
-    index = {**dict.fromkeys(DEFAULT_SIZES, 0), **(picked or {})}
+    chosen = _completed("sizes", sizes, DEFAULT_SIZES)
+    index = _completed("picked", picked, dict.fromkeys(DEFAULT_SIZES, 0))
     return _AxisExplorer(AxisState(norm, layout, chosen, groups, index))
 
 
@@ -101,6 +111,14 @@ class _AxisExplorer(AnsweringWidget):
             f"Axis explorer: {NORMS[state.norm]} of x ({', '.join(state.axes)}) = {facts['x']}. "
             f"Statistics: {facts['statistics']}. {facts['in PyTorch']}: {verdict}."
         )
+
+
+def _completed(name: str, given: Mapping[str, int] | None, defaults: Mapping[str, int]) -> dict[str, int]:
+    """The default of every axis, but what was given where something was."""
+    if given is None:
+        return dict(defaults)
+    require_by_axis(name, given)
+    return {**defaults, **given}
 
 
 def _facts(state: AxisState, shared: Sharing | None) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.controls import as_numbers, require_number, require_whole
 
 __all__ = ["GradientFigure", "GradientState", "gradient_projection", "gradient_projection_figure"]
 
@@ -30,12 +31,12 @@ class GradientState:
         gradient: g, the gradient of x̂: eight numbers from −3 to 3.
         norm: a key of ``NORMS``.
         shape: a key of ``SHAPES``: what ``gradient`` was set to.
-        deviation: the standard deviation of the row (with RMS norm, its root mean square).
+        deviation: the standard deviation of the row (with RMS norm, its root mean square), from 0.0001 to 10.
         features: how many of the values are used, 2 to 8.
         picked: which bar the arrow keys change.
 
     Raises:
-        ValueError: a value that no control can produce.
+        ValueError: a value outside its range; between the stops of a slider, anything goes.
     """
 
     gradient: Sequence[float] = GRADIENT
@@ -50,12 +51,12 @@ class GradientState:
             raise ValueError(f"norm must be one of {', '.join(NORMS)}: got {self.norm!r}")
         if self.shape not in SHAPES:
             raise ValueError(f"shape must be one of {', '.join(SHAPES)}: got {self.shape!r}")
-        if len(self.gradient) != len(ROW) or not all(abs(value) <= LIMIT for value in self.gradient):
-            raise ValueError(f"gradient must be {len(ROW)} numbers from {-LIMIT:g} to {LIMIT:g}: got {self.gradient}")
-        if not 2 <= self.features <= len(ROW):
-            raise ValueError(f"features must lie between 2 and {len(ROW)}: got {self.features}")
-        if not 0 < self.deviation < math.inf:
-            raise ValueError(f"deviation must be positive and finite: got {self.deviation}")
+        numbers = as_numbers(self.gradient)
+        if numbers is None or len(numbers) != len(ROW) or max(map(abs, numbers)) > LIMIT:
+            raise ValueError(f"gradient must be {len(ROW)} numbers from {-LIMIT:g} to {LIMIT:g}: got {self.gradient!r}")
+        object.__setattr__(self, "gradient", numbers)
+        require_whole("features", self.features, 2, len(ROW))
+        require_number("deviation", self.deviation, STOPS["deviation"][0], STOPS["deviation"][-1])
 
 
 @dataclass(frozen=True)
@@ -123,13 +124,14 @@ def gradient_projection(
         gradient: eight numbers from −3 to 3, of which the first ``features`` are used.
         norm: ``"layer"`` or ``"rms"``.
         shape: ``"free"``, or what to set the gradient to: ``"constant"``, ``"x_hat"`` or ``"both"``.
-        deviation: the standard deviation of the row (with RMS norm, its root mean square).
+        deviation: the standard deviation of the row (with RMS norm, its root mean square), from 0.0001 to 10; the
+            slider stands at the stop nearest to it.
         features: how many values the row has, 2 to 8.
 
     Raises:
-        ValueError: a value that no control can produce.
+        ValueError: a value outside its range.
     """
-    return _GradientProjection(GradientState(tuple(gradient), norm, shape, deviation, features))
+    return _GradientProjection(GradientState(gradient, norm, shape, deviation, features))
 
 
 class _GradientProjection(CourseWidget):

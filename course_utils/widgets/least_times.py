@@ -13,6 +13,7 @@ from course_utils.check import norm_bytes
 from course_utils.profiling import Roofline, forward_and_backward, measure_in_turns
 from course_utils.tables import format_number
 from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module
+from course_utils.widgets.controls import require_stops
 
 __all__ = ["LeastTimeState", "least_time", "least_time_figure"]
 
@@ -47,10 +48,11 @@ class LeastTimeState:
     direction: str = "forward"
 
     def __post_init__(self) -> None:
-        allowed: dict[str, Collection[Any]] = {**STOPS, "dtype": ITEMSIZES, "direction": DIRECTIONS}
+        require_stops(self, STOPS)
+        allowed: dict[str, Collection[Any]] = {"dtype": ITEMSIZES, "direction": DIRECTIONS}
         for name, values in allowed.items():
             if getattr(self, name) not in values:
-                raise ValueError(f"{name} must be one of {', '.join(map(str, values))}: got {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be one of {', '.join(values)}: got {getattr(self, name)!r}")
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,10 @@ def least_time(
         direction: ``"forward"``, or ``"both"`` for forward and backward.
 
     Raises:
-        ValueError: a value that no control can produce.
+        ValueError: a value that no control can produce, or no ``Roofline``.
     """
+    if not isinstance(machine, Roofline):
+        raise ValueError(f'machine must be a Roofline, as Roofline.of("cpu") returns: got {machine!r}')
     return _LeastTime(machine, LeastTimeState(rows, features, dtype, direction))
 
 

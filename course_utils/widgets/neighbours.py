@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
-from course_utils.widgets.controls import require_stops
+from course_utils.widgets.controls import require_stops, require_whole
 
 __all__ = ["NeighbourFigure", "NeighbourState", "batch_neighbours", "batch_neighbours_figure", "normals"]
 
@@ -55,8 +55,7 @@ class NeighbourState:
     def __post_init__(self) -> None:
         require_stops(self, STOPS)
         for name, (low, high) in LIMITS.items():
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} must lie between {low} and {high}: got {getattr(self, name)}")
+            require_whole(name, getattr(self, name), low, high)
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}: got {self.mode!r}")
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
-from course_utils.widgets.controls import require_controls
+from course_utils.widgets.controls import as_numbers, require_names, require_number, require_whole
 
 __all__ = ["ARITHMETICS", "RowFigure", "RowState", "normalize_row", "normalize_row_figure"]
 
@@ -27,6 +27,12 @@ STOPS = {
     "scale": [*(-scale for scale in reversed(_SCALES)), 0.0, *_SCALES],
     "eps": [0.0, 1e-12, 1e-8, 1e-6, 1e-5, 1e-3, 1e-2, 0.1, 1.0],
 }
+# a value between two stops can be given; the slider then stands at the nearest and shows the value itself
+LIMITS = {
+    "offset": (min(STOPS["near offset"]), max(STOPS["far offset"])),
+    "scale": (min(STOPS["scale"]), max(STOPS["scale"])),
+    "eps": (min(STOPS["eps"]), max(STOPS["eps"])),
+}
 
 
 @dataclass(frozen=True)
@@ -36,14 +42,14 @@ class RowState:
     Args:
         values: the row before offset and scale, 2 to 16 numbers.
         features: how many of them are used, at least 2.
-        offset: added to every value.
-        scale: multiplies every value, before the offset is added.
-        eps: added to the variance.
+        offset: added to every value, from −10 to 1e8.
+        scale: multiplies every value, before the offset is added; from −100 to 100.
+        eps: added to the variance, from 0 to 1.
         arithmetic: a key of ``ARITHMETICS``.
         picked: which value the arrow keys change.
 
     Raises:
-        ValueError: a value that no control can produce.
+        ValueError: a value outside its range; between the stops of a slider, anything goes.
     """
 
     values: Sequence[float] = VALUES
@@ -55,16 +61,11 @@ class RowState:
     picked: int = 0
 
     def __post_init__(self) -> None:
-        if not 2 <= len(self.values) <= len(VALUES):
-            raise ValueError(f"values must be 2 to {len(VALUES)} numbers: got {len(self.values)}")
-        if not 2 <= self.features <= len(self.values):
-            raise ValueError(f"features must lie between 2 and {len(self.values)}: got {self.features}")
-        if self.eps < 0:
-            raise ValueError(f"eps must not be negative: got {self.eps}")
+        require_whole("features", self.features, 2, len(_row(self.values)))
+        for name, (low, high) in LIMITS.items():
+            require_number(name, getattr(self, name), low, high)
         if self.arithmetic not in ARITHMETICS:
             raise ValueError(f"arithmetic must be one of {', '.join(ARITHMETICS)}: got {self.arithmetic!r}")
-        if not all(math.isfinite(number) for number in (*self.values, self.offset, self.scale, self.eps)):
-            raise ValueError(f"values, offset, scale and eps must be finite: got {self}")
 
 
 @dataclass(frozen=True)
@@ -135,16 +136,16 @@ def normalize_row(
         controls: which of ``offset, scale, eps, features, arithmetic`` are shown; where ``arithmetic`` is, offsets
             reach 1e8, otherwise ±10.
         features: how many of the values are used; by default at most eight.
-        offset: added to every value.
-        scale: multiplies every value.
-        eps: added to the variance.
+        offset: added to every value, from −10 to 1e8; the slider stands at the stop nearest to it.
+        scale: multiplies every value, from −100 to 100; likewise.
+        eps: added to the variance, from 0 to 1; likewise.
         arithmetic: ``"float64"``, ``"two-pass"`` or ``"one-pass"``, the last two in float32.
 
     Raises:
-        ValueError: an unknown control, or a value that no control can produce.
+        ValueError: an unknown control, or a value outside its range.
     """
-    require_controls(controls, CONTROLS)
-    row = VALUES if values is None else tuple(float(value) for value in values)
+    require_names("controls", controls, CONTROLS)
+    row = VALUES if values is None else _row(values)
     count = min(8, len(row)) if features is None else features
     return _NormalizeRow(RowState(row, count, offset, scale, eps, arithmetic), controls)
 
@@ -180,6 +181,18 @@ class _NormalizeRow(CourseWidget):
             f"mean {format_number(data.mean)}, variance {format_number(data.variance)}; "
             f"normalized, variance {format_number(data.output_variance)}."
         )
+
+
+def _row(values: Any) -> tuple[float, ...]:
+    """The values as numbers.
+
+    Raises:
+        ValueError: they are not, or too few or too many.
+    """
+    row = as_numbers(values)
+    if row is None or not 2 <= len(row) <= len(VALUES):
+        raise ValueError(f"values must be 2 to {len(VALUES)} numbers: got {values!r}")
+    return row
 
 
 def _normalize(

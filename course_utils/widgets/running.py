@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from course_utils.statistics import bias_corrected, ema
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
-from course_utils.widgets.controls import require_stops
+from course_utils.widgets.controls import require_stops, require_whole
 from course_utils.widgets.neighbours import normals
 
 __all__ = ["RunningState", "running_average", "running_average_figure"]
@@ -54,8 +54,9 @@ class RunningState:
         require_stops(self, STOPS)
         if self.convention not in CONVENTIONS:
             raise ValueError(f"convention must be one of {', '.join(CONVENTIONS)}: got {self.convention!r}")
-        if not SEEDS[0] <= self.seed <= SEEDS[1]:
-            raise ValueError(f"seed must lie between {SEEDS[0]} and {SEEDS[1]}: got {self.seed}")
+        if not isinstance(self.corrected, bool):
+            raise ValueError(f"corrected must be True or False: got {self.corrected!r}")
+        require_whole("seed", self.seed, *SEEDS)
 
     @property
     def new_weight(self) -> float:

@@ -38,7 +38,7 @@ def rope_scaling(
         ValueError: a value that no control can produce.
     """
     text = config if isinstance(config, str) else json.dumps(config)
-    return _RopeScaling(ScalingState(tuple(methods), config=text, **others))
+    return _RopeScaling(ScalingState(methods, config=text, **others))
 
 
 class _RopeScaling(AnsweringWidget):

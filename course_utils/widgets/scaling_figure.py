@@ -11,7 +11,7 @@ from torch import Tensor
 
 from course_utils.rope_formulas import blend, dynamic_ntk_factor, turns, yarn_attention_factor, yarn_paper_ramp
 from course_utils.rope_scaling import RopeConfig, RopeMethod, from_config, rope_method
-from course_utils.widgets.controls import require_stops
+from course_utils.widgets.controls import require_names, require_stops
 
 __all__ = [
     "KINDS",
@@ -80,9 +80,7 @@ class ScalingState:
     config: str = ""
 
     def __post_init__(self) -> None:
-        unknown = [method for method in self.methods if method not in METHODS]
-        if unknown:
-            raise ValueError(f"methods must be among {', '.join(METHODS)}: got {', '.join(map(str, unknown))}")
+        require_names("methods", self.methods, METHODS)
         require_stops(self, STOPS)
         if not isinstance(self.config, str):
             raise ValueError(f"config must be text: got {self.config!r}")
@@ -256,13 +254,7 @@ def _read(state: ScalingState) -> tuple[RopeConfig, list[str]]:
     Raises:
         ValueError: the text cannot be read; the message says why.
     """
-    text = state.config.strip()
-    if not text.startswith("{"):
-        text = "{" + text.rstrip(",") + "}"  # a few lines out of the middle of a file
-    try:
-        contents = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"This is not JSON: {error}") from error
+    contents = _object_in(state.config.strip())
     read, taken = _with_sizes(contents, {"head_dim": state.head_dim, "max_position_embeddings": state.window})
     if read.max_position_embeddings is None:
         taken.append(f"max_position_embeddings={state.window}, where the text gives none")
@@ -270,6 +262,30 @@ def _read(state: ScalingState) -> tuple[RopeConfig, list[str]]:
         [f"shown are the layers of type full_attention, of {', '.join(read.layers)}"] if len(read.layers) > 1 else []
     )
     return read, [*read.warnings, *layers, *taken, *read.assumptions]
+
+
+def _object_in(text: str) -> dict[str, Any]:
+    """The JSON object in a text, which may lack its braces.
+
+    Raises:
+        ValueError: the text is no JSON, or no object.
+    """
+    try:
+        contents = _parsed(text)
+    except ValueError:
+        if text.startswith("{"):
+            raise
+        contents = _parsed("{" + text.rstrip(",") + "}")  # a few lines out of the middle of a file
+    if not isinstance(contents, dict):
+        raise ValueError(f"This must be a JSON object: got {text:.80}")
+    return contents
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"This is not JSON: {error}") from error
 
 
 def _with_sizes(contents: dict[str, Any], sizes: dict[str, int]) -> tuple[RopeConfig, list[str]]:
