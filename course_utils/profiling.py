@@ -108,15 +108,14 @@ def measure_in_turns(
         A ``Timing`` for each name.
 
     Raises:
-        ValueError: ``device`` is neither a CPU nor a CUDA one.
+        ValueError: ``device`` is neither a CPU nor a CUDA one, or no round is asked for.
     """
-    device_type = torch.device(device).type
-    if device_type == "cpu":
+    if rounds < 1:
+        raise ValueError(f"rounds must be at least 1: got {rounds!r}")
+    if _device_type(device) == "cpu":
         times, launches = _time_on_cpu(calls, rounds, seconds), dict.fromkeys(calls)
-    elif device_type == "cuda":
-        times, launches = _time_on_cuda(calls, rounds)
     else:
-        raise ValueError(f"device must be cpu or cuda: got {device_type}")
+        times, launches = _time_on_cuda(calls, rounds)
     return {
         name: Timing(statistics.median(runs), _tenth_percentile(runs), len(runs), bytes_moved, launches[name])
         for name, runs in times.items()
@@ -132,8 +131,11 @@ def copy_bandwidth(device: str | torch.device = "cpu", dtype: torch.dtype = torc
 
     Returns:
         Bytes read plus bytes written over the median time.
+
+    Raises:
+        ValueError: ``device`` is neither a CPU nor a CUDA one.
     """
-    megabytes = 1024 if torch.device(device).type == "cuda" else 128  # each way; several times any cache
+    megabytes = 1024 if _device_type(device) == "cuda" else 128  # each way; several times any cache
     source = torch.ones(megabytes * 2**20 // dtype.itemsize, dtype=dtype, device=device)
     destination = torch.zeros_like(source)
     moved = 2 * source.numel() * dtype.itemsize
@@ -195,6 +197,9 @@ def forward_and_backward(fn: Callable[..., Any], *args: Any, upstream: Sequence[
 class Roofline:
     """What a machine can do at most: a bandwidth and an arithmetic rate, and the time that they allow.
 
+    Raises:
+        ValueError: one of the two is not positive and finite.
+
     >>> machine = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
     >>> machine.ridge, machine.attainable_gflops(1.0), machine.attainable_gflops(50.0)
     (5.0, 20.0, 100.0)
@@ -205,10 +210,19 @@ class Roofline:
     bandwidth_gbps: float
     peak_gflops: float
 
+    def __post_init__(self) -> None:
+        for name, rate in vars(self).items():
+            if not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
+                raise ValueError(f"{name} must be a positive number: got {rate!r}")
+
     @classmethod
     def of(cls, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> "Roofline":
-        """Measure both on ``device``: the bandwidth by a large copy, the rate by a large matrix product."""
-        size = 8192 if torch.device(device).type == "cuda" else 1024
+        """Measure both on ``device``: the bandwidth by a large copy, the rate by a large matrix product.
+
+        Raises:
+            ValueError: ``device`` is neither a CPU nor a CUDA one.
+        """
+        size = 8192 if _device_type(device) == "cuda" else 1024
         a, b = (torch.randn(size, size, generator=generator(s), dtype=torch.float32).to(device, dtype) for s in (0, 1))
         product = measure_in_turns({"product": lambda: a @ b}, device, rounds=20)["product"]
         return cls(copy_bandwidth(device, dtype), 2 * size**3 / product.median_ms / 1e6)
@@ -225,6 +239,14 @@ class Roofline:
     def predicted_ms(self, bytes_moved: float, operations: float = 0.0) -> float:
         """Return the least time, in milliseconds, for ``bytes_moved`` bytes and ``operations`` operations."""
         return max(bytes_moved / self.bandwidth_gbps, operations / self.peak_gflops) / 1e6
+
+
+def _device_type(device: str | torch.device) -> str:
+    """Return "cpu" or "cuda"; ``torch.device`` would answer a wrong name with twenty others that cannot be timed."""
+    kind = str(device).partition(":")[0]
+    if kind not in ("cpu", "cuda"):
+        raise ValueError(f"device must be cpu or cuda: got {str(device)!r}")
+    return kind
 
 
 def _without_gradients(fn: Callable[..., Any], *args: Any) -> Call:

@@ -109,6 +109,37 @@ def test_the_bytes_that_must_move_are_counted_once(operation, shape, dtype, forw
     assert OPERATIONS[operation].bytes_moved(inputs, True) == both
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"operation": "layernorm"},
+            "operation must be one of layer_norm, rms_norm, .*: got 'layernorm'",
+        ),
+        ({"direction": "backward"}, r"direction must be one of forward, forward\+backward: got 'backward'"),
+        ({"direction": "Forward"}, r"direction must be one of forward, forward\+backward: got 'Forward'"),
+        ({"dtype": "fp32"}, "dtype must be one of float32, bfloat16, float16: got 'fp32'"),
+        ({"dtype": torch.float32}, "dtype must be one of float32, bfloat16, float16: got torch.float32"),
+        ({"operation": "rope"}, r"shape must be \(B, H, T, D\), whole .* at least 1, for rope: got \(8, 16\)"),
+        ({"operation": "batch_norm", "shape": (8,)}, r"shape must be \(N, C, \*\), .* for batch_norm: got \(8,\)"),
+        ({"shape": ()}, r"shape must be \(\*, C\), .* for layer_norm: got \(\)"),
+        ({"shape": 16}, "shape must be .*: got 16"),
+        ({"shape": (8, 0)}, r"shape must be .*: got \(8, 0\)"),
+        ({"shape": (8, 16.0)}, r"shape must be .*: got \(8, 16\.0\)"),
+    ],
+)
+def test_a_case_that_cannot_be_measured_is_refused_by_name(change, message):
+    with pytest.raises(ValueError, match=message):
+        Case(**{"operation": "layer_norm", "direction": "forward", "shape": (8, 16), "dtype": "float32", **change})
+
+
+@pytest.mark.parametrize(
+    ("operation", "shape"), [("layer_norm", (2, 8, 16)), ("rms_norm", (16,)), ("batch_norm", (8, 3))]
+)
+def test_a_norm_takes_any_number_of_axes_beside_its_own(operation, shape):
+    assert Case(operation, "forward", shape, "float32").shape == shape
+
+
 def test_inputs_are_random_repeatable_and_not_the_identity():
     x, w, b = OPERATIONS["layer_norm"].inputs((8, 16), torch.float32, "cpu", 0)
     again = OPERATIONS["layer_norm"].inputs((8, 16), torch.float32, "cpu", 0)

@@ -123,10 +123,44 @@ def test_an_arm_that_does_not_exist_is_not_taken_for_a_plain_lstm():
         lstm_length.run({**TOY["lstm-length"], "arm": "layer norm"}, nothing)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch": 0}, "batch must be a whole number of at least 1: got batch=0"),
+        ({"steps": 40.5}, "steps must be a whole number of at least 1: got steps=40.5"),
+        ({"seed": -1}, "seed must be a whole number of at least 0: got seed=-1"),
+        ({"length": 1}, "length must be a whole number of at least 2: got length=1"),
+        ({"lr": "0.03"}, "lr must be a positive number: got '0.03'"),
+        ({"lr": 0.0}, "lr must be a positive number: got 0.0"),
+        ({"rate": 0.03}, "the settings must be arm, lr, length, batch, steps, seed: got .*, rate$"),
+    ],
+)
+def test_an_impossible_setting_is_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        lstm_length.run({**TOY["lstm-length"], **change}, nothing)
+
+
+def test_a_missing_setting_is_told():
+    with pytest.raises(ValueError, match=r"the settings must be arm, lr, length, batch, steps, seed: got arm$"):
+        lstm_length.run({"arm": "LSTM"}, nothing)
+
+
+@pytest.mark.parametrize("steps", [5, 25, 40])
+def test_the_error_is_looked_at_after_the_last_step_too(monkeypatch, steps):
+    looked = iter([1.0] * (1 + steps // lstm_length.EVERY - (steps % lstm_length.EVERY == 0)))
+    monkeypatch.setattr(lstm_length, "_error", lambda *args, **kwargs: next(looked, 0.0))
+    result = lstm_length.run({**TOY["lstm-length"], "arm": "LSTM", "steps": steps}, nothing)
+    assert result["solved"]
+    assert not result["diverged"]
+    assert result["taken"] == result["updates"] == steps
+
+
 def test_a_run_that_breaks_counts_as_unsolved():
     broken = lstm_length.run({**TOY["lstm-length"], "arm": "LSTM", "lr": 1e30}, nothing)
     assert not broken["solved"]
     assert broken["taken"] == 25
+    assert broken["diverged"]
+    assert 0 < broken["updates"] < 5
     assert broken["error"] == 1.0
     assert all(math.isfinite(value) for value in broken.values())
 

@@ -183,8 +183,29 @@ def test_a_measured_roofline_counts_two_operations_for_each_product(monkeypatch)
 
 
 def test_a_device_that_cannot_be_timed_is_refused():
-    with pytest.raises(ValueError, match="device must be cpu or cuda: got meta"):
+    with pytest.raises(ValueError, match="device must be cpu or cuda: got 'meta'"):
         measure(torch.square, torch.ones(3, device="meta"))
+
+
+@pytest.mark.parametrize(
+    "time", [lambda device: measure_in_turns({"it": int}, device), copy_bandwidth, Roofline.of], ids=repr
+)
+def test_a_device_that_does_not_exist_is_refused_without_a_list_of_twenty_others(time):
+    with pytest.raises(ValueError, match="device must be cpu or cuda: got 'gpu'"):
+        time("gpu")
+
+
+@pytest.mark.parametrize("rounds", [0, -3])
+def test_there_is_no_median_of_no_rounds(rounds):
+    with pytest.raises(ValueError, match=f"rounds must be at least 1: got {rounds}"):
+        measure_in_turns({"it": int}, rounds=rounds)
+
+
+@pytest.mark.parametrize("rate", [-20, 0, float("inf"), float("nan"), "20"])
+@pytest.mark.parametrize("name", ["bandwidth_gbps", "peak_gflops"])
+def test_a_roofline_of_an_impossible_machine_is_refused(name, rate):
+    with pytest.raises(ValueError, match=f"{name} must be a positive number: got {rate!r}"):
+        Roofline(**{"bandwidth_gbps": 20.0, "peak_gflops": 100.0, name: rate})
 
 
 gpu = pytest.mark.gpu

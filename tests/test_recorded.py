@@ -211,6 +211,19 @@ def test_the_table_shows_each_result_beside_the_copy_of_its_own_rounds(path):
     assert (median, p10, gbps, share, error) == (2.0, 1.5, 20.0, 50, 6e-8)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"operation": "layernorm"}, "operation must be one of 'layer_norm': got 'layernorm'"),
+        ({"implementation": "fast"}, "implementation must be one of 'built-in', 'compiled': got 'fast'"),
+        ({"shape": (1, 2)}, r"shape must be one of \[4096, 1024\]: got \[1, 2\]"),
+    ],
+)
+def test_a_table_of_what_no_result_has_is_refused_with_what_there_is(path, wanted, message):
+    with pytest.raises(ValueError, match=message):
+        recorded.read(path).table(**wanted)
+
+
 def test_every_record_that_comes_with_the_course_is_sound():
     for name in recorded.available():
         record = recorded.load(name)

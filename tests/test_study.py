@@ -43,6 +43,39 @@ def test_rows_know_mean_standard_deviation_and_extremes_over_seeds():
     assert rows.table("loss", "arm", "seed").cells[1] == ["b", "10", "11", "12"]
 
 
+def test_a_field_alone_stands_for_a_tuple_of_it():
+    rows = run_study(toy(), progress=False)
+    assert rows.mean_and_spread("loss", "arm") == rows.mean_and_spread("loss", ("arm",))
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda rows: rows.select(arm="A"), "arm must be one of 'a', 'b': got 'A'"),
+        (lambda rows: rows.select(seed="0"), "seed must be one of 0, 1: got '0'"),
+        (lambda rows: rows.select(arms="a"), "field must be one of arm, seed, loss: got 'arms'"),
+        (lambda rows: rows.values("arms"), "field must be one of arm, seed, loss: got 'arms'"),
+        (lambda rows: rows.unfold("step"), "field must be one of arm, seed, loss: got 'step'"),
+        (lambda rows: rows.mean_and_spread("los", "arm"), "field must be one of arm, seed, loss: got 'los'"),
+        (lambda rows: rows.mean_and_spread("loss", ("ar",)), "field must be one of arm, seed, loss: got 'ar'"),
+        (lambda rows: rows.table("loss", "arm", "sed"), "field must be one of arm, seed, loss: got 'sed'"),
+    ],
+)
+def test_fields_and_values_that_no_row_has_are_refused_with_those_there_are(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(run_study(toy(), progress=False))
+
+
+def test_a_message_lists_a_dozen_values_at_most():
+    with pytest.raises(ValueError, match=r"seed must be one of 0, 1, .*, 11, …: got 99$"):
+        Rows([{"seed": seed} for seed in range(50)]).select(seed=99)
+
+
+def test_values_that_never_meet_in_a_row_select_none():
+    rows = Rows([{"seed": 0, "arm": "a"}, {"seed": 1, "arm": "b"}]).select(seed=0, arm="b")
+    assert list(rows) == list(rows.select(seed=2)) == []
+
+
 def test_rows_with_lists_unfold_into_one_row_a_place():
     rows = Rows([{"seed": 0, "steps": [0, 10], "loss": [2.0, 1.0]}]).unfold("steps", "loss")
     assert list(rows) == [{"seed": 0, "steps": 0, "loss": 2.0}, {"seed": 0, "steps": 10, "loss": 1.0}]
@@ -129,6 +162,8 @@ def test_a_run_leaves_threads_and_the_global_generator_as_they_were():
 def test_unknown_sizes_and_studies_are_named():
     with pytest.raises(ValueError, match="size must be one of reduced, full for toy: got 'gpu'"):
         run_study(toy(), "gpu")
+    with pytest.raises(ValueError, match=r"study must be a Study, such as find\('lstm-length'\): got 'batch-size'"):
+        run_study("batch-size")
     with pytest.raises(ValueError, match=r"name must be one of .*: got 'toy'"):
         experiments.find("toy")
     with pytest.raises(FileNotFoundError, match="must be a recorded experiment: got 'toy'"):

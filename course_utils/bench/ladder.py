@@ -19,10 +19,13 @@ from course_utils.bench import loops, peers
 from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq
 from course_utils.session import generator
 
-__all__ = ["OPERATIONS", "Operation", "Rung"]
+__all__ = ["OPERATIONS", "TOLERANCES", "Operation", "Rung"]
 
 EPS = peers.EPS  # one for all implementations
 LOOP_ELEMENTS = 512  # above that, loops in Python are no longer bearable
+# Largest relative error ‖result − truth‖ / ‖truth‖. Rounding alone makes 3e-8, 1.2e-3 and 1.5e-4; the rest is room for
+# sums in any order.
+TOLERANCES = {"float32": 1e-5, "bfloat16": 5e-3, "float16": 1e-3}
 
 Function = Callable[..., Any]
 Inputs = tuple[Tensor, ...]
@@ -53,6 +56,7 @@ class Operation:
 
     Args:
         name: as in a record.
+        axes: those that a shape has; "*" stands for any number.
         differentiated: the names of the inputs that get a gradient, which come first among the inputs.
         outputs: the names of the results.
         inputs: makes random inputs for a shape, a dtype, a device and a seed.
@@ -69,6 +73,7 @@ class Operation:
     """
 
     name: str
+    axes: tuple[str, ...]
     differentiated: tuple[str, ...]
     outputs: tuple[str, ...]
     inputs: Callable[[Sequence[int], torch.dtype, str, int], Inputs]
@@ -80,6 +85,15 @@ class Operation:
     on_cpu: Mapping[str, Function]
     built_in: Function | None
     triton: Mapping[str, Function]
+
+    def require(self, shape: Sequence[int]) -> None:
+        """Raise ``ValueError`` unless ``shape`` has the axes of this operation."""
+        sizes = shape if isinstance(shape, (tuple, list)) else ()
+        extra = len(sizes) - len([axis for axis in self.axes if axis != "*"])
+        of_axes = extra >= 0 if "*" in self.axes else extra == 0
+        if not of_axes or not all(isinstance(size, int) and size >= 1 for size in sizes):
+            expected = f"({', '.join(self.axes)}), whole numbers of at least 1,"
+            raise ValueError(f"shape must be {expected} for {self.name}: got {shape!r}")
 
     def rungs(self, shape: Sequence[int], device: str) -> Iterator[Rung]:
         """Yield the implementations that there are for this shape on this kind of device, slowest kind first."""
@@ -185,6 +199,7 @@ OPERATIONS = {
     for operation in (
         Operation(
             name="layer_norm",
+            axes=("*", "C"),
             differentiated=("x", "weight", "bias"),
             outputs=("y",),
             inputs=_norm_inputs,
@@ -204,6 +219,7 @@ OPERATIONS = {
         ),
         Operation(
             name="rms_norm",
+            axes=("*", "C"),
             differentiated=("x", "weight"),
             outputs=("y",),
             inputs=partial(_norm_inputs, parameters=1),
@@ -221,6 +237,7 @@ OPERATIONS = {
         ),
         Operation(
             name="batch_norm",
+            axes=("N", "C", "*"),
             differentiated=("x", "weight", "bias"),
             outputs=("y",),
             inputs=partial(_norm_inputs, channel_dim=1),
@@ -239,6 +256,7 @@ OPERATIONS = {
         ),
         Operation(
             name="rope",
+            axes=("B", "H", "T", "D"),
             differentiated=("q", "k"),
             outputs=("q", "k"),
             inputs=_rope_inputs,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from course_utils.bench.ladder import OPERATIONS
+from course_utils.bench.ladder import OPERATIONS, TOLERANCES
 
 __all__ = ["DIRECTIONS", "Case", "cases"]
 
@@ -26,12 +26,22 @@ ON_CPU: dict[str, list[tuple[int, ...]]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One operation in one direction at one shape and dtype, to be measured in every way there is."""
+    """One operation in one direction at one shape and dtype, to be measured in every way there is.
+
+    Raises:
+        ValueError: an unknown operation, direction or dtype, or a shape that the operation does not take.
+    """
 
     operation: str
     direction: str
     shape: tuple[int, ...]
     dtype: str
+
+    def __post_init__(self) -> None:
+        for field, known in (("operation", OPERATIONS), ("direction", DIRECTIONS), ("dtype", TOLERANCES)):
+            if (value := getattr(self, field)) not in tuple(known):
+                raise ValueError(f"{field} must be one of {', '.join(known)}: got {value!r}")
+        OPERATIONS[self.operation].require(self.shape)
 
     def __str__(self) -> str:
         return f"{self.operation} {self.shape} {self.dtype} {self.direction}"

@@ -6,16 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_utils.bench.ladder import OPERATIONS, Inputs, Operation, Rung
+from course_utils.bench.ladder import OPERATIONS, TOLERANCES, Inputs, Operation, Rung
 from course_utils.bench.sweep import Case
 from course_utils.profiling import forward_and_backward, measure_in_turns
 from course_utils.session import generator
 
-__all__ = ["TOLERANCES", "CheckFailed", "Outcome", "attempt"]
-
-# Largest relative error ‖result − truth‖ / ‖truth‖. Rounding alone makes 3e-8, 1.2e-3 and 1.5e-4; the rest is room for
-# sums in any order.
-TOLERANCES = {"float32": 1e-5, "bfloat16": 5e-3, "float16": 1e-3}
+__all__ = ["CheckFailed", "Outcome", "attempt"]
 
 # Results, and what was left out with the reason: each a list of objects as a record has them.
 Outcome = tuple[list[dict[str, Any]], list[dict[str, Any]]]

@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from course_utils.experiments.seeding import seeded
 from course_utils.experiments.study import Cell, Progress, Study
 from course_utils.models import LSTM
+from course_utils.rope_options import require_length
 
 __all__ = ["ALWAYS_ONE", "LSTM_BATCH", "LSTM_LENGTH", "SOLVED", "Adder", "adding_problem"]
 
 ARMS = ("LSTM", "LSTM, clipped", "LN-LSTM")
+LEAST = {"length": 2, "batch": 1, "steps": 1, "seed": 0}  # of each setting that is a whole number
 RATES = (0.01, 0.03, 0.1)
 HIDDEN = 32
 CLIP = 0.1  # the largest norm of the gradient in the clipped arm
@@ -60,9 +62,20 @@ class Adder(nn.Module):
 
 
 def run(cell: Cell, progress: Progress) -> dict[str, float]:
-    """Train one arm on fresh sequences until it solves the task; return when, its error, and its gradients' norms."""
-    if cell["arm"] not in ARMS:
-        raise ValueError(f"arm must be one of {', '.join(map(repr, ARMS))}: got {cell['arm']!r}")
+    """Train one arm on fresh sequences until it solves the task; return when, its error, and its gradients' norms.
+
+    Args:
+        cell: the "arm", the "length" of a sequence, the "batch", the learning rate "lr", "steps" at most, the "seed".
+        progress: told the fraction of the steps that is done.
+
+    Returns:
+        Among others "updates", how many were made, "taken", the same where they solved the task and "steps" where they
+        did not, and "diverged", whether a gradient that is not finite ended the run.
+
+    Raises:
+        ValueError: a setting that is missing, unknown or impossible.
+    """
+    cell = _checked(cell)
     with seeded(cell["seed"]):
         model = Adder(layer_norm=cell["arm"] == "LN-LSTM")
     rng = torch.Generator().manual_seed(1_000 + cell["seed"])
@@ -70,17 +83,18 @@ def run(cell: Cell, progress: Progress) -> dict[str, float]:
     limit = CLIP if cell["arm"] == "LSTM, clipped" else math.inf
     norms: list[float] = []
     error = _error(model, cell["length"], seed=1)
+    diverged = False
     while error > SOLVED and len(norms) < cell["steps"]:
         x, target = adding_problem(cell["batch"], cell["length"], rng)
         loss = F.mse_loss(model(x), target)
         optimizer.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), limit).item()
-        if not math.isfinite(norm):
+        if diverged := not math.isfinite(norm):
             break
         norms.append(norm)
         optimizer.step()
-        if len(norms) % EVERY == 0:
+        if len(norms) % EVERY == 0 or len(norms) == cell["steps"]:
             error = _error(model, cell["length"], seed=1)
             progress(len(norms) / cell["steps"])
     return {
@@ -90,7 +104,21 @@ def run(cell: Cell, progress: Progress) -> dict[str, float]:
         "gradient_median": statistics.median(norms),
         "gradient_largest": max(norms),
         "clipped": sum(norm > limit for norm in norms) / len(norms),
+        "diverged": diverged,
+        "updates": len(norms),
     }
+
+
+def _checked(cell: Cell) -> Cell:
+    """Return the settings with whole numbers as such, or raise ``ValueError`` for the first that is wrong."""
+    known = ("arm", "lr", *LEAST)
+    if set(cell) != set(known):
+        raise ValueError(f"the settings must be {', '.join(known)}: got {', '.join(map(str, cell)) or 'none'}")
+    if cell["arm"] not in ARMS:
+        raise ValueError(f"arm must be one of {', '.join(map(repr, ARMS))}: got {cell['arm']!r}")
+    if not isinstance(cell["lr"], (int, float)) or not 0 < cell["lr"] < math.inf:
+        raise ValueError(f"lr must be a positive number: got {cell['lr']!r}")
+    return {**cell, **{key: require_length(key, cell[key], least) for key, least in LEAST.items()}}
 
 
 def _error(model: Adder, length: int, seed: int) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_utils.recorded.selection import require_fields, require_values
 from course_utils.tables import Table
 
 __all__ = ["Rows", "Spread"]
@@ -61,15 +62,22 @@ class Rows(Sequence[Mapping[str, Any]]):
         return f"{len(self)} run{'s' * (len(self) != 1)}" + (f" ({self.origin})" if self.origin else "")
 
     def select(self, **wanted: Any) -> "Rows":
-        """Return the rows whose fields equal ``wanted``.
+        """Return the rows whose fields equal ``wanted``; values that never meet in a row give none.
 
         Raises:
-            KeyError: a field that a row lacks.
+            ValueError: a field that a row lacks, or a value that no row has; the message lists those there are.
         """
+        require_fields(self, wanted)
+        require_values(self, wanted)
         return Rows([row for row in self if all(row[key] == value for key, value in wanted.items())], self.origin)
 
     def values(self, field: str) -> list[Any]:
-        """Return the different values of ``field``, in the order in which they first come."""
+        """Return the different values of ``field``, in the order in which they first come.
+
+        Raises:
+            ValueError: a field that a row lacks.
+        """
+        require_fields(self, (field,))
         found: list[Any] = []
         for row in self:
             if row[field] not in found:
@@ -77,7 +85,12 @@ class Rows(Sequence[Mapping[str, Any]]):
         return found
 
     def unfold(self, *lists: str) -> "Rows":
-        """Return one row for each place of the fields ``lists``, which hold lists of one length in every row."""
+        """Return one row for each place of the fields ``lists``, which hold lists of one length in every row.
+
+        Raises:
+            ValueError: a field that a row lacks.
+        """
+        require_fields(self, lists)
         return Rows(
             [
                 {**row, **dict(zip(lists, values, strict=True))}
@@ -87,13 +100,18 @@ class Rows(Sequence[Mapping[str, Any]]):
             self.origin,
         )
 
-    def mean_and_spread(self, value: str, by: Sequence[str]) -> dict[Any, Spread]:
+    def mean_and_spread(self, value: str, by: str | Sequence[str]) -> dict[Any, Spread]:
         """Return the spread of ``value`` over the rows that agree in the fields ``by``.
 
         Args:
             value: a field that holds a number.
-            by: fields; for one of them the keys are its values, for several, tuples.
+            by: a field or several; for one of them the keys are its values, for several, tuples.
+
+        Raises:
+            ValueError: a field that a row lacks.
         """
+        by = (by,) if isinstance(by, str) else by
+        require_fields(self, (value, *by))
         groups: dict[Any, list[float]] = {}
         for row in self:
             key = row[by[0]] if len(by) == 1 else tuple(row[field] for field in by)
@@ -101,7 +119,11 @@ class Rows(Sequence[Mapping[str, Any]]):
         return {key: Spread.of(values) for key, values in groups.items()}
 
     def table(self, value: str, down: str, across: str, caption: str = "") -> Table:
-        """Return ``value`` as "mean ± std" over seeds, one row for each ``down``, one column for each ``across``."""
+        """Return ``value`` as "mean ± std" over seeds, one row for each ``down``, one column for each ``across``.
+
+        Raises:
+            ValueError: a field that a row lacks.
+        """
         spreads = self.mean_and_spread(value, (down, across))
         columns = self.values(across)
         body = [(name, *(_in_words(spreads.get((name, column))) for column in columns)) for name in self.values(down)]

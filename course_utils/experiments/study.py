@@ -96,10 +96,12 @@ def run_study(
         One row a run: its settings and what came out.
 
     Raises:
-        ValueError: an unknown size, runs that are there twice, or no ``out`` for a size that is prepared.
+        ValueError: no study, an unknown size, runs that are there twice, or no ``out`` for a size that is prepared.
         RecordError: ``partial(out)`` belongs to another plan.
         RuntimeError: size "gpu" without a GPU.
     """
+    if not isinstance(study, Study):
+        raise ValueError(f"study must be a Study, such as find('lstm-length'): got {study!r}")
     if size not in study.sizes:
         raise ValueError(f"size must be one of {', '.join(study.sizes)} for {study.name}: got {size!r}")
     if size in study.prepare and out is None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from course_utils.recorded.sealed import RecordError, read_sealed, write_sealed
+from course_utils.recorded.selection import require_values
 from course_utils.tables import Table
 
 __all__ = ["FORMAT", "VERSION", "Record", "RecordError", "read", "validate", "write"]
@@ -84,14 +85,14 @@ class Record:
         return f"{self.provenance['device']} (torch {self.provenance['torch']}{driver}, {day})"
 
     def select(self, **wanted: Any) -> Iterator[Mapping[str, Any]]:
-        """Yield the results whose fields equal ``wanted``; a shape may be a tuple.
+        """Yield the results whose fields equal ``wanted``, perhaps none; a shape may be a tuple.
 
         Raises:
             ValueError: a name that is no field of a result.
         """
         if unknown := sorted(set(wanted) - set(RESULT)):
             raise ValueError(f"fields must be among {', '.join(RESULT)}: got {', '.join(unknown)}")
-        wanted = {key: list(value) if isinstance(value, tuple) else value for key, value in wanted.items()}
+        wanted = _as_in_json(wanted)
         return (result for result in self.results if all(result[key] == value for key, value in wanted.items()))
 
     def large_copy_gbps(self, result: Mapping[str, Any]) -> float:
@@ -99,16 +100,26 @@ class Record:
         return self.sessions[result["session"]]["copy_gbps"][result["dtype"]]
 
     def table(self, **wanted: Any) -> Table:
-        """Return the selected results as a table, each beside a copy of its size in the same rounds."""
+        """Return the selected results as a table, each beside a copy of its size in the same rounds.
+
+        Raises:
+            ValueError: a name that is no field of a result, or a value that no result has.
+        """
         columns = ("case", "implementation", "median ms", "p10 ms", "GB/s", "% of copy", "error")
         rows = []
-        for result in self.select(**wanted):
+        selected = self.select(**wanted)
+        require_values(self.results, _as_in_json(wanted))
+        for result in selected:
             gbps = result["bytes_moved"] / result["median_ms"] / 1e6
             case = f"{result['operation']} {tuple(result['shape'])} {result['dtype']} {result['direction']}"
             share = round(100 * gbps / result["copy_gbps"])
             error = float(max(result["errors"].values()))
             rows.append((case, result["implementation"], result["median_ms"], result["p10_ms"], gbps, share, error))
         return Table(columns, rows, f"{self.name}: measured on {self.origin}")
+
+
+def _as_in_json(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in wanted.items()}
 
 
 def read(path: str | os.PathLike[str]) -> Record:
