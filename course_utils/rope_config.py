@@ -42,7 +42,7 @@ class RopeConfig:
 
     @property
     def main(self) -> LayerRope:
-        """The layers that see the whole context."""
+        """The layers that see the whole context; where none is called so, the first."""
         return self.layers.get(_MAIN_LAYERS, next(iter(self.layers.values())))
 
     @property
@@ -83,7 +83,7 @@ class RopeConfig:
             inv_freq, (rotary_dim/2,) float64, and the factor for cosine and sine.
 
         Raises:
-            ValueError: an unknown ``layer_type``.
+            ValueError: an unknown ``layer_type``, or a ``seq_len`` that is no length.
         """
         return self.method(layer_type).frequencies(seq_len)
 
@@ -129,6 +129,8 @@ def from_config(
     for name, layer in layers.items():
         _validate(reader, layer, window, "" if len(layers) == 1 else f"{name}: ")
     reader.report_unread()
+    if len(layers) > 1 and _MAIN_LAYERS not in layers:
+        reader.assumptions.append(f"{next(iter(layers))} layers are shown as the main ones: none is {_MAIN_LAYERS}")
 
     for message in reader.warnings:
         warnings.warn(message, RopeWarning, stacklevel=2)

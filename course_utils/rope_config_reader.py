@@ -1,5 +1,6 @@
 """Bringing the many spellings of a ``config.json`` into one: a dictionary of RoPE's parameters per type of layer."""
 
+import difflib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,19 @@ _NAMES = {
     "max_position_embeddings": ("max_position_embeddings", "n_positions", "seq_length"),
 }
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")  # where models with several parts keep the text model
+# What a misspelt key may have meant.
+_ROPE_KEYS = (
+    *_NAMES["rope_theta"],
+    *_NAMES["partial_rotary_factor"],
+    *("rope_scaling", "rope_parameters", "rotary_dim", "rope_local_base_freq", "global_rope_theta", "local_rope_theta"),
+)
+# Keys that only the dictionary of a rope_type has, and no configuration of transformers beside it.
+_SCALING_KEYS = frozenset(
+    (
+        *("factor", "attention_factor", "beta_fast", "beta_slow", "low_freq_factor", "high_freq_factor"),
+        *("short_factor", "long_factor", "short_mscale", "long_mscale", "mscale", "mscale_all_dim"),
+    )
+)
 _OLDER_TYPES = {"su": "longrope", "mrope": "default"}
 _SCALED_FROM_ORIGINAL = ("yarn", "llama3", "longrope")
 # About the layout of the pairs, or which layers rotate at all: the frequencies are the same.
@@ -33,6 +47,9 @@ class ConfigReader:
     Args:
         config: the contents of a ``config.json``, or the part of it that speaks of RoPE.
         given: values for keys that the file leaves out.
+
+    Raises:
+        ValueError: keys of a scaling alone, without the ``rope_type`` that they are for.
     """
 
     def __init__(self, config: Mapping[str, Any], given: Mapping[str, Any]) -> None:
@@ -53,6 +70,8 @@ class ConfigReader:
         if "model_type" not in config and ({"rope_type", "type", "full_attention"} & config.keys()):
             self.assumptions.append("the dictionary is taken for rope_parameters itself")
             return {"rope_parameters": config}
+        if "model_type" not in config and (bare := _scaling_keys_of(config)):
+            raise ValueError(f"rope_type must be given with {', '.join(bare)}: got none")
         return config
 
     def _own(self, key: str) -> Any:
@@ -208,7 +227,12 @@ class ConfigReader:
                 f"hidden_size={hidden_size}, num_attention_heads={heads}"
             )
         size = require_length("hidden_size", hidden_size)
-        head_dim = size // require_length("num_attention_heads", heads, at_least=1)
+        head_dim, rest = divmod(size, require_length("num_attention_heads", heads, at_least=1))
+        if rest:
+            self.warnings.append(
+                f"hidden_size={size} should be a multiple of num_attention_heads={heads}: head_dim={head_dim} is "
+                "rounded down"
+            )
         self.assumptions.append(f"head_dim={head_dim} is hidden_size / num_attention_heads = {size} / {heads}")
         return require_length("hidden_size // num_attention_heads", head_dim)
 
@@ -216,23 +240,41 @@ class ConfigReader:
         """Gemma 4's heads are wider in the layers that see everything: as it was published, and as it is saved now."""
         types, overrides = self._own("layer_types"), self._own("per_layer_config")
         if isinstance(types, list) and isinstance(overrides, Mapping):
-            return {types[int(i)]: part["head_dim"] for i, part in overrides.items() if "head_dim" in part}
+            return {_type_of_layer(types, i): part["head_dim"] for i, part in overrides.items() if "head_dim" in part}
         wide = self._get("global_head_dim")
         return {} if wide is None else {"full_attention": require_length("global_head_dim", wide)}
 
     def report_unread(self) -> None:
-        """Add a warning for keys that speak of RoPE and were not read."""
-        unread = sorted(
-            key
-            for key, value in self._config.items()
-            if value is not None and _speaks_of_rope(key) and key not in self._read | _WITHOUT_EFFECT
-        )
+        """Add warnings for keys that speak of RoPE, or nearly so, and were not read."""
+        known = self._read | _WITHOUT_EFFECT
+        stated = sorted(key for key, value in self._config.items() if value is not None and key not in known)
+        meant = {key: match for key in stated if (match := _nearly_a_rope_key(key)) is not None}
+        self.warnings += [f"{key}: not known and ignored; is {match} meant?" for key, match in meant.items()]
+        unread = [key for key in stated if _speaks_of_rope(key) and key not in meant]
         if unread:
             self.warnings.append(f"{', '.join(unread)}: not known and ignored")
+        if outside := _scaling_keys_of(self._config):
+            self.warnings.append(f"{', '.join(outside)}: ignored outside rope_scaling and rope_parameters")
 
 
 def _speaks_of_rope(key: str) -> bool:
-    return "rope" in key or "rotary" in key
+    return "rope" in key.lower() or "rotary" in key.lower()
+
+
+def _nearly_a_rope_key(key: str) -> str | None:
+    """The key that ``key`` is a misspelling of, if any."""
+    matches = difflib.get_close_matches(key.lower(), _ROPE_KEYS, n=1, cutoff=0.85)
+    return matches[0] if matches and key not in _ROPE_KEYS else None
+
+
+def _scaling_keys_of(config: Mapping[str, Any]) -> list[str]:
+    return sorted(key for key in _SCALING_KEYS & config.keys() if config[key] is not None)
+
+
+def _type_of_layer(types: list[Any], index: Any) -> Any:
+    if not str(index).isdecimal() or int(index) >= len(types):
+        raise ValueError(f"per_layer_config must number the {len(types)} layers of layer_types from 0: got {index!r}")
+    return types[int(index)]
 
 
 def _standard(parameters: Mapping[str, Any]) -> Parameters:

@@ -58,8 +58,11 @@ class RopeMethod:
 
         Returns:
             inv_freq, (rotary_dim/2,) float64, and the factor for cosine and sine.
+
+        Raises:
+            ValueError: ``seq_len`` is no length.
         """
-        return self.at(self.regime(seq_len))
+        return self.at(self.regime(None if seq_len is None else require_length("seq_len", seq_len, at_least=1)))
 
 
 def rope_method(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from course_utils.rope_config import LayerRope, RopeConfig, from_config
 from course_utils.rope_methods import ROPE_TYPES, RopeMethod, rope_method
-from course_utils.rope_options import RopeWarning, require_length
+from course_utils.rope_options import RopeWarning
 
 __all__ = [
     "ROPE_TYPES",
@@ -80,4 +80,4 @@ def rope_frequencies(
     method = rope_method(rope_parameters, head_dim, max_position_embeddings)
     for message in method.warnings:
         warnings.warn(message, RopeWarning, stacklevel=2)
-    return method.frequencies(None if seq_len is None else require_length("seq_len", seq_len, at_least=1))
+    return method.frequencies(seq_len)

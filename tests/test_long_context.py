@@ -82,6 +82,28 @@ def test_a_stream_too_short_for_its_needles_is_refused():
         TASK.draw(1, 47, generator())
 
 
+@pytest.mark.parametrize("factor", [0, -8, math.nan, math.inf, 0.5, "8"])
+def test_a_factor_that_stretches_nothing_is_refused(factor):
+    with pytest.raises(ValueError, match=f"factor must be a finite number of at least 1: got {factor!r}"):
+        long_context.rope_parameters("YaRN", factor=factor)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: long_context.held_out_streams(1, 0), "streams must be a whole number of at least 1: got streams=0"),
+        (lambda: long_context.held_out_streams(1, 1.5), "streams must be a whole number of at least 1"),
+        (lambda: long_context.held_out_streams(0, 4), "multiple must be a whole number of at least 1"),
+        (lambda: long_context.held_out_streams(1, 4, seed=0.5), "seed must be a whole number .*: got seed=0.5"),
+        (lambda: new_model(0.5), "seed must be a whole number of at least 0: got seed=0.5"),
+        (lambda: TASK.draw(1, "64", generator()), "length must be a whole number"),
+    ],
+)
+def test_counts_and_seeds_are_whole_numbers(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_at_the_trained_window_a_method_without_a_fixed_factor_changes_nothing(method):
     model = new_model(0)

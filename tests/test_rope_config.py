@@ -472,6 +472,22 @@ TINY = sized("llama", 64, 4, 256, rope_theta=1e4)
         ({**TINY, "rope_scaling": {"type": "nkt", "factor": 2.0}}, "one of default, .*: got rope_type='nkt'"),
         ({**TINY, "rope_scaling": {"type": ["yarn"], "factor": 2.0}}, r"one of default, .*: got rope_type=\['yarn'\]"),
         ({**TINY, "rope_scaling": {"factor": 2.0}}, "rope_type must be one of .*: got none, with factor"),
+        (
+            {"head_dim": 64, "factor": 8.0, "low_freq_factor": 1.0},
+            "rope_type must be given with factor, low_freq_factor",
+        ),
+        *(
+            (
+                {
+                    **TINY,
+                    "rope_parameters": GEMMA4_LAYERS,
+                    "layer_types": ["a"],
+                    "per_layer_config": {i: {"head_dim": 8}},
+                },
+                f"per_layer_config must number the 1 layers of layer_types from 0: got '{i}'",
+            )
+            for i in ("1", "-1", "x")
+        ),
         ({**TINY, "rope_scaling": {"type": "linear"}}, "factor must be a number of at least 1 .*: got none"),
         (
             {**TINY, "rope_parameters": {**GEMMA4_LAYERS, "sliding_attention": {"rope_type": "linear"}}},
@@ -515,6 +531,20 @@ def test_a_bad_value_is_an_error_that_names_the_key(config, message):
                 "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
             },
             "original_max_position_embeddings=64 outside the dictionary is used, and 128 in it ignored",
+        ),
+        *(
+            ({**TINY, key: {"type": "linear", "factor": 2.0}}, f"{key}: not known and ignored; is rope_scaling meant")
+            for key in ("rop_scaling", "Rope_scaling", "rope-scaling")
+        ),
+        (sized("llama", 64, 4, 256, ROPE_THETA=5e5), "ROPE_THETA: not known and ignored; is rope_theta meant"),
+        ({**TINY, "MyRope": 1}, "MyRope: not known and ignored"),
+        (
+            {**TINY, "factor": 8.0, "low_freq_factor": 1.0},
+            "factor, low_freq_factor: ignored outside rope_scaling and rope_parameters",
+        ),
+        (
+            {**TINY, "num_attention_heads": 5},
+            "hidden_size=64 should be a multiple of num_attention_heads=5: head_dim=12 is rounded down",
         ),
         (
             sized("mystery", 64, 4, 256, rope_scaling={"type": "linear", "factor": 2.0}),
@@ -579,3 +609,13 @@ def test_what_was_assumed_is_said(name, assumption):
 def test_an_unknown_layer_type_is_told_the_known_ones():
     with pytest.raises(ValueError, match="layer_type must be one of full_attention, sliding_attention: got 'global'"):
         silently(PUBLISHED["Gemma 4 E2B"]).frequencies(layer_type="global")
+
+
+def test_where_no_layers_see_everything_the_first_ones_are_shown_as_the_main_ones_and_it_is_said():
+    layers = {
+        "sliding": {"rope_type": "default", "rope_theta": 1e4},
+        "hybrid": {"rope_type": "default", "rope_theta": 5e6},
+    }
+    read = silently(sized("zaya", 64, 4, 256, rope_parameters=layers))
+    assert "sliding layers are shown as the main ones: none is full_attention" in read.assumptions
+    assert read.main is read.layers["sliding"]

@@ -631,6 +631,10 @@ def test_a_bad_value_is_an_error_that_names_the_key_and_what_is_expected(paramet
         ),
         (lambda: rope_frequencies(LINEAR, 64, 4096, seq_len=0), "seq_len must be a whole number of at least 1"),
         (lambda: rope_frequencies(LINEAR, 64, 4096, seq_len="9"), "seq_len must be a whole number .*: got seq_len='9'"),
+        *(
+            (lambda seq_len=seq_len: rope_method(LINEAR, 64, 4096).frequencies(seq_len), "seq_len must be a whole num")
+            for seq_len in (-5, 0, 4096.5, "8192")
+        ),
     ],
 )
 def test_a_bad_size_is_an_error_that_names_it(call, message):

@@ -1,6 +1,7 @@
 """The course's norms and RoPE inside transformers' own models: the same logits, whatever the model is asked to do."""
 
 import copy
+import functools
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ from transformers import (
 
 from course_utils import norms
 from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq
-from course_utils.swap import compare_layers, swap
+from course_utils.swap import Layers, compare_layers, swap, trials
 
 WINDOW = 64
 SMALL = {
@@ -251,3 +252,77 @@ def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away():
 def test_the_report_counts_equal_layers_together():
     rows = swap(build("llama")).table().rows
     assert ("model.layers.*.input_layernorm", 2, "LlamaRMSNorm", "course_utils.norms.functional.rms_norm") in rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rope": apply_rope, "keep_rope": True}, "rope must be None with keep_rope=True: got <function"),
+        ({"rms_norm": "rms_norm"}, "rms_norm must be a function or None: got 'rms_norm'"),
+        ({"rope": nn.Identity()}, r"rope must be a function or None: got Identity\(\)"),
+        ({"layer_norm": nn.LayerNorm}, "layer_norm must be a function or None: got <class"),
+    ],
+)
+def test_what_is_no_function_to_put_somewhere_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        swap(build("llama"), **arguments)
+
+
+def test_anything_that_can_be_called_has_a_name_in_the_report():
+    swapped = swap(build("llama"), rms_norm=functools.partial(norms.rms_norm), rope=functools.partial(apply_rope))
+    assert {what for _, _, what in swapped.replaced} == {"functools.partial", "the positions themselves"}
+
+
+def test_a_model_is_swapped_once_until_it_is_given_back():
+    model = build("llama")
+    swapped = swap(model, keep_rope=True)
+    with pytest.raises(ValueError, match=r"model must not be swapped already, call undo\(\) first: its rms_norm is"):
+        swap(model, rms_norm=norms.rms_norm)
+    with_rope = swap(model, rms_norm=None)  # the part that was kept
+    with pytest.raises(ValueError, match="its rope is replaced"):
+        swap(model, rms_norm=None)
+    with_rope.undo()
+    swapped.undo()
+    assert swap(model).replaced
+
+
+def test_a_refused_swap_leaves_the_model_as_it_was():
+    model = build("llama", rope_parameters={"rope_theta": 100.0, **SCALINGS["linear"]})
+    before = [type(module) for module in model.modules()]
+    with pytest.raises(ValueError, match="rope must be None"):
+        swap(model, rope=apply_rope)
+    assert [type(module) for module in model.modules()] == before
+
+
+def test_a_function_that_was_put_nowhere_is_among_what_was_left():
+    def mine(x, *arguments):
+        return x
+
+    nowhere = ("layer_norm", f"{__name__}.mine", "the model has no place for it")
+    assert swap(build("llama"), layer_norm=mine).left == [nowhere]
+    assert swap(build("llama")).left == []
+    assert swap(nn.Sequential(nn.Linear(2, 2)), rope=mine).left == [("rope", *nowhere[1:])]
+
+
+def test_the_largest_error_of_all_may_be_nan():
+    layers = Layers([("a", 1.0), ("b", float("nan")), ("c", 2.0)], 1e-5)
+    assert repr(layers) == "a is the first of 3 layers to differ (largest error of all nan)"
+
+
+def test_an_input_that_nobody_would_read_is_refused():
+    model = build("llama")
+    with pytest.raises(ValueError, match=r"inputs must be arguments of mine\.forward: got within"):
+        compare_layers(model, model, input_ids=tokens(), within=1)
+    assert compare_layers(model, model, input_ids=tokens(), attention_mask=None, output_attentions=False).ok
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (0, 8), (1, 2, 8)])
+def test_trials_need_rows_of_four_tokens(shape):
+    model = build("llama")
+    with pytest.raises(ValueError, match=r"ids must be tokens \(B, T\) with T of at least 4: got shape"):
+        trials(model, model, torch.ones(shape, dtype=torch.long))
+
+
+def test_trials_need_models_of_one_vocabulary():
+    with pytest.raises(ValueError, match="mine and reference must have the same vocabulary: got 64 and 80 tokens"):
+        trials(build("llama"), build("llama", vocab_size=80), tokens())

@@ -11,6 +11,7 @@ Its base is 100, so that at 128 tokens about as many of its pairs complete a tur
 
 import math
 from collections.abc import Callable, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from course_utils.decoder import Decoder
 from course_utils.experiments import archive, checkpoints
 from course_utils.experiments.study import Cell, Progress, Run, Study
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
+from course_utils.rope_options import require_length
 from course_utils.rope_scaling import rope_frequencies
 
 __all__ = [
@@ -120,10 +122,12 @@ def rope_parameters(
     """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window.
 
     Raises:
-        ValueError: an unknown method.
+        ValueError: an unknown method, or a factor that is not a finite number of at least 1.
     """
     if method not in methods:
         raise ValueError(f"method must be one of {', '.join(methods)}: got {method!r}")
+    if not (isinstance(factor, Real) and 1 <= factor < math.inf):
+        raise ValueError(f"factor must be a finite number of at least 1: got {factor!r}")
     parameters = dict(methods[method])
     if parameters["rope_type"] == "default" or (factor == 1 and "factor" not in parameters):
         return {"rope_theta": parameters["rope_theta"], "rope_type": "default"}  # nothing to stretch
@@ -154,9 +158,16 @@ def apply_method(
 
 
 def new_model(seed: int) -> Decoder:
-    """Return the untrained model of this seed."""
-    generator = torch.Generator().manual_seed(seed)
-    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, generator=generator)
+    """Return the untrained model of this seed.
+
+    Raises:
+        ValueError: ``seed`` is not a whole number of at least 0.
+    """
+    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, generator=_generator(seed))
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(require_length("seed", seed, at_least=0))
 
 
 def fit(
@@ -183,8 +194,11 @@ def fit(
         schedule: from the fraction of the steps that is done to the fraction of the learning rate.
         after_step: called with the number of steps done.
         task: what the streams are drawn from.
+
+    Raises:
+        ValueError: ``seed`` is not a whole number of at least 0.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = _generator(seed)
     optimizer = new_optimizer(model, learning_rate)
     model.train()
     for step in range(steps):
@@ -253,8 +267,14 @@ def pretrained(seed: int, path: Path | None = None) -> Decoder:
 
 
 def held_out_streams(multiple: int, streams: int, seed: int = 77, task: Tags = TASK) -> Streams:
-    """Return the streams that every method is tested on, ``multiple`` windows long; none of them was trained on."""
-    return task.draw(streams, multiple * task.window, torch.Generator().manual_seed(1000 * seed + multiple))
+    """Return the streams that every method is tested on, ``multiple`` windows long; none of them was trained on.
+
+    Raises:
+        ValueError: ``multiple`` or ``streams`` is not a whole number of at least 1, or ``seed`` not one of at least 0.
+    """
+    multiple = require_length("multiple", multiple, at_least=1)
+    seed = require_length("seed", seed, at_least=0)
+    return task.draw(streams, multiple * task.window, _generator(1000 * seed + multiple))
 
 
 @torch.no_grad()

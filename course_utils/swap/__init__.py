@@ -13,13 +13,16 @@ What is replaced keeps its parameters under their names, so that ``state_dict``,
     trials     two copies of a model, plain, cached, padded, and backwards
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from torch import nn
 
 from course_utils import norms
 from course_utils.swap.layers import Layers, compare_layers
 from course_utils.swap.norm import Norm, is_norm, swap_norm
 from course_utils.swap.rotary import Rope, swap_positions
-from course_utils.swap.swapped import Swapped
+from course_utils.swap.swapped import Swapped, full_name
 from course_utils.swap.trials import trials
 
 __all__ = ["Layers", "Swapped", "compare_layers", "swap", "trials"]
@@ -47,15 +50,54 @@ def swap(
         keep_rope: leave the rotary embedding alone.
 
     Returns:
-        What was replaced and what was left, with ``undo()``.
+        What was replaced and what was left, with ``undo()``. A function of yours for which ``model`` has no place is
+        among what was left.
 
     Raises:
-        ValueError: ``rope`` was given for a model whose RoPE is scaled, or differs from layer to layer.
+        ValueError: something other than a function was given for one; ``rope`` was given together with ``keep_rope``,
+            or for a model whose RoPE is scaled, or differs from layer to layer; or what is to be replaced is replaced
+            already. The model is then as it was.
     """
+    functions = {"layer_norm": layer_norm, "rms_norm": rms_norm, "rope": rope}
+    _require_functions(functions)
+    if keep_rope and rope is not None:
+        raise ValueError(f"rope must be None with keep_rope=True: got {rope!r}")
+    asked = {name for name in ("layer_norm", "rms_norm") if functions[name] is not None}
+    _require_unswapped(model, asked if keep_rope else asked | {"rope"})
     swapped = Swapped()
-    for name, module in list(model.named_modules()):
-        if is_norm(module):
-            swap_norm(swapped, model, name, module, layer_norm, rms_norm)
-    if not keep_rope:
-        swap_positions(swapped, model, rope)
+    try:
+        for name, module in list(model.named_modules()):
+            if is_norm(module):
+                swap_norm(swapped, model, name, module, layer_norm, rms_norm)
+        if not keep_rope:
+            swap_positions(swapped, model, rope)
+    except BaseException:
+        swapped.undo()
+        raise
+    _note_without_a_place(swapped, model, functions)
     return swapped
+
+
+def _require_functions(functions: Mapping[str, Any]) -> None:
+    for name, function in functions.items():
+        if function is not None and (not callable(function) or isinstance(function, nn.Module | type)):
+            raise ValueError(f"{name} must be a function or None: got {function!r}")
+
+
+def _require_unswapped(model: nn.Module, asked: set[str]) -> None:
+    if already := sorted(asked & _swapped_parts(model)):
+        raise ValueError(f"model must not be swapped already, call undo() first: its {', '.join(already)} is replaced")
+
+
+def _swapped_parts(model: nn.Module) -> set[str]:
+    parts = (getattr(module, "put_for", None) for module in model.modules())
+    return {part for part in parts if isinstance(part, str)}
+
+
+def _note_without_a_place(swapped: Swapped, model: nn.Module, functions: Mapping[str, Any]) -> None:
+    """Say which of the caller's own functions are nowhere in ``model``: to compare it would prove nothing of them."""
+    parts = _swapped_parts(model)
+    for name, function in functions.items():
+        own = function is not None and function not in (norms.layer_norm, norms.rms_norm)
+        if own and name not in parts:
+            swapped.left.append((name, full_name(function), "the model has no place for it"))

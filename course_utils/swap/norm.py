@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from course_utils.swap.swapped import Swapped
+from course_utils.swap.swapped import Swapped, full_name
 
 __all__ = ["Norm", "is_norm", "swap_norm"]
 
@@ -29,6 +29,7 @@ class _SwappedNorm(nn.Module):
         self.weight, self.bias = weight, bias
         self.function, self.shape, self.eps = function, tuple(weight.shape), eps
         self.is_layer_norm, self.from_one = is_layer_norm, from_one
+        self.put_for = "layer_norm" if is_layer_norm else "rms_norm"
 
     def forward(self, x: Tensor) -> Tensor:
         if self.is_layer_norm:
@@ -64,7 +65,7 @@ def swap_norm(
         if _same_function(module, _SwappedNorm(built_in, weight, bias, eps, **kind), weight):
             new = _SwappedNorm(function, weight, bias, eps, **kind)
             convention = " with weight 1 + w" if from_one else ""
-            swapped.replace(model, name, module, new, f"{function.__module__}.{function.__name__}{convention}")
+            swapped.replace(model, name, module, new, f"{full_name(function)}{convention}")
             return
     swapped.left.append((name, was, "it computes something else"))
 

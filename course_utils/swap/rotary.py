@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from course_utils.positions import RotaryEmbedding, apply_rope
 from course_utils.rope_scaling import from_config
-from course_utils.swap.swapped import Swapped
+from course_utils.swap.swapped import Swapped, full_name
 
 __all__ = ["Rope", "swap_positions"]
 
@@ -24,6 +24,8 @@ Rope = Callable[[Tensor, Tensor, float], Tensor]
 
 class _SwappedRotary(nn.Module):
     """Cosine and sine as transformers hands them to its layers, (B, T, R) each, from the course's frequencies."""
+
+    put_for = "rope"
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -45,6 +47,8 @@ class _SwappedRotary(nn.Module):
 
 class _Positions(nn.Module):
     """Hands the positions themselves to the layers, for a ``rope`` that computes its own angles."""
+
+    put_for = "rope"
 
     def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         return position_ids, position_ids
@@ -130,7 +134,7 @@ def _swap_rotation(swapped: Swapped, name: str, module: nn.Module, rope: Rope | 
     rotation = _course_rotation if rope is None else _own_rotation(rope, module.config)
     swapped.on_undo(lambda: module.__dict__.pop("forward", None))
     module.forward = types.MethodType(_with_global(forward, ROTATION, rotation), module)
-    what = "course_utils.positions.apply_rope" if rope is None else f"{rope.__module__}.{rope.__name__}"
+    what = "course_utils.positions.apply_rope" if rope is None else full_name(rope)
     swapped.replaced.append((name, ROTATION, what))
 
 

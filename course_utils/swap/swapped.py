@@ -2,12 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
 
 from course_utils.tables import Table
 
-__all__ = ["Swapped"]
+__all__ = ["Swapped", "full_name"]
+
+
+def full_name(function: Any) -> str:
+    """Return the module and the name of a function, or of the type of whatever else can be called."""
+    return f"{function.__module__}.{getattr(function, '__name__', type(function).__name__)}"
 
 
 @dataclass

@@ -20,7 +20,15 @@ def trials(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
         For each way, the largest difference relative to the reference's largest value: ``logits`` of one pass;
         ``cached``, all but one half and then a token at a time against the reference's one pass; ``left-padded``, the
         first row without its first quarter; ``gradients``, of all parameters.
+
+    Raises:
+        ValueError: ``ids`` are not (B, T) with T of at least 4, or the two models differ in their vocabulary.
     """
+    if ids.ndim != 2 or ids.shape[1] < 4 or not len(ids):
+        raise ValueError(f"ids must be tokens (B, T) with T of at least 4: got shape {tuple(ids.shape)}")
+    sizes = [model.get_input_embeddings().num_embeddings for model in (mine, reference)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"mine and reference must have the same vocabulary: got {sizes[0]} and {sizes[1]} tokens")
     wanted = _logits(reference, ids)
     padded, mask, positions = _left_padded(ids)
     shown = mask.bool()
