@@ -61,13 +61,14 @@ class Claims:
 
         Raises:
             AssertionError: the evidence is false.
+            TypeError: the evidence is neither a truth value nor a tensor of one element.
             ValueError: an unknown verdict, or a key that the chapter has used for another statement.
         """
         if verdict not in VERDICTS:
             raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}: got {verdict!r}")
         if key in self._claims and self._claims[key].statement != statement:
             raise ValueError(f"key must be new in its chapter: got {key!r} with another statement")
-        if not bool(evidence):
+        if not _is_true(evidence):
             raise AssertionError(f"the evidence does not support «{statement}» ({verdict}); measured {number!r}")
         shown = format_number(number)
         self._claims[key] = Claim(key, statement, verdict, shown, source)
@@ -80,3 +81,14 @@ class Claims:
         """Return the claims so far as a table, to end a chapter with."""
         rows = [(c.statement, c.source, c.verdict, c.number) for c in self]
         return Table(("claim", "source", "verdict", "measured"), rows, f"Claims tested in chapter {self.chapter}")
+
+
+def _is_true(evidence: Any) -> bool:
+    """Whether the evidence is true; a list, a string or a function would be so whatever is in it."""
+    # Only here: the command line reads this module's words, and loading torch for them would take seconds.
+    import numpy as np
+    from torch import Tensor
+
+    if not isinstance(evidence, bool | np.bool_) and not (isinstance(evidence, Tensor) and evidence.numel() == 1):
+        raise TypeError(f"evidence must be True or False, or a tensor of one element: got {evidence!r}")
+    return bool(evidence)

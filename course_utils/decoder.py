@@ -36,7 +36,8 @@ class Decoder(nn.Module):
         generator: for the initial weights; PyTorch's global one if None.
 
     Raises:
-        ValueError: an unknown ``position``, or heads that do not divide the width.
+        ValueError: an unknown ``position``, heads that do not divide the width, or for ``"t5"`` a window within the
+            distances that have a bucket each.
 
     Source: Radford et al. 2019, §2.3 (pre-norm); Touvron et al. 2023, §2.2 (RMS norm, RoPE).
     """
@@ -57,8 +58,10 @@ class Decoder(nn.Module):
         super().__init__()
         if position not in POSITIONS:
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}: got {position!r}")
-        if width % heads:
+        if heads < 1 or width % heads:
             raise ValueError(f"heads must divide width: got heads={heads}, width={width}")
+        if position == "t5" and window <= T5_BUCKETS // 2:
+            raise ValueError(f"window must be above {T5_BUCKETS // 2} for position='t5': got {window!r}")
         self.position, self.window, self.heads, self.base = position, window, heads, base
         self.head_dim = width // heads
         self.attention_window: int | None = None

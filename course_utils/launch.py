@@ -58,10 +58,14 @@ def launch(
 
     Raises:
         RanksFailed: a rank raised, died or did not end within the limit; none is left running.
-        ValueError: ``ranks`` below one, or a function that no other process can find.
+        ValueError: ``ranks`` is no whole number of at least one, a time that is not above zero, or a function that no
+            other process can find.
     """
-    if ranks < 1:
-        raise ValueError(f"ranks must be at least 1: got {ranks}")
+    if not isinstance(ranks, int) or ranks < 1:
+        raise ValueError(f"ranks must be a whole number of at least 1: got {ranks!r}")
+    for name, seconds in (("timeout_s", timeout_s), ("limit_s", limit_s)):
+        if not seconds > 0:
+            raise ValueError(f"{name} must be above 0: got {seconds!r}")
     with tempfile.TemporaryDirectory(prefix="course-ranks-") as folder:
         job = {
             **_where_to_find(function, Path(folder)),

@@ -30,11 +30,15 @@ def run_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> list[Any
             tensors that the ranks bring to the same call of it.
 
     Raises:
+        ValueError: there are no shards.
         RuntimeError: a rank returns without a sum that others wait for, or the ranks bring different shapes.
 
     >>> run_ranks(lambda x, all_reduce: x / all_reduce(x), [(torch.tensor(1.0),), (torch.tensor(3.0),)])
     [tensor(0.2500), tensor(0.7500)]
     """
+    shards = list(shards)  # read once a round
+    if not shards:
+        raise ValueError(f"shards must hold the arguments of at least one rank: got {shards!r}")
     sums: list[Tensor] = []
     while True:
         results, parts = {}, {}

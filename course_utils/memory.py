@@ -18,6 +18,9 @@ def saved_bytes(fn: Callable[..., Any], *args: Any) -> int:
         fn: a function of tensors.
         args: its arguments; only what leads to one that requires a gradient is kept.
 
+    Raises:
+        ValueError: none of ``args`` requires a gradient, and the result does not either, so that nothing can be kept.
+
     >>> x = torch.ones(1000, requires_grad=True)
     >>> saved_bytes(torch.exp, x), saved_bytes(lambda x: x + 1, x)
     (4000, 0)
@@ -32,5 +35,7 @@ def saved_bytes(fn: Callable[..., Any], *args: Any) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        fn(*args)
+        result = fn(*args)
+    if not kept and not any(isinstance(value, Tensor) and value.requires_grad for value in (*args, result)):
+        raise ValueError("args must hold a tensor that requires a gradient: got none")
     return sum(kept.values())

@@ -108,7 +108,7 @@ def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
         spatial: whether there is an H and a W.
 
     Raises:
-        ValueError: another name.
+        ValueError: another name, or channels that are not in fours for ``"group"``.
     """
     kinds: dict[str, Callable[[], nn.Module]] = {
         "batch": lambda: nn.BatchNorm2d(channels) if spatial else nn.BatchNorm1d(channels),
@@ -118,6 +118,8 @@ def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
     }
     if kind not in kinds:
         raise ValueError(f"kind must be one of {', '.join(kinds)}: got {kind!r}")
+    if kind == "group" and (channels < 4 or channels % 4):
+        raise ValueError(f"channels must be a multiple of 4 for kind='group': got {channels!r}")
     return kinds[kind]()
 
 
@@ -231,7 +233,13 @@ class TransformerBlock(nn.Module):
 
 
 def patches(images: Tensor, size: int) -> Tensor:
-    """Cut images (B, C, H, W) into tokens (B, HW / size², C size²), row by row (Dosovitskiy et al. 2021, §3.1)."""
+    """Cut images (B, C, H, W) into tokens (B, HW / size², C size²), row by row (Dosovitskiy et al. 2021, §3.1).
+
+    Raises:
+        ValueError: ``size`` does not divide H and W.
+    """
+    if size < 1 or any(side % size for side in images.shape[-2:]):
+        raise ValueError(f"size must divide the sides of the images: got size={size!r}, images {tuple(images.shape)}")
     return F.unfold(images, kernel_size=size, stride=size).transpose(1, 2)
 
 

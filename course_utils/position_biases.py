@@ -8,6 +8,8 @@ import math
 import torch
 from torch import Tensor
 
+from course_utils.rope_options import require_length
+
 __all__ = ["alibi_bias", "alibi_slopes", "t5_relative_bucket"]
 
 
@@ -23,15 +25,14 @@ def alibi_slopes(num_heads: int) -> Tensor:
         (H,), float32.
 
     Raises:
-        ValueError: ``num_heads`` below 1.
+        ValueError: ``num_heads`` is no whole number of at least 1.
 
     Source: Press et al. 2022, §3, and ``get_slopes`` in the authors' fairseq ``transformer.py``.
 
     >>> alibi_slopes(4)
     tensor([0.2500, 0.0625, 0.0156, 0.0039])
     """
-    if num_heads < 1:
-        raise ValueError(f"num_heads must be at least 1: got num_heads={num_heads}")
+    num_heads = require_length("num_heads", num_heads, at_least=1)
 
     def geometric(heads: int) -> list[float]:
         return [2.0 ** (-8.0 * (head + 1) / heads) for head in range(heads)]
@@ -56,7 +57,7 @@ def alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
         (H, Q, K), float32.
 
     Raises:
-        ValueError: more queries than keys, or a ``num_heads`` below 1.
+        ValueError: more queries than keys, or as `alibi_slopes`.
 
     Source: Press et al. 2022, §3.
 

@@ -10,7 +10,8 @@ once for a cache.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -60,7 +61,7 @@ def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype:
         (T, dim), or (..., T, dim) for a tensor with more dimensions, on the positions' device.
 
     Raises:
-        ValueError: an odd or non-positive ``dim``, a base that is not positive, a negative count.
+        ValueError: an odd or non-positive ``dim``, a base that is not positive, or as ``rope_cos_sin``.
 
     Source: Vaswani et al. 2017, §3.5.
 
@@ -112,7 +113,8 @@ def rope_cos_sin(
         Two tensors (T, dim/2), or (..., T, dim/2), on the device of the positions, or of ``inv_freq`` for a count.
 
     Raises:
-        ValueError: a negative count, positions that are complex or boolean, ``inv_freq`` not floating (dim/2,).
+        ValueError: positions that are neither a tensor of real numbers nor a count of at least 0, ``inv_freq`` not
+            floating (dim/2,), an ``attention_factor`` that is not positive, a ``dtype`` that is not floating.
 
     Source: Su et al. 2021, eq. 15 and 34.
     """
@@ -120,9 +122,13 @@ def rope_cos_sin(
         raise ValueError(
             f"inv_freq must be a floating-point vector: got shape {tuple(inv_freq.shape)}, {inv_freq.dtype}"
         )
+    if not attention_factor > 0:
+        raise ValueError(f"attention_factor must be positive: got attention_factor={attention_factor!r}")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating-point dtype of torch: got dtype={dtype!r}")
     if not isinstance(positions, Tensor):
-        if positions < 0:
-            raise ValueError(f"positions must be a tensor or a count of at least 0: got {positions}")
+        if not is_count(positions):
+            raise ValueError(f"positions must be a tensor or a count of at least 0: got {positions!r}")
         positions = torch.arange(positions, device=inv_freq.device)
     if positions.is_complex() or positions.dtype == torch.bool:
         raise ValueError(f"positions must hold real numbers: got dtype {positions.dtype}")
@@ -151,7 +157,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
         Shape and dtype of ``x``; computed in the wider of the dtypes of ``x`` and ``cos``, and rounded once.
 
     Raises:
-        ValueError: an unknown layout, or shapes that do not fit.
+        ValueError: an unknown layout, shapes that do not fit, or an ``x`` that is not floating.
 
     Source: Su et al. 2021, eq. 34; ``apply_rotary_pos_emb`` of transformers' Llama, GPT-NeoX and GPT-J.
 
@@ -160,6 +166,8 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
     """
     require_layout(layout)
     _require_shapes(x, cos, sin)
+    if not x.is_floating_point():
+        raise ValueError(f"x must hold floating-point numbers: got dtype {x.dtype}")
     half = cos.shape[-1]
     rotary, rest = x[..., : 2 * half], x[..., 2 * half :]
     first, second = rotary.chunk(2, dim=-1) if layout == "half" else (rotary[..., 0::2], rotary[..., 1::2])
@@ -241,6 +249,12 @@ def require_layout(layout: str) -> None:
     """Raise ``ValueError`` unless ``layout`` is one of ``LAYOUTS``."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got layout={layout!r}")
+
+
+def is_count(positions: Any) -> TypeGuard[int]:
+    """Whether ``positions`` says how many there are; a compiler's symbol for a length does too."""
+    whole = isinstance(positions, int | Integral | torch.SymInt)
+    return whole and positions >= 0
 
 
 def _require_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.positions import apply_rope, require_layout, rope_cos_sin
+from course_utils.positions import apply_rope, is_count, require_layout, rope_cos_sin
 from course_utils.rope_methods import rope_method
 from course_utils.rope_options import DEFAULT_BASE, RopeWarning
 
@@ -110,7 +110,7 @@ class RotaryEmbedding(nn.Module):
         # Beyond the trained window dynamic scaling has other frequencies at every length: nothing to keep there.
         keeps = self._method.rope_type != "dynamic" or regime == self._method.regime(None)
         if not (keeps and is_whole and rows <= TABLE_ROWS):
-            if not isinstance(positions, Tensor) and positions > 0:
+            if is_count(positions):
                 positions = torch.arange(positions, device=device)
             return rope_cos_sin(positions, *self._method.at(regime), dtype)
         device = positions.device if isinstance(positions, Tensor) else torch.device(device)
@@ -133,16 +133,24 @@ class RotaryEmbedding(nn.Module):
 
         Args:
             x: (..., T, head_dim).
-            positions: (T,) or with leading dimensions that broadcast with those of ``x``; 0 … T - 1 if None. While
-                decoding, those of the new tokens.
+            positions: (T,) or with leading dimensions that broadcast with those of ``x``; 0 … T - 1 if None or T.
+                While decoding, those of the new tokens.
             seq_len: as for ``cos_sin``.
 
         Returns:
             Shape and dtype of ``x``; computed in float32, or in float64 for float64.
 
         Raises:
-            ValueError: as ``apply_rope``.
+            ValueError: the last dimension of ``x`` is not ``head_dim``, a count of positions that is not T, or as
+                ``apply_rope``.
         """
+        if x.shape[-1] != self.head_dim:
+            raise ValueError(f"x must end in head_dim={self.head_dim}: got x {tuple(x.shape)}")
+        if is_count(positions) and positions != x.shape[-2]:
+            raise ValueError(
+                f"positions is a count, and must be that of the {x.shape[-2]} tokens of x: got positions={positions}; "
+                f"for token {positions} pass torch.tensor([{positions}])"
+            )
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         # A count, unlike a tensor on a GPU, tells the length without waiting for the device.
         cos, sin = self.cos_sin(x.shape[-2] if positions is None else positions, dtype, seq_len, x.device)
@@ -168,7 +176,7 @@ class RotaryEmbedding(nn.Module):
 def _rows_needed(positions: int | Tensor) -> tuple[int, bool]:
     """The length of the sequence that ends with these positions, and whether a table has a row for each of them."""
     if not isinstance(positions, Tensor):
-        return positions, positions >= 0
+        return (positions, True) if is_count(positions) else (0, False)  # rope_cos_sin has something to say
     if positions.numel() == 0 or positions.is_complex() or positions.dtype == torch.bool:
         return 0, False  # nothing to look up, or rope_cos_sin has something to say
     first, last = positions.aminmax()

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -45,7 +46,8 @@ class Moments:
         residue: what is to be added to ``mean`` for the mean beyond its precision; zero where it is not known.
 
     Raises:
-        ValueError: a negative ``count``, or an ``m2`` in another shape than ``mean``.
+        ValueError: a negative ``count`` or ``m2`` (of a tensor, which may be on a GPU, not looked at), or an ``m2`` in
+            another shape than ``mean``.
 
     >>> a = Moments.of(torch.tensor([1.0, 2.0, 3.0]))
     >>> b = Moments.of(torch.tensor([5.0]))
@@ -65,6 +67,8 @@ class Moments:
             raise ValueError(f"m2 must have the shape of mean: got {tuple(m2.shape)} beside {tuple(mean.shape)}")
         if not isinstance(self.count, Tensor) and not self.count >= 0:
             raise ValueError(f"count must be zero or more: got {self.count}")
+        if not isinstance(self.m2, Tensor) and self.m2 < 0:
+            raise ValueError(f"m2 must be zero or more: got {self.m2}")
         object.__setattr__(self, "count", count)
         for name, part in (("mean", mean), ("m2", m2), ("residue", residue)):
             # The mean of nothing is NaN, and NaN times zero is NaN: an empty part is zeros from the start.
@@ -86,9 +90,12 @@ class Moments:
             moments in the shape that ``dim`` leaves of ``x``.
 
         Raises:
+            TypeError: ``x`` is no tensor.
             ValueError: ``x`` is complex.
             IndexError: ``x`` has no such dimension.
         """
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x must be a tensor: got {x!r}")
         if x.is_complex():
             raise ValueError(f"x must be real: got {x.dtype}")
         x = _in_float64(x)
@@ -204,14 +211,16 @@ def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
             first element.
 
     Raises:
-        ValueError: the model has no such layer, or there are no batches; or a batch with one value per channel, from
-            the layer.
+        ValueError: the model has no such layer, ``batches`` is a tensor, or there are none; or a batch with one value
+            per channel, from the layer.
 
     Source: Wu, Johnson 2021, section 3.
     """
     layers = [layer for layer in model.modules() if _keeps_statistics(layer) and layer.training >= model.training]
     if not layers:
         raise ValueError("model must have a batch norm layer that keeps running statistics and is not frozen: got none")
+    if isinstance(batches, Tensor):
+        raise ValueError(f"batches must be several batches, as [x] is: got one tensor of shape {tuple(batches.shape)}")
     pools: dict[nn.Module, Moments] = {}
     calls = dict.fromkeys(layers, 0)
 
@@ -263,8 +272,8 @@ def _keeps_statistics(module: nn.Module) -> bool:
 
 def _weights(momentum: float, convention: str) -> tuple[float, float]:
     """Return the weights of the old average and of the new value."""
-    if not 0 <= momentum <= 1:
-        raise ValueError(f"momentum must be between 0 and 1: got {momentum}")
+    if not isinstance(momentum, Real | Tensor) or not 0 <= momentum <= 1:
+        raise ValueError(f"momentum must be between 0 and 1: got {momentum!r}")
     if convention not in ("torch", "keras"):
         raise ValueError(f"convention must be 'torch' or 'keras': got {convention!r}")
     return (1 - momentum, momentum) if convention == "torch" else (momentum, 1 - momentum)

@@ -15,6 +15,7 @@ P − 1 (recursive doubling; halving and doubling, section 4); the bytes stay th
 """
 
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
 __all__ = ["ROUTES", "Traffic", "gather", "layer_step", "reduce", "written_bytes"]
@@ -38,7 +39,15 @@ class Traffic:
         return Traffic(self.messages + other.messages, self.bytes + other.bytes)
 
     def time_ms(self, latency_us: float, bandwidth_gbps: float) -> float:
-        """Return how long it takes on a link with ``latency_us`` a message and ``bandwidth_gbps`` (10⁹ bytes/s)."""
+        """Return how long it takes on a link with ``latency_us`` a message and ``bandwidth_gbps`` (10⁹ bytes/s).
+
+        Raises:
+            ValueError: a negative latency, or a bandwidth that is not above zero.
+        """
+        if latency_us < 0:
+            raise ValueError(f"latency_us must be zero or more: got {latency_us!r}")
+        if not bandwidth_gbps > 0:
+            raise ValueError(f"bandwidth_gbps must be above 0: got {bandwidth_gbps!r}")
         return self.messages * latency_us / 1e3 + self.bytes / bandwidth_gbps / 1e6
 
 
@@ -52,13 +61,15 @@ def gather(channels: int, ranks: int, itemsize: int = 4, route: str = "ring") ->
         route: a key of ``ROUTES``.
 
     Raises:
-        ValueError: an unknown ``route``, or no channels or no ranks.
+        ValueError: an unknown ``route``, no channels or no ranks, or an ``itemsize`` that is not a number above zero.
     """
+    _require_itemsize(itemsize)
     return Traffic(_hops(channels, ranks, route), (ranks - 1) * (2 * channels + 1) * itemsize)
 
 
 def reduce(channels: int, ranks: int, itemsize: int = 4, route: str = "ring") -> Traffic:
     """Return the traffic of the backward pass: two sums a channel, added over all ranks; arguments as `gather`'s."""
+    _require_itemsize(itemsize)
     return Traffic(2 * _hops(channels, ranks, route), 2 * (ranks - 1) / ranks * 2 * channels * itemsize)
 
 
@@ -75,6 +86,11 @@ def written_bytes() -> int:
     """
     counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counts["wchar"])
+
+
+def _require_itemsize(itemsize: int) -> None:
+    if not isinstance(itemsize, Real) or not itemsize > 0:
+        raise ValueError(f"itemsize must be a number of bytes above 0: got {itemsize!r}")
 
 
 def _hops(channels: int, ranks: int, route: str) -> int:

@@ -103,7 +103,9 @@ def compare(
     Args:
         mine: a function ``fn(x, **options)`` or an ``nn.Module``.
         reference: what it should equal, of the same kind.
-        cases: the calls to make; by default those of ``cases_for(reference)``.
+        cases: the calls to make; by default those of ``cases_for(reference)``. Some of the latter are calls that the
+            reference refuses, and ``mine`` must too; where both refuse a call of yours, nothing has been compared, and
+            that is a line that differs.
         truth: a function to run in float64 instead of ``reference``.
         dtypes: the dtypes to try; float64 inputs are compared as well as the others.
 
@@ -111,13 +113,22 @@ def compare(
         A ``Comparison`` with ``ok``, ``require()`` and a line for each quantity and dtype.
 
     Raises:
-        ValueError: ``cases`` is None and none are known for ``reference``.
+        ValueError: ``cases`` is None and none are known for ``reference``, or there are no cases or no dtypes.
+        TypeError: ``mine``, ``reference`` or ``truth`` cannot be called.
     """
+    for role, fn in (("mine", mine), ("reference", reference), ("truth", truth or reference)):
+        if not callable(fn):
+            raise TypeError(f"{role} must be a function or a module: got {type(fn).__name__}")
+    may_refuse = cases is None
     cases = list(cases_for(reference) if cases is None else cases)
+    if not cases:
+        raise ValueError(f"cases must hold at least one Case: got {cases!r}")
+    if not dtypes:
+        raise ValueError(f"dtypes must hold at least one dtype: got {dtypes!r}")
     worst: dict[tuple[str, str], Line] = {}
     for dtype in dtypes:
         for case in cases:
-            for line in _lines(mine, reference, truth or reference, _cast(case, dtype), dtype):
+            for line in _lines(mine, reference, truth or reference, _cast(case, dtype), dtype, may_refuse):
                 key = (line.quantity, line.dtype)
                 if key not in worst or _severity(line) > _severity(worst[key]):
                     worst[key] = line
@@ -145,11 +156,15 @@ def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
 
     Raises:
         AssertionError: they differ by more, in shape, or by a NaN; the message says where and by how much.
+        ValueError: they are empty.
     """
     if mine.shape != expected.shape:
         raise AssertionError(f"{name}: shape {tuple(mine.shape)}, expected {tuple(expected.shape)}")
-    difference = (mine.double() - expected.double()).abs().nan_to_num(nan=float("inf"))
-    largest = difference.max().item() if difference.numel() else 0.0
+    if not mine.numel():
+        raise ValueError(f"mine and expected must hold at least one number: got shape {tuple(mine.shape)}")
+    wide = torch.complex128 if mine.is_complex() or expected.is_complex() else torch.float64
+    difference = (mine.to(wide) - expected.to(wide)).abs().nan_to_num(nan=float("inf"))
+    largest = difference.max().item()
     if not largest <= within:
         at = tuple(int(i) for i in torch.unravel_index(difference.argmax(), difference.shape))
         raise AssertionError(f"{name}: off by {largest:.3g} at {at}, expected within {within:g}")
@@ -168,12 +183,12 @@ def _double(value: Any) -> Any:
     return _to(value, torch.float64)
 
 
-def _lines(mine, reference, truth, case: Case, dtype: torch.dtype) -> Iterator[Line]:
+def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: bool) -> Iterator[Line]:
     """Yield a line for every quantity that one call of each produces."""
     name = str(dtype).removeprefix("torch.")
     got, expected = _observe(mine, reference, case, dtype), _observe(reference, reference, case, dtype)
     if isinstance(got, Exception) or isinstance(expected, Exception):
-        note = "" if type(got) is type(expected) else f"raises {_kind(got)}, not {_kind(expected)}"
+        note = _about_errors(got, expected, may_refuse)
         yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note)
         return
     exact = _observe(truth, reference, _cast(case, torch.float64), torch.float64, rounded_to=dtype)
@@ -194,6 +209,14 @@ def _lines(mine, reference, truth, case: Case, dtype: torch.dtype) -> Iterator[L
         size = exact[quantity].abs().nan_to_num().amax().item() if exact[quantity].numel() else 0.0
         allowed = max(2 * off[1], 2 * off[2] + torch.finfo(dtype).eps * size)
         yield Line(quantity, name, case.name, off[0], off[1], allowed)
+
+
+def _about_errors(got: Any, expected: Any, may_refuse: bool) -> str:
+    if type(got) is not type(expected):
+        return f"raises {_kind(got)}, not {_kind(expected)}"
+    # The mistake may be in the case itself, and then even a wrong function raises what the reference does.
+    first_line, _, _ = str(expected).partition("\n")
+    return "" if may_refuse else f"both raise {_kind(expected)}: {first_line}"
 
 
 def _rounding(dtype: torch.dtype, x: Tensor) -> float:

@@ -1,6 +1,8 @@
 """Claims: a statement enters the ledger only with its evidence, and a table only with a cell for each column."""
 
+import numpy as np
 import pytest
+import torch
 
 from course_utils import Claims, Table
 
@@ -53,3 +55,20 @@ def test_numbers_are_shown_to_three_digits(value, shown):
 def test_a_row_of_the_wrong_length_is_an_error():
     with pytest.raises(ValueError, match="got 1 cells for 2 columns"):
         Table(("a", "b"), [(1,)])
+
+
+@pytest.mark.parametrize("evidence", [True, np.bool_(True), torch.tensor(True), torch.tensor([1])], ids=repr)
+def test_evidence_is_a_truth_value(evidence):
+    claims = Claims("02")
+    claims.prove("a", "b", evidence)
+    assert len(list(claims)) == 1
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [(1 > 2, "a remark"), [False], "1 > 2", lambda: False, torch.zeros(2), torch.zeros(0), None],
+    ids=["tuple", "list", "string", "function", "tensor", "empty tensor", "None"],
+)
+def test_what_is_true_whatever_is_in_it_is_no_evidence(evidence):
+    with pytest.raises(TypeError, match="evidence must be True or False, or a tensor of one element: got "):
+        Claims("02").prove("a", "b", evidence)

@@ -40,3 +40,25 @@ def test_the_first_wrong_gradient_is_named(change, message):
     steps = two_uses()
     with pytest.raises(AssertionError, match=message):
         intermediates.compare(change(by_hand(steps)), steps, DY)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda d: {}, ValueError, "by_hand must have gradients of some of x, total, y: got none"),
+        (lambda d: {**d, "dx": d["x"]}, ValueError, "some of x, total, y: got 'total', 'x', 'dx'"),
+        (lambda d: {**d, "x": 1.0}, TypeError, "by_hand must hold tensors: got 1.0 for 'x'"),
+        (lambda d: ["x"], TypeError, r"by_hand must be a mapping from names to tensors: got \['x'\]"),
+    ],
+)
+def test_what_is_no_gradient_of_a_step_is_refused(change, error, message):
+    steps = two_uses()
+    with pytest.raises(error, match=message):
+        intermediates.compare(change(by_hand(steps)), steps, DY)
+
+
+def test_the_caption_names_the_steps_without_a_gradient():
+    steps = two_uses()
+    caption = "Gradients by hand, beside autograd's"
+    assert intermediates.compare(by_hand(steps), steps, DY).caption == caption
+    assert intermediates.compare({"x": by_hand(steps)["x"]}, steps, DY).caption == f"{caption}; missing: total"

@@ -85,5 +85,17 @@ def test_ranks_that_never_began_leave_torchruns_own_words(monkeypatch):
     )
     with pytest.raises(RanksFailed, match="no rank began:\nno such module"):
         launch(programs.port_and_rank, 2)
-    with pytest.raises(ValueError, match="ranks must be at least 1: got 0"):
-        launch(programs.port_and_rank, 0)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "times", "message"),
+    [
+        (0, {}, "ranks must be a whole number of at least 1: got 0"),
+        (2.0, {}, "ranks must be a whole number of at least 1: got 2.0"),
+        (2, {"limit_s": 0}, "limit_s must be above 0: got 0"),
+        (2, {"timeout_s": -1.0}, "timeout_s must be above 0: got -1.0"),
+    ],
+)
+def test_an_impossible_argument_starts_no_process(ranks, times, message):
+    with pytest.raises(ValueError, match=message):
+        launch(programs.port_and_rank, ranks, **times)

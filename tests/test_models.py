@@ -207,3 +207,17 @@ def test_layer_norm_as_one_group_is_layer_norm():
     assert_close(feature_norm("layer", 8, spatial=True).double()(images), over_all, atol=1e-14, rtol=0)
     with pytest.raises(ValueError, match="kind must be one of batch, layer, group, none: got 'instance'"):
         feature_norm("instance", 8, spatial=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: patches(random(2, 1, 8, 8), 3), r"size must divide .*: got size=3, images \(2, 1, 8, 8\)"),
+        (lambda: patches(random(2, 1, 8, 8), 0), "size must divide .*: got size=0"),
+        (lambda: DigitsCNN("group", width=6), "channels must be a multiple of 4 for kind='group': got 6"),
+        (lambda: DigitsMLP("group", width=2), "channels must be a multiple of 4 for kind='group': got 2"),
+    ],
+)
+def test_sizes_that_do_not_divide_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

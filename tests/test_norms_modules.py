@@ -391,3 +391,18 @@ def test_dynamic_tanh_in_half_precision_is_rounded_once():
     module = norms.DynamicTanh(4).bfloat16()
     z = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)).bfloat16()
     assert torch.equal(module(z), torch.tanh(0.5 * z.double()).bfloat16())
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda home: home.GroupNorm(0, 6), ZeroDivisionError, "num_groups must be at least 1: got 0"),
+        (lambda home: home.LayerNorm(6.0), TypeError, "normalized_shape must be an int or a sequence of ints: got 6.0"),
+        (lambda home: home.RMSNorm(None), TypeError, "normalized_shape must be an int or a sequence of ints: got None"),
+    ],
+)
+def test_an_impossible_size_raises_torchs_type_of_error_and_names_the_argument(make, error, message):
+    with pytest.raises(error):
+        make(nn)
+    with pytest.raises(error, match=message):
+        make(norms)

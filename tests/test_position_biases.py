@@ -84,7 +84,8 @@ def test_t5_buckets_keep_the_shape_and_accept_any_integer_dtype():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: alibi_slopes(0), ValueError, "num_heads must be at least 1: got num_heads=0"),
+        (lambda: alibi_slopes(0), ValueError, "num_heads must be a whole number of at least 1: got num_heads=0"),
+        (lambda: alibi_slopes(2.5), ValueError, "num_heads must be a whole number of at least 1: got num_heads=2.5"),
         (lambda: alibi_bias(2, 5, 4), ValueError, "query_length must be .* got query_length=5, key_length=4"),
         (lambda: t5_relative_bucket(torch.zeros(3)), TypeError, "must hold integers: got dtype torch.float32"),
         (lambda: t5_relative_bucket(torch.arange(3), num_buckets=7), ValueError, "even number .* got num_buckets=7"),

@@ -330,6 +330,12 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
     [
         (lambda: sinusoidal(4, 7), "dim must be a positive even number: got dim=7"),
         (lambda: sinusoidal(-1, 8), "positions must be a tensor or a count of at least 0: got -1"),
+        (lambda: sinusoidal(2.5, 8), "positions must be a tensor or a count of at least 0: got 2.5"),
+        (lambda: rope_cos_sin([0, 1], rope_inv_freq(8)), r"a tensor or a count of at least 0: got \[0, 1\]"),
+        (lambda: rope_cos_sin(3, rope_inv_freq(8), 0.0), "attention_factor must be positive: got attention_factor=0.0"),
+        (lambda: rope_cos_sin(3, rope_inv_freq(8), dtype=torch.int32), "floating-point .*: got dtype=torch.int32"),
+        (lambda: rope_cos_sin(3, rope_inv_freq(8), dtype=float), "floating-point .*: got dtype=<class 'float'>"),
+        (lambda: apply_rope(torch.ones(4, 8, dtype=torch.int64), *COS_SIN), "x must hold .*: got dtype torch.int64"),
         (lambda: rope_inv_freq(0), "dim must be a positive even number: got dim=0"),
         (lambda: rope_inv_freq(8, base=0.0), "base must be positive and finite: got base=0.0"),
         (lambda: rope_inv_freq(8, base=math.nan), "base must be positive and finite: got base=nan"),

@@ -165,6 +165,7 @@ def test_float32_numbers_from_another_process_merge_in_float64():
     ("make", "message"),
     [
         (lambda: Moments(-1, 0.0, 0.0), "count must be zero or more: got -1"),
+        (lambda: Moments(2, 1.0, -1.0), "m2 must be zero or more: got -1.0"),
         (
             lambda: Moments(1, torch.zeros(2), torch.zeros(3)),
             r"m2 must have the shape of mean: got \(3,\) beside \(2,\)",
@@ -172,16 +173,26 @@ def test_float32_numbers_from_another_process_merge_in_float64():
         (lambda: Moments.of(torch.zeros(2, dtype=torch.complex64)), "x must be real: got torch.complex64"),
         (lambda: ema(0.0, 1.0, 1.5), "momentum must be between 0 and 1: got 1.5"),
         (lambda: ema(0.0, 1.0, math.nan), "momentum must be between 0 and 1: got nan"),
+        (lambda: ema(0.0, 1.0, None), "momentum must be between 0 and 1: got None"),
         (lambda: ema(0.0, 1.0, 0.1, "tensorflow"), "convention must be 'torch' or 'keras': got 'tensorflow'"),
         (lambda: bias_corrected(0.0, 0.1, 0), "steps must be at least 1: got 0"),
         (lambda: bias_corrected(0.0, 1.0, 3, "keras"), "momentum must give the new value a weight: got 1.0 in keras's"),
         (lambda: precise_batch_norm(nn.Linear(1, 1), []), "model must have a batch norm layer .*: got none"),
         (lambda: precise_batch_norm(nn.BatchNorm1d(1), []), "batches must yield at least one batch: got none"),
+        (
+            lambda: precise_batch_norm(nn.BatchNorm1d(1), torch.zeros(8, 1, 3)),
+            r"batches must be several .*: got one tensor of shape \(8, 1, 3\)",
+        ),
     ],
 )
 def test_an_impossible_argument_is_refused_by_name(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_moments_of_a_list_are_refused():
+    with pytest.raises(TypeError, match=r"x must be a tensor: got \[0.0, 0.0\]"):
+        Moments.of([0.0, 0.0])
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.001, 0.1, 0.9, 1.0])

@@ -189,3 +189,44 @@ def test_close_says_where_and_by_how_much():
         verify.close("dx", a / a, b, within=1e-6)
     with pytest.raises(AssertionError, match="shape"):
         verify.close("dx", a, a[:1], within=1)
+
+
+def test_close_reads_the_imaginary_part_too(capsys):
+    a, b = torch.tensor([1 + 2j]), torch.tensor([1 + 3j])
+    with pytest.raises(AssertionError, match=r"z: off by 1 at \(0,\)"):
+        verify.close("z", a, b, within=0.5)
+    with pytest.raises(AssertionError, match="off by 2"):
+        verify.close("z", a, a.real, within=0.5)
+    verify.close("z", a, a, within=0)
+    assert capsys.readouterr().out == "z: equal within 0\n"
+
+
+def test_close_does_not_call_nothing_equal():
+    with pytest.raises(ValueError, match=r"at least one number: got shape \(0, 3\)"):
+        verify.close("dx", torch.zeros(0, 3), torch.zeros(0, 3), within=1)
+
+
+def rows_scaled(x, scale):
+    return x * scale[:, None]
+
+
+def test_where_both_refuse_a_given_call_nothing_has_been_compared():
+    mistaken_case = Case("5 rows, 10 scales", torch.randn(5, 3).double(), {"scale": torch.ones(10).double()})
+    comparison = verify.compare(lambda x, scale: 2 * rows_scaled(x, scale), rows_scaled, [mistaken_case])
+    assert not comparison.ok
+    assert "both raise RuntimeError: The size of tensor a (5) must match" in repr(comparison)
+
+
+@pytest.mark.parametrize(
+    ("mine", "reference", "options", "error", "message"),
+    [
+        (layer_norm, F.layer_norm, {"cases": []}, ValueError, r"cases must hold at least one Case: got \[\]"),
+        (layer_norm, F.layer_norm, {"dtypes": ()}, ValueError, r"dtypes must hold at least one dtype: got \(\)"),
+        (torch.ones(1), F.layer_norm, {}, TypeError, "mine must be a function or a module: got Tensor"),
+        (layer_norm, "layer_norm", {}, TypeError, "reference must be a function or a module: got str"),
+        (layer_norm, F.layer_norm, {"truth": 3}, TypeError, "truth must be a function or a module: got int"),
+    ],
+)
+def test_a_comparison_of_nothing_is_refused(mine, reference, options, error, message):
+    with pytest.raises(error, match=message):
+        verify.compare(mine, reference, **options)

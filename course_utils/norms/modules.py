@@ -5,7 +5,7 @@ Constructor arguments, attributes, ``state_dict`` keys, versions and ``repr`` ar
 can swap one for the other and load the same checkpoint, either way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -47,6 +47,9 @@ class LayerNorm(AffineNorm):
         bias: whether to learn a bias beside the weight.
         device, dtype: of the parameters.
 
+    Raises:
+        TypeError: ``normalized_shape`` is neither an int nor a sequence.
+
     Source: Ba, Kiros, Hinton 2016; `torch.nn.LayerNorm`.
     """
 
@@ -86,6 +89,9 @@ class RMSNorm(AffineNorm):
         elementwise_affine: whether to learn a weight.
         device, dtype: of the weight.
 
+    Raises:
+        TypeError: ``normalized_shape`` is neither an int nor a sequence.
+
     Source: Zhang, Sennrich 2019; `torch.nn.RMSNorm`.
     """
 
@@ -124,6 +130,7 @@ class GroupNorm(AffineNorm):
 
     Raises:
         ValueError: ``num_groups`` does not divide ``num_channels``.
+        ZeroDivisionError: ``num_groups`` is zero; the type is `torch.nn.GroupNorm`'s.
 
     Source: Wu, He 2018; `torch.nn.GroupNorm`.
     """
@@ -140,6 +147,8 @@ class GroupNorm(AffineNorm):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        if num_groups == 0:
+            raise ZeroDivisionError(f"num_groups must be at least 1: got {num_groups!r}")
         if num_channels % num_groups != 0:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups = num_groups
@@ -161,7 +170,13 @@ class GroupNorm(AffineNorm):
 
 
 def as_shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    """Return ``normalized_shape`` as a tuple, an integer (numpy's too) as a tuple of one."""
+    """Return ``normalized_shape`` as a tuple, an integer (numpy's too) as a tuple of one.
+
+    Raises:
+        TypeError: it is neither an integer nor a sequence.
+    """
     if isinstance(normalized_shape, int | Integral):
         return (int(normalized_shape),)
+    if not isinstance(normalized_shape, Iterable):
+        raise TypeError(f"normalized_shape must be an int or a sequence of ints: got {normalized_shape!r}")
     return tuple(normalized_shape)

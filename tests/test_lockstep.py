@@ -1,0 +1,16 @@
+"""lockstep: what it takes for shards; the rest is in test_check_sync_backward.py."""
+
+import pytest
+import torch
+
+from course_utils.lockstep import run_ranks
+
+
+def test_shards_may_come_from_a_generator():
+    results = run_ranks(lambda x, all_reduce: x / all_reduce(x), ((torch.tensor(x),) for x in (1.0, 3.0)))
+    assert torch.equal(torch.stack(results), torch.tensor([0.25, 0.75]))
+
+
+def test_no_ranks_are_refused():
+    with pytest.raises(ValueError, match=r"shards must hold the arguments of at least one rank: got \[\]"):
+        run_ranks(lambda all_reduce: None, iter(()))
