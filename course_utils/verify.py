@@ -263,7 +263,7 @@ def _observe_function(fn, options: dict[str, Any], x: Tensor, upstream: Tensor) 
     y = fn(x, **options)
     leaves = {name: v for name, v in {"x": x, **options}.items() if isinstance(v, Tensor) and v.requires_grad}
     observed = {"output": y} | _gradients(y, leaves, upstream)
-    return observed | {name: options[name] for name in _BUFFERS if name in options}
+    return observed | {name: options[name] for name in _BUFFERS if isinstance(options.get(name), Tensor)}
 
 
 def _observe_module(module, state: dict[str, Tensor], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:

@@ -230,3 +230,11 @@ def test_where_both_refuse_a_given_call_nothing_has_been_compared():
 def test_a_comparison_of_nothing_is_refused(mine, reference, options, error, message):
     with pytest.raises(error, match=message):
         verify.compare(mine, reference, **options)
+
+
+@pytest.mark.parametrize("built_in", BUILT_INS, ids=name)
+def test_a_default_case_is_refused_only_for_a_single_value_that_has_no_variance(built_in):
+    for case in cases_for(built_in):
+        observed = verify._observe(built_in, built_in, case, torch.float64)
+        if isinstance(observed, Exception):
+            assert "Expected more than 1" in str(observed), case.name
