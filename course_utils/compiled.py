@@ -63,7 +63,7 @@ def layer_norm(
 
     Source: Ba, Kiros and Hinton 2016, eq. 4.
     """
-    return _norm((tuple(normalized_shape), eps), x, weight, bias)
+    return _norm((x, weight, bias), normalized_shape, eps)
 
 
 def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: float = 1e-6) -> Tensor:
@@ -80,57 +80,54 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: fl
 
     Source: Zhang and Sennrich 2019, eq. 4.
     """
-    return _norm((tuple(normalized_shape), eps), x, weight)
+    return _norm((x, weight), normalized_shape, eps)
 
 
-Settings = tuple[tuple[int, ...], float]  # normalized_shape and eps
-
-
-def _norm(settings: Settings, *tensors: Tensor) -> Tensor:
-    """Both norms: with a bias layer norm, without one RMS norm."""
+def _norm(tensors: tuple[Tensor, ...], normalized_shape: Sequence[int], eps: float) -> Tensor:
+    """Both norms: of x, weight and bias layer norm, of x and weight RMS norm."""
+    settings = (tuple(normalized_shape), eps)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return _Norm.apply(settings, *tensors)
-    return _compiled(_forward, settings, tensors)[0]  # autograd has nothing to do here: save its time
+    return _compiled(_forward, tensors, *settings)[0]  # autograd has nothing to do here: save its time
 
 
 class _Norm(torch.autograd.Function):
     """``_norm`` for autograd."""
 
     @staticmethod
-    def forward(ctx: Any, settings: Settings, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
-        y, *statistics = _compiled(_forward, settings, (x, weight, *bias))
+    def forward(ctx: Any, settings: tuple[Any, ...], x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+        y, *statistics = _compiled(_forward, (x, weight, *bias), *settings)
         ctx.save_for_backward(x, weight, *statistics)
-        ctx.settings = settings
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *_compiled(_backward, ctx.settings, (dy.contiguous(), *ctx.saved_tensors))
+        return None, *_compiled(_backward, (dy.contiguous(), *ctx.saved_tensors))
 
 
 _graphs: dict[Hashable, Callable[[list[Tensor]], tuple[Tensor, ...]]] = {}
 
 
 def _compiled(
-    fn: Callable[..., tuple[Tensor, ...]], settings: Settings, tensors: Sequence[Tensor]
+    fn: Callable[..., tuple[Tensor, ...]], tensors: Sequence[Tensor], *settings: Hashable
 ) -> tuple[Tensor, ...]:
-    """Return ``fn(settings, *tensors)``, compiled on first use for exactly these sizes, strides, dtypes and devices."""
+    """Return ``fn(tensors, *settings)``, compiled on first use for exactly these sizes, strides, dtypes and devices."""
     key = (fn, settings, *[(t.shape, t.stride(), t.dtype, t.device) for t in tensors])
     graph = _graphs.get(key)
     if graph is None:
-        graph = _graphs[key] = _compile(fn, settings, tensors)
+        graph = _graphs[key] = _compile(fn, tensors, *settings)
     return graph([*tensors])
 
 
 def _compile(
-    fn: Callable[..., tuple[Tensor, ...]], settings: Settings, tensors: Sequence[Tensor]
+    fn: Callable[..., tuple[Tensor, ...]], tensors: Sequence[Tensor], *settings: Hashable
 ) -> Callable[[list[Tensor]], tuple[Tensor, ...]]:
     """Trace ``fn`` for these settings and compile the trace, to a function that takes the tensors as a list."""
     from torch.fx.experimental.proxy_tensor import make_fx  # importing this module must not import the compiler
 
     with torch.no_grad():
-        trace = make_fx(lambda *tensors: fn(settings, *tensors))(*tensors)
+        trace = make_fx(lambda *tensors: fn(tensors, *settings))(*tensors)
         graph = torch._inductor.compile(trace, [*tensors])
     if all(tensor.is_cpu for tensor in tensors):
         # The generated function itself. Those around it look for outputs that are inputs, align the inputs of a GPU and
@@ -139,44 +136,39 @@ def _compile(
     return lambda inputs: graph(*inputs)
 
 
-def _forward(settings: Settings, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor, ...]:
+def _forward(tensors: Sequence[Tensor], normalized_shape: tuple[int, ...], eps: float) -> tuple[Tensor, ...]:
     """Return y and of each row 1 / √(σ² + ε) and, with a bias, the shift and the mean of x - shift."""
-    normalized_shape, eps = settings
-    if bias is None:
-        check_rms_norm(x, normalized_shape, weight)
+    x, weight, *bias = tensors
+    if bias:
+        check_layer_norm(x, normalized_shape, weight, *bias)
     else:
-        check_layer_norm(x, normalized_shape, weight, bias)
+        check_rms_norm(x, normalized_shape, weight)
     z = x.reshape(-1, weight.numel())  # (rows, features)
     z = z.to(torch.promote_types(x.dtype, torch.float32))
-    gamma = weight.reshape(-1).to(z.dtype)
-    if bias is None:
+    gamma, *beta = (parameter.reshape(-1).to(z.dtype) for parameter in (weight, *bias))
+    if not beta:
         rstd = _kept(torch.rsqrt(_mean(z.square()) + eps), z)  # (rows, 1), like all numbers of a row
         return (z * rstd * gamma).to(x.dtype).view(x.shape), rstd
     shift = _mean(z[:, :SHIFT_FEATURES])
     deviation = z - shift
     mean, mean_square = _mean(deviation), _mean(deviation.square())
     rstd = _kept(torch.rsqrt(mean_square - mean.square() + eps), z)
-    y = torch.addcmul(bias.reshape(-1).to(z.dtype), (deviation - mean) * rstd, gamma)
+    y = torch.addcmul(beta[0], (deviation - mean) * rstd, gamma)
     return y.to(x.dtype).view(x.shape), rstd, shift, mean
 
 
-def _backward(
-    settings: Settings,
-    dy: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    rstd: Tensor,
-    shift: Tensor | None = None,
-    mean: Tensor | None = None,
-) -> tuple[Tensor, ...]:
-    """Return dx, dweight and, with a mean, dbias."""
+def _backward(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return dx, dweight and, where the forward pass had a bias and so a shift and a mean, dbias."""
+    dy, x, weight, rstd, *shift_and_mean = tensors
     rows = (-1, weight.numel())
     z, upstream = x.reshape(rows).to(rstd.dtype), dy.view(rows).to(rstd.dtype)
-    x_hat = (z if shift is None or mean is None else (z - shift) - mean) * rstd
+    for subtracted in shift_and_mean:
+        z = z - subtracted
+    x_hat = z * rstd
     dx_hat = upstream * weight.reshape(-1)
     dx = dx_hat - x_hat * _mean(dx_hat * x_hat)
     gradients = [_sum_rows(upstream * x_hat)]
-    if mean is not None:
+    if shift_and_mean:
         dx = dx - _mean(dx_hat)
         gradients.append(_sum_rows(upstream))
     return (dx * rstd).to(x.dtype).view(x.shape), *(g.to(weight.dtype).view(weight.shape) for g in gradients)

@@ -11,7 +11,7 @@ from course_utils import compiled
 def uncompiled(monkeypatch):
     """Run the same code without the compiler, which takes seconds for each shape."""
     monkeypatch.setattr(compiled, "_graphs", {})
-    monkeypatch.setattr(compiled, "_compile", lambda fn, settings, tensors: lambda inputs: fn(settings, *inputs))
+    monkeypatch.setattr(compiled, "_compile", lambda fn, tensors, *settings: lambda inputs: fn(inputs, *settings))
 
 
 def randn(*shape, seed=0):
