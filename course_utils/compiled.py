@@ -61,6 +61,9 @@ def layer_norm(
     Returns:
         Shape and dtype of ``x``; differentiable once.
 
+    Raises:
+        RuntimeError: shapes that do not fit, in PyTorch's words.
+
     Source: Ba, Kiros and Hinton 2016, eq. 4.
     """
     return _norm((x, weight, bias), normalized_shape, eps)
@@ -77,6 +80,9 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: fl
 
     Returns:
         Shape and dtype of ``x``; differentiable once.
+
+    Raises:
+        RuntimeError: shapes that do not fit, in PyTorch's words.
 
     Source: Zhang and Sennrich 2019, eq. 4.
     """
