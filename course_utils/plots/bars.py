@@ -20,7 +20,6 @@ def grouped_bars(
     xlabel: str = "",
     errors: Mapping[str, ArrayLike] | None = None,
     number_format: str | None = ".3g",
-    log: bool = False,
     title: str = "",
 ) -> Figure:
     """Draw one bar per series in every group, told apart by hatching as well as by colour.
@@ -32,7 +31,6 @@ def grouped_bars(
         xlabel: what a group is.
         errors: half-lengths of the error bars, keyed and shaped like ``bars``.
         number_format: how the height is written at a bar's end; ``None`` leaves it out.
-        log: whether the vertical axis is logarithmic.
         title: one line above the figure.
 
     Raises:
@@ -40,8 +38,6 @@ def grouped_bars(
     """
     figure, axes = new_figure()
     centres, width = np.arange(len(group_names)), 0.8 / len(bars)
-    if log:
-        axes.set_yscale("log")
     for series, (name, heights) in enumerate(bars.items()):
         values = as_series(name, heights, len(group_names))
         spread = None if errors is None else np.where(np.isnan(values), np.nan, np.asarray(errors[name], dtype=float))

@@ -117,8 +117,8 @@ class _LeastTime(AnsweringWidget):
         from course_utils import plots
 
         data = least_time_figure(LeastTimeState(**self.state), self._machine)
-        times = {"least time": [1e3 * data.memory_ms, 1e3 * data.arithmetic_ms]}
-        return plots.grouped_bars(times, ("of the bytes", "of the operations"), "time (µs)", log=True)
+        times = {"least": [1e3 * data.memory_ms, 1e3 * data.arithmetic_ms]}
+        return plots.grouped_bars(times, ("of the bytes", "of the operations"), "least time (µs)")
 
     def describe(self) -> str:
         state = LeastTimeState(**self.state)
