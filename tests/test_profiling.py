@@ -188,7 +188,9 @@ def test_a_device_that_cannot_be_timed_is_refused():
 
 
 @pytest.mark.parametrize(
-    "time", [lambda device: measure_in_turns({"it": int}, device), copy_bandwidth, Roofline.of], ids=repr
+    "time",
+    [lambda device: measure_in_turns({"it": int}, device), copy_bandwidth, Roofline.of],
+    ids=["measure_in_turns", "copy_bandwidth", "Roofline.of"],
 )
 def test_a_device_that_does_not_exist_is_refused_without_a_list_of_twenty_others(time):
     with pytest.raises(ValueError, match="device must be cpu or cuda: got 'gpu'"):

@@ -76,7 +76,7 @@ class Widget:
             for value in self._options(select):
                 if self.element(select).is_visible() and self.element(select).input_value() != value:
                     choose = partial(self._choose, select, value)
-                    yield from self._expect_redraw(select, f"{value!r} chosen", choose)
+                    yield from self._expect_redraw(select, set(), f"{value!r} chosen", choose)
                     yield from self._exercise_usable(moved)
         for control in self.controls():
             if (control.kind, control.label) not in moved:
@@ -101,51 +101,51 @@ class Widget:
             if self.element(control).get_attribute("data-lm-suppress-shortcuts") != "true":
                 yield f"{self.name}: «{control.label}» lacks data-lm-suppress-shortcuts: JupyterLab would take its keys"
             looks = {self._look()}
-            yield from self._by_keyboard(control)
-            looks.add(self._look())
-            yield from self._by_mouse(control)
-            looks.add(self._look())
+            yield from self._by_keyboard(control, looks)
+            yield from self._by_mouse(control, looks)
             if len(looks) == 1 and control.kind != "button":  # a reset may have nothing to reset
                 yield f"{self.name}: «{control.label}» was moved by keyboard and by mouse, and nothing looks different"
 
-    def _by_keyboard(self, control: Control) -> Iterator[str]:
+    def _by_keyboard(self, control: Control, looks: set[bytes]) -> Iterator[str]:
         element = self.element(control)
         if control.kind == "range":
-            for press in range(3):  # an odd number of steps to and fro: the slider ends where it was not
+            for press in range(2):  # to and fro
                 key = arrow_key(element, press)
-                yield from self._expect_redraw(control, f"key {key}", lambda k=key: element.press(k))
+                yield from self._expect_redraw(control, looks, f"key {key}", lambda k=key: element.press(k))
         elif control.kind == "select":
             key = "ArrowUp" if element.evaluate("s => s.selectedIndex === s.options.length - 1") else "ArrowDown"
-            yield from self._expect_redraw(control, f"key {key}", lambda: element.press(key))
+            yield from self._expect_redraw(control, looks, f"key {key}", lambda: element.press(key))
         elif control.kind == "picture":
             presses = [lambda key=key: element.press(f"Arrow{key}") for key in ("Right", "Left", "Down", "Up")]
-            yield from self._expect_redraw(control, "arrow keys", lambda: self._until_redrawn(presses))
+            yield from self._expect_redraw(control, looks, "arrow keys", lambda: self._until_redrawn(presses))
         elif control.kind == "search":
             typed = f"{_WORD} typed"
-            yield from self._expect_redraw(control, typed, lambda: element.press_sequentially(_WORD, delay=50))
+            yield from self._expect_redraw(control, looks, typed, lambda: element.press_sequentially(_WORD, delay=50))
         else:
             key = "Enter" if control.kind == "button" else "Space"
-            yield from self._expect_redraw(control, f"key {key}", lambda: element.press(key))
+            yield from self._expect_redraw(control, looks, f"key {key}", lambda: element.press(key))
 
-    def _by_mouse(self, control: Control) -> Iterator[str]:
+    def _by_mouse(self, control: Control, looks: set[bytes]) -> Iterator[str]:
         element = self.element(control)
         if control.kind == "range":
             how = f"a drag of {_DRAG_MOVES} moves"
-            yield from self._expect_redraw(control, how, lambda: self._drag_slider(element))
+            yield from self._expect_redraw(control, looks, how, lambda: self._drag_slider(element))
         elif control.kind == "select":  # its list opens outside the page: choose as a click in it would
             values = self._options(control)
             other = values[0] if element.input_value() != values[0] else values[-1]
-            yield from self._expect_redraw(control, f"{other!r} chosen", lambda: self._choose(control, other))
+            yield from self._expect_redraw(control, looks, f"{other!r} chosen", lambda: self._choose(control, other))
         elif control.kind == "picture":
             drags = [lambda y=y: self._drag_across(element, y) for y in (0.5, 0.25, 0.75)]
-            yield from self._expect_redraw(control, "drags across it", lambda: self._until_redrawn(drags))
+            yield from self._expect_redraw(control, looks, "drags across it", lambda: self._until_redrawn(drags))
         elif control.kind == "search":  # its cross is drawn by the browser, and cannot be asked where it is
-            yield from self._expect_redraw(control, "cleared", element.clear)
+            yield from self._expect_redraw(control, looks, "cleared", element.clear)
         else:
-            yield from self._expect_redraw(control, "a click", element.click)
+            yield from self._expect_redraw(control, looks, "a click", element.click)
 
-    def _expect_redraw(self, control: Control, how: str, move: Callable[[], object]) -> Iterator[str]:
-        """Move, and report when no new picture is drawn or the control springs back."""
+    def _expect_redraw(
+        self, control: Control, looks: set[bytes], how: str, move: Callable[[], object]
+    ) -> Iterator[str]:
+        """Move, report when no new picture is drawn or the control springs back, and add what it looks like then."""
         element = self.element(control)
         frame, value = self.frame(), _value(element)
         move()
@@ -154,6 +154,7 @@ class Widget:
             yield f"{moved} and no new picture was drawn within 2 s"
         elif control.kind not in ("button", "picture") and _value(element) == value:
             yield f"{moved} and kept its value"
+        looks.add(self._look())
 
     def _is_redrawn(self, frame: int, within_ms: float) -> bool:
         script = "([root, frame]) => Number(root.dataset.frame) !== frame"
