@@ -16,11 +16,11 @@ in cache for its mean, its variance and its output. What it takes to come level 
 - ``torch.compile`` makes sure before every call that what it compiled still applies, which takes about a fifth of
   the time of the built-in's whole forward pass of (4096, 1024). Here the layouts of the arguments are looked up and
   nothing else: what the functions of this module read besides does not change. Python itself counts: between other
-  work every attribute that is asked for takes about 2 µs, so the shapes are checked and flattened when compiling.
+  work every attribute that is asked for takes one to two µs, so shapes are checked and flattened when compiling.
 
 What is left: the forward pass runs at the speed of memory, like the built-in, and which of the two is ahead is decided
 by where the output comes to lie. A load waits for an earlier store whose address ends in the same 12 bits, so the same
-code takes up to an eighth more or less time with the output elsewhere within a page of 4096 bytes. And the compiler
+code takes up to a seventh more or less time with the output elsewhere within a page of 4096 bytes. And the compiler
 does not fuse a sum along the rows with a sum across them, so the backward pass reads ``x`` and ``dy`` twice, once for
 dx and once for dweight and dbias.
 """
