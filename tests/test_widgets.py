@@ -23,6 +23,7 @@ from widget_states import (
 from course_utils import widgets
 from course_utils.profiling import Roofline
 from course_utils.widgets.axes import LAYOUTS, RULES, AxisState
+from course_utils.widgets.base import as_json
 from course_utils.widgets.exchanges import sync_cost_figure
 from course_utils.widgets.least_times import least_time_figure
 from course_utils.widgets.neighbours import batch_neighbours_figure
@@ -115,7 +116,7 @@ def test_the_browser_groups_elements_and_words_the_facts_as_python_does(in_brows
     states = list(random_axis_states(600, seed=2))
     data = json.loads(json.dumps({"rules": RULES, "layouts": LAYOUTS}))
     both = "(state, data) => [module.sharing(state, data), module.facts(state, data)]"
-    answers = in_browser_module("axis_explorer", both, [[state.as_dict(), data] for state in states])
+    answers = in_browser_module("axis_explorer", both, [[as_json(state), data] for state in states])
     for state, (shared, facts) in zip(states, answers, strict=True):
         expected = widgets.axis_explorer_figure(state)
         assert facts == [list(line) for line in expected.facts]
@@ -129,9 +130,9 @@ def test_the_browser_groups_elements_and_words_the_facts_as_python_does(in_brows
 
 def test_the_browser_moves_a_picked_element_as_python_does(in_browser_module):
     states = list(random_axis_states(60, seed=3))
-    answers = in_browser_module("axis_explorer", "module.change", [[state.as_dict(), "W", 1] for state in states])
+    answers = in_browser_module("axis_explorer", "module.change", [[as_json(state), "W", 1] for state in states])
     for state, moved in zip(states, answers, strict=True):
-        assert moved == AxisState(**{**state.as_dict(), "sizes": {**state.sizes, "W": 1}}).as_dict()
+        assert moved == as_json(AxisState(**{**as_json(state), "sizes": {**state.sizes, "W": 1}}))
 
 
 def test_a_click_in_the_middle_of_an_element_picks_it(in_browser_module):
@@ -149,7 +150,7 @@ def test_a_click_in_the_middle_of_an_element_picks_it(in_browser_module):
     }"""
     states = list(random_axis_states(40, seed=4))
     for state, found in zip(
-        states, in_browser_module("axis_explorer", every_centre, [[s.as_dict()] for s in states]), strict=True
+        states, in_browser_module("axis_explorer", every_centre, [[as_json(s)] for s in states]), strict=True
     ):
         assert [tuple(picked[axis] for axis in state.axes) for picked in found] == list(np.ndindex(*state.shape))
 
@@ -166,9 +167,9 @@ def test_the_arrow_keys_reach_every_element_of_a_tensor(in_browser_module):
         return found;
     }"""
     start = dict.fromkeys("BCHWT", 0)
-    states = [AxisState(**{**state.as_dict(), "picked": start}) for state in random_axis_states(30, seed=7)]
+    states = [AxisState(**{**as_json(state), "picked": start}) for state in random_axis_states(30, seed=7)]
     for state, found in zip(
-        states, in_browser_module("axis_explorer", walk, [[s.as_dict()] for s in states]), strict=True
+        states, in_browser_module("axis_explorer", walk, [[as_json(s)] for s in states]), strict=True
     ):
         reached = {tuple(picked[axis] for axis in state.axes) for picked in found}
         assert reached == set(np.ndindex(*state.shape))

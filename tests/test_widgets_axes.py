@@ -14,6 +14,7 @@ from course_utils import widgets
 from course_utils.widgets import explorer
 from course_utils.widgets.axes import LAYOUTS, NORMS, SIZE_LIMITS, AxisState, sharing
 from course_utils.widgets.axes_check import builtin, check_against_builtin, example_input, normalize_by_rule
+from course_utils.widgets.base import as_json
 
 _sizes = st.fixed_dictionaries({axis: st.integers(1, limit) for axis, limit in SIZE_LIMITS.items()})
 _picked = st.fixed_dictionaries({axis: st.integers(0, limit - 1) for axis, limit in SIZE_LIMITS.items()})
@@ -199,14 +200,14 @@ def test_a_move_in_the_browser_is_answered_once_for_the_newest_state_and_with_it
     assert widget.answer["errors"].startswith("largest difference: float32 ")
 
     moved = AxisState("group", groups=4)
-    widget.set_state({"state": moved.as_dict(), "request": 7})  # as the browser's message does
+    widget.set_state({"state": as_json(moved), "request": 7})  # as the browser's message does
     assert asked[1:] == [moved]
     assert widget.answer["request"] == 7
     assert widget.answer["problem"] == "ValueError: num_channels (6) must be divisible by num_groups (4)"
 
-    widget.set_state({"state": moved.as_dict(), "request": 8})  # a question is answered even if nothing has changed
+    widget.set_state({"state": as_json(moved), "request": 8})  # a question is answered even if nothing has changed
     assert widget.answer["request"] == 8
-    widget.state = AxisState("layer").as_dict()  # and so is a state set by a cell
+    widget.state = as_json(AxisState("layer"))  # and so is a state set by a cell
     assert widget.answer["problem"] == ""
 
 

@@ -10,6 +10,7 @@ from widget_states import random_gradient_states
 
 from course_utils import plots, widgets
 from course_utils.widgets import gradients
+from course_utils.widgets.base import as_json
 from course_utils.widgets.gradients import GradientState, gradient_projection_figure
 
 STATES = list(random_gradient_states(300))
@@ -100,13 +101,9 @@ def in_browser(tmp_path):
     return lambda function, calls: call_in_node(tmp_path, widgets.gradient_projection()._esm, function, calls)
 
 
-def as_dict(state):
-    return {**vars(state), "gradient": list(state.gradient)}
-
-
 def test_the_browser_finds_the_same_parts(in_browser):
     data = widgets.gradient_projection().data
-    answers = in_browser("module.gradientFigure", [[as_dict(state), data] for state in STATES])
+    answers = in_browser("module.gradientFigure", [[as_json(state), data] for state in STATES])
     for state, answer in zip(STATES, answers, strict=True):
         expected = gradient_projection_figure(state)
         pairs = {
@@ -132,7 +129,7 @@ def test_a_bar_that_is_dragged_follows_the_hand_and_becomes_the_learners_own(in_
         return [module.barAt(5, middle, state, 760, false, data), taken, above];
     }"""
     state = GradientState(shape="constant")
-    ((beside, taken, above),) = in_browser(drag, [[as_dict(state), widgets.gradient_projection().data]])
+    ((beside, taken, above),) = in_browser(drag, [[as_json(state), widgets.gradient_projection().data]])
     assert beside is None
     assert taken["gradient"][:6] == [0.0] + [1.5] * 5  # what was shown is kept, and only the bar in hand moves
     assert taken["shape"] == "free"
@@ -143,7 +140,7 @@ def test_a_bar_that_is_dragged_follows_the_hand_and_becomes_the_learners_own(in_
 def test_arrow_keys_choose_a_bar_and_move_it(in_browser):
     press = "(state, key, data) => module.barByKey({ key }, state, data)"
     data = widgets.gradient_projection().data
-    state = as_dict(GradientState(features=3, picked=2))
+    state = as_json(GradientState(features=3, picked=2))
     right, left, up, other = in_browser(
         press, [[state, key, data] for key in ("ArrowRight", "ArrowLeft", "ArrowUp", "a")]
     )

@@ -9,7 +9,7 @@ Notation used for tensor shapes
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -167,10 +167,6 @@ class AxisState:
     def rule(self) -> dict[str, Any]:
         """The rule of this norm in this layout."""
         return RULES[self.norm][self.layout]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the state as plain values, as it travels to the browser and back."""
-        return {**asdict(self), "sizes": dict(self.sizes), "picked": dict(self.picked)}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """What the course's widgets share: modules sent as text, a state, and a picture for places without a kernel."""
 
 import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from matplotlib.figure import Figure
 
 from course_utils.plots import image_html, style
 
-__all__ = ["AnsweringWidget", "CourseWidget", "browser_module"]
+__all__ = ["AnsweringWidget", "CourseWidget", "StatefulWidget", "as_json", "browser_module"]
 
 _SOURCES = Path(__file__).parent / "js"
 _SHARED = ("controls", "canvas", "mount")
@@ -30,16 +32,50 @@ def browser_module(*parts: str) -> str:
     return "\n".join([f"const STYLE = {json.dumps(colours)};", *files])
 
 
-class CourseWidget(anywidget.AnyWidget):
-    """A picture drawn in the browser from ``state``, with a static picture of it where no kernel runs.
+def as_json(state: Any) -> dict[str, Any]:
+    """Return the fields of ``state``, a dataclass, as they travel to the browser and back: as objects and lists."""
 
-    Subclasses set ``_esm`` and say what their state looks like without a browser.
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return dict(value)
+        return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
+
+    return {field.name: plain(getattr(state, field.name)) for field in fields(state)}
+
+
+class StatefulWidget(anywidget.AnyWidget):
+    """What the browser draws from a ``state``, and refuses to draw from one that no control can produce.
+
+    Subclasses set ``_esm``.
+
+    Args:
+        state: the first state, a dataclass whose constructor refuses such values; its fields are the keys of the trait.
+        data: what the browser needs besides the state.
     """
 
     _css = (_SOURCES / "widget.css").read_text(encoding="utf-8")
 
     state = traitlets.Dict().tag(sync=True)
-    data = traitlets.Dict().tag(sync=True)  # what the browser needs besides the state; never changes
+    data = traitlets.Dict().tag(sync=True)  # never changes
+
+    def __init__(self, state: Any, data: Mapping[str, Any]) -> None:
+        self._state_type = type(state)
+        super().__init__(state=as_json(state), data=data)
+
+    def chosen(self) -> Any:
+        """Return the present state as the dataclass that it is."""
+        return self._state_type(**self.state)
+
+    @traitlets.validate("state")
+    def _validate_state(self, proposal: Any) -> dict[str, Any]:
+        return as_json(self._state_type(**proposal["value"]))
+
+
+class CourseWidget(StatefulWidget):
+    """A picture drawn in the browser, with a static picture of its state where no kernel runs.
+
+    Subclasses also say what their state looks like without a browser.
+    """
 
     def static_figure(self) -> Figure:
         """Return the picture of the present state."""

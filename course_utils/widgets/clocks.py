@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
-import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
@@ -137,21 +135,16 @@ class _RopeClocks(CourseWidget):
     def __init__(self, state: ClockState, controls: Sequence[str]) -> None:
         random = _random_pairs().tolist()
         data = {"controls": list(controls), "vectors": VECTORS, "stops": STOPS, "random": random}
-        super().__init__(state=asdict(state), data=data)
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        ClockState(**proposal["value"])
-        return proposal["value"]
+        super().__init__(state, data)
 
     def static_figure(self) -> Figure:
         from course_utils import plots
 
-        state = ClockState(**self.state)
+        state: ClockState = self.chosen()
         return plots.rope_clocks(state, rope_clocks_figure(state))
 
     def describe(self) -> str:
-        state = ClockState(**self.state)
+        state: ClockState = self.chosen()
         data = rope_clocks_figure(state)
         return (
             f"The clocks of a rotary embedding of dimension {state.dim}, base {int(state.base):,}, for a key at "

@@ -1,13 +1,11 @@
 """What an encoding tells attention about a distance: a curve for each of none, sinusoidal, T5 and ALiBi."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
-import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.position_biases import alibi_slopes, t5_relative_bucket
@@ -99,21 +97,16 @@ class _EncodingByDistance(CourseWidget):
             "slopes": [_slopes(heads) for heads in STOPS["heads"]],
             "buckets": [_buckets(max_distance) for max_distance in STOPS["max_distance"]],
         }
-        super().__init__(state=asdict(state), data=data)
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        DistanceState(**proposal["value"])
-        return proposal["value"]
+        super().__init__(state, data)
 
     def static_figure(self) -> Figure:
         from course_utils import plots
 
-        state = DistanceState(**self.state)
+        state: DistanceState = self.chosen()
         return plots.encoding_by_distance(state, encoding_by_distance_values(state))
 
     def describe(self) -> str:
-        state = DistanceState(**self.state)
+        state: DistanceState = self.chosen()
         values = encoding_by_distance_values(state)
         settings = {
             "none": "",

@@ -1,9 +1,7 @@
 """What it costs to synchronise batch norm: the time of a training step's exchanges against the number of ranks."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.sync_cost import ROUTES, Traffic, gather, reduce
@@ -123,16 +121,12 @@ class _SyncCost(CourseWidget):
     _esm = browser_module("sync_cost")
 
     def __init__(self, state: SyncState) -> None:
-        super().__init__(state=asdict(state), data={"stops": STOPS, "routes": ROUTES})
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        return asdict(SyncState(**proposal["value"]))
+        super().__init__(state, {"stops": STOPS, "routes": ROUTES})
 
     def static_figure(self) -> Figure:
         from course_utils import plots
 
-        state = SyncState(**self.state)
+        state: SyncState = self.chosen()
         data = sync_cost_figure(state)
         curves = {"forward: gather": data.forward_ms, "backward: reduce": data.backward_ms}
         figure = plots.error_curves(RANKS, curves, "ranks that share a batch", "time of a step (ms)")
@@ -140,7 +134,7 @@ class _SyncCost(CourseWidget):
         return figure
 
     def describe(self) -> str:
-        state = SyncState(**self.state)
+        state: SyncState = self.chosen()
         data = sync_cost_figure(state)
         return (
             f"Time to synchronise {state.layers} batch norms of {state.channels} channels against the number of ranks, "

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
@@ -81,20 +80,16 @@ class _AxisExplorer(AnsweringWidget):
 
     def __init__(self, state: AxisState) -> None:
         data = {"rules": RULES, "norms": NORMS, "layouts": LAYOUTS, "limits": SIZE_LIMITS}
-        super().__init__(state=state.as_dict(), data=data)
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        return AxisState(**proposal["value"]).as_dict()
+        super().__init__(state, data)
 
     def answer_to_state(self) -> dict[str, Any]:
-        answer = check_against_builtin(AxisState(**self.state))
+        answer = check_against_builtin(self.chosen())
         errors = ", ".join(f"{dtype} {format_number(error)}" for dtype, error in answer.errors)
         shown = f"largest difference: {errors}" if errors else ""
         return {**asdict(answer), "errors": shown}
 
     def _figure_data(self) -> FigureData:
-        return axis_explorer_figure(AxisState(**self.state))
+        return axis_explorer_figure(self.chosen())
 
     def static_figure(self) -> Figure:
         from course_utils import plots

@@ -2,10 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
@@ -139,21 +137,16 @@ class _GradientProjection(CourseWidget):
 
     def __init__(self, state: GradientState) -> None:
         data = {"row": list(ROW), "eps": EPS, "limit": LIMIT, "norms": NORMS, "shapes": SHAPES, "stops": STOPS}
-        super().__init__(state={**asdict(state), "gradient": list(state.gradient)}, data=data)
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        GradientState(**proposal["value"])
-        return proposal["value"]
+        super().__init__(state, data)
 
     def static_figure(self) -> Figure:
         from course_utils import plots
 
-        state = GradientState(**self.state)
+        state: GradientState = self.chosen()
         return plots.gradient_projection(gradient_projection_figure(state))
 
     def describe(self) -> str:
-        state = GradientState(**self.state)
+        state: GradientState = self.chosen()
         data = gradient_projection_figure(state)
         removed = "its mean and its part along x̂ are" if state.norm == "layer" else "its part along x̂ is"
         return (

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.check import norm_bytes
@@ -104,24 +103,20 @@ class _LeastTime(AnsweringWidget):
     def __init__(self, machine: Roofline, state: LeastTimeState) -> None:
         self._machine = machine
         data = {"stops": STOPS, "itemsizes": ITEMSIZES, "directions": DIRECTIONS, "operations": OPERATIONS}
-        super().__init__(state=asdict(state), data={**data, **asdict(machine)})
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        return asdict(LeastTimeState(**proposal["value"]))
+        super().__init__(state, {**data, **asdict(machine)})
 
     def answer_to_state(self) -> dict[str, Any]:
-        return {"measured_ms": measured_ms(LeastTimeState(**self.state))}
+        return {"measured_ms": measured_ms(self.chosen())}
 
     def static_figure(self) -> Figure:
         from course_utils import plots
 
-        data = least_time_figure(LeastTimeState(**self.state), self._machine)
+        data = least_time_figure(self.chosen(), self._machine)
         times = {"least": [1e3 * data.memory_ms, 1e3 * data.arithmetic_ms]}
         return plots.grouped_bars(times, ("of the bytes", "of the operations"), "least time (µs)")
 
     def describe(self) -> str:
-        state = LeastTimeState(**self.state)
+        state: LeastTimeState = self.chosen()
         data = least_time_figure(state, self._machine)
         limit = "memory" if data.memory_ms >= data.arithmetic_ms else "arithmetic"
         return (

@@ -1,19 +1,16 @@
 """The ledger as a table to search: by words, by source, by verdict; without a kernel, the whole table, folded."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
-
-import anywidget
-import traitlets
 
 from course_utils import ledger
 from course_utils.claims import VERDICTS
 from course_utils.ledger import Entry, by_work
 from course_utils.sources import WORKS, Work
-from course_utils.widgets.base import CourseWidget, browser_module
+from course_utils.widgets.base import StatefulWidget, browser_module
 
 __all__ = ["LedgerState", "ledger_html", "ledger_table"]
 
@@ -49,7 +46,7 @@ def ledger_html(entries: Iterable[Entry]) -> str:
 
 def ledger_table(
     entries: Mapping[str, Entry] | None = None, *, text: str = "", source: str = "", verdict: str = ""
-) -> anywidget.AnyWidget:
+) -> StatefulWidget:
     """Return the ledger as a table with a field to search in, ready to display.
 
     Args:
@@ -65,22 +62,15 @@ def ledger_table(
     return _LedgerTable(list(shown.values()), LedgerState(text, source, verdict))
 
 
-class _LedgerTable(anywidget.AnyWidget):
+class _LedgerTable(StatefulWidget):
     _esm = browser_module("ledger")
-    _css = CourseWidget._css + (Path(__file__).parent / "js" / "ledger.css").read_text(encoding="utf-8")
-
-    state = traitlets.Dict().tag(sync=True)
-    data = traitlets.Dict().tag(sync=True)
+    _css = StatefulWidget._css + (Path(__file__).parent / "js" / "ledger.css").read_text(encoding="utf-8")
 
     def __init__(self, entries: list[Entry], state: LedgerState) -> None:
         works = [[work.name, f"{work.name} ({len(group)})"] for work, group in by_work(entries).items()]
         self._html = ledger_html(entries)
         self._words = f"Ledger: {len(entries)} claims, to search by words, by source and by verdict."
-        super().__init__(state=asdict(state), data={"html": self._html, "sources": works, "verdicts": list(VERDICTS)})
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        return asdict(LedgerState(**proposal["value"]))
+        super().__init__(state, {"html": self._html, "sources": works, "verdicts": list(VERDICTS)})
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
         data, metadata = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]

@@ -1,12 +1,10 @@
 """Batch norm of one sample amid its neighbours: how far its output depends on who else is in the batch."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import torch
-import traitlets
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -155,20 +153,16 @@ class _BatchNeighbours(CourseWidget):
 
     def __init__(self, state: NeighbourState) -> None:
         data = {"stops": STOPS, "modes": MODES, "limits": LIMITS, "sample": SAMPLE, "batches": BATCHES, "eps": EPS}
-        super().__init__(state=asdict(state), data={**data, "refusal": _refusal()})
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        return asdict(NeighbourState(**proposal["value"]))
+        super().__init__(state, {**data, "refusal": _refusal()})
 
     def static_figure(self) -> Figure:
         from course_utils import plots
 
-        state = NeighbourState(**self.state)
+        state: NeighbourState = self.chosen()
         return plots.batch_neighbours(state, batch_neighbours_figure(state), _refusal())
 
     def describe(self) -> str:
-        state = NeighbourState(**self.state)
+        state: NeighbourState = self.chosen()
         data = batch_neighbours_figure(state)
         drawn = data.outputs[state.batch]
         spread = f"standard deviation {format_number(spread_of(drawn))}" if drawn else _refusal()

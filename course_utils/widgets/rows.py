@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.tables import format_number
@@ -160,20 +159,15 @@ class _NormalizeRow(CourseWidget):
             "arithmetics": ARITHMETICS,
             "stops": {"offset": offsets, "scale": STOPS["scale"], "eps": STOPS["eps"]},
         }
-        super().__init__(state={**asdict(state), "values": list(state.values)}, data=data)
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        RowState(**proposal["value"])
-        return proposal["value"]
+        super().__init__(state, data)
 
     def static_figure(self) -> Figure:
         from course_utils import plots
 
-        return plots.normalize_row(RowState(**self.state), normalize_row_figure(RowState(**self.state)))
+        return plots.normalize_row(self.chosen(), normalize_row_figure(self.chosen()))
 
     def describe(self) -> str:
-        state = RowState(**self.state)
+        state: RowState = self.chosen()
         data = normalize_row_figure(state)
         return (
             f"A row of {state.features} values beside its normalized row, offset {format_number(state.offset)}, "

@@ -1,10 +1,8 @@
 """The running mean of a drifting channel: how it starts, what it remembers, how far it lags behind the truth."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.statistics import bias_corrected, ema
@@ -148,20 +146,16 @@ class _RunningAverage(CourseWidget):
             "start": START,
             "ages": AGES,
         }
-        super().__init__(state=asdict(state), data=data)
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        return asdict(RunningState(**proposal["value"]))
+        super().__init__(state, data)
 
     def static_figure(self) -> Figure:
         from course_utils import plots
 
-        state = RunningState(**self.state)
+        state: RunningState = self.chosen()
         return plots.running_average(state, running_average_figure(state))
 
     def describe(self) -> str:
-        state = RunningState(**self.state)
+        state: RunningState = self.chosen()
         data = running_average_figure(state)
         return (
             f"The running mean of a channel whose true mean is {format_number(START)} and changes by "

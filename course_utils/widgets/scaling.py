@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import traitlets
 from matplotlib.figure import Figure
 
 from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module
@@ -46,17 +45,13 @@ class _RopeScaling(AnsweringWidget):
 
     def __init__(self, state: ScalingState) -> None:
         data = {"methods": METHODS, "kinds": KINDS, "stops": STOPS, "examples": EXAMPLES}
-        super().__init__(state=_plain(state), data=data)
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        return _plain(ScalingState(**proposal["value"]))
+        super().__init__(state, data)
 
     def answer_to_state(self) -> dict[str, Any]:
         return asdict(self._figure())
 
     def _figure(self) -> ScalingFigure:
-        return rope_scaling_figure(ScalingState(**self.state))
+        return rope_scaling_figure(self.chosen())
 
     def static_figure(self) -> Figure:
         from course_utils import plots
@@ -71,8 +66,3 @@ class _RopeScaling(AnsweringWidget):
             f"Wavelengths of {len(data.trained)} rotary pairs trained on {data.window:,} positions, stretched for "
             f"{data.length:,}. {told}.{problem}"
         )
-
-
-def _plain(state: ScalingState) -> dict[str, Any]:
-    """The state as it travels to the browser and back."""
-    return {**asdict(state), "methods": list(state.methods)}
