@@ -33,6 +33,7 @@ Importing this package is light: each module below loads what it needs when it i
     bugs          the broken pieces of chapter 17
     grading       the checks over a folder of submitted notebooks: `course grade`
     authoring     the tools that make and check the notebooks
+    arguments     what an argument must be, and an error that names it where it is something else
     session       a notebook's first cell; tables, progress_bar: how results and waiting look
     doctor        whether this machine can run the course: `course doctor`
 """

@@ -23,6 +23,8 @@ from typing import Any
 
 import torch
 
+from course_utils.arguments import is_whole
+
 __all__ = ["RanksFailed", "command", "launch"]
 
 _JOB, _PROGRAM, _RESULT, _ERROR = "job.pt", "program.py", "rank{}.pt", "rank{}.error"
@@ -61,7 +63,7 @@ def launch(
         ValueError: ``ranks`` is no whole number of at least one, a time that is not above zero, or a function that no
             other process can find.
     """
-    if not isinstance(ranks, int) or ranks < 1:
+    if not is_whole(ranks) or ranks < 1:
         raise ValueError(f"ranks must be a whole number of at least 1: got {ranks!r}")
     for name, seconds in (("timeout_s", timeout_s), ("limit_s", limit_s)):
         if not seconds > 0:

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from course_utils.rope_options import require_length
+from course_utils.arguments import require_length
 
 __all__ = ["alibi_bias", "alibi_slopes", "t5_relative_bucket"]
 

@@ -5,8 +5,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from course_utils.arguments import require_length
 from course_utils.rope_model_defaults import MODEL_DEFAULTS, TWO_BASES
-from course_utils.rope_options import DEFAULT_BASE, require_length
+from course_utils.rope_options import DEFAULT_BASE
 
 __all__ = ["ConfigReader"]
 

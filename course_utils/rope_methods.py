@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from course_utils.arguments import require_length
 from course_utils.positions import rope_inv_freq
 from course_utils.rope_formulas import (
     blend,
@@ -25,7 +26,7 @@ from course_utils.rope_formulas import (
     yarn_paper_ramp,
     yarn_ramp,
 )
-from course_utils.rope_options import DEFAULT_BASE, RopeOptions, require_length
+from course_utils.rope_options import DEFAULT_BASE, RopeOptions
 
 __all__ = ["ROPE_TYPES", "RopeMethod", "rope_method"]
 

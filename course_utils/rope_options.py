@@ -1,16 +1,14 @@
 """Reading a ``rope_parameters`` dictionary: each value is checked as it is read, and what nobody reads is reported."""
 
 import math
-import operator
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
-__all__ = ["DEFAULT_BASE", "RopeOptions", "RopeWarning", "require_length"]
+from course_utils.arguments import LARGEST, is_number, require_length, shown
+
+__all__ = ["DEFAULT_BASE", "RopeOptions", "RopeWarning"]
 
 DEFAULT_BASE = 10_000.0
-# Far beyond what any model has, and small enough that no formula overflows.
-_LARGEST = 1e15
 
 # What some models keep in this dictionary though it leaves the frequencies as they are: which axis of an image turns
 # a pair, and how queries grow with their position.
@@ -21,44 +19,9 @@ class RopeWarning(UserWarning):
     """A suspicious value among RoPE's parameters, with what was assumed."""
 
 
-def require_length(name: str, value: Any, at_least: int = 2, at_most: float = _LARGEST) -> int:
-    """Return ``value`` as a number of positions or of dimensions.
-
-    Args:
-        name: what the value is called, for the message.
-        value: an integer, or a float that is whole, as some files hold.
-        at_least: the smallest allowed.
-        at_most: the largest allowed.
-
-    Returns:
-        The length.
-
-    Raises:
-        ValueError: anything else.
-    """
-    whole = int(value) if isinstance(value, float) and value.is_integer() else value
-    try:
-        length = None if isinstance(whole, bool) else operator.index(whole)
-    except (TypeError, ValueError):
-        length = None
-    if length is None or length < at_least:
-        raise ValueError(f"{name} must be a whole number of at least {at_least}: got {name}={_shown(value)}")
-    if length > at_most:
-        raise ValueError(f"{name} must be a whole number of at most {at_most:g}: got {name}={_shown(value)}")
-    return length
-
-
-def _shown(value: Any) -> str:
-    """The value as it was given, cut short: a file may hold anything."""
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        return f"{'-' if value < 0 else ''}10**{math.log10(abs(value)):.1f}"
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
-
-
 def _as_float(value: Any) -> float:
     """A real number as a float, and NaN for whatever is none."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if not is_number(value):
         return math.nan
     try:
         return float(value)
@@ -138,10 +101,10 @@ class RopeOptions:
         bounds = [(at_least, "of at least"), (above, "above"), (at_most, "of at most")]
         expected = " and ".join(f"{words} {bound:g}" for bound, words in bounds if math.isfinite(bound))
         number = _as_float(value)
-        if not (at_least <= number <= min(at_most, _LARGEST) and above < number):
-            if number > _LARGEST:
-                expected += f" and of at most {_LARGEST:g}"
-            got = "none" if value is None else f"{key}={_shown(value)}"
+        if not (at_least <= number <= min(at_most, LARGEST) and above < number):
+            if number > LARGEST:
+                expected += f" and of at most {LARGEST:g}"
+            got = "none" if value is None else f"{key}={shown(value)}"
             raise ValueError(f"{key} must be a number {expected} for rope_type={self.rope_type!r}: got {got}")
         return number
 
@@ -183,8 +146,8 @@ class RopeOptions:
         if len(value) != pairs:
             raise ValueError(f"{expected}: got {len(value)}")
         for k, member in enumerate(value):
-            if not 0 < _as_float(member) <= _LARGEST:
-                raise ValueError(f"{expected}: got {key}[{k}]={_shown(member)}")
+            if not 0 < _as_float(member) <= LARGEST:
+                raise ValueError(f"{expected}: got {key}[{k}]={shown(member)}")
         return [float(member) for member in value]
 
     def original_length(self, max_position_embeddings: int | None) -> int:

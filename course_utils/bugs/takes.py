@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from course_utils.arguments import is_number, is_whole
+
 __all__ = ["Flag", "Lengths", "Numbers", "Options", "Real", "Take", "Whole", "Word", "complaint", "drawn"]
 
 Sizes = Mapping[str, tuple[int, int]]  # of each axis, by its letter: the least and the most
@@ -93,8 +95,7 @@ class Whole:
         )
 
     def complaint(self, value: Any) -> str:
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        fits = is_whole and (value in self.among if self.among else self.low <= value <= self.high)
+        fits = is_whole(value) and (value in self.among if self.among else self.low <= value <= self.high)
         return "" if fits else repr(value)
 
     def draw(self, rng: torch.Generator, draft: Draft) -> int:
@@ -113,8 +114,7 @@ class Real:
         return f"a number, {self.low:,g} to {self.high:,g}"
 
     def complaint(self, value: Any) -> str:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return "" if is_number and self.low <= value <= self.high else repr(value)
+        return "" if is_number(value) and self.low <= value <= self.high else repr(value)
 
     def draw(self, rng: torch.Generator, draft: Draft) -> float:
         return self.low + (self.high - self.low) * torch.rand((), generator=rng).item()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from course_utils.arguments import is_whole
 from course_utils.check.calls import Call, counting
 
 __all__ = ["smallest_failing"]
@@ -47,7 +48,7 @@ def _steps_down(call: Call, optional: Sequence[str]) -> Iterator[Call]:
             yield from (call.replace(**{name: simpler}) for simpler in _simpler(value))
         elif isinstance(value, dict):
             yield from (call.replace(**{name: {k: v for k, v in value.items() if k != key}}) for key in value)
-        elif isinstance(value, int) and not isinstance(value, bool) and value > 1:
+        elif is_whole(value) and value > 1:
             yield call.replace(**{name: 1})
 
 

@@ -19,11 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from course_utils.arguments import require_length
 from course_utils.decoder import Decoder
 from course_utils.experiments import archive, checkpoints
 from course_utils.experiments.study import Cell, Progress, Run, Study
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
-from course_utils.rope_options import require_length
 from course_utils.rope_scaling import rope_frequencies
 
 __all__ = [

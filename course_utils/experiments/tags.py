@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_utils.rope_options import require_length
+from course_utils.arguments import require_length
 
 __all__ = ["TASK", "Score", "Streams", "Tags"]
 

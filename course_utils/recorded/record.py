@@ -20,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from course_utils.arguments import is_number
 from course_utils.recorded.sealed import RecordError, read_sealed, write_sealed
 from course_utils.recorded.selection import require_values
 from course_utils.tables import Table
@@ -219,5 +220,5 @@ def _require_result(result: Any, where: str, sessions: list[dict[str, Any]]) -> 
 
 
 def _require_positive(number: Any, where: str) -> None:
-    if not isinstance(number, NUMBER) or isinstance(number, bool) or not 0 < number < math.inf:
+    if not is_number(number) or not 0 < number < math.inf:
         raise RecordError(f"{where} must be a positive number: got {number!r}")

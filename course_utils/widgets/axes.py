@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from course_utils.widgets.controls import is_whole, require_whole
+from course_utils.arguments import is_whole, require_whole
 
 __all__ = [
     "DEFAULT_SIZES",

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from course_utils.arguments import require_whole
 from course_utils.position_biases import alibi_slopes, t5_relative_bucket
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
-from course_utils.widgets.controls import require_stops, require_whole
+from course_utils.widgets.controls import require_stops
 
 __all__ = ["ENCODINGS", "DistanceState", "encoding_by_distance", "encoding_by_distance_values"]
 

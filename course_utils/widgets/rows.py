@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from course_utils.arguments import require_names, require_number, require_whole
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
-from course_utils.widgets.controls import as_numbers, require_names, require_number, require_whole
+from course_utils.widgets.controls import as_numbers
 
 __all__ = ["ARITHMETICS", "RowFigure", "RowState", "normalize_row", "normalize_row_figure"]
 

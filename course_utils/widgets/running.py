@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
+from course_utils.arguments import require_whole
 from course_utils.statistics import bias_corrected, ema
 from course_utils.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
-from course_utils.widgets.controls import require_stops, require_whole
+from course_utils.widgets.controls import require_stops
 from course_utils.widgets.neighbours import normals
 
 __all__ = ["RunningState", "running_average", "running_average_figure"]
