@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from course_utils.experiments import archive, checkpoints, long_context, long_context_tuning, longrope_search
 from course_utils.experiments.checkpoints import CheckpointError
+from course_utils.experiments.fitting import fit
 from course_utils.experiments.long_context import METHODS, SEEDS, apply_method, evaluate, new_model, pretrained
 from course_utils.experiments.tags import TASK, Tags
 from course_utils.longrope import Candidate
@@ -169,7 +170,7 @@ def test_the_sliding_window_sees_its_last_tokens_only():
 def test_training_again_with_one_seed_gives_the_same_bytes_and_another_seed_others():
     def trained(seed):
         model = new_model(seed)
-        long_context.fit(model, 3, length=64, batch=2, learning_rate=1e-3, seed=seed)
+        fit(model, 3, length=64, batch=2, learning_rate=1e-3, seed=seed)
         return model.head.weight.detach()
 
     assert torch.equal(trained(0), trained(0))

@@ -10,18 +10,18 @@ Its base is 100, so that at 128 tokens about as many of its pairs complete a tur
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from course_utils.arguments import require_length
 from course_utils.decoder import Decoder
 from course_utils.experiments import archive, checkpoints
+from course_utils.experiments.fitting import fit, generator_of, warm_up_and_cool_down
 from course_utils.experiments.study import Cell, Progress, Run, Study
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
 from course_utils.rope_scaling import rope_frequencies
@@ -38,22 +38,19 @@ __all__ = [
     "evaluate",
     "facts",
     "finite",
-    "fit",
     "held_out_streams",
     "methods_for",
     "methods_of",
     "new_model",
-    "new_optimizer",
     "pretrained",
     "rope_parameters",
     "train_from_scratch",
-    "warm_up_and_cool_down",
 ]
 
 BASE = 100.0
 SEEDS = (0, 1, 2)
 MULTIPLES = (1, 2, 4, 8, 16)
-STEPS, BATCH, LEARNING_RATE = 600, 32, 3e-3
+STEPS, WARM_UP, BATCH, LEARNING_RATE = 600, 50, 32, 3e-3
 STREAMS = 32  # to test on: 512 questions, so that a share of 0.9 is known to 0.013
 CHECKPOINTS = Path(__file__).parent.parent / "data" / "long_context"
 
@@ -163,65 +160,7 @@ def new_model(seed: int) -> Decoder:
     Raises:
         ValueError: ``seed`` is not a whole number of at least 0.
     """
-    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, generator=_generator(seed))
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(require_length("seed", seed, at_least=0))
-
-
-def fit(
-    model: Decoder,
-    steps: int,
-    *,
-    length: int,
-    batch: int,
-    learning_rate: float,
-    seed: int,
-    schedule: Callable[[float], float] = lambda done: 1.0,
-    after_step: Callable[[int], None] = lambda steps: None,
-    task: Tags = TASK,
-) -> None:
-    """Train ``model`` on new streams, in place.
-
-    Args:
-        model: any that maps tokens to logits of the next one.
-        steps: of AdamW.
-        length: of the streams.
-        batch: streams a step.
-        learning_rate: at its highest.
-        seed: of the streams.
-        schedule: from the fraction of the steps that is done to the fraction of the learning rate.
-        after_step: called with the number of steps done.
-        task: what the streams are drawn from.
-
-    Raises:
-        ValueError: ``seed`` is not a whole number of at least 0.
-    """
-    generator = _generator(seed)
-    optimizer = new_optimizer(model, learning_rate)
-    model.train()
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * schedule((step + 1) / steps)
-        tokens = task.draw(batch, length, generator).tokens
-        loss = F.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        after_step(step + 1)
-    model.eval()
-
-
-def new_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.AdamW:
-    """Return the optimizer of every model of this experiment."""
-    return torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
-
-
-def warm_up_and_cool_down(done: float, warm: float = 50 / STEPS) -> float:
-    """Return the fraction of the learning rate: a linear rise, times half a cosine."""
-    return min(1.0, done / warm) * (0.5 + 0.5 * math.cos(math.pi * done))
+    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, generator=generator_of(seed))
 
 
 def train_from_scratch(seed: int, progress: Progress = lambda fraction: None) -> Decoder:
@@ -234,7 +173,7 @@ def train_from_scratch(seed: int, progress: Progress = lambda fraction: None) ->
         batch=BATCH,
         learning_rate=LEARNING_RATE,
         seed=seed + 10,
-        schedule=warm_up_and_cool_down,
+        schedule=lambda done: warm_up_and_cool_down(done, WARM_UP / STEPS),
         after_step=lambda steps: progress(steps / STEPS),
     )
     return model
@@ -274,7 +213,7 @@ def held_out_streams(multiple: int, streams: int, seed: int = 77, task: Tags = T
     """
     multiple = require_length("multiple", multiple, at_least=1)
     seed = require_length("seed", seed, at_least=0)
-    return task.draw(streams, multiple * task.window, _generator(1000 * seed + multiple))
+    return task.draw(streams, multiple * task.window, generator_of(1000 * seed + multiple))
 
 
 @torch.no_grad()

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from course_utils.experiments.fitting import fit
 from course_utils.experiments.long_context import (
     SEEDS,
     apply_method,
     evaluate,
     finite,
-    fit,
     held_out_streams,
     pretrained,
 )

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from course_utils.experiments import checkpoints, ranks
-from course_utils.experiments.long_context import new_optimizer, warm_up_and_cool_down
+from course_utils.experiments.fitting import new_optimizer, warm_up_and_cool_down
 
 __all__ = ["Plan", "train"]
 
