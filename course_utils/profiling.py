@@ -11,7 +11,9 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -295,7 +297,9 @@ def _time_on_cuda(calls: Mapping[str, Call], rounds: int) -> tuple[dict[str, lis
     pool = torch.cuda.graph_pool_handle()  # the replays never overlap and nobody reads their results
     graphs = {name: _capture(call, pool) for name, call in calls.items()}
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-    eviction = torch.ones(2 * l2_bytes // 4, device="cuda")
+    # Twice L2 would empty it; four times that keeps the GPU busy until Python has issued the replay, which then waits
+    # for nothing: the events would time the waiting.
+    eviction = torch.ones(8 * l2_bytes // 4, device="cuda")
 
     events: dict[str, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {name: [] for name in calls}
     for _ in range(rounds):
@@ -314,13 +318,26 @@ def _capture(call: Call, pool: Any) -> torch.cuda.CUDAGraph:
     """Record a warm call's kernels, so that replaying them leaves Python and the dispatcher out."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(stream), _waits_refused():
         call()  # once on a side stream, as PyTorch's notes on CUDA graphs ask
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
         call()
     return graph
+
+
+@contextmanager
+def _waits_refused() -> Iterator[None]:
+    """Raise at an operation that waits for the GPU: raised within a capture, it would break every later one, too."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that this mode does not see every such operation
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
 
 
 def _launch_ms(call: Call, runs: int = 20) -> float:

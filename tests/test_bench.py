@@ -407,6 +407,11 @@ def test_libraries_are_named_where_they_are_installed_and_can_run(monkeypatch):
     assert [peer.library for peer in peers.installed("rope", "cpu")] == ["transformers"]
 
 
+def test_a_library_under_another_name_is_recorded_all_the_same(monkeypatch):
+    monkeypatch.setattr(peers, "find_spec", lambda library: library == "quack")  # quack-kernels is not installed
+    assert peers.versions() == {"quack": "unknown"}
+
+
 def record_of(tmp_path, device_type, *results):
     data = content(*results)
     data["provenance"]["device_type"] = device_type

@@ -72,7 +72,9 @@ def run(request):
 
 def _moved(value, device):
     if isinstance(value, torch.Tensor):
-        return value.to(device)  # keeps the strides
+        # all that is stored, and the same view of it: `to` alone would close the gaps in the view
+        stored = value.new_empty(0).set_(value.untyped_storage()).to(device)
+        return stored.as_strided(value.shape, value.stride(), value.storage_offset())
     return type(value)(_moved(v, device) for v in value) if isinstance(value, (tuple, list)) else value
 
 
@@ -299,6 +301,41 @@ def test_a_constant_row_gives_the_bias(run, constant, features, looped):
     y, dx, _ = run(looped_norm, 256, 1, *arguments) if looped else run(norm, *arguments)
     assert torch.equal(y, torch.ones(2, features))
     assert relative_errors([dx], [truth(*arguments)[1]])[0] < ROUNDING[torch.float32]
+
+
+def with_a_gpus_arithmetic(units, function, *args):
+    """The function's answer where every float32 quotient is ``units`` of the last place too large: PTX allows two.
+
+    A GPU's fused multiply-add rounds once, unlike the interpreter's.
+    """
+    from triton.runtime.interpreter import TensorHandle
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    exact_to_rounding = builder.create_fdiv
+
+    def divide(a, b):
+        quotient = exact_to_rounding(a, b)
+        off = quotient.data * (1 + units * torch.finfo(torch.float32).eps)
+        return TensorHandle(off.astype(quotient.data.dtype), quotient.dtype)
+
+    def fma(a, b, c):
+        return TensorHandle((a.data.astype("float64") * b.data + c.data).astype(c.data.dtype), c.dtype.scalar)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builder, "create_fdiv", divide)
+        patch.setattr(builder, "create_fma", fma)
+        return function(*args)
+
+
+@pytest.mark.parametrize("units", [-2, -1, 1, 2])
+@pytest.mark.parametrize("looped", [False, True])
+def test_a_constant_row_gives_the_bias_although_a_gpus_division_is_not_exact(interpreter, units, looped):
+    for constant, features in [(1e6, 5), (1e6, 100), (1e9, 1001)]:
+        arguments = norm, "layer_norm", torch.full((2, features), constant), None, torch.ones(features)
+        if looped:
+            arguments = looped_norm, 256, 1, *arguments[1:]
+        (y,) = interpreter(with_a_gpus_arithmetic, units, *arguments)
+        assert torch.equal(y, torch.ones(2, features))
 
 
 @NORMS
@@ -612,8 +649,11 @@ class FakeDriver:
         return GPUTarget("cuda", 90, 32)
 
 
-def compiled_for_a_gpu(launcher, *args):
-    """The PTX of each kernel that a launcher of the package starts, compiled through the same calls, never run."""
+def compiled_for_a_gpu(launcher, *args, shared_memory=False):
+    """The PTX of each kernel that a launcher of the package starts, compiled through the same calls, never run.
+
+    With ``shared_memory`` the bytes that a program needs of it.
+    """
     import triton
     from triton.runtime.jit import KernelInterface
 
@@ -621,7 +661,8 @@ def compiled_for_a_gpu(launcher, *args):
 
     def compile_only(kernel, grid):
         def compile_kernel(*args, **options):
-            compiled[kernel.__name__] = kernel.run(*args, grid=grid, warmup=True, **options).asm["ptx"]
+            found = kernel.run(*args, grid=grid, warmup=True, **options)
+            compiled[kernel.__name__] = found.metadata.shared if shared_memory else found.asm["ptx"]
 
         return compile_kernel
 
@@ -665,6 +706,17 @@ def test_norm_kernels_compile_for_a_gpu(compiler, features, dtype, centred, affi
     held = "in_registers" if features < 65_536 else "looped"
     assert set(ptx) == {f"forward_{held}", f"backward_{held}"} | ({"column_sums"} if affine else set())
     assert all(".target sm_90" in code for code in ptx.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("features", [4096, 8192, 16_384, 65_536])
+def test_a_row_of_any_length_fits_into_the_shared_memory_of_a_small_gpu(compiler, features, dtype):
+    needed = compiler(shared_memory_of_norm, features, dtype)
+    assert max(needed.values()) <= 99 * 1024, needed
+
+
+def shared_memory_of_norm(features, dtype):
+    return compiled_for_a_gpu(launch_norm, features, dtype, True, shared_memory=True)
 
 
 @pytest.mark.parametrize(("features", "wide"), [(4096, True), (1000, True), (1001, False)])

@@ -4,6 +4,9 @@ import platform
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -208,6 +211,109 @@ def test_there_is_no_median_of_no_rounds(rounds):
 def test_a_roofline_of_an_impossible_machine_is_refused(name, rate):
     with pytest.raises(ValueError, match=f"{name} must be a positive number: got {rate!r}"):
         Roofline(**{"bandwidth_gbps": 20.0, "peak_gflops": 100.0, name: rate})
+
+
+class FakeGpu:
+    """Stands in for ``torch.cuda`` where there is no GPU, and notes what is done in which order."""
+
+    def __init__(self):
+        self.log, self.where, self.mode, self.clock = [], "launched", 0, 0.0
+
+    def call(self, name, takes_ms, waits=False):
+        """Return a call that says where it ran, and whose graph takes ``takes_ms`` to replay."""
+
+        def run():
+            if waits and self.mode == 2:
+                raise RuntimeError("called a synchronizing CUDA operation")
+            self.log.append((self.where, name))
+            if self.where == "captured":
+                self.graphs[-1].takes_ms = takes_ms
+
+        return run
+
+    def install(self, monkeypatch):
+        gpu, self.graphs = self, []
+
+        class Graph:
+            takes_ms = None
+
+            def __init__(self):
+                gpu.graphs.append(self)
+
+            def replay(self):
+                gpu.log.append(("replayed", self.takes_ms))
+                gpu.clock += self.takes_ms
+
+        class Event:
+            def __init__(self, enable_timing):
+                assert enable_timing
+
+            def record(self):
+                self.at = gpu.clock
+
+            def elapsed_time(self, end):
+                return end.at - self.at
+
+        class Eviction:
+            def sum(self):
+                gpu.log.append(("evicted", self.elements))
+                gpu.clock += 100.0
+
+        def ones(elements, device):
+            eviction = Eviction()
+            eviction.elements = elements
+            return eviction
+
+        def set_mode(mode):
+            gpu.mode = {"error": 2}.get(mode, mode)
+
+        @contextmanager
+        def running(where):
+            gpu.where, before = where, gpu.where
+            try:
+                yield
+            finally:
+                gpu.where = before
+
+        fakes = {
+            "Stream": MagicMock,
+            "stream": lambda stream: running("on a side stream"),
+            "current_stream": MagicMock(),
+            "CUDAGraph": Graph,
+            "graph": lambda graph, pool: running("captured"),
+            "graph_pool_handle": lambda: "pool",
+            "Event": Event,
+            "current_device": lambda: 0,
+            "get_device_properties": lambda device: SimpleNamespace(L2_cache_size=64),
+            "synchronize": lambda: None,
+            "get_sync_debug_mode": lambda: gpu.mode,
+            "set_sync_debug_mode": set_mode,
+        }
+        for name, fake in fakes.items():
+            monkeypatch.setattr(torch.cuda, name, fake)
+        monkeypatch.setattr(torch, "ones", ones)
+        return self
+
+
+def test_on_a_gpu_only_the_replay_is_timed_and_nothing_is_left_in_l2(monkeypatch):
+    gpu = FakeGpu().install(monkeypatch)
+    timings = measure_in_turns({"a": gpu.call("a", 2.0), "b": gpu.call("b", 3.0)}, "cuda", rounds=4, bytes_moved=6)
+    assert [(timing.median_ms, timing.p10_ms, timing.runs) for timing in timings.values()] == [(2, 2, 4), (3, 3, 4)]
+    assert all(timing.launch_ms >= 0 and timing.bytes_moved == 6 for timing in timings.values())
+    warm = 3 + 20  # launches
+    assert gpu.log[: 2 * warm] == [("launched", "a")] * warm + [("launched", "b")] * warm
+    assert gpu.log[2 * warm : 2 * warm + 4] == [(w, n) for n in "ab" for w in ("on a side stream", "captured")]
+    evicted = ("evicted", 128)  # 512 bytes of float32, to a cache of 64
+    assert gpu.log[2 * warm + 4 :] == 4 * [evicted, ("replayed", 2.0), evicted, ("replayed", 3.0)]
+
+
+def test_a_call_that_waits_for_the_gpu_is_refused_before_it_is_captured_and_the_next_one_is_measured(monkeypatch):
+    gpu = FakeGpu().install(monkeypatch)
+    with pytest.raises(RuntimeError, match="synchronizing"):
+        measure_in_turns({"waits": gpu.call("waits", 2.0, waits=True)}, "cuda", rounds=1)
+    assert gpu.graphs == []  # PyTorch's allocator does not recover from a capture that fails
+    assert gpu.mode == 0
+    assert measure_in_turns({"good": gpu.call("good", 1.0)}, "cuda", rounds=1)["good"].median_ms == 1.0
 
 
 gpu = pytest.mark.gpu

@@ -1,7 +1,6 @@
 """What a figure depends on: the device, its driver and the versions of everything in between."""
 
 import platform
-from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
@@ -32,7 +31,7 @@ def provenance(device: str, quick: bool, seed: int, freed_memory_kept: bool) -> 
         "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "triton": metadata.version("triton") if find_spec("triton") else None,
+        "triton": peers.version("triton") if find_spec("triton") else None,
         "peers": peers.versions(),
         "course": course_utils.__version__,
         "seed": seed,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Peer", "installed", "versions"]
+__all__ = ["Peer", "installed", "version", "versions"]
 
 EPS = 1e-5  # added to the variance or the mean square in every implementation of the ladder
 
@@ -41,7 +41,15 @@ def installed(operation: str, device: str) -> Iterator[Peer]:
 
 def versions() -> dict[str, str]:
     """Return the version of each of these libraries that is installed."""
-    return {peer.library: metadata.version(peer.distribution) for peer in _PEERS if find_spec(peer.library)}
+    return {peer.library: version(peer.distribution) for peer in _PEERS if find_spec(peer.library)}
+
+
+def version(distribution: str) -> str:
+    """Return the version that is installed; "unknown" for a library that came under another name, as in a nightly."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def _liger_layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

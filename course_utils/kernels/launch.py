@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _MAX_FORWARD_BLOCK = 32_768
+_LOOPED_BYTES = 32_768  # of a block: up to three are in flight, and many a GPU has 99 KB of shared memory for them
 _MAX_BACKWARD_ROW_BYTES = 32_768
 _REREAD_BYTES = 131_072  # of x, and as many of dy: 35 MB on 132 multiprocessors, of 50 MB of L2
 _MAX_WARPS = 32
@@ -114,7 +115,7 @@ def forward_launch(num_columns: int, itemsize: int) -> Launch:
         return chosen
     rows, block = _tile(num_columns)
     if block > _MAX_FORWARD_BLOCK:
-        return Launch(rows=1, block=8192, warps=16, looped=True, stages=2)
+        return Launch(rows=1, block=min(_LOOPED_BYTES // itemsize, 8192), warps=16, looped=True, stages=2)
     return Launch(rows, block, _warps(rows * block, 16 if block < 16_384 else 32))
 
 

@@ -56,7 +56,9 @@ def centre(x, inside, count):
     mean = tl.sum(x, axis=1) / count
     x = tl.where(inside, x - mean[:, None], 0.0)
     # The mean of what is left is the mean's rounding error; kept in, it gives a constant row of 1e6 an output of 1.
-    error = tl.sum(x, axis=1) / count
+    left = tl.sum(x, axis=1)
+    error = left / count
+    error += tl.fma(-error, count, left) / count  # a GPU's float32 division alone may be two last places off
     return mean + error, tl.where(inside, x - error[:, None], 0.0)
 
 
@@ -76,7 +78,7 @@ def forward_in_registers(
         mean, x = centre(x, inside, num_columns)
         tl.store(mean_ptr + rows, mean, mask=rows < num_rows)
     variance = tl.sum(x * x, axis=1) / num_columns
-    rstd = 1.0 / tl.sqrt(variance + EPS)
+    rstd = tl.rsqrt(variance + EPS)
     tl.store(rstd_ptr + rows, rstd, mask=rows < num_rows)
 
     y = x * rstd[:, None] * load_columns(weight_ptr, columns, num_columns, 1.0, DTYPE, ONCE)
@@ -103,14 +105,14 @@ def forward_looped(
         if CENTRED:
             # Chan, Golub and LeVeque 1979: merge the moments of `start` values with those of `count` more
             count = tl.minimum(num_columns - start, BLOCK)
-            share = count / (start + count).to(DTYPE)
+            share = start / (start + count).to(DTYPE)  # of those before: of the first chunk exactly none
             chunk_mean, x = centre(x, inside, count)
             step = chunk_mean - mean
-            mean += step * share
-            m2 += step * step * share * start
+            mean = chunk_mean - step * share
+            m2 += step * step * share * count
         m2 += tl.sum(x * x, axis=1)
 
-    rstd = 1.0 / tl.sqrt(m2 / num_columns + EPS)
+    rstd = tl.rsqrt(m2 / num_columns + EPS)
     if CENTRED:
         tl.store(mean_ptr + rows, mean, mask=rows < num_rows)
     tl.store(rstd_ptr + rows, rstd, mask=rows < num_rows)
