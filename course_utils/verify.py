@@ -5,7 +5,6 @@ So every comparison here runs three times: yours, the reference, and the referen
 """
 
 import copy
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -163,7 +162,8 @@ def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     if not mine.numel():
         raise ValueError(f"mine and expected must hold at least one number: got shape {tuple(mine.shape)}")
     wide = torch.complex128 if mine.is_complex() or expected.is_complex() else torch.float64
-    difference = (mine.to(wide) - expected.to(wide)).abs().nan_to_num(nan=float("inf"))
+    difference = (mine.to(wide) - expected.to(wide)).abs().nan_to_num(nan=float("inf"), posinf=float("inf"))
+    difference = difference.masked_fill(mine == expected, 0.0)  # the same infinity on both sides
     largest = difference.max().item()
     if not largest <= within:
         at = tuple(int(i) for i in torch.unravel_index(difference.argmax(), difference.shape))
@@ -257,7 +257,9 @@ def _observe(fn, reference, case: Case, dtype: torch.dtype, rounded_to: torch.dt
 
 def _observe_function(fn, options: dict[str, Any], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:
     options = {
-        name: value.detach().clone().requires_grad_(name not in _BUFFERS) if isinstance(value, Tensor) else value
+        name: value.detach().clone().requires_grad_(value.is_floating_point() and name not in _BUFFERS)
+        if isinstance(value, Tensor)
+        else value
         for name, value in options.items()
     }
     y = fn(x, **options)
@@ -277,7 +279,8 @@ def _observe_module(module, state: dict[str, Tensor], x: Tensor, upstream: Tenso
 
 
 def _gradients(y: Tensor, leaves: dict[str, Tensor], upstream: Tensor) -> dict[str, Tensor]:
-    gradients = torch.autograd.grad(y, list(leaves.values()), upstream)
+    # What y does not depend on has a gradient of zero, and that is what the reference's is held against.
+    gradients = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
     return {f"gradient of {name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}
 
 
@@ -325,6 +328,8 @@ def _severity(line: Line) -> float:
     """Rank lines of one quantity: a structural note first, then the error as a share of what is allowed."""
     if line.note:
         return float("inf")
+    if line.allowed == float("inf"):  # the reference is no better: inf / inf would be a NaN, which nothing exceeds
+        return 0.0
     return line.mine / line.allowed if line.allowed else (float("inf") if line.mine else 0.0)
 
 
@@ -335,4 +340,4 @@ def _kind(result: Any) -> str:
 def _name(fn: Any, otherwise: str) -> str:
     if isinstance(fn, nn.Module):
         return type(fn).__name__
-    return getattr(fn, "__name__", otherwise) if not inspect.ismethod(fn) else fn.__func__.__name__
+    return getattr(fn, "__name__", otherwise)

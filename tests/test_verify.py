@@ -1,5 +1,8 @@
 """verify: what it accepts, what it must not, and what its table says."""
 
+import math
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -83,8 +86,13 @@ def test_eps_outside_the_root_differs_on_tiny_values():
 
 
 def test_a_detached_mean_differs_in_the_gradient_alone():
-    found = failing(verify.compare(mistaken(detach=True), F.layer_norm, dtypes=[torch.float64]))
-    assert found == {("gradient of x", "float64")}
+    comparison = verify.compare(mistaken(detach=True), F.layer_norm, dtypes=[torch.float64])
+    assert failing(comparison) == {("gradient of x", "float64")}
+    assert re.fullmatch(r".* over 30 cases, differs in gradient of x \(float64, .+\)", comparison.summary())
+    with pytest.raises(AssertionError) as raised:
+        comparison.require()
+    rows = str(raised.value).splitlines()[4:]  # below the names of the columns
+    assert [row.partition("  ")[0] for row in rows] == ["gradient of x"]  # what is right is no part of the complaint
 
 
 def test_statistics_in_half_precision_differ():
@@ -104,15 +112,25 @@ def test_a_wrong_dtype_or_shape_is_named():
     def flattened(x, *args, **kwargs):
         return F.layer_norm(x, *args, **kwargs).flatten(1)
 
-    notes = [line.note for line in verify.compare(widened, F.layer_norm, dtypes=[torch.float32]).lines]
-    assert "dtype torch.float64, not torch.float32" in notes
-    raised = verify.compare(flattened, F.layer_norm, dtypes=[torch.float32])  # its gradient cannot take dy's shape
-    assert "raises RuntimeError" in repr(raised)
+    case = Case("two rows", torch.ones(2, 3, dtype=torch.float64), {"normalized_shape": (3,)})
+    line = verify.compare(widened, F.layer_norm, [case], dtypes=[torch.float32]).lines[0]
+    assert (line.quantity, line.dtype, line.case) == ("output", "float32", "two rows")
+    assert line.note == line.verdict == "dtype torch.float64, not torch.float32"
+    assert math.isnan(line.mine)
+    assert (line.reference, line.allowed) == (0, 0)
+    # A flat output cannot take back a gradient of the input's shape.
+    line = verify.compare(flattened, F.layer_norm, dtypes=[torch.float32]).lines[-1]
+    assert (line.quantity, line.dtype) == ("error raised", "float32")
+    assert line.note == "raises RuntimeError, not nothing"
+    assert (line.mine, line.reference, line.allowed) == (0, 0, 0)
 
 
 def test_swapped_momentum_shows_in_the_running_buffers_and_in_eval():
-    found = failing(verify.compare(nn.BatchNorm1d(6, momentum=0.9), nn.BatchNorm1d(6), dtypes=[torch.float64]))
-    assert found == {(q, "float64") for q in ("running_mean", "running_var", "output in eval")}
+    comparison = verify.compare(nn.BatchNorm1d(6, momentum=0.9), nn.BatchNorm1d(6), dtypes=[torch.float64])
+    wrong = {"running_mean", "running_var", "output in eval"}
+    assert failing(comparison) == {(quantity, "float64") for quantity in wrong}
+    right = {f"gradient of {name}" for name in ("x", "weight", "bias")} | {"output", "error raised"}
+    assert {line.quantity for line in comparison.lines} == wrong | right | {"state_dict both ways"}
 
 
 def test_an_error_that_only_one_of_them_raises_is_a_difference():
@@ -124,11 +142,99 @@ def test_an_error_that_only_one_of_them_raises_is_a_difference():
     assert "raises nothing, not ValueError" in repr(comparison)
 
 
-def test_a_state_dict_that_does_not_load_is_a_difference():
-    comparison = verify.compare(nn.LayerNorm(6, bias=False), nn.LayerNorm(6), dtypes=[torch.float64])
-    line = comparison.lines[-1]
-    assert line.quantity == "state_dict both ways"
+class AnotherOrder(nn.Module):
+    """Has the parameters of a layer norm in another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(6))
+        self.weight = nn.Parameter(torch.ones(6))
+
+    def forward(self, x):
+        return F.layer_norm(x, (6,), self.weight, self.bias)
+
+
+class OlderNames(nn.LayerNorm):
+    """Reads either name of the weight, and saves the older one."""
+
+    def __init__(self):
+        super().__init__(6)
+        self._register_state_dict_hook(lambda _, state, prefix, __: state.update(gamma=state.pop("weight")))
+        self.register_load_state_dict_pre_hook(
+            lambda _, state, *__: state.update(weight=state.pop("gamma")) if "gamma" in state else None
+        )
+
+
+@pytest.mark.parametrize(
+    ("mine", "reference", "note"),
+    [
+        (nn.LayerNorm(6, bias=False), nn.LayerNorm(6), 'Unexpected key(s) in state_dict: "bias".'),
+        (AnotherOrder(), nn.LayerNorm(6), "keys ['bias', 'weight'], not ['weight', 'bias']"),
+        (OlderNames(), nn.LayerNorm(6), 'Unexpected key(s) in state_dict: "gamma".'),
+        (nn.LayerNorm(6), OlderNames(), 'Unexpected key(s) in state_dict: "gamma".'),
+    ],
+    ids=["without a bias", "another order", "saves what the reference cannot load", "cannot load what it saves"],
+)
+def test_a_state_dict_that_does_not_load_is_a_difference(mine, reference, note):
+    line = verify.compare(mine, reference, cases_for(nn.LayerNorm(6))[:1], dtypes=[torch.float64]).lines[-1]
+    assert line == verify.Line("state_dict both ways", "any", "strict", 0.0, 0.0, 0.0, note)
     assert not line.ok
+
+
+def test_two_modules_are_given_the_same_state_and_one_that_no_default_can_imitate():
+    trained = nn.LayerNorm(6)
+    nn.init.constant_(trained.weight, 7.0)
+    assert verify.compare(trained, nn.LayerNorm(6)).ok
+
+    class Bare(nn.LayerNorm):
+        def forward(self, x):
+            return F.layer_norm(x, self.normalized_shape) + 0 * (self.weight + self.bias)
+
+    assert ("output", "float32") in failing(verify.compare(Bare(6), nn.LayerNorm(6), dtypes=[torch.float32]))
+    state = verify._random_state(nn.BatchNorm1d(6), torch.float32, 0.0)
+    assert state.pop("num_batches_tracked") == 0
+    assert all(((value >= 0.5) & (value < 1.5)).all() and value.std() > 0.1 for value in state.values())
+
+
+class OddInEval(nn.LayerNorm):
+    """Returns something else than a tensor of the input's shape once it is in eval mode."""
+
+    def __init__(self, odd):
+        super().__init__(6)
+        self.odd = odd
+
+    def forward(self, x):
+        y = super().forward(x)
+        return y if self.training else self.odd(y)
+
+
+@pytest.mark.parametrize(
+    ("odd", "note"),
+    [
+        (lambda y: y.flatten(), "shape (12,), not (2, 6)"),
+        (lambda y: y.tolist(), "returns list, not a tensor"),
+        (lambda y: y.double(), "dtype torch.float64, not torch.float32"),
+    ],
+    ids=["shape", "kind", "dtype"],
+)
+def test_an_output_that_is_odd_in_eval_alone_is_named(odd, note):
+    case = Case("two rows", torch.randn(2, 6).double(), {})
+    comparison = verify.compare(OddInEval(odd), nn.LayerNorm(6), [case], dtypes=[torch.float32])
+    assert [line.note for line in comparison.lines if line.quantity == "output in eval"] == [note]
+    assert failing(comparison) == {("output in eval", "float32")}
+
+
+def test_a_buffer_that_mine_lacks_is_missing():
+    class Remembers(nn.LayerNorm):
+        def __init__(self):
+            super().__init__(6)
+            self.register_buffer("seen", torch.zeros(6), persistent=False)
+
+    case = Case("two rows", torch.randn(2, 6).double(), {})
+    line = verify.compare(nn.LayerNorm(6), Remembers(), [case], dtypes=[torch.float32]).lines[-2]
+    assert (line.quantity, line.dtype, line.case, line.note) == ("seen", "float32", "two rows", "missing")
+    assert math.isnan(line.mine)
+    assert (line.reference, line.allowed) == (0, 0)
 
 
 def test_the_table_says_when_mine_is_closer_than_the_built_in():
@@ -140,12 +246,157 @@ def test_the_table_says_when_mine_is_closer_than_the_built_in():
     assert line.mine < line.reference / 2
 
 
+@pytest.mark.parametrize(
+    ("mine", "reference", "allowed", "is_closer"),
+    [
+        (1.0, 2.0, 4.0, False),
+        (1.0, 2.1, 4.0, True),
+        (0.1, 1.1, 4.0, True),
+        (0.0, 1.0, 4.0, False),  # well within what rounding explains
+        (0.0, 1.1, 4.0, True),
+    ],
+)
+def test_closer_is_by_a_factor_of_two_and_more_than_a_quarter_of_what_is_allowed(mine, reference, allowed, is_closer):
+    line = verify.Line("output", "float32", "a case", mine, reference, allowed)
+    assert line.verdict == ("ok, closer than the reference" if is_closer else "ok")
+
+
+# -- what is allowed ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", verify.DTYPES, ids=str)
+def test_an_exact_reference_allows_twice_four_units_of_the_arithmetic_and_one_rounding_of_the_result(dtype):
+    x = torch.tensor([[1.0, float("nan"), -3.0], [2.0, 0.5, 0.0]], dtype=torch.float64)
+    gradients = []
+
+    def identity(x):
+        y = x.clone()
+        y.register_hook(gradients.append)
+        return y
+
+    lines = verify.compare(identity, identity, [Case("one", x, {})], dtypes=[dtype]).lines
+    output, gradient = lines
+    arithmetic = torch.finfo(torch.float64).eps * 6**0.5 if dtype == torch.float64 else torch.finfo(torch.float32).eps
+    share = 2 * 4 * arithmetic + torch.finfo(dtype).eps
+    largest = gradients[0].abs().max().item()  # of a gradient that is rounded to the dtype, as x is
+    assert (output.mine, output.reference, gradient.mine, gradient.reference) == (0, 0, 0, 0)
+    rounding = 0.06 if dtype == torch.float64 else 1e-6  # a few units can only be added in whole ones
+    assert output.allowed == pytest.approx(3 * share, rel=rounding, abs=0)
+    assert gradient.allowed == pytest.approx(largest * share, rel=rounding, abs=0)
+
+
+def test_otherwise_twice_the_error_of_the_reference_is_allowed():
+    def off_by(error):
+        return lambda x: x + error
+
+    case = Case("one", torch.tensor([[1.0, -3.0]]).double(), {})
+    for error, ok in ((0.5, True), (-0.5, True), (0.51, False)):
+        comparison = verify.compare(off_by(error), off_by(0.25), [case], truth=off_by(0.0), dtypes=[torch.float64])
+        assert (comparison.lines[0].ok, comparison.lines[0].allowed) == (ok, 0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_state_is_rounded_to_the_dtype_so_that_float64_sees_the_same_values_and_moves_with_the_input(dtype):
+    class Weight(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(6))
+
+        def forward(self, x):
+            return 0 * x + self.weight
+
+    case = Case("one", torch.ones(2, 6, dtype=torch.float64), {})
+    comparison = verify.compare(Weight(), Weight(), [case], dtypes=[dtype])
+    lines = [line for line in comparison.lines if "output" in line.quantity]
+    assert len(lines) == 2
+    assert all(line.mine == line.reference == 0 for line in lines)
+    largest = verify._random_state(Weight(), dtype, 0.0)["weight"].max().item()
+    share = 2 * 4 * torch.finfo(torch.float32).eps + torch.finfo(dtype).eps
+    assert [line.allowed for line in lines] == pytest.approx(2 * [largest * share], rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("got", "exact", "distance"),
+    [
+        ([1.0, 2.0], [1.5, 2.0], 0.5),
+        ([-1.0, 2.0], [-1.25, 3.0], 1.0),
+        ([math.nan, 2.0], [math.nan, 2.5], 0.5),
+        ([math.nan, 2.0], [1.0, 2.0], math.inf),
+        ([1.0, 2.0], [math.nan, 2.0], math.inf),
+        ([math.inf, -math.inf], [math.inf, -math.inf], 0.0),
+        ([], [], 0.0),
+    ],
+    ids=str,
+)
+def test_a_nan_where_the_truth_has_one_is_no_difference_and_anywhere_else_an_infinite_one(got, exact, distance):
+    got, exact = (torch.tensor(values, dtype=torch.float64) for values in (got, exact))
+    assert verify._distance(got, exact) == distance
+
+
+def test_the_worst_case_is_a_note_then_the_largest_share_of_what_is_allowed():
+    def line(mine, allowed, note=""):
+        return verify.Line("output", "float32", "a case", mine, 0.0, allowed, note)
+
+    ranked = [line(0.0, 0.0), line(1e-3, 1e-2), line(1e-5, 1e-5), line(1e-9, 0.0)]
+    severities = [verify._severity(one) for one in ranked]
+    assert severities == sorted(set(severities))
+    assert verify._severity(line(0.0, 0.0, "raises nothing, not ValueError")) == math.inf
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["large first", "small first"])
+def test_a_case_in_which_both_overflow_hides_no_other(order):
+    def overflows(x):
+        return (x * 2 - x * 2) + x  # NaN in float16 where x is large
+
+    def wrong(x):
+        return overflows(x) + (x < 10).to(x.dtype)
+
+    cases = [Case(name, torch.full((2, 2), value).double(), {}) for name, value in (("large", 6e4), ("small", 1.0))]
+    comparison = verify.compare(wrong, overflows, cases[::order], dtypes=[torch.float16])
+    assert [line.case for line in comparison.lines if not line.ok] == ["small"]
+
+
+def test_an_index_and_a_mask_may_be_among_the_arguments():
+    x, rows, mask = torch.randn(3, 2).double(), torch.tensor([2, 1, 0]), torch.tensor([[True, False]])
+    indexed = [Case("reversed", x, {"rows": rows})]
+    verify.compare(lambda x, rows: x[rows], lambda x, rows: x.index_select(0, rows), indexed).require()
+    assert not verify.compare(lambda x, rows: x, lambda x, rows: x[rows], indexed).ok
+    masked = [Case("a column", x, {"mask": mask})]
+    verify.compare(lambda x, mask: x.masked_fill(mask, 0), lambda x, mask: torch.where(mask, 0.0, x), masked).require()
+
+
+def test_an_argument_that_is_left_out_is_a_wrong_output_and_not_an_error():
+    def without_bias(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+        return F.layer_norm(x, normalized_shape, weight, None, eps)
+
+    found = failing(verify.compare(without_bias, F.layer_norm, dtypes=[torch.float64]))
+    assert found == {("output", "float64"), ("gradient of bias", "float64")}
+
+
+def test_an_empty_input_agrees_with_itself():
+    verify.compare(torch.neg, torch.neg, [Case("empty", torch.zeros(0, 3).double(), {})]).require()
+
+
+def test_a_function_that_spoils_its_input_spoils_a_copy():
+    def spoils(x, weight):
+        y = x * weight
+        x.detach().zero_()
+        weight.detach().zero_()
+        return y
+
+    x, weight = torch.ones(2, 3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    verify.compare(spoils, spoils, [Case("ones", x, {"weight": weight})], dtypes=[torch.float64])
+    assert (x == 1).all()
+    assert (weight == 1).all()
+
+
 def test_another_truth_replaces_the_reference_in_float64():
     comparison = verify.compare(
         layer_norm, F.layer_norm, dtypes=[torch.float64], truth=lambda x, **options: 2 * F.layer_norm(x, **options)
     )
     assert comparison.ok, "twice the reference's error is allowed, and here it is as wrong as mine"
     assert comparison.lines[0].reference > 0.1
+    assert comparison.lines[0].mine > 0.1
 
 
 def test_comparing_leaves_modules_and_random_state_as_they_were():
@@ -164,6 +415,8 @@ def test_require_names_the_line_and_the_case():
 def test_a_passing_comparison_prints_one_line_without_a_raw_float():
     text = repr(verify.compare(layer_norm, F.layer_norm))
     assert text == "layer_norm against layer_norm (built-in): 16 quantities over 30 cases, all agree"
+    norms = verify.compare(nn.LayerNorm(6), nn.LayerNorm(6), dtypes=[torch.float64])
+    assert repr(norms).startswith("LayerNorm against LayerNorm (built-in): 6 quantities over ")
 
 
 def test_cases_are_known_for_torchs_norms_only():
@@ -177,6 +430,9 @@ def test_error_measures_rounding_against_float64():
     x = 1e4 + torch.randn(8, 1024, generator=torch.Generator().manual_seed(0))
     assert torch.isnan(torch.tensor(verify.error(mistaken(one_pass=True), x, normalized_shape=(1024,))))
     assert verify.error(F.layer_norm, x, normalized_shape=(1024,)) < 2e-3
+    third = torch.tensor([1.0, 3.0])  # in float32 a third is off, and one is not
+    assert verify.error(lambda x: x / 3, third) == abs(torch.tensor(1 / 3).double().item() - 1 / 3)
+    assert verify.error(lambda x: -2 * x, third, truth=lambda x: x) == 9
 
 
 def test_close_says_where_and_by_how_much():
@@ -195,10 +451,19 @@ def test_close_reads_the_imaginary_part_too(capsys):
     a, b = torch.tensor([1 + 2j]), torch.tensor([1 + 3j])
     with pytest.raises(AssertionError, match=r"z: off by 1 at \(0,\)"):
         verify.close("z", a, b, within=0.5)
-    with pytest.raises(AssertionError, match="off by 2"):
-        verify.close("z", a, a.real, within=0.5)
+    for mine, expected in ((a, a.real), (a.real, a)):
+        with pytest.raises(AssertionError, match="off by 2"):
+            verify.close("z", mine, expected, within=0.5)
     verify.close("z", a, a, within=0)
     assert capsys.readouterr().out == "z: equal within 0\n"
+
+
+def test_close_takes_equal_infinities_for_equal_and_names_others_as_infinitely_far():
+    infinite = torch.tensor([math.inf, -math.inf, 1.0])
+    verify.close("scores", infinite, infinite.clone(), within=0)
+    for other in (-infinite, torch.zeros(3)):
+        with pytest.raises(AssertionError, match=r"scores: off by inf at \(0,\)"):
+            verify.close("scores", infinite, other, within=1)
 
 
 def test_close_does_not_call_nothing_equal():
