@@ -108,6 +108,7 @@ def test_every_norm_and_every_rotation_is_replaced(pair):
     model, _ = pair
     kinds = [type(module).__name__ for module in model.modules()]
     assert not [kind for kind in kinds if kind.endswith(("RMSNorm", "LayerNorm", "RotaryEmbedding"))]
+    assert not any(module.training for module in model.modules())
     assert all("forward" in module.__dict__ for name, module in model.named_modules() if name.endswith("attn"))
 
 
@@ -252,6 +253,8 @@ def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away():
 def test_the_report_counts_equal_layers_together():
     rows = swap(build("llama")).table().rows
     assert ("model.layers.*.input_layernorm", 2, "LlamaRMSNorm", "course_utils.norms.functional.rms_norm") in rows
+    from_one = "course_utils.norms.functional.rms_norm with weight 1 + w"
+    assert ("model.layers.*.input_layernorm", 2, "GemmaRMSNorm", from_one) in swap(build("gemma")).table().rows
 
 
 @pytest.mark.parametrize(
@@ -301,12 +304,44 @@ def test_a_function_that_was_put_nowhere_is_among_what_was_left():
     nowhere = ("layer_norm", f"{__name__}.mine", "the model has no place for it")
     assert swap(build("llama"), layer_norm=mine).left == [nowhere]
     assert swap(build("llama")).left == []
+    assert swap(build("gpt_neox"), layer_norm=lambda *arguments: norms.layer_norm(*arguments)).left == []
     assert swap(nn.Sequential(nn.Linear(2, 2)), rope=mine).left == [("rope", *nowhere[1:])]
 
 
 def test_the_largest_error_of_all_may_be_nan():
     layers = Layers([("a", 1.0), ("b", float("nan")), ("c", 2.0)], 1e-5)
     assert repr(layers) == "a is the first of 3 layers to differ (largest error of all nan)"
+
+
+class Scale(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, input):
+        return self.factor * input
+
+
+def test_an_error_is_relative_to_the_references_largest_value_and_infinite_for_another_shape():
+    x = torch.ones(2, 3)
+    layers = compare_layers(nn.Sequential(Scale(101.0)), nn.Sequential(Scale(100.0)), input=x)
+    assert [name for name, _ in layers.errors] == ["0", "logits"]  # the model itself counts too
+    assert [error for _, error in layers.errors] == pytest.approx([0.01, 0.01], rel=1e-6)
+    flat = compare_layers(nn.Sequential(nn.Flatten(0)), nn.Sequential(nn.Identity()), input=x)
+    assert flat.errors == [("0", float("inf")), ("logits", float("inf"))]
+    assert compare_layers(Scale(0.0), Scale(0.0), input=x).ok  # zero beside zero is no NaN
+
+
+def test_models_without_a_layer_to_compare_are_refused():
+    with pytest.raises(ValueError, match="must have layers of the same names that return tensors: got none"):
+        compare_layers(nn.Identity(), nn.Identity(), input=torch.ones(2, dtype=torch.long))
+
+
+@pytest.mark.parametrize(("bad", "shown"), [("f", "defg"), ("a", "abcd"), (None, "ijkl")])
+def test_the_table_begins_two_layers_before_the_first_that_differs_or_shows_the_last(bad, shown):
+    layers = Layers([(name, float(name == bad)) for name in "abcdefghijkl"], 1e-5)
+    assert [(name, ok) for name, _, ok in layers.table(4).rows] == [(name, name != bad) for name in shown]
+    assert layers.ok == (bad is None)
 
 
 def test_an_input_that_nobody_would_read_is_refused():
@@ -321,6 +356,38 @@ def test_trials_need_rows_of_four_tokens(shape):
     model = build("llama")
     with pytest.raises(ValueError, match=r"ids must be tokens \(B, T\) with T of at least 4: got shape"):
         trials(model, model, torch.ones(shape, dtype=torch.long))
+
+
+@pytest.mark.parametrize("length", [4, 40])
+def test_trials_of_a_swapped_model_agree_and_leave_no_gradients(length):
+    original = build("llama")
+    model = copy.deepcopy(original)
+    swap(model)
+    found = trials(model, original, tokens(length=length))
+    assert list(found) == ["logits", "cached", "left-padded", "gradients"]
+    assert max(found.values()) < 1e-5
+    assert not any(parameter.grad is not None for parameter in (*model.parameters(), *original.parameters()))
+
+
+class ForgetsMask(LlamaForCausalLM):
+    def forward(self, *arguments, attention_mask=None, **options):
+        return super().forward(*arguments, **options)
+
+
+def test_trials_tell_a_fault_of_the_cache_from_one_of_the_mask_and_one_of_every_way():
+    def ignores_what_came_before(x, positions, base):
+        return apply_rope(x, *rope_cos_sin(positions.shape[-1], rope_inv_freq(x.shape[-1], base)))
+
+    original = build("llama")
+    cache, mask, scale = (copy.deepcopy(original) for _ in range(3))
+    swap(cache, rope=ignores_what_came_before)
+    mask.__class__ = ForgetsMask
+    scale.lm_head.weight.data *= 1.5
+    cache, mask, scale = (trials(model, original, tokens()) for model in (cache, mask, scale))
+    assert {name for name, error in cache.items() if error > 1e-3} == {"cached"}
+    assert {name for name, error in mask.items() if error > 1e-3} == {"left-padded"}
+    assert [scale[name] for name in ("logits", "cached", "left-padded")] == pytest.approx([0.5] * 3, rel=1e-4)
+    assert scale["gradients"] > 0.1
 
 
 def test_trials_need_models_of_one_vocabulary():

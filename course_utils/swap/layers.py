@@ -50,7 +50,7 @@ class Layers:
     def table(self, rows: int = 8) -> Table:
         """Return the layers around the first that differs, or the last ones if all agree."""
         names = [name for name, _ in self.errors]
-        at = len(names) - rows if self.first is None else max(0, names.index(self.first) - 2)
+        at = max(0, len(names) - rows if self.first is None else names.index(self.first) - 2)
         lines = [(name, error, error <= self.tolerance) for name, error in self.errors[at : at + rows]]
         return Table(("layer, as they finish", "error", "within tolerance"), lines, repr(self))
 
