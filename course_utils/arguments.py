@@ -49,7 +49,7 @@ def require_length(name: str, value: Any, at_least: int = 2, at_most: float = LA
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
     try:
         length = None if isinstance(whole, bool) else operator.index(whole)
-    except (TypeError, ValueError):
+    except TypeError:
         length = None
     if length is None or length < at_least:
         raise ValueError(f"{name} must be a whole number of at least {at_least}: got {name}={shown(value)}")

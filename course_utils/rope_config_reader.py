@@ -122,7 +122,7 @@ class ConfigReader:
                 raise ValueError(f"{key} must be a dictionary or null: got {key}={value!r}")
         if older and todays and older != todays:
             self.warnings.append("rope_scaling and rope_parameters differ: rope_scaling is used, as transformers does")
-        return older or todays or self._get("rope_parameters") or {}
+        return older or self._get("rope_parameters") or {}
 
     def _nested_layers(
         self, parameters: Mapping[str, Any], nested: Mapping[str, Any]
@@ -158,7 +158,7 @@ class ConfigReader:
         rotary_dim = self._get("rotary_dim")
         if partial is None and rotary_dim is not None:
             partial = require_length("rotary_dim", rotary_dim) / head_dim
-            if int(head_dim * partial) < rotary_dim:  # as for 30 of 44, since int(44 * (30 / 44)) is 29
+            if head_dim * partial < rotary_dim:  # as for 30 of 44, since int(44 * (30 / 44)) is 29
                 partial = math.nextafter(partial, 1.0)
         if partial is not None:
             parameters.setdefault("partial_rotary_factor", partial)

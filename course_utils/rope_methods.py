@@ -13,7 +13,6 @@ from typing import Any
 from torch import Tensor
 
 from course_utils.arguments import require_length
-from course_utils.positions import rope_inv_freq
 from course_utils.rope_formulas import (
     blend,
     dynamic_ntk_factor,
@@ -87,8 +86,7 @@ def rope_method(
         max_position_embeddings = require_length("max_position_embeddings", max_position_embeddings)
     options = RopeOptions(rope_parameters, ROPE_TYPES)
     base = options.number("rope_theta", DEFAULT_BASE, above=1)
-    whole_head = options.rope_type == "proportional"
-    rotary_dim = _whole_head(head_dim) if whole_head else _rotary_dim(options, head_dim)
+    rotary_dim = head_dim if options.rope_type == "proportional" else _rotary_dim(options, head_dim)
 
     stretch = _METHODS[options.rope_type](options, _Rotary(rotary_dim, base, max_position_embeddings))
     options.report_unread()
@@ -269,11 +267,6 @@ def _rotary_dim(options: RopeOptions, head_dim: int) -> int:
             f"{rotary_dim}, as in transformers"
         )
     return rotary_dim
-
-
-def _whole_head(head_dim: int) -> int:
-    rope_inv_freq(head_dim)  # refuses an odd dimension
-    return head_dim
 
 
 def _factor_or_ratio(options: RopeOptions, rotary: _Rotary, original: int) -> float:

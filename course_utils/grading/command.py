@@ -9,7 +9,6 @@ from pathlib import Path
 from course_utils.chapters import chapter_of
 from course_utils.grading.process import Limits
 from course_utils.grading.run import CSV, REPORT, grade_folder
-from course_utils.recorded import RecordError
 
 __all__ = ["main"]
 
@@ -44,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         rows = grade_folder(folder, out, limits, jobs=arguments.jobs, chapters=chapters)
     except KeyboardInterrupt:
         return _stop(f"interrupted; what is done is in {out}, and the same command goes on from there", 130)
-    except (ValueError, RecordError, OSError) as error:
+    except (ValueError, OSError) as error:  # a RecordError is a ValueError
         return _stop(str(error), 2)
     counts = Counter(row.status for row in rows)
     print(", ".join(f"{count} {status}" for status, count in counts.most_common()) or "nothing to grade")

@@ -29,7 +29,6 @@ class Journal:
             found, *self.entries = lines
             _require_same_plan(path, found, plan)
         else:
-            path.write_text("", encoding="utf-8")
             self._write(plan)
 
     def append(self, entry: dict[str, Any]) -> None:
