@@ -202,6 +202,7 @@ def test_float32_parameters_beside_half_precision_input_get_float32_gradients(dt
         (x, *parameters), dy = case.inputs(dtype=torch.float32)
         leaves = [x.detach().to(dtype).requires_grad_(), *parameters]
         gradients = autograd(case.function, leaves, dy.to(dtype))
+        assert case.function(*leaves).dtype == dtype
         assert [g.dtype for g in gradients] == [leaf.dtype for leaf in leaves]
         truth = autograd(
             case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.to(dtype).double()
@@ -239,6 +240,17 @@ def test_the_functions_compile_into_one_graph_forward_and_backward(case):
     assert_close(autograd(compiled, leaves, dy), autograd(case.builtin, leaves, dy))
 
 
+def test_without_a_bias_and_with_the_default_epsilon_they_are_the_builtins():
+    (x, weight, _), dy = SMALL[0].inputs()
+    x = (0.01 * x.detach()).requires_grad_()  # so small that epsilon shows
+    expected = autograd(lambda x, w: F.layer_norm(x, (6,), w), (x, weight), dy)
+    assert_close(autograd(lambda x, w: LayerNormFunction.apply(x, (6,), w), (x, weight), dy), expected)
+    assert_close(layer_norm_backward(dy, x.detach(), (6,), weight.detach())[:2], expected)
+    expected = autograd(lambda x, w: F.batch_norm(x, None, None, w, training=True), (x, weight), dy)
+    assert_close(autograd(lambda x, w: BatchNormFunction.apply(x, w), (x, weight), dy), expected)
+    assert_close(batch_norm_backward(dy, x.detach(), weight.detach())[:2], expected)
+
+
 def test_strided_gradients_and_inputs_are_handled():
     for case in LARGE:
         leaves, dy = case.inputs()
@@ -257,6 +269,8 @@ def test_strided_gradients_and_inputs_are_handled():
         ),
         (lambda x: layer_norm_backward(x, x, (3,)), RuntimeError, r"expected input with shape \[\*, 3\]"),
         (lambda x: LayerNormFunction.apply(x, (3,)), RuntimeError, r"expected input with shape \[\*, 3\]"),
+        (lambda x: rms_norm_backward(x, x, (3,)), RuntimeError, r"expected input with shape \[\*3\]"),
+        (lambda x: RMSNormFunction.apply(x, (3,)), RuntimeError, r"expected input with shape \[\*3\]"),
         (lambda x: rms_norm_backward(x + 0j, x + 0j, (4,)), ValueError, "x must be real: got torch.complex64"),
         (lambda x: RMSNormFunction.apply(x + 0j, (4,)), ValueError, "x must be real: got torch.complex64"),
         (lambda x: batch_norm_backward(x[:1, :, 0], x[:1, :, 0]), ValueError, "Expected more than 1 value per channel"),

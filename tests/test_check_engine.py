@@ -1,6 +1,8 @@
 """How a check comes to its report, on checks small enough to see through."""
 
 import time
+import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from course_utils.check.comparison import Tolerance, error_ratio, largest_error,
 from course_utils.check.exercise import Check, Convention
 from course_utils.check.learner import is_stub
 from course_utils.check.mistakes import Catalogue
+from course_utils.check.observation import upstream
 from course_utils.check.smallest import smallest_failing
 
 
@@ -38,7 +41,8 @@ def toy_check(**changes):
         Probe("gradient", "gradient", Call({"x": integers(2, 3, seed=3)}, {"x": "RC"}), ("x",)),
         Probe("large", "large", Call({"x": integers(2, 3, seed=4, offset=1000)}, {"x": "RC"}), rough=True),
     ]
-    return Check("scale", scale, changes.pop("probes", probes), catalogue, **changes)
+    in_order = dict(changes.pop("order", list)(list(catalogue.items())))
+    return Check("scale", scale, changes.pop("probes", probes), in_order, **changes)
 
 
 def run(function, **changes):
@@ -47,7 +51,7 @@ def run(function, **changes):
 
 def test_a_right_function_passes_and_a_report_is_true_when_it_did():
     report = run(lambda x, factor=2.0: factor * x)
-    assert report.passed
+    assert (report.passed, report.attempted, report.message) == (True, True, "Right on every probe.")
     assert report
     report.require()
     assert [probe.name for probe in report.probes] == ["doubled", "tripled", "gradient", "large"]
@@ -63,9 +67,10 @@ def test_a_mistake_is_named_only_if_it_would_pass_the_earlier_stages_too():
     def wrong_from_the_second_stage_on(x, factor=2.0):
         return x * factor if factor == 2 else x + factor
 
-    report = run(wrong_from_the_second_stage_on)
-    assert report.misconception is None
-    assert "Right already: values." in report.message
+    for its_check in (toy_check(), toy_check(order=reversed)):
+        report = its_check(wrong_from_the_second_stage_on, record=False)
+        assert report.misconception is None
+        assert "Right already: values." in report.message
 
 
 def test_a_rough_probe_compares_how_bad_it_is_and_not_the_values():
@@ -79,6 +84,126 @@ def test_a_finding_in_place_of_values_is_told_in_words():
     assert report.misconception is None
     assert report.message == "The output is float64; expected float32, as the input."
     assert report.evidence.quantity == ""
+    assert report.evidence.lines() == ["scale(x)", "  x = [[1]]"]
+    assert str(report.probes[0]) == report.message
+
+
+def raising(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("odd", "columns"),
+    [
+        (lambda x: x.double() if x.shape[1] > 1 else x * 2, 2),
+        (lambda x: x.double() if x.shape[1] > 1 else x.half(), 2),
+        (lambda x: raising(ValueError("no")) if x.shape[1] > 1 else raising(TypeError("no")), 2),
+        (lambda x: raising(ValueError("no")) if x.shape[1] > 1 else x.double(), 2),
+        (lambda x: x + 1 if x.shape[1] > 1 else raising(ValueError("no")), 2),
+        (lambda x: x.sum(-1), 1),  # a wrong shape is another one on every input
+    ],
+    ids=["right when small", "another dtype", "another error", "another kind", "an error in place of a value", "shape"],
+)
+def test_the_smallest_input_fails_in_the_same_way_as_the_one_on_which_it_was_seen(odd, columns):
+    report = run(lambda x, factor=2.0: odd(x))
+    assert report.evidence.arguments["x"].shape == (1, columns)
+
+
+def test_the_search_for_a_smaller_input_passes_over_what_the_oracle_refuses():
+    def steps(x):
+        if x.shape[-1] < 2:
+            raise ValueError("at least two")
+        return x.diff()
+
+    probe = Probe("some", "values", Call({"x": integers(4, 5, seed=1)}, {"x": "RC"}))
+    report = Check("steps", steps, [probe], Catalogue())(lambda x: -x.diff(), record=False)
+    assert report.evidence.lines() == [
+        *("steps(x)", "  x = [[1, 2]]", "expected output: [[1]]", "            got: [[-1]]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda x: x.mul_(2), lambda x: x.unsqueeze_(0), lambda x: x[0].add_(1), lambda x: x[0].fill_(float("nan"))],
+    ids=["all of it", "its shape", "a part of it", "to NaN"],
+)
+def test_any_change_of_an_input_is_found(change):
+    report = run(lambda x, factor=2.0: (x * factor, change(x))[0])
+    assert report.message == "It changes its input x in place; the caller still needs it."
+
+
+def test_another_dtype_is_right_where_the_check_says_so_and_a_complex_one_never_is():
+    assert run(lambda x, factor=2.0: (x * factor).double(), any_dtype=True).passed
+    report = run(lambda x, factor=2.0: torch.complex(x * factor, 0 * x), any_dtype=True)
+    assert report.message.startswith("The output is complex: somewhere a negative number is raised to a power.")
+
+
+@pytest.mark.parametrize(
+    "act", [lambda: raising(SystemExit), lambda: [print() for _ in range(10_001)]], ids=["exits", "prints without end"]
+)
+def test_after_a_call_that_had_to_be_stopped_no_other_is_made(act):
+    calls = []
+    report = run(lambda x, factor=2.0: calls.append(1) or act())
+    assert len(calls) == len(report.probes) == 1
+    assert report.evidence is None
+    assert repr(report).splitlines()[:2] == ["scale: not yet", f"  {report.message}"]
+    assert "It shows in" not in repr(report)
+
+
+def test_what_it_prints_is_remarked_on_whether_it_passes_or_not():
+    remark = ("It prints; what it printed is left out here.",)
+    assert run(lambda x, factor=2.0: x * factor if factor == 2 else (print(), x * factor)[1]).remarks == remark
+    assert run(lambda x, factor=2.0: (print(), x - factor)[1]).remarks == remark
+    assert run(lambda x, factor=2.0: x - factor).remarks == ()
+
+
+def test_what_stands_in_the_way_of_a_gradient_is_told_in_words():
+    arguments = {"x": integers(2, 3, seed=3), "factor": torch.full((3,), 2.0)}
+    probe = Probe("gradient", "gradient", Call(arguments, {"x": "RC", "factor": "C"}), ("x", "factor"))
+
+    def message(function):
+        return run(function, probes=[probe]).probes[0].finding
+
+    cut_off = "No gradient flows back: the output is cut off from its inputs."
+    assert message(lambda x, factor=2.0: x.detach() * factor.detach()) == cut_off
+    unreached = "No gradient reaches factor: it is cut off from the output."
+    assert message(lambda x, factor=2.0: x * factor.detach()) == unreached
+    in_training = "It returns a list; expected a tensor."
+    assert message(lambda x, factor=2.0: [x] if x.requires_grad else x * factor) == in_training
+
+
+def test_the_gradient_that_is_sent_back_is_the_one_that_the_evidence_names():
+    def no_gradient(x, factor=2.0):
+        return x.detach() * factor + 0 * x
+
+    evidence = run(no_gradient, probes=[Probe("g", "g", Call({"x": integers(1, 5, seed=1)}), ("x",))]).evidence
+    assert evidence.inputs[-1] == "and the gradient that comes back is -0.5, 1.25, 0.25, -0.75, 1, ..."
+    assert evidence.quantity == "gradient of x"
+    assert (evidence.expected, evidence.got) == ("[[-1, 2.5, 0.5, -1.5, 2]]", "[[0, 0, 0, 0, 0]]")
+    assert upstream(torch.zeros(1000)).abs().max() == 1.25
+
+
+def test_a_check_means_the_same_whatever_mode_the_notebook_is_in():
+    for mode in (torch.inference_mode(), torch.no_grad()):
+        with mode:
+            assert run(lambda x, factor=2.0: x * factor).passed
+            assert run(lambda x, factor=2.0: x.detach() * factor).misconception == "detached"
+
+
+def test_a_mistake_that_warns_or_raises_is_known_by_that():
+    catalogue = Catalogue()
+
+    def warns(x, factor=2.0):
+        warnings.warn("added", UserWarning, stacklevel=2)
+        return x + factor
+
+    catalogue.add("added", "added", "It adds.", "So?", "Look.", warns)
+    catalogue.add("divided", "divided", "It divides by zero.", "So?", "Look.", lambda x, factor=2.0: 1 // 0)
+    its_check = replace(toy_check(), catalogue=catalogue)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert its_check(lambda x, factor=2.0: x + factor, record=False).misconception == "added"
+    assert its_check(lambda x, factor=2.0: 1 // 0, record=False).misconception == "divided"
 
 
 def test_a_changed_input_is_found_where_the_output_is_right():
@@ -111,6 +236,11 @@ def test_several_outputs_and_updated_arguments_are_compared_by_name():
     assert report(lambda x, seen: (x * 0.5, seen.add_(1) * 0 + 6)).passed
     assert report(lambda x, seen: (x / 2, 6 + 0 * seen.add_(1).item())).passed
     assert "seen is wrong" in report(lambda x, seen: (x / 2, 6)).message
+    assert report(lambda x, seen: (x / 2, 6, 7)).message.startswith("It returns a tuple; expected a tuple of half and")
+    assert report(lambda x, seen: (x / 2, "6")).message.startswith("It returns a str; expected a tensor")
+    assert report(lambda x, seen: (3.0, 6)).message.startswith("It returns a float; expected a tensor")
+    attached = report(lambda x, seen: (x / 2, 6 + 0 * seen.add_(1 + 0 * x.sum()).item()))
+    assert attached.message.startswith("It leaves seen attached to the graph of this step (seen.requires_grad is True)")
     assert "count is wrong" in report(lambda x, seen: (x / 2, 5 + 0 * seen.add_(1).item())).message
     assert (
         "gradient of x is wrong"
@@ -124,10 +254,43 @@ def test_another_convention_is_accepted_with_a_remark():
     report = run(lambda x, factor=2.0: x / factor, conventions=(thirds,))
     assert report.passed
     assert report.remarks == ("This halves, which other books do.",)
-    assert (
-        run(lambda x, factor=2.0: x - factor, conventions=(thirds,)).message
-        == run(lambda x, factor=2.0: x - factor).message
+    right = run(lambda x, factor=2.0: x * factor, conventions=(thirds,))
+    assert (right.passed, right.remarks) == (True, ())
+
+
+def by_parts(first, later):
+    """Return a function that does the one with the default factor, and the other with any other."""
+    return lambda x, factor=2.0: first(x, factor) if factor == 2 else later(x, factor)
+
+
+def test_of_two_wrong_results_those_of_the_probe_that_fails_are_compared():
+    first = Probe("once", "once", Call({"x": integers(4, 3, seed=2), "factor": 1.0}, {"x": "RC"}))
+    then = Probe("tripled", "factor", Call({"x": integers(4, 3, seed=2), "factor": 3.0}, {"x": "RC"}))
+    divided = Convention("It divides.", lambda x, factor=2.0: x / factor)
+    report = run(
+        by_parts(None, lambda x, factor: x / factor + 0.01 * factor - 0.01), probes=[first, then], conventions=[divided]
     )
+    assert report.evidence.expected == "[[0.333]]"
+
+
+@pytest.mark.parametrize(
+    ("function", "expected", "right_already"),
+    [
+        (lambda x, factor=2.0: x - factor, "[[2]]", False),  # far from either
+        (lambda x, factor=2.0: x / factor + 0.01, "[[0.5]]", False),  # near the convention
+        (lambda x, factor=2.0: x * factor + 0.01, "[[2]]", False),
+        (by_parts(lambda x, factor: x / factor, lambda x, factor: x - factor), "[[0.333]]", True),
+        (by_parts(lambda x, factor: x * factor, lambda x, factor: x / factor + 0.01), "[[3]]", True),
+    ],
+    ids=["neither", "near the convention", "near the oracle", "further with the convention", "further with the oracle"],
+)
+def test_a_wrong_function_is_held_against_the_convention_that_it_follows(function, expected, right_already):
+    divided = Convention("It divides.", lambda x, factor=2.0: x / factor)
+    report = run(function, conventions=(divided,))
+    assert not report.passed
+    assert report.remarks == ()
+    assert report.evidence.expected == expected
+    assert ("Right already: values." in report.message) == right_already
 
 
 def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
@@ -155,7 +318,9 @@ def test_the_device_of_the_inputs_is_the_one_asked_for_and_torch_s_default_other
         seen.append(x.device.type)
         return x * factor
 
-    toy_check()(spy, device="cpu", record=False)
+    its_check = toy_check()
+    with torch.device("meta"):
+        its_check(spy, device="cpu", record=False)
     assert set(seen) == {"cpu"}
     report = run(lambda x, factor=2.0: x.to("meta") * factor)
     assert report.message == "The output is on meta; the input was on cpu."

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from course_utils import check, progress
+from course_utils.check.calls import Call
+from course_utils.check.report import ProbeResult, Report, evidence_for
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +82,7 @@ def test_a_pass_is_one_line_without_a_number_that_another_machine_would_change()
     page = WellFormed(report._repr_html_())
     assert "layer_norm: passed" in page.text
     assert "e-0" not in page.text
+    assert not any(words in page.text for words in ("Right on every", "Why it matters", "Hint", "Remark"))
     assert {str(probe) for probe in report.probes} == {"right"}
     assert repr(check.layer_norm(right)) == repr(report)
     assert check.layer_norm(right)._repr_html_() == report._repr_html_()
@@ -88,7 +91,9 @@ def test_a_pass_is_one_line_without_a_number_that_another_machine_would_change()
 def test_an_untouched_stub_is_one_line_too():
     report = check.layer_norm(stub)
     assert repr(report) == "layer_norm: not attempted yet"
-    assert "not attempted yet" in WellFormed(report._repr_html_()).text
+    text = WellFormed(report._repr_html_()).text
+    assert "not attempted yet" in text
+    assert not any(words in text for words in ("Why it matters", "Hint", "It shows in", "What was tried"))
     assert report.probes == ()
     with pytest.raises(AssertionError, match="not attempted yet"):
         report.require()
@@ -136,6 +141,67 @@ def test_expected_and_got_are_shown_to_as_many_digits_as_tell_them_apart():
     assert evidence.expected != evidence.got
 
 
+def test_a_line_of_what_was_tried_gathers_the_inputs_with_one_result():
+    probes = [
+        ProbeResult("one", "values", True),
+        ProbeResult("two", "values", True),
+        ProbeResult("three", "values", False, "output", 0.5),
+        ProbeResult("four", "gradient", False, "gradient of x", 0.5, is_noise=True),
+        ProbeResult("five", "gradient", False, finding="It raises KeyError."),
+    ]
+    assert Report("f", False, True, "Wrong.", probes=probes).table().rows == [
+        ("values", "one; two", "right"),
+        ("values", "three", "output wrong by 0.5"),
+        ("gradient", "four", "gradient of x wrong"),
+        ("gradient", "five", "It raises KeyError."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "shown"),
+    [
+        (torch.tensor([1.0, -0.5]), "[1, -0.5]"),
+        (torch.tensor([999_999.0, 1e6, -1e7]), "[999999, 1e+06, -1e+07]"),
+        (torch.tensor([float("nan"), float("inf"), -float("inf")]), "[NaN, inf, -inf]"),
+        (torch.tensor([1.0]).double(), "[1] (float64)"),
+        (torch.ones(2, 2).t()[:, :1], "[[1], [1]]"),
+        (torch.ones(2, 3).t(), "[[1, 1], [1, 1], [1, 1]] (not contiguous)"),
+        (torch.arange(16.0), f"[{', '.join(map(str, range(16)))}]"),
+        (torch.arange(-2.0, 16).reshape(3, 6), "a tensor of shape (3, 6) from -2 to 15"),
+    ],
+    ids=["small", "large numbers", "no numbers", "float64", "one column", "transposed", "sixteen", "eighteen"],
+)
+def test_an_input_is_shown_as_it_is_and_a_large_one_by_its_range(tensor, shown):
+    evidence = evidence_for("f", ["x", "scale"], Call({"x": tensor, "scale": 0.1 + 0.2, "eps": 1e-5, "axis": -1}))
+    assert evidence.call == "f(x, 0.3, eps=1e-05, axis=-1)"
+    assert evidence.inputs == (f"x = {shown}",)
+    assert evidence.lines() == [evidence.call, f"  x = {shown}"]  # nothing is expected where a finding stands
+
+
+@pytest.mark.parametrize(
+    ("size", "wrong", "place", "expected", "got"),
+    [
+        ((4, 4), {3: 9.0}, "output", None, None),
+        ((3, 6), {3: 9.0, 8: -9.0}, "output at [1, 2]", "8", "-9"),
+        ((3, 6), {3: 900.0, 8: float("nan")}, "output at [1, 2]", "8", "NaN"),
+    ],
+    ids=["sixteen", "eighteen", "NaN"],
+)
+def test_of_a_large_output_the_worst_element_is_shown(size, wrong, place, expected, got):
+    truth = torch.arange(float(size[0] * size[1])).double()
+    values = truth.clone()
+    for index, value in wrong.items():
+        values[index] = value
+    call = Call({"x": torch.ones(1)})
+    evidence = evidence_for("f", ["x"], call, "output", truth.reshape(size), values.reshape(size))
+    assert evidence.quantity == place
+    if expected:
+        assert (evidence.expected, evidence.got) == (expected, got)
+    else:
+        assert evidence.expected.startswith("[[0, 1, 2, 3], [4,")
+        assert evidence.got.startswith("[[0, 1, 2, 9], [4,")
+
+
 SCRIPT = "<script>alert('x')</script>"
 
 
@@ -167,6 +233,7 @@ FINDINGS = {
     "raises without words": (raising(KeyError()), "It raises KeyError (line"),
     "raises and will not say what": (raising(Hostile()), "It raises Hostile: (its message cannot be shown)"),
     "raises at length": (raising(ValueError("long" * 10_000)), "longlong… (line"),
+    "raises a sentence": (raising(ValueError("No.")), "It raises ValueError: No (line"),
     "raises in colours": (raising(ValueError("\x1b[31mred")), "It raises ValueError: ?[31mred"),
     "exits": (lambda x: sys.exit(1), "It ends the program (SystemExit)"),
     "recurses without end": (lambda x: FINDINGS["recurses without end"][0](x), "It raises RecursionError"),
@@ -195,7 +262,10 @@ def test_what_stands_in_the_way_is_reported_and_nothing_is_raised(name):
     state = torch.get_rng_state()
     report = check.layer_norm(layer_norm_that(act))
     assert (report.attempted, report.passed) == (True, False)
-    assert words in report.message, report
+    # The line of the function's source is shown too, and what is expected of it stands in the same line here.
+    told = report.message if "lambda" in words else report.message.partition("lambda")[0]
+    assert words in told, report
+    assert len(report.message) < 500
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_default_dtype() == torch.float32
     WellFormed(report._repr_html_())
@@ -234,6 +304,7 @@ def test_what_is_no_layer_norm_at_all_is_told_what_it_is(function, words):
     report = check.layer_norm(function)
     assert (report.attempted, report.passed) == (True, False)
     assert words in report.message, report
+    assert "()" not in report.message.removeprefix("It raises TypeError: LayerNorm.forward()")
 
 
 class Odd:
@@ -261,6 +332,7 @@ def test_prints_are_remarked_on_and_do_not_appear(capsys):
     report = check.layer_norm(layer_norm_that(lambda x: print("debugging", x)))
     assert report.passed
     assert repr(report).splitlines()[1:] == ["  Remark: It prints; what it printed is left out here."]
+    assert "Remark: It prints; what it printed is left out here." in WellFormed(report._repr_html_()).text
     assert capsys.readouterr().out == ""
 
 
@@ -274,8 +346,10 @@ def test_a_check_takes_under_two_seconds(function):
 
     check.layer_norm(right, record=False)
     started = time.monotonic()
-    check.layer_norm(function, record=False)
+    report = check.layer_norm(function, record=False)
     assert time.monotonic() - started < 2
+    is_endless = report.message == "It was still running after 1.2 s and was stopped."
+    assert is_endless == (function not in (right, stub, eps_outside, negative))
 
 
 # --- whose function it is ---

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -166,6 +167,36 @@ def test_a_timer_and_a_trace_that_were_there_before_are_there_afterwards():
     assert sys.gettrace() is trace
 
 
+def test_a_traced_call_raises_at_its_next_line_and_its_caller_goes_on():
+    here, reached = sys._getframe(), []
+
+    def goes_on():
+        deadline._raise_at_next_line(sys._getframe(), here)
+        reached.append("the next line")
+
+    previous = sys.gettrace()
+    try:
+        with pytest.raises(TimeUp):
+            goes_on()
+        reached.append("the caller")
+    finally:
+        sys.settrace(previous)
+    assert reached == ["the caller"]
+
+
+def test_a_repeating_timer_goes_on_repeating():
+    previous = signal.signal(signal.SIGALRM, lambda *_: None)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 50, 30)
+        assert call_within(5, lambda: 42) == 42
+        delay, interval = signal.getitimer(signal.ITIMER_REAL)
+        assert 45 < delay <= 50
+        assert interval == 30
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
 def test_while_something_is_compiled_or_imported_the_limit_waits(monkeypatch):
     monkeypatch.setattr(deadline, "_PREPARATION", (os.path.basename(__file__),))
     assert call_within(LIMIT_S, lambda: time.sleep(3 * LIMIT_S) or "compiled") == "compiled"
@@ -209,6 +240,17 @@ def test_a_swallowed_ctrl_c_interrupts_after_all():
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+def test_where_ctrl_c_is_ignored_it_stays_so():
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with deadline.interrupts_noted() as noted:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert noted == []
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
 def endless_recursion(n=0):
     return endless_recursion(n + 1)
 
@@ -224,7 +266,38 @@ def endless_recursion(n=0):
     ],
 )
 def test_what_ends_a_call_is_its_outcome(function, error):
-    assert isinstance(Sandbox().call(function).error, error)
+    outcome = Sandbox().call(function)
+    assert isinstance(outcome.error, error)
+    assert outcome.error.__traceback__ is None  # it would keep every tensor of the call alive
+
+
+def test_the_address_space_is_bounded_by_the_call_s_limit_or_by_a_lower_one_that_was_there(monkeypatch):
+    if not sys.platform.startswith("linux") or torch.cuda.is_initialized():
+        pytest.skip("the limit is Linux's, and is left alone next to CUDA")
+    import resource
+
+    def bound():
+        return resource.getrlimit(resource.RLIMIT_AS)[0]
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    if before[0] != resource.RLIM_INFINITY:
+        pytest.skip("a limit is set already")
+    with open("/proc/self/statm") as statm:
+        in_use = int(statm.read().split()[0]) * resource.getpagesize()
+    allowed = Sandbox().call(bound).value - in_use
+    assert sandbox.MEMORY_LIMIT_BYTES <= allowed < 1.1 * sandbox.MEMORY_LIMIT_BYTES
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+    lower = in_use + sandbox.MEMORY_LIMIT_BYTES // 2
+    resource.setrlimit(resource.RLIMIT_AS, (lower, before[1]))
+    try:
+        assert Sandbox().call(bound).value == lower
+        assert bound() == lower
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    for where, name, value in ((sys, "platform", "darwin"), (torch.cuda, "is_initialized", lambda: True)):
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(where, name, value)
+            assert Sandbox().call(bound).value == before[0]
 
 
 def test_a_memory_hog_is_told_so_and_does_not_take_the_machine(monkeypatch):
@@ -243,7 +316,22 @@ def test_prints_are_counted_and_shown_nowhere(capfd):
         print("three", file=sys.stderr)
 
     assert Sandbox().call(printing).lines_printed == 3
+    assert Sandbox().call(lambda: sys.stdout.writable() and sys.stdout.write("abc")).value == 3
+    as_many_as_it_may = Sandbox().call(lambda: print("\n" * (sandbox.PRINT_LIMIT - 1)))
+    assert (as_many_as_it_may.error, as_many_as_it_may.lines_printed) == (None, sandbox.PRINT_LIMIT)
     assert capfd.readouterr() == ("", "")
+
+
+def test_warnings_are_kept_away_from_the_call_and_what_it_sets_from_the_notebook():
+    def warns():
+        warnings.warn("a warning", UserWarning, stacklevel=1)
+        warnings.simplefilter("always")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        filters = list(warnings.filters)
+        assert Sandbox().call(warns).error is None
+        assert warnings.filters == filters
 
 
 CHANGES = {
@@ -272,6 +360,25 @@ def test_a_change_of_global_state_is_named_and_undone(name):
     assert state() == before
 
 
+def test_a_default_device_that_the_notebook_has_set_is_put_back():
+    torch.set_default_device("meta")
+    try:
+        assert Sandbox().call(lambda: torch.set_default_device("cpu")).state_changed == ["the default device"]
+        assert torch.get_default_device().type == "meta"
+    finally:
+        torch.set_default_device(None)
+
+
+def test_the_random_state_of_every_gpu_is_put_back(monkeypatch):
+    states = [torch.zeros(3), torch.zeros(3)]  # of two GPUs that are not needed for it
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state_all", lambda: [state.clone() for state in states])
+    monkeypatch.setattr(torch.cuda, "set_rng_state_all", lambda kept: states.__setitem__(slice(None), kept))
+    assert Sandbox().call(lambda: states[1].fill_(1)).state_changed == ["CUDA's global random state"]
+    assert not states[1].any()
+    assert Sandbox().call(lambda: 42).state_changed == []
+
+
 def test_the_recursion_limit_is_put_back_without_a_word():
     limit = sys.getrecursionlimit()
     assert Sandbox().call(lambda: sys.setrecursionlimit(limit + 100)).state_changed == []
@@ -294,6 +401,24 @@ def test_all_calls_together_have_a_limit_too(monkeypatch):
     assert outcome.time_allowed == "0.3 s in all its calls"
 
 
+def test_what_endless_calls_have_used_is_not_allowed_again(monkeypatch):
+    monkeypatch.setattr(sandbox, "CALL_LIMIT_S", 0.1)
+    monkeypatch.setattr(sandbox, "CHECK_LIMIT_S", 0.25)
+    calls = Sandbox()
+    allowed = [calls.call(bare_loop).time_allowed for _ in range(3)]
+    assert allowed == ["0.1 s", "0.1 s", "0.25 s in all its calls"]
+
+
+def test_what_was_spent_on_a_compiler_or_an_import_is_not_the_learner_s(monkeypatch):
+    monkeypatch.setattr(sandbox, "CALL_LIMIT_S", 0.1)
+    monkeypatch.setattr(sandbox, "CHECK_LIMIT_S", 0.25)
+    calls = Sandbox()
+    with monkeypatch.context() as compiling:
+        compiling.setattr(deadline, "_PREPARATION", (os.path.basename(__file__),))
+        assert calls.call(lambda: time.sleep(0.3)).error is None
+    assert calls.call(lambda: time.sleep(0.05)).error is None
+
+
 def test_an_error_is_placed_at_the_last_line_of_the_function_s_own_source():
     def wrong():
         x = torch.ones(3)
@@ -302,3 +427,10 @@ def test_an_error_is_placed_at_the_last_line_of_the_function_s_own_source():
     outcome = Sandbox(wrong.__code__).call(wrong)
     assert outcome.place.endswith("return np.linalg.inv(x.numpy())")
     assert outcome.place.startswith(f"line {wrong.__code__.co_firstlineno + 2}")
+    assert Sandbox(importlib.import_module.__code__).call(wrong).place == ""  # the source of another function
+    assert Sandbox().call(wrong).place == ""
+
+    without_source = {}
+    exec(compile("def wrong():\n    return 1 / 0", "<nowhere>", "exec"), without_source)
+    function = without_source["wrong"]
+    assert Sandbox(function.__code__).call(function).place == "line 2"

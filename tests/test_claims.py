@@ -30,6 +30,8 @@ def test_running_a_cell_again_replaces_its_claim(capsys):
         claims.prove("half", "a number", True, number=number, source="Ba et al. 2016 §1")
     assert [claim.number for claim in claims] == ["0.5"]
     assert capsys.readouterr().out.splitlines()[-1] == "claim half: holds (0.5)"
+    claims.prove("whole", "no number", True)
+    assert capsys.readouterr().out == "claim whole: holds\n"
 
 
 def test_the_table_shows_every_claim_with_its_verdict_and_number():

@@ -4,25 +4,30 @@ import csv
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import psutil
 import pytest
+import torch
+from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from course_utils import check
 from course_utils.__main__ import main as course
 from course_utils.authoring.exercises import find_exercises
 from course_utils.authoring.files import read_notebook
 from course_utils.authoring.student import make_student_copy
 from course_utils.chapters import CHAPTERS, NOTEBOOKS
-from course_utils.grading import command, process, run
+from course_utils.grading import command, process, run, worker
 from course_utils.grading.needed import needed_statements
 from course_utils.grading.process import Interrupted, Limits, Outcome, grade_exercise
 from course_utils.grading.results import write_csv, write_report
-from course_utils.grading.rows import Row
+from course_utils.grading.rows import Row, one_line
 from course_utils.grading.run import CSV, REPORT, UNFINISHED, grade_folder
 from course_utils.grading.submissions import SIZE_LIMIT_MB, Unreadable, find_submissions
 
@@ -58,10 +63,14 @@ time.sleep(30)
 
 # file name without its ending -> the cells of a notebook; then what is expected: status, mistake, part of the message.
 # The cell that imports torch is needed, and with it whatever else it does.
+# With the number in the request, which came on stdin, a verdict is believed.
 BEHAVIOURS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "right": (("import torch", RIGHT), "passed", "", "Right on every probe"),
     "sees_no_secret": (
-        ("import torch\nimport os\nassert 'INSTRUCTORS_SECRET' not in os.environ\n" + RIGHT,),
+        (
+            "import torch\nimport os\nassert 'INSTRUCTORS_SECRET' not in os.environ\n"
+            "os.lseek(0, 0, os.SEEK_SET)\nassert os.read(0, 1000) == b''\n" + RIGHT,
+        ),
         "passed",
         "",
         "",
@@ -69,12 +78,12 @@ BEHAVIOURS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "helper_below": (
         (
             "import torch",
-            "dims = {}",
+            "dims = {}\nwhile True: pass  # no part of the answer",
             "dims['rows'] = 0",
             "def centre(x):\n    return x - row_mean(x)",
             "dims.update(rows=-1)",
             "def row_mean(x):\n    return x.mean(dims['rows'], keepdim=True)",
-            "while True: pass  # no part of the answer",
+            "while True: pass",
         ),
         "passed",
         "",
@@ -82,7 +91,16 @@ BEHAVIOURS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     ),
     "star_import": (("from means_of_mine import *", "def centre(x):\n    return x - of_rows(x)"), "passed", "", ""),
     "magic": (("%%time\ndef centre(x):\n    return x - x.mean(-1, keepdim=True)",), "passed", "", ""),
-    "exits_politely": (("import torch\nimport sys\nsys.exit(3)", RIGHT), "passed", "", ""),
+    "exits_politely_and_leaves_a_thread": (
+        (
+            "import torch\nimport sys, threading, time\n"
+            "threading.Thread(target=time.sleep, args=(600,)).start()\nsys.exit(3)",
+            RIGHT,
+        ),
+        "passed",
+        "",
+        "",
+    ),
     "prints_a_gigabyte": (
         ("import torch\nfor _ in range(1000):\n    print('x' * 1_000_000)", RIGHT),
         "passed",
@@ -167,12 +185,16 @@ def not_notebooks(folder: Path) -> dict[str, str]:
     (folder / "numbers.ipynb").write_text(
         json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [1]})
     )
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None, "source": {"x": 1}}
+    (folder / "source.ipynb").write_text(
+        json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]})
+    )
     (folder / "folder.ipynb").mkdir()
     (folder / "loop.ipynb").symlink_to("loop.ipynb")
     (folder / "missing.ipynb").symlink_to("nowhere")
     os.mkfifo(folder / "pipe.ipynb")
     with (folder / "large.ipynb").open("wb") as file:
-        file.truncate(200_000_000)
+        file.truncate(51_000_000)
     (folder / "scan.pdf").write_bytes(b"%PDF-1.7")
     (folder / "nothing_here").mkdir()
     save(folder / "cooking.ipynb", "flour = 500", title="# Bread")
@@ -182,11 +204,12 @@ def not_notebooks(folder: Path) -> dict[str, str]:
         "empty.ipynb": "the file is empty",
         "object.ipynb": "it is no notebook",
         "numbers.ipynb": "it is no notebook",
+        "source.ipynb": "it is no notebook: TypeError: a cell's source is no text",
         "folder.ipynb": "it is a folder",
         "loop.ipynb": "symbolic links",
         "missing.ipynb": "No such file",
         "pipe.ipynb": "not a regular file",
-        "large.ipynb": f"200 MB, and at most {SIZE_LIMIT_MB}",
+        "large.ipynb": f"51 MB, and at most {SIZE_LIMIT_MB}",
         "scan.pdf": "it is no notebook",
         "nothing_here": "no notebook in this folder",
         "cooking.ipynb": "none of the course's notebooks",
@@ -230,6 +253,7 @@ def test_a_submission_is_a_row_with_the_reason(graded: dict, name: str) -> None:
     assert (row.learner, row.chapter, row.exercise) == (name, "00", "centre")
     assert (row.status, row.mistake) == (status, mistake), row.message
     assert message in row.message
+    assert status != "passed" or row.seconds < TIMEOUT_S  # nobody waits for what it left running
     assert row.message == " ".join(row.message.split())
 
 
@@ -302,6 +326,79 @@ def test_the_report_counts_learners_and_mistakes(tmp_path: Path) -> None:
     assert cells[at - 2 : at] == ["2", "centre"]  # of two learners
 
 
+def sections(path: Path) -> dict[str, list[list[str]]]:
+    """Return the tables of a report by heading, headings of columns included."""
+    page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+    return {
+        heading.text: [[cell.text for cell in row.find_all(["th", "td"])] for row in heading.find_next("table")("tr")]
+        for heading in page.find_all("h2")
+    }
+
+
+def test_the_report_says_who_passed_what_and_what_is_open(tmp_path: Path) -> None:
+    norm_mistake = "eps_outside_root"
+    rows = [
+        Row("bob", "bob/1.ipynb", "00", "centre", "wrong", "column_means", "It subtracts ..."),
+        Row("bob", "bob/2.ipynb", "00", "centre", "error", "", "still running"),
+        Row("bob", "bob/3.ipynb", "02", "layer_norm", "wrong", norm_mistake, "It adds ..."),
+        Row("ann", "ann/1.ipynb", "00", "centre", "passed"),
+        Row("ann", "ann/2.ipynb", "00", "centre", "not defined", "", "No cell defines centre."),
+        Row("ann", "ann/3.ipynb", "02", "layer_norm", "wrong", norm_mistake, "It adds ..."),
+        Row("ann", "ann/4.ipynb", "04", "ema", "wrong", next(iter(check.ema.catalogue)), "It ..."),
+        Row("ann", "ann/4.ipynb", "04", "merge_moments", "not attempted"),
+        Row("dan", "dan.ipynb", "16", status="no exercise"),
+        Row("cid", "cid.ipynb", message="it is no notebook"),
+    ]
+    write_report(rows, tmp_path / REPORT, "Grades")
+    found = sections(tmp_path / REPORT)
+    assert found["Learners"] == [
+        ["learner", "passed", "00", "02", "04"],
+        ["ann", "1", "✓", "✗", "✗·"],
+        ["bob", "0", "✗", "✗", ""],
+        ["cid", "0", "", "", ""],
+        ["dan", "0", "", "", ""],
+    ]
+    assert found["Exercises"] == [
+        ["chapter", "exercise", "passed", "wrong", "not attempted", "not defined", "error"],
+        ["00", "centre", "1", "1", "0", "0", "0"],
+        ["02", "layer_norm", "0", "2", "0", "0", "0"],
+        ["04", "ema", "0", "1", "0", "0", "0"],
+        ["04", "merge_moments", "0", "0", "1", "0", "0"],
+    ]
+    assert [row[:2] for row in found["Mistakes"][1:]] == [["2", "layer_norm"], ["1", "centre"], ["1", "ema"]]
+    assert [row[1:4] for row in found["What is open"][1:]] == [
+        ["bob/1.ipynb", "centre", "wrong"],
+        ["bob/2.ipynb", "centre", "error"],
+        ["bob/3.ipynb", "layer_norm", "wrong"],
+        ["ann/2.ipynb", "centre", "not defined"],
+        ["ann/3.ipynb", "layer_norm", "wrong"],
+        ["ann/4.ipynb", "ema", "wrong"],
+        ["cid.ipynb", "", "error"],
+    ]
+    legend = (tmp_path / REPORT).read_text(encoding="utf-8").partition("<table")[0]
+    assert "✓ passed: right on every probe; ✗ wrong" in legend
+    assert "no exercise" not in legend
+
+
+def test_a_report_without_mistakes_has_no_heading_for_them(tmp_path: Path) -> None:
+    write_report([Row("ann", "ann.ipynb", "00", "centre", "passed")], tmp_path / REPORT, "Grades")
+    assert list(sections(tmp_path / REPORT)) == ["Learners", "Exercises"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("two\n lines\t", "two lines"),
+        ("a bell\x07", "a bell?"),
+        ("x" * 300, "x" * 300),
+        ("x" * 301, "x" * 300 + "…"),
+    ],
+    ids=["lines", "not printable", "300", "301"],
+)
+def test_a_message_is_one_printable_line_of_bounded_length(text: str, line: str) -> None:
+    assert one_line(text) == line
+
+
 def test_no_cell_of_the_csv_is_a_formula_and_any_file_name_can_be_written(tmp_path: Path) -> None:
     strange = os.fsdecode(b"\xff.ipynb")
     write_csv([Row("=1+1", strange, message="-2 is the answer")], tmp_path / CSV)
@@ -311,6 +408,7 @@ def test_no_cell_of_the_csv_is_a_formula_and_any_file_name_can_be_written(tmp_pa
     assert line["learner"] == "'=1+1"
     assert line["message"] == "'-2 is the answer"
     assert line["file"] == "\\udcff.ipynb"
+    assert b"\r" not in (tmp_path / CSV).read_bytes()
 
 
 @pytest.fixture
@@ -356,8 +454,9 @@ def interrupt_the_second(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
 def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(three, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, out = three
     interrupt_the_second(monkeypatch, out)
+    monkeypatch.chdir(folder)
     with pytest.raises(KeyboardInterrupt):
-        grade_folder(folder, out, Limits(), show_progress=False)
+        grade_folder(Path(), out, Limits(), show_progress=False)  # the same folder by another name
     assert (out / CSV).read_text().count("passed") == 1
     with pytest.raises(ValueError, match="was begun with timeout_s"):
         grade_folder(folder, out, Limits(timeout_s=1), show_progress=False)
@@ -366,6 +465,37 @@ def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(three, mon
     assert [row.status for row in rows] == ["passed", "wrong", "wrong"]
     assert len(graded) == 2
     assert not (out / UNFINISHED).exists()
+
+
+def test_an_exercise_is_graded_with_its_cells_beside_its_notebook_and_one_that_cannot_start_costs_no_other(
+    three, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = three
+    (folder / "d.ipynb").write_text("my solution")
+    asked, limits = [], Limits(timeout_s=5)
+
+    def grade(*arguments) -> Outcome:
+        asked.append(arguments)
+        if len(asked) == 2:
+            raise OSError("no process\nto be had")
+        return Outcome("wrong", "column_means", "It subtracts ...", 1.5)
+
+    monkeypatch.setattr(run, "grade_exercise", grade)
+    monkeypatch.chdir(folder)
+    rows = grade_folder(Path(), out / "deep" / "down", limits, show_progress=False)
+    wrong = ("00", "centre", "wrong", "column_means", "It subtracts ...", 1.5)
+    assert len(rows) == 4
+    assert rows[:3] == [
+        Row("a", "a.ipynb", *wrong),
+        Row("b", "b.ipynb", "00", "centre", "error", "", "no process to be had"),
+        Row("c", "c.ipynb", *wrong),
+    ]
+    assert (rows[3].learner, rows[3].file, rows[3].chapter, rows[3].status) == ("d", "d.ipynb", "", "error")
+    assert rows[3].message.startswith("it is no notebook: ")
+    exercise, cells, beside, given, stop = asked[0]
+    assert (exercise, cells, beside.resolve(), given) == ("centre", ((1, RIGHT),), folder.resolve(), limits)
+    assert not stop.is_set()
+    assert "<title>Grades: submitted</title>" in (out / "deep" / "down" / REPORT).read_text()
 
 
 def test_a_file_that_has_changed_since_is_graded_anew(three, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,6 +526,208 @@ def test_a_process_that_does_not_start_is_told_apart_from_a_notebook_that_fails(
     assert "the grading process did not start" in outcome.message
 
 
+def watch(folder: Path, *lines: bytes, limits: Limits | None = None, status: int | None = None) -> process._Watch:
+    """Return the watch over a process that has ended with ``status`` and has written ``lines``; None: it never ends."""
+
+    def wait(timeout: float) -> None:
+        time.sleep(0.01)
+        raise subprocess.TimeoutExpired("worker", timeout)
+
+    channel = (folder / "channel").open("w+b")
+    channel.write(b"\n".join(lines) + b"\n")
+    channel.flush()
+    worker = SimpleNamespace(pid=os.getpgrp(), returncode=status, wait=wait)
+    return process._Watch(worker, channel, "secret", limits or Limits(processes=1000), threading.Event())
+
+
+READY = b'{"nonce": "secret", "ready": true}'
+PLACE = b'{"nonce": "secret", "place": "in cell 1"}'
+LATER = b'{"nonce": "secret", "place": "in cell 2"}'
+VERDICT = b'{"nonce": "secret", "verdict": {"status": "wrong", "mistake": "columns", "message": "No."}}'
+FORGED = b'{"verdict": {"status": "passed", "mistake": "", "message": "forged"}}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "stopped", "outcome"),
+    [
+        ((READY, PLACE, VERDICT), 0, "", ("wrong", "columns", "No.")),
+        ((READY, FORGED, b"3", b"[" * 9999, b"\xff{", PLACE, VERDICT), 0, "", ("wrong", "columns", "No.")),
+        ((READY, FORGED, PLACE), 0, "", ("error", "", "it ended its own process with exit status 0, in cell 1")),
+        ((READY, PLACE, LATER), 7, "", ("error", "", "it ended its own process with exit status 7, in cell 2")),
+        ((READY, PLACE), -9, "still running after 5 s", ("error", "", "still running after 5 s, in cell 1")),
+        (
+            (READY,),
+            -9,
+            "",
+            ("error", "", "the process was ended by a signal (killed, as by a system that is short of memory)"),
+        ),
+        ((READY,), -32, "", ("error", "", "the process was ended by a signal (number 32)")),
+        ((READY,), -11, "", ("error", "", "the process was ended by a signal (segmentation fault)")),
+        (
+            (FORGED,),
+            1,
+            "",
+            (
+                "error",
+                "",
+                "the grading process did not start (it ended its own process with exit status 1): run `course doctor`, "
+                "or allow more --memory",
+            ),
+        ),
+        ((FORGED * 1000, READY, VERDICT), 0, "", ("wrong", "columns", "No.")),  # only the end is read
+    ],
+    ids=[
+        "verdict",
+        "lines of others",
+        "forged",
+        "exit",
+        "stopped",
+        "killed",
+        "odd",
+        "crashed",
+        "not started",
+        "a long one",
+    ],
+)
+def test_what_came_of_a_process_follows_from_what_it_said_and_how_it_ended(
+    tmp_path: Path, lines: tuple[bytes, ...], status: int, stopped: str, outcome: tuple[str, str, str]
+) -> None:
+    found = watch(tmp_path, *lines, status=status).outcome(stopped)
+    assert (found.status, found.mistake, found.message) == outcome
+    assert 0 <= found.seconds < 10
+
+
+def test_the_clock_of_an_exercise_starts_when_the_imports_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_STARTUP_S", 0.05)
+    starting = watch(tmp_path, FORGED, limits=Limits(timeout_s=100, processes=1000))
+    assert starting.until_it_ends() == "still running after 0.05 s"
+    monkeypatch.setattr(process, "_STARTUP_S", 100)
+    running = watch(tmp_path, READY, limits=Limits(timeout_s=0.06, processes=1000))
+    assert running.until_it_ends() == "still running after 0.06 s"
+
+
+def test_a_process_has_a_home_of_its_own_and_is_told_where_its_notebook_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict = {}
+
+    def refuse(command: list[str], stdin, env: dict, **options) -> None:
+        given.update(options, env=env, work=json.load(stdin))
+        raise OSError("no process")
+
+    monkeypatch.setattr(process.subprocess, "Popen", refuse)
+    monkeypatch.setenv("INSTRUCTORS_SECRET", "secret")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match="no process"):
+        grade_exercise("centre", [(3, RIGHT)], Path(), Limits(timeout_s=5), threading.Event())
+    assert Path(given["work"]["folder"]) == tmp_path.resolve()  # it runs elsewhere, and imports from there
+    assert (given["work"]["exercise"], given["work"]["cells"]) == ("centre", [[3, RIGHT]])
+    assert given["work"]["limits"] == Limits(timeout_s=5).for_process()
+    assert (given["stdout"], given["stderr"]) == (subprocess.DEVNULL, subprocess.DEVNULL)
+    assert given["start_new_session"]
+    homes = {given["env"][name] for name in ("HOME", "TMPDIR", "COURSE_PROGRESS_DIR")}
+    assert homes == {given["cwd"]}
+    assert not Path(given["cwd"]).exists()
+    assert "INSTRUCTORS_SECRET" not in given["env"]
+    assert (given["env"]["CUDA_VISIBLE_DEVICES"], given["env"]["HF_HUB_OFFLINE"]) == ("", "1")
+
+
+def right(x):
+    return x - x.mean(-1, keepdim=True)
+
+
+def rows_of_one(x):
+    return x * 0 + 1
+
+
+def columns(x):
+    return x - x.mean(0, keepdim=True)
+
+
+def stub(x): ...
+
+
+def talks(x):
+    print("so far so good")
+    return right(x)
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+class Unjudgeable:
+    @property
+    def __module__(self):
+        raise Unspeakable
+
+
+NOTHING = worker._MISSING
+FAILED = ["cell 1 (a) fails with KeyError: 'a'", "cell 2 (b) fails with KeyError: 'b'"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "bound", "failures", "status", "mistake", "message"),
+    [
+        (right, right, [], "passed", "", "Right on every probe."),
+        (talks, talks, [], "passed", "", "Right on every probe. It prints; what it printed is left out here."),
+        (columns, columns, FAILED, "wrong", "column_means", "It subtracts the mean of each column"),
+        (rows_of_one, None, FAILED, "wrong", "", ". cell 1 (a) fails with KeyError: 'a'"),
+        (stub, stub, FAILED, "not attempted", "", ""),
+        (torch.sub, torch.sub, [], "not attempted", "", "centre is torch's own function."),
+        (NOTHING, right, FAILED, "not attempted", "", "centre is the course's own function."),
+        (NOTHING, NOTHING, FAILED, "error", "", "cell 1 (a) fails with KeyError: 'a'"),
+        (NOTHING, NOTHING, [], "not defined", "", "No cell defines centre."),
+        (Unjudgeable(), None, [], "error", "", "the check fails with Unspeakable: (its message cannot be shown)"),
+    ],
+    ids=[
+        *("right", "right with a remark", "a known mistake", "an unknown one", "the stub", "torch's own"),
+        *("the course's own", "nothing, for it failed", "nothing", "one that cannot be judged"),
+    ],
+)
+def test_a_verdict_says_what_the_check_found_or_which_cell_is_to_blame(
+    answer, bound, failures: list[str], status: str, mistake: str, message: str
+) -> None:
+    verdict = worker._judge("centre", answer, bound, failures)
+    assert (verdict["status"], verdict["mistake"]) == (status, mistake)
+    assert message in verdict["message"]
+    assert bool(verdict["message"]) == bool(message)
+    assert verdict["message"].count("KeyError") == message.count("KeyError")  # the first cell that failed, if any
+
+
+def test_the_answer_is_the_last_that_is_not_the_course_s_own() -> None:
+    names: dict = {}
+    said: list[dict] = []
+    cells = [
+        (0, " \n  first()", None),
+        (1, "setup", None),
+        (2, "columns", None),
+        (3, "", [0]),
+        (4, "x" * 50, None),
+        (5, "the course's", None),
+    ]
+
+    def run_cell(source: str, positions) -> SimpleNamespace:
+        if source in ("columns", "", "the course's"):
+            names["centre"] = {"columns": columns, "": right}.get(source, check.centre.oracle)
+        return SimpleNamespace(
+            error_before_exec=SyntaxError("half") if source == "" else None,
+            error_in_exec=KeyError("x") if source == "x" * 50 else None,
+        )
+
+    answer, failures = worker._take_answer("centre", cells, run_cell, names, lambda **event: said.append(event))
+    assert answer is right
+    assert failures == [
+        "cell 3 (empty) fails with SyntaxError: half",
+        f"cell 4 ({'x' * 40}) fails with KeyError: 'x'",
+    ]
+    assert said[0] == {"place": "in cell 0 (first())"}
+    assert len(said) == len(cells)
+
+
 def test_the_command_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "submitted"
     assert course(["grade", str(folder)]) == 2
@@ -413,6 +745,70 @@ def test_the_command_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFi
     assert command.main([str(folder)]) == 0
     assert (tmp_path / "submitted-grades" / CSV).read_text().count("\n") == 1
     assert "nothing to grade" in capsys.readouterr().out
+
+
+def test_the_command_grades_what_it_is_asked_to_and_says_where_the_results_are(
+    three, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = three
+    asked: list = []
+
+    def grade(*arguments, **options) -> list[Row]:
+        asked.append((arguments, options))
+        return [Row("a", "a.ipynb"), Row("b", "b.ipynb", status="passed"), Row("c", "c.ipynb", status="passed")]
+
+    monkeypatch.setattr(command, "grade_folder", grade)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.chdir(folder)
+    assert command.main(["."]) == 0
+    out = folder.with_name("submitted-grades")
+    assert asked.pop() == ((Path(), out, Limits()), {"jobs": 3, "chapters": []})
+    assert capsys.readouterr().out == f"2 passed, 1 error\n{out / CSV}\n{out / REPORT}\n"
+
+    options = ["--timeout", "5", "--memory", "2", "--jobs", "7", "--chapter", "02", "--chapter", "03", "--out", "../x"]
+    assert command.main([str(folder), *options]) == 0
+    assert asked.pop() == ((folder, Path("../x"), Limits(5, 2)), {"jobs": 7, "chapters": ["02", "03"]})
+    for cores in (1, None):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        command.main([str(folder)])
+        assert asked.pop()[1]["jobs"] == 1
+
+
+def test_what_ends_the_command_is_said_without_a_traceback(
+    three, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = three
+    monkeypatch.chdir(folder)
+    for arguments in (
+        [str(folder), "--out", "out"],
+        [str(folder), "--out", "."],
+        [".", "--out", str(folder / "out")],
+    ):
+        assert command.main(arguments) == 2
+        assert "--out must lie outside DIR" in capsys.readouterr().err
+    assert command.main([str(folder / "a.ipynb")]) == 2
+    assert "DIR must be a folder: got" in capsys.readouterr().err
+    out.write_text("a file")
+    assert command.main([str(folder), "--out", str(out)]) == 2
+    assert "File exists" in capsys.readouterr().err
+
+    def interrupt(*_, **__) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "grade_folder", interrupt)
+    assert command.main([str(folder), "--out", "../x"]) == 130
+    assert "interrupted; what is done is in ../x" in capsys.readouterr().err
+    monkeypatch.setattr(command.sys, "platform", "win32")
+    assert command.main([str(folder)]) == 2
+    assert "on Windows, run it inside WSL" in capsys.readouterr().err
+
+
+def test_limits_at_their_bounds_are_taken_and_beyond_them_refused() -> None:
+    limits = Limits(timeout_s=0.5, memory_gb=1, processes=1)
+    # Two threads may use the time twice over, and starting takes up to two minutes.
+    assert limits.for_process() == {"memory_bytes": 10**9, "cpu_s": 122, "file_bytes": 256 * 10**6}
+    with pytest.raises(ValueError, match="processes must be at least 1: got 0"):
+        Limits(processes=0)
 
 
 def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(
@@ -439,6 +835,12 @@ def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(
         ("jo_02_layer_norm (1)", "# Jo's", "", "02"),
         ("15_a_real_llama", "# Jo's", "def layer_norm(x): ...", "15"),
         ("homework", "# Jo's", "def layer_norm(x): ...", "02"),
+        (
+            "homework",
+            "# Jo's",
+            "def ntk_inv_freq(): ...\ndef yarn_frequencies(): ...\ndef critical_dimension(): ...",
+            "14",
+        ),
         ("homework", "# Jo's", "check.rope(mine)\ncheck.half_to_interleaved(my_other)", "12"),
     ],
 )
@@ -462,9 +864,12 @@ def test_learners_are_folders_or_files(tmp_path: Path) -> None:
     ):
         (tmp_path / file).touch()
     (tmp_path / "ann" / "notes.txt").touch()
+    (tmp_path / "eve.pdf").touch()
+    (tmp_path / "fay.ipynb").mkdir()
     (tmp_path / "ann" / "again").symlink_to(tmp_path / "ann")
     found = [(submission.learner, submission.file) for submission in find_submissions(tmp_path)]
-    assert found == [("ann", "ann/b.IPYNB"), ("ann", "ann/week 1/a.ipynb"), ("bob", "bob.ipynb")]
+    in_folders = [("ann", "ann/b.IPYNB"), ("ann", "ann/week 1/a.ipynb")]
+    assert found == [*in_folders, ("bob", "bob.ipynb"), ("eve", "eve.pdf"), ("fay", "fay.ipynb")]
 
 
 def test_a_folder_that_is_no_learners_says_so(tmp_path: Path) -> None:
@@ -492,12 +897,20 @@ def test_a_folder_that_is_no_learners_says_so(tmp_path: Path) -> None:
         (["from m import *", "def f(): return g", "a = 1"], [[0], [0], [0]]),  # g may come from anywhere
         (["def f(x", "def f(): return 1", "a = 1"], [None, [0], []]),
         (["%matplotlib inline", "def f(): return 1"], [[], [0]]),
+        (["from m import *", "def f(x", "def f(): return g"], [[0], None, [0]]),
+        (["f = lambda: 1", "run(f)"], [[0], []]),  # code, though it is not defined
+        (["def g(): return 1", "def f(): return g()", "run(g)"], [[0], [0], []]),
+        (["# \udcff", "x = 1" + "+1" * 9999, "x = " + "-" * 9999 + "1", "def f(): ..."], [None, None, None, [0]]),
     ],
 )
 def test_what_an_answer_depends_on_is_run_and_nothing_else(cells: list[str], needed: list) -> None:
     cells = [*cells, "def touch(x): ...", "def run(x): ..."]
     found = needed_statements(cells, "f")[: len(needed)]
     assert found == needed
+
+
+def test_a_notebook_of_nothing_but_an_answer_and_a_loop_is_not_run_whole() -> None:
+    assert needed_statements(["def f(): return 1", "while True: pass"], "f") == [[0], []]
 
 
 @pytest.mark.parametrize("chapter", [c for c in CHAPTERS if c.is_written and c.exercises], ids=lambda c: c.number)

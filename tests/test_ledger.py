@@ -1,5 +1,6 @@
 """The ledger: made from lines that ran, complete for what the write-ups say, and the same as the notebooks say now."""
 
+from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -88,6 +89,27 @@ def test_a_claim_with_two_sources_counts_once_in_all():
     ]
 
 
+def test_the_table_counts_every_claim_of_the_ledger_under_each_of_its_kinds():
+    kinds = {"S0", "S1", "S2", "S3", "S4", "libraries", "this course"}
+    expected = Counter()
+    for entry in ENTRIES.values():
+        expected.update({work if work in kinds else "papers" for work in entry.works})
+    rows = {row[0]: row for row in ledger.counts_table(iter(ENTRIES.values())).rows}
+    assert rows.pop("all, each counted once")[1] == len(ENTRIES)
+    assert {kind: row[1] for kind, row in rows.items()} == expected
+    assert all(row[1] == sum(row[2:]) for row in rows.values())
+
+
+def test_the_groups_of_works_hold_the_claims_that_come_from_them_and_no_others():
+    entries = [ledger.Entry("02", "cell", name, "", source, "x", "holds", "") for name, source in
+               (("a", "Ba et al. 2016"), ("b", "Ba et al. 2016; Su et al. 2021"), ("c", "Su et al. 2021"))]  # fmt: skip
+    groups = ledger.by_work(iter(entries))
+    assert {work.name: [entry.key for entry in group] for work, group in groups.items()} == {
+        "Ba et al. 2016": ["a", "b"],
+        "Su et al. 2021": ["b", "c"],
+    }
+
+
 def test_a_claim_without_a_source_that_answers_a_write_up_is_no_longer_the_courses_own():
     answering = ledger.Entry("05", "cell", "ln-backward-todo", "the backward pass", "", "x", "holds", "")
     assert answering.works == ("S0",)
@@ -139,6 +161,7 @@ TWICE = SOURCE + '\nclaims.prove("quiet", "quiet rows stay quiet", x < 1, verdic
         (notebook("print('claim quiet: holds')", "claim quiet: holds\n"), "proves nothing and printed quiet"),
         (notebook(printed="claim quiet: holds (0.5)\n"), "written as «does not hold» and ran as «holds»"),
         (notebook(SOURCE.replace('"quiet",', 'f"{i}",'), "claim 0: holds\n"), "key of the claim None computed"),
+        (notebook(SOURCE.replace('"quiet",', "3,"), "claim 3: does not hold\n"), "key of the claim None computed"),
         (notebook(SOURCE.replace('"does not hold"', "VERDICTS[2]")), "verdict of the claim quiet computed"),
         (notebook(SOURCE.replace("x.max()\n    < 1", "True")), "the evidence of quiet is a constant"),
         (notebook(tags=["nbval-ignore-output"]), "nothing would notice another verdict"),
@@ -149,7 +172,33 @@ TWICE = SOURCE + '\nclaims.prove("quiet", "quiet rows stay quiet", x < 1, verdic
 def test_a_claim_that_did_not_run_as_it_is_written_is_a_finding(book, message, tmp_path):
     findings = [one for one in read(book, tmp_path) if not isinstance(one, ledger.Entry)]
     assert len(findings) == 1
-    assert message in str(findings[0])
+    assert message in findings[0].message
+    assert (findings[0].cell, findings[0].rule) == (0, "claim")
+
+
+def test_claims_are_taken_in_the_order_in_which_they_are_written(tmp_path):
+    source = "if x < 2:\n    claims.prove('first', 'says', x < 2)\nclaims.prove('second', 'says', evidence=x < 3)"
+    entries = read(notebook(source, "claim first: holds\nclaim second: holds\n"), tmp_path)
+    assert [entry.key for entry in entries] == ["first", "second"]
+
+
+@pytest.mark.parametrize("source", ["%%bash\nls", "Claims()", "Claims(chapter='03')"])
+def test_a_cell_that_proves_nothing_has_no_claims(source, tmp_path):
+    assert read(notebook(source, "before\n"), tmp_path) == []
+
+
+def test_what_is_written_to_stderr_is_no_evidence_that_it_ran(tmp_path):
+    book = notebook()
+    book.cells[0].outputs[0].name = "stderr"
+    (finding,) = read(book, tmp_path)
+    assert "proves quiet and printed nothing" in finding.message
+
+
+def test_entries_and_findings_are_told_apart(tmp_path):
+    book = notebook(TWICE, PRINTED + "claim quiet: does not hold\n")
+    nbformat.write(book, tmp_path / "02_layer_norm.ipynb")
+    entries, findings = collect([tmp_path / "02_layer_norm.ipynb"])
+    assert ([entry.key for entry in entries], len(findings)) == (["quiet"], 1)
 
 
 def test_each_verdict_is_read_whole(tmp_path):

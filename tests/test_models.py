@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 from course_utils.models import (
     LSTM,
+    CausalAttention,
     DigitsCNN,
     DigitsMLP,
     MinGRU,
@@ -142,6 +143,19 @@ def test_attention_is_torchs_multi_head_attention():
     assert_close(mine(x), theirs(x, x, x)[0], atol=1e-14, rtol=0)
 
 
+@pytest.mark.parametrize("qk_norm", [False, True], ids=["plain", "norms on q and k"])
+def test_causal_attention_is_torchs_with_is_causal(qk_norm):
+    mine = CausalAttention(8, 2, qk_norm).double()
+    for i, parameter in enumerate(mine.parameters()):
+        parameter.data = random(*parameter.shape, seed=30 + i)
+    x = random(3, 5, 8)
+    q, k, v = (part.view(3, 5, 2, 4).transpose(1, 2) for part in mine.qkv(x).split(8, dim=-1))
+    if qk_norm:
+        q, k = F.rms_norm(q, (4,), mine.norm_q.weight), F.rms_norm(k, (4,), mine.norm_k.weight)
+    mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert_close(mine(x), mine.out(mixed.transpose(1, 2).reshape(3, 5, 8)), atol=1e-13, rtol=0)
+
+
 @pytest.mark.parametrize("placement", ["pre", "post"])
 def test_a_block_is_torchs_encoder_layer(placement):
     theirs = nn.TransformerEncoderLayer(8, 2, 32, 0.0, batch_first=True, norm_first=placement == "pre").double()
@@ -177,6 +191,17 @@ def test_patches_are_the_squares_of_the_image_row_by_row():
         assert torch.equal(tokens[:, token], square.flatten(1))
 
 
+def test_a_patch_may_be_a_pixel_or_a_quarter_of_the_image():
+    images = random(2, 1, 8, 8)
+    assert torch.equal(patches(images, 1), images.flatten(2).mT)
+    assert ViT(1, patch=4)(images.float()).shape == (2, 10)
+
+
+def test_only_a_pre_norm_vit_normalizes_once_more_before_its_head():
+    norms = {placement: type(ViT(1, placement).norm) for placement in ("pre", "post", "none")}
+    assert norms == {"pre": nn.LayerNorm, "post": nn.Identity, "none": nn.Identity}
+
+
 def test_a_patch_embedding_is_the_strided_convolution_of_the_paper():
     vit = ViT(1).double()
     images = random(2, 1, 8, 8)
@@ -199,6 +224,16 @@ def test_the_digit_networks_return_logits_with_every_norm(network, norm):
     assert network(norm)(random(4, 1, 8, 8).float()).shape == (4, 10)
 
 
+def test_the_digits_cnn_has_three_by_three_windows_and_halves_the_image_twice():
+    convolutions = [module for module in DigitsCNN("none", width=4) if isinstance(module, nn.Conv2d)]
+    x, sizes = torch.zeros(1, 1, 8, 8), []
+    for convolution in convolutions:
+        x = convolution(x)
+        sizes.append(tuple(x.shape[1:]))
+    assert sizes == [(4, 8, 8), (8, 4, 4), (8, 2, 2)]
+    assert {convolution.kernel_size for convolution in convolutions} == {(3, 3)}
+
+
 def test_layer_norm_as_one_group_is_layer_norm():
     x = random(4, 8)
     assert_close(feature_norm("layer", 8, spatial=False).double()(x), F.layer_norm(x, (8,)), atol=1e-14, rtol=0)
@@ -214,6 +249,7 @@ def test_layer_norm_as_one_group_is_layer_norm():
     [
         (lambda: patches(random(2, 1, 8, 8), 3), r"size must divide .*: got size=3, images \(2, 1, 8, 8\)"),
         (lambda: patches(random(2, 1, 8, 8), 0), "size must divide .*: got size=0"),
+        (lambda: patches(random(2, 1, 6, 8), 4), r"size must divide .*: got size=4, images \(2, 1, 6, 8\)"),
         (lambda: DigitsCNN("group", width=6), "channels must be a multiple of 4 for kind='group': got 6"),
         (lambda: DigitsMLP("group", width=2), "channels must be a multiple of 4 for kind='group': got 2"),
     ],

@@ -324,6 +324,7 @@ def test_empty_batches_pass_through_leave_the_statistics_alone_and_give_zero_gra
         assert y.shape == shape
         y.sum().backward()
         assert torch.equal(weight.grad, torch.zeros(3))
+        assert torch.equal(bias.grad, torch.zeros(3))
         assert mean.tolist() == [2.0] * 3
         assert variance.tolist() == [5.0] * 3
 

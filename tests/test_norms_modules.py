@@ -137,6 +137,12 @@ def test_instance_norm_takes_a_single_sample_without_a_batch_dimension(name):
     assert mine(batch(name)[0]).shape == batch(name)[0].shape
 
 
+@pytest.mark.parametrize("name", RUNNING[3:])
+def test_instance_norm_keeps_the_dimension_of_a_batch_of_one(name):
+    mine, builtin = pair(name, 3)
+    assert_same_result_and_buffers(mine, builtin, batch(name)[:1])
+
+
 # --- checkpoints and copies -------------------------------------------------------------------------------------
 
 MODULES = {
@@ -190,6 +196,32 @@ def test_a_state_from_before_the_count_loads_and_one_that_lost_it_does_not(name)
         module.num_batches_tracked += 7
         assert not any(module.load_state_dict(dict(state)))  # a plain dict has no version
         assert module.num_batches_tracked.item() == 7
+
+
+def test_a_count_that_a_plain_dict_holds_is_loaded():
+    for library in (norms, nn):
+        trained, module = library.BatchNorm1d(3), library.BatchNorm1d(3)
+        trained.num_batches_tracked += 7
+        module.load_state_dict(dict(trained.state_dict()))
+        assert module.num_batches_tracked.item() == 7
+
+
+def test_a_state_of_version_one_loads_and_gives_a_layer_on_meta_a_count_of_zero():
+    for library in (norms, nn):
+        state = library.BatchNorm1d(3).state_dict()
+        del state["num_batches_tracked"]
+        state._metadata[""]["version"] = 1
+        module = library.BatchNorm1d(3, device="meta")
+        module.load_state_dict(state, assign=True)
+        assert_close(module.num_batches_tracked, torch.tensor(0))
+
+
+def test_instance_norm_loads_a_plain_dict_without_statistics_and_names_what_is_missing():
+    for library in (norms, nn):
+        module = library.InstanceNorm2d(3, affine=True)
+        assert not any(module.load_state_dict(dict(module.state_dict())))
+        missing, unexpected = module.load_state_dict({"weight": torch.ones(3), "other": torch.ones(3)}, strict=False)
+        assert (missing, unexpected) == (["bias"], ["other"])
 
 
 def test_instance_norm_refuses_the_statistics_of_old_checkpoints_as_the_builtin_does():
@@ -290,6 +322,11 @@ REFUSED = {
     "instance variance is missing": lambda m: m.instance_norm(x, c.clone()),
     "instance weight has another length": lambda m: m.instance_norm(x, None, None, torch.ones(5)),
     "instance mean has another length": lambda m: m.instance_norm(x, torch.ones(5), torch.ones(5)),
+    "instance variance has another length": lambda m: m.instance_norm(x, c.clone(), torch.ones(5)),
+    "instance bias has another length": lambda m: m.instance_norm(x, None, None, None, torch.ones(5)),
+    "instance variance is missing in evaluation": lambda m: m.instance_norm(x, c, None, use_input_stats=False),
+    "instance weight is double": lambda m: m.instance_norm(x, None, None, c.double()),
+    "instance statistics need a gradient": lambda m: m.instance_norm(x, c.clone().requires_grad_(), c.clone()),
     "instance input is integer": lambda m: m.instance_norm(x.short()),
     "batch mean is missing": lambda m: m.batch_norm(x, None, c),
     "batch variance is missing": lambda m: m.batch_norm(x, c, None),

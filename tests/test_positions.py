@@ -303,6 +303,17 @@ def test_axial_rope_is_that_of_qwen2_vl():
     torch.testing.assert_close(ours.transpose(0, 1), expected, atol=5e-6, rtol=0)
 
 
+def test_cosines_are_float32_and_the_base_ten_thousand_unless_asked_otherwise():
+    assert all(table.dtype == torch.float32 for table in (*rope_cos_sin(2, rope_inv_freq(8)), *axial_rope_2d(1, 2, 8)))
+    _, sine = axial_rope_2d(2, 1, 8)
+    torch.testing.assert_close(sine[1], torch.tensor([math.sin(1.0), math.sin(0.01), 0.0, 0.0]))
+
+
+@pytest.mark.parametrize(("height", "width"), [(0, 3), (3, 0), (1, 2)])
+def test_axial_rope_takes_the_smallest_dimension_and_an_image_of_no_patches(height, width):
+    assert [table.shape for table in axial_rope_2d(height, width, 4)] == [(height * width, 2)] * 2
+
+
 def test_axial_scores_depend_on_the_two_offsets_alone():
     height, width, dim = 4, 6, 16
     q, k = randn(dim, dtype=torch.float64), randn(dim, seed=1, dtype=torch.float64)
@@ -340,6 +351,8 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
         (lambda: rope_inv_freq(8, base=0.0), "base must be positive and finite: got base=0.0"),
         (lambda: rope_inv_freq(8, base=math.nan), "base must be positive and finite: got base=nan"),
         (lambda: rope_cos_sin(torch.ones(3, dtype=torch.bool), rope_inv_freq(8)), "real numbers: got dtype torch.bool"),
+        (lambda: rope_inv_freq(8, base=math.inf), "base must be positive and finite: got base=inf"),
+        (lambda: rope_cos_sin(torch.ones(3) + 0j, rope_inv_freq(8)), "real numbers: got dtype torch.complex64"),
         (lambda: rope_cos_sin(3, torch.arange(4)), r"floating-point vector: got shape \(4,\), torch.int64"),
         (lambda: rope_cos_sin(3, torch.ones(2, 4)), r"floating-point vector: got shape \(2, 4\)"),
         (lambda: apply_rope(randn(4, 8), *COS_SIN, layout="split"), "one of half, interleaved: got layout='split'"),
@@ -355,7 +368,9 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
         (lambda: interleaved_to_half(randn(8, 2), 2, rotary_dim=3), "from 2 to head_dim=4: got rotary_dim=3"),
         (lambda: half_to_interleaved(randn(8, 2), 2, rotary_dim=6), "from 2 to head_dim=4: got rotary_dim=6"),
         (lambda: axial_rope_2d(2, 2, 6), "dim must be a positive multiple of 4, half for each axis: got dim=6"),
+        (lambda: axial_rope_2d(2, 2, 0), "dim must be a positive multiple of 4, half for each axis: got dim=0"),
         (lambda: axial_rope_2d(-1, 2, 8), "must not be negative: got height=-1, width=2"),
+        (lambda: axial_rope_2d(2, -1, 8), "must not be negative: got height=2, width=-1"),
     ],
 )
 def test_bad_input_is_told_what_came_and_what_is_needed(call, message):

@@ -4,7 +4,11 @@ import json
 import multiprocessing
 import os
 import stat
+import sys
+import tempfile
+import threading
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -44,15 +48,37 @@ def test_what_was_once_passed_stays_passed_with_its_first_date(folder):
     assert progress.attempted() == {"layer_norm": "2024-01-01"}
 
 
-def test_reset_forgets_everything(folder):
+def test_it_is_kept_however_deep_its_directory_is_to_be(folder, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(folder / "of" / "mine"))
+    progress.record("layer_norm", True)
+    assert (folder / "of" / "mine" / "progress.json").is_file()
+
+    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(folder / "her" / "own"))
+    assert progress.is_writable()
+    assert progress.is_writable()  # the second time the directory is there
+
+
+def test_reset_forgets_everything(folder, monkeypatch):
     progress.record("layer_norm", True)
     progress.reset()
     assert progress.passed() == {}
     assert not (folder / "progress.json").exists()
 
+    (folder / "file").write_text("")
+    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(folder / "file" / "progress"))  # nothing can be kept here
+    progress.record("layer_norm", True)
+    progress.reset()
+    assert progress.passed() == {}
+
 
 @pytest.mark.parametrize(
-    "content", ["{", "", "[1, 2]", '{"layer_norm": 3}', '{"layer_norm": {"passed": 3}}', "\x00\xff"]
+    "content",
+    [
+        *("{", "", "[1, 2]", "\x00\xff", '{"layer_norm": 3}', '{"layer_norm": {"passed": 3}}'),
+        '{"rms_norm": {"attempted": "2024-01-01"}, "layer_norm": 3}',  # one sound entry makes no sound file
+        '{"rms_norm": {"attempted": "2024-01-01", "passed": 3}}',
+        '{"rms_norm": {"attempted": "2024-01-01", "grade": "A"}}',
+    ],
 )
 def test_a_damaged_file_is_set_aside_and_named(folder, content):
     folder.mkdir()
@@ -85,7 +111,8 @@ def test_without_a_writable_directory_progress_lasts_as_long_as_the_process(tmp_
 
 
 def test_a_file_that_cannot_be_replaced_does_not_stop_the_course(folder, monkeypatch):
-    def refuse(*_):
+    def refuse(source, target):
+        assert Path(source).parent == folder  # from another file system it could not be put in place in one step
         raise PermissionError
 
     progress.record("layer_norm", True)
@@ -95,6 +122,22 @@ def test_a_file_that_cannot_be_replaced_does_not_stop_the_course(folder, monkeyp
     assert sorted(path.name for path in folder.iterdir()) == ["progress.json", "progress.lock"], (
         "a temporary file is left"
     )
+
+
+def test_a_directory_that_takes_no_files_is_not_writable(folder, monkeypatch):
+    def refuse(dir=None):
+        if dir == folder:
+            raise PermissionError
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    assert not progress.is_writable()
+
+
+def test_where_there_are_no_locks_progress_is_kept_without_one(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
+    progress.record("layer_norm", True)
+    progress.record("rms_norm", True)
+    assert json.loads((folder / "progress.json").read_text()).keys() == {"layer_norm", "rms_norm"}
 
 
 def test_the_directory_is_made_and_is_the_learner_s_own_by_default(folder, monkeypatch):
@@ -107,6 +150,19 @@ def test_the_directory_is_made_and_is_the_learner_s_own_by_default(folder, monke
 def test_the_file_is_for_the_learner_only(folder):
     progress.record("layer_norm", True)
     assert not (folder / "progress.json").stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def test_a_kernel_waits_while_another_writes(folder):
+    fcntl = pytest.importorskip("fcntl")
+    progress.record("layer_norm", True)
+    with open(folder / "progress.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other = threading.Thread(target=progress.record, args=("rms_norm", True))
+        other.start()
+        other.join(0.2)
+        assert list(progress.passed()) == ["layer_norm"]
+    other.join(30)
+    assert list(progress.passed()) == ["layer_norm", "rms_norm"]
 
 
 def _record_many(worker):

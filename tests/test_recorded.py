@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 
 import pytest
 
@@ -78,6 +79,18 @@ def test_what_was_written_is_read_back(path):
     assert record.provenance["device"] == "A Processor"
     assert [r["implementation"] for r in record.results] == ["built-in", "compiled"]
     assert record.origin == "A Processor (torch 2.13.0, 2026-01-02)"
+    assert recorded.read(str(path)) == record
+
+
+def test_the_driver_of_a_gpu_is_part_of_where_it_was_measured(tmp_path):
+    provenance = {**content()["provenance"], "device": "A GPU", "driver": "570.1"}
+    recorded.write(content(provenance=provenance), str(tmp_path / "mine.json"))
+    assert recorded.read(tmp_path / "mine.json").origin == "A GPU (torch 2.13.0, driver 570.1, 2026-01-02)"
+
+
+def test_a_result_without_any_error_is_sound(tmp_path):
+    recorded.write(content(result(errors={"y": 0.0}, tolerances={"y": 0.0})), tmp_path / "mine.json")
+    assert recorded.read(tmp_path / "mine.json").table().rows[0][-1] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -139,6 +152,8 @@ def test_a_file_that_ends_in_the_middle_is_no_json(path):
     [
         (result(errors={"y": 1e-4}), "its check failed .built-in, layer_norm .4096, 1024. float32.: error of y 0.0001"),
         (result(errors={"y": float("nan")}), "its check failed"),
+        (result(errors={"y": "small"}), "its check failed"),
+        (result(tolerances={"y": None}), "its check failed"),
         (result(errors={}, tolerances={}), "at least one"),
         (result(errors={"y": 0.0, "dx": 0.0}), "must have the same names"),
         (result(median_ms=0.0), "median_ms must be a positive number: got 0.0"),
@@ -182,6 +197,13 @@ def test_the_same_measurement_twice_is_refused(tmp_path):
             {"sessions": [{"date": "2026-01-02", "copy_gbps": {"float32": 0}}]},
             "copy_gbps of float32 must be a positive",
         ),
+        *(
+            (
+                {"sessions": [{"date": "2026-01-02", "copy_gbps": {"float32": gbps}}]},
+                f"copy_gbps of float32 must be a positive number: got {gbps!r}",
+            )
+            for gbps in ("fast", True)
+        ),
         ({"left_out": [{"operation": "rope"}]}, r"left_out\[0\] lacks 'direction'"),
         ({"provenance": {**content()["provenance"], "threads": "two"}}, "provenance has a 'threads' of the wrong kind"),
         ({"results": ["fast"]}, r"results\[0\] must be an object: got str"),
@@ -190,6 +212,13 @@ def test_the_same_measurement_twice_is_refused(tmp_path):
 def test_an_impossible_part_is_named(tmp_path, changes, message):
     with pytest.raises(RecordError, match=message):
         recorded.write(content(**changes), tmp_path / "mine.json")
+
+
+def test_a_number_that_json_does_not_have_is_refused_wherever_it_stands(tmp_path):
+    provenance = {**content()["provenance"], "peers": {"liger": float("nan")}}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        recorded.write(content(provenance=provenance), tmp_path / "mine.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- using
@@ -201,6 +230,12 @@ def test_results_are_selected_by_their_fields(path):
     assert list(record.select(dtype="float16")) == []
     with pytest.raises(ValueError, match=r"fields must be among operation, .* got features"):
         record.select(features=1024)
+
+
+def test_the_table_shows_the_largest_error_and_the_share_in_whole_per_cent(tmp_path):
+    errors, tolerances = {"y": 2e-7, "dx": 5e-7}, {"y": 1e-5, "dx": 1e-5}
+    recorded.write(content(result(errors=errors, tolerances=tolerances, copy_gbps=20.5)), tmp_path / "mine.json")
+    assert recorded.read(tmp_path / "mine.json").table().rows[0][-2:] == (98, 5e-7)  # 20 of 20.5 GB/s
 
 
 def test_the_table_shows_each_result_beside_the_copy_of_its_own_rounds(path):
@@ -224,6 +259,15 @@ def test_a_table_of_what_no_result_has_is_refused_with_what_there_is(path, wante
         recorded.read(path).table(**wanted)
 
 
+def test_of_many_values_a_dozen_are_listed(tmp_path):
+    recorded.write(content(*(result(shape=[n, 8]) for n in range(1, 14))), tmp_path / "mine.json")
+    with pytest.raises(ValueError, match=r"\[11, 8\], \[12, 8\], …: got \[0, 8\]"):
+        recorded.read(tmp_path / "mine.json").table(shape=(0, 8))
+    recorded.write(content(*(result(shape=[n, 8]) for n in range(1, 13))), tmp_path / "mine.json")
+    with pytest.raises(ValueError, match=r"\[12, 8\]: got \[0, 8\]"):
+        recorded.read(tmp_path / "mine.json").table(shape=(0, 8))
+
+
 def test_every_record_that_comes_with_the_course_is_sound():
     for name in recorded.available():
         record = recorded.load(name)
@@ -235,6 +279,9 @@ def test_an_unknown_name_lists_those_there_are(monkeypatch, path):
     monkeypatch.setattr(recorded, "FOLDER", path.parent)
     with pytest.raises(FileNotFoundError, match="got 'norms_h300', there are: mine"):
         recorded.load("norms_h300")
+    monkeypatch.setattr(recorded, "FOLDER", path.parent / "empty")
+    with pytest.raises(FileNotFoundError, match="there are: none"):
+        recorded.load("mine")
 
 
 def test_what_is_recorded_is_said_and_what_is_not_is_said_as_plainly(monkeypatch, path):
@@ -258,7 +305,20 @@ def test_a_journal_goes_on_where_it_stopped(tmp_path):
     again = Journal(tmp_path / "j", copy.deepcopy(PLAN))
     assert again.entries == [{"case": "one"}]
     again.append({"case": "two"})
-    assert Journal(tmp_path / "j", PLAN).entries == [{"case": "one"}, {"case": "two"}]
+    assert again.entries == Journal(tmp_path / "j", PLAN).entries == [{"case": "one"}, {"case": "two"}]
+    assert Journal(tmp_path / "j", {**PLAN, "cases": ("one", "two")}).entries == again.entries  # as in the file
+    again.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_appended_is_on_disk_at_once(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    journal, sizes = Journal(tmp_path / "j", PLAN), []
+    for case in ("one", "two"):
+        journal.append({"case": case})
+        sizes.append((tmp_path / "j").stat().st_size)
+    assert synced[-2:] == sizes
 
 
 @pytest.mark.parametrize("kept", range(1, 14))
@@ -286,6 +346,9 @@ def test_a_journal_of_another_run_is_refused_with_what_differs(tmp_path):
         Journal(tmp_path / "j", {**PLAN, "device": "Another"})
     with pytest.raises(RecordError, match="is no journal of this command"):
         Journal(tmp_path / "j", {"device": "A Processor"})
+    Journal(tmp_path / "long", {"cases": [80 * "x"]})
+    with pytest.raises(RecordError, match="long was begun with cases another: delete it"):
+        Journal(tmp_path / "long", {"cases": []})
 
 
 def test_a_file_that_is_no_journal_is_left_alone(tmp_path):
@@ -293,3 +356,6 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path):
     with pytest.raises(RecordError, match="j is no journal of a run"):
         Journal(tmp_path / "j", PLAN)
     assert (tmp_path / "j").read_text() == "my notes\n"
+    (tmp_path / "j").write_text("3\n")  # a line of JSON, and yet no plan
+    with pytest.raises(RecordError, match="j is no journal of this command"):
+        Journal(tmp_path / "j", PLAN)

@@ -126,6 +126,7 @@ ROTARY_CLASSES = {
     "phi3": "phi3.modeling_phi3.Phi3RotaryEmbedding",
     "deepseek_v3": "deepseek_v3.modeling_deepseek_v3.DeepseekV3RotaryEmbedding",
     "gpt_oss": "gpt_oss.modeling_gpt_oss.GptOssRotaryEmbedding",
+    "gemma2": "gemma2.modeling_gemma2.Gemma2RotaryEmbedding",
     "gemma3_text": "gemma3.modeling_gemma3.Gemma3RotaryEmbedding",
     "gemma4_text": "gemma4.modeling_gemma4.Gemma4TextRotaryEmbedding",
     "glm4": "glm4.modeling_glm4.Glm4RotaryEmbedding",
@@ -275,6 +276,29 @@ OTHER_SPELLINGS = {
     "ModernBERT, with two named bases": sized(
         "modernbert", 768, 12, 8192, global_rope_theta=160_000.0, local_rope_theta=10_000.0
     ),
+    "ModernBERT stretched, in both kinds of layers": sized(
+        "modernbert",
+        768,
+        12,
+        8192,
+        global_rope_theta=160_000.0,
+        local_rope_theta=10_000.0,
+        rope_scaling={"rope_type": "linear", "factor": 2.0},
+    ),
+    "Hunyuan without alpha": sized(
+        "hunyuan_v1_dense",
+        64,
+        4,
+        256,
+        head_dim=16,
+        rope_theta=10_000.0,
+        rope_scaling={"type": "dynamic", "factor": 2.0},
+    ),
+    "Gemma 2, whose heads are wider than its sizes say": {
+        "model_type": "gemma2",
+        "hidden_size": 2304,
+        "num_attention_heads": 8,
+    },
     "Hunyuan's alpha": sized(
         "hunyuan_v1_dense",
         4096,
@@ -292,6 +316,15 @@ OTHER_SPELLINGS = {
     ),
     "partial rotation outside": sized("stablelm", 2560, 32, 4096, rope_theta=10_000, partial_rotary_factor=0.5),
     "dynamic, with its older key": sized("llama", 64, 4, 256, rope_scaling={"type": "dynamic", "factor": 4.0}),
+    "both keys, and they agree": sized(
+        "llama",
+        64,
+        4,
+        256,
+        rope_theta=500.0,
+        rope_scaling={"rope_type": "linear", "factor": 2.0},
+        rope_parameters={"rope_type": "linear", "factor": 2.0},
+    ),
     "a null head_dim": sized("mistral", 64, 4, 256, head_dim=None, rope_theta=1e6),
 }
 
@@ -356,12 +389,14 @@ def test_a_pasted_dictionary_of_layer_types_is_read_too():
 
 
 def test_what_the_file_says_wins_over_what_is_given():
-    for name, window in (
-        ("Qwen3 8B", 40_960),
-        ("Llama 2 7B", 4096),
-    ):  # head_dim itself, and the sizes that it follows from
+    for name, head_dim, window in (
+        ("Qwen3 8B", 128, 40_960),
+        ("Gemma 3 1B", 256, 32_768),  # wider than the sizes say
+        ("Llama 2 7B", 128, 4096),  # the sizes that it follows from
+    ):
         read = silently(PUBLISHED[name], head_dim=32, max_position_embeddings=7)
-        assert (read.head_dim, read.max_position_embeddings) == (128, window)
+        assert (read.head_dim, read.max_position_embeddings) == (head_dim, window)
+    assert silently({"model_type": "new", "hidden_size": 64, "rope_theta": 1e4}, head_dim=32).head_dim == 32
 
 
 def test_the_result_is_what_rope_frequencies_takes():
@@ -380,10 +415,16 @@ def test_reading_leaves_the_dictionary_as_it_was():
     assert before == PUBLISHED
 
 
-def test_per_layer_configurations_give_the_head_dimensions():
-    config = sized("gemma4_text", 64, 4, 256, head_dim=16, rope_parameters=GEMMA4_LAYERS)
-    config |= {"layer_types": ["sliding_attention", "full_attention"], "per_layer_config": {"01": {"head_dim": 32}}}
-    assert silently(config).layers["full_attention"].head_dim == 32
+@pytest.mark.parametrize("index", ["01", 1], ids=["as saved", "as a number"])
+def test_per_layer_configurations_give_the_head_dimensions(index):
+    config = sized("gemma4_text", 64, 4, 256, head_dim=16, global_head_dim=64, rope_parameters=GEMMA4_LAYERS)
+    config["per_layer_config"] = {"00": {"sliding_window": 4}, index: {"head_dim": 32}}
+    assert silently(config).layers["full_attention"].head_dim == 64  # it numbers layers that the file does not list
+    config["layer_types"] = ["sliding_attention", "full_attention"]
+    assert {name: layer.head_dim for name, layer in silently(config).layers.items()} == {
+        "full_attention": 32,
+        "sliding_attention": 16,
+    }
 
 
 def test_a_layer_type_without_rotation_is_left_out_and_said_so():
@@ -398,6 +439,7 @@ def test_keys_beside_the_layer_types_are_ignored_as_in_transformers():
     read = silently(sized("gemma4_text", 64, 4, 256, head_dim=16, rope_parameters=layers))
     assert list(read.layers) == ["full_attention", "sliding_attention"]
     assert "rope_type beside the types of layers are ignored, as in transformers" in read.assumptions
+    assert not any("have no rotary embedding" in assumption for assumption in read.assumptions)
 
 
 @pytest.mark.parametrize(("rotary_dim", "head_dim"), [(64, 256), (30, 44), (2, 6), (64, 64)])
@@ -406,10 +448,43 @@ def test_a_rotary_dim_is_what_rotates_whatever_its_share_rounds_to(rotary_dim, h
     assert silently(config).method().rotary_dim == rotary_dim
 
 
-def test_latent_attention_with_a_partial_factor_keeps_the_whole_head():
-    latent = sized("mistral4", 64, 4, 256, qk_nope_head_dim=64, qk_rope_head_dim=64, rope_theta=1e4)
-    read = silently({**latent, "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}})
-    assert (read.head_dim, read.method().rotary_dim) == (128, 64)
+@pytest.mark.parametrize(
+    ("parts", "partial", "head_dim"),
+    [
+        ({"qk_nope_head_dim": 64, "qk_rope_head_dim": 64}, 0.5, 128),
+        ({"qk_nope_head_dim": 64, "qk_rope_head_dim": 64}, 1.0, 64),
+        ({"qk_rope_head_dim": 64}, 0.5, 16),
+        ({"qk_nope_head_dim": 64}, 0.5, 16),
+    ],
+    ids=["a share of the whole head", "all of the part that rotates", "no part beside it", "no part that rotates"],
+)
+def test_latent_attention_with_a_partial_factor_keeps_the_whole_head(parts, partial, head_dim):
+    latent = sized("mistral4", 64, 4, 256, rope_theta=1e4, **parts)
+    read = silently({**latent, "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": partial}})
+    assert (read.head_dim, read.method().rotary_dim) == (head_dim, head_dim * partial)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_type": ["llama"]},
+        {"text_config": "elsewhere"},
+        {"type": "causal"},
+        {"rope_ratio": None},
+        {"factor": None},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_key_that_says_nothing_of_rope_changes_nothing(change):
+    read = silently({**TINY, **change})
+    assert (read.rope_parameters, read.head_dim) == ({"rope_type": "default", "rope_theta": 1e4}, 16)
+
+
+def test_a_second_base_is_read_in_a_model_that_is_not_known():
+    fields = {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e6, "rope_local_base_freq": 500.0}
+    known, unknown = (silently({"model_type": name, "head_dim": 16, **fields}) for name in ("gemma3_text", "mystery"))
+    assert known.layers == unknown.layers
+    assert torch.equal(unknown.frequencies(layer_type="sliding_attention")[0], rope_inv_freq(16, 500.0))
 
 
 # -- from disk ---------------------------------------------------------------------------------------------------------
@@ -463,6 +538,7 @@ TINY = sized("llama", 64, 4, 256, rope_theta=1e4)
     [
         ({}, "head_dim must be given, or hidden_size and num_attention_heads: got none of head_dim, hidden_size=None"),
         ({**TINY, "model_type": None, "num_attention_heads": None}, "hidden_size=64, num_attention_heads=None"),
+        ({**TINY, "model_type": None, "hidden_size": None}, "hidden_size=None, num_attention_heads=4"),
         ({**TINY, "hidden_size": "big"}, "hidden_size must be a whole number of at least 2: got hidden_size='big'"),
         ({**TINY, "num_attention_heads": 0}, "num_attention_heads must be a whole number of at least 1"),
         ({**TINY, "head_dim": 15}, "the rotary dimension must be whole pairs within the head: .*head_dim=15"),
@@ -515,6 +591,10 @@ def test_a_bad_value_is_an_error_that_names_the_key(config, message):
             {**TINY, "rope_scaling": {"type": "linear", "factor": 2.0, "temperature": 3}},
             "temperature: not known for rope_type='linear' and ignored",
         ),
+        (
+            {**TINY, "rope_scaling": {"rope_type": "linear", "type": "dynamic", "factor": 2.0}},
+            "rope_type='linear' is used, and type='dynamic' is ignored",
+        ),
         ({**TINY, "rope_ratio": 50, "layer_rope_theta": [1]}, "layer_rope_theta, rope_ratio: not known and ignored"),
         (
             {**TINY, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
@@ -538,6 +618,15 @@ def test_a_bad_value_is_an_error_that_names_the_key(config, message):
         ),
         (sized("llama", 64, 4, 256, ROPE_THETA=5e5), "ROPE_THETA: not known and ignored; is rope_theta meant"),
         ({**TINY, "MyRope": 1}, "MyRope: not known and ignored"),
+        ({**TINY, "MyRotary": 1}, "MyRotary: not known and ignored"),
+        ({**TINY, "global_rope_theta": 1e5}, "global_rope_theta: not known and ignored$"),
+        *(
+            (
+                {**TINY, "model_type": model_type, "rope_scaling": {"type": kind, "factor": 2.0, "alpha": 1000.0}},
+                f"alpha: not known for rope_type='{kind}' and ignored",  # Hunyuan's alone, and there for one type
+            )
+            for model_type, kind in (("llama", "dynamic"), (None, "dynamic"), ("hunyuan_v1_dense", "linear"))
+        ),
         (
             {**TINY, "factor": 8.0, "low_freq_factor": 1.0},
             "factor, low_freq_factor: ignored outside rope_scaling and rope_parameters",
@@ -572,6 +661,17 @@ def test_a_suspicious_file_is_read_with_a_warning_that_says_what_was_assumed(con
     assert caught[0].filename == __file__
 
 
+def test_a_base_alone_in_the_dictionary_is_a_default_that_says_so():
+    read = silently(sized("llama", 64, 4, 256, rope_parameters={"rope_theta": 5e5}))
+    assert read.rope_parameters == {"rope_type": "default", "rope_theta": 5e5}
+
+
+def test_a_null_base_in_the_dictionary_leaves_the_one_outside_it():
+    scaling = {"rope_type": "linear", "factor": 2.0, "rope_theta": None}
+    read = silently({**TINY, "rope_theta": 500.0, "rope_scaling": scaling})
+    assert read.rope_parameters == {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}
+
+
 def test_conflicts_are_settled_as_transformers_settles_them():
     inside_and_outside = {**TINY, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
     both = {**TINY, "rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"rope_type": "default"}}
@@ -604,6 +704,40 @@ def test_conflicts_are_settled_as_transformers_settles_them():
 )
 def test_what_was_assumed_is_said(name, assumption):
     assert assumption in silently(PUBLISHED[name]).assumptions
+
+
+DICTIONARY = {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}
+
+
+@pytest.mark.parametrize(
+    ("config", "assumptions"),
+    [
+        (TINY, ["head_dim=16 is hidden_size / num_attention_heads = 64 / 4"]),
+        ({**TINY, "head_dim": 16}, []),
+        ({"head_dim": 16, "rope_parameters": DICTIONARY}, []),
+        (
+            PUBLISHED["DeepSeek-V3"],
+            ["head_dim is qk_rope_head_dim=64, the part of a head that rotates"],
+        ),
+        (
+            PUBLISHED["Gemma 3 1B"],
+            ["sliding_attention layers turn at rope_local_base_freq, full_attention layers at rope_theta"],
+        ),
+        (sized("new", 64, 4, 256, head_dim=16, rope_parameters=GEMMA4_LAYERS), []),
+        (
+            {**OTHER_SPELLINGS["Hunyuan's alpha"]},
+            ["Hunyuan's 'dynamic' with alpha=1000.0 is static NTK-aware scaling by it"],
+        ),
+    ],
+    ids=["sizes", "a head", "the part that speaks of RoPE", "YaRN", "two bases", "types of layers", "alpha"],
+)
+def test_nothing_is_said_to_be_assumed_that_was_not(config, assumptions):
+    assert list(silently(config).assumptions) == assumptions
+
+
+def test_a_bare_dictionary_is_said_to_be_taken_for_the_parameters():
+    assumptions = silently(DICTIONARY, head_dim=16).assumptions
+    assert assumptions == ("the dictionary is taken for rope_parameters itself",)
 
 
 def test_an_unknown_layer_type_is_told_the_known_ones():

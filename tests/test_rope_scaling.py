@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 import warnings
+from fractions import Fraction
 
 import mpmath
 import pytest
@@ -25,6 +26,7 @@ from course_utils.positions import rope_inv_freq
 from course_utils.rope_formulas import (
     blend,
     dynamic_ntk_factor,
+    longrope_attention_factor,
     turns,
     yarn_attention_factor,
     yarn_correction_range,
@@ -85,6 +87,7 @@ YARN_OPTIONS = (
     {"mscale": 0.707, "mscale_all_dim": 1.3},
     {"mscale": 0.707},
     {"mscale": 0.707, "mscale_all_dim": 0.0},
+    {"mscale_all_dim": 1.0},
 )
 LONGROPE_OPTIONS = ({}, {"factor": 8.0}, {"factor": 1.0}, {"attention_factor": 1.19})
 LLAMA3_TURNS = ((1.0, 4.0), (0.125, 0.5), (2, 32))
@@ -182,6 +185,30 @@ def test_an_odd_rotary_dimension_is_rounded_up_as_in_transformers_with_a_warning
     assert ((inv_freq - expected.double()).abs() <= 3e-6 * expected.double()).all()
 
 
+def test_an_odd_rotary_dimension_has_a_ramp_for_each_of_its_pairs_where_transformers_fails():
+    parameters = {**YARN, "factor": 8.0, "rope_theta": 1e4, "partial_rotary_factor": 0.3}  # 0.3 of 64 is 19
+    inv_freq, _ = ours(parameters, 64, 8192)
+    trained = 1e4 ** (-2 * torch.arange(10, dtype=torch.float64) / 19)
+    # 32 turns lie between pairs 1 and 2, one turn between 5 and 6.
+    torch.testing.assert_close(inv_freq[:2], trained[:2], rtol=1e-14, atol=0)
+    torch.testing.assert_close(inv_freq[6:], trained[6:] / 8, rtol=1e-14, atol=0)
+
+
+def test_three_dimensions_are_two_pairs_and_enough_for_dynamic_scaling():
+    parameters = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4, "partial_rotary_factor": 0.75}
+    (inv_freq, _), (expected, _) = (f(parameters, 4, 1024, 4096) for f in (ours, theirs))
+    torch.testing.assert_close(inv_freq, expected.double(), rtol=3e-6, atol=0)
+
+
+def test_a_window_in_which_no_pair_makes_a_turn_has_a_ramp_without_a_slope_and_no_nan():
+    parameters = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 6, "rope_theta": 1e4}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inv_freq, _ = rope_frequencies(parameters, 32, 24)
+    expected, _ = theirs(parameters, 32, 24)
+    torch.testing.assert_close(inv_freq, expected.double(), rtol=3e-6, atol=0)
+
+
 def test_yarn_without_a_factor_takes_the_ratio_of_the_lengths_as_transformers_does():
     parameters = {"rope_type": "yarn", "factor": None, "original_max_position_embeddings": 512, "rope_theta": 1e4}
     (inv_freq, attention_factor), (expected, expected_factor) = (f(parameters, 64, 4096) for f in (ours, theirs))
@@ -197,8 +224,10 @@ def test_a_missing_original_length_is_the_window_as_in_transformers_with_a_warni
         parameters |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
     if rope_type == "longrope":
         parameters |= longrope_lists(32)
-    with pytest.warns(RopeWarning, match="original_max_position_embeddings is missing .* max_position_embeddings=4096"):
+    message = "original_max_position_embeddings is missing .* max_position_embeddings=4096"
+    with pytest.warns(RopeWarning, match=message) as caught:
         inv_freq, attention_factor = rope_frequencies(parameters, 64, 4096)
+    assert len(caught) == 1
     expected, expected_factor = theirs(parameters, 64, 4096)
     torch.testing.assert_close(inv_freq, expected.double(), rtol=3e-6, atol=0)
     assert abs(attention_factor - expected_factor) < 1e-9
@@ -483,7 +512,8 @@ def test_yarns_ramp_is_one_where_it_keeps_and_zero_where_it_stretches():
     low, high = yarn_correction_range(128, 10_000.0, 4096)
     assert (ramp[: int(low) + 1] == 1).all()
     assert (ramp[int(high) :] == 0).all()
-    assert (ramp.diff()[int(low) : int(high)] < 0).all()
+    straight = 1 - (torch.arange(64, dtype=torch.float64) - low) / (high - low)
+    torch.testing.assert_close(ramp, straight.clamp(0, 1), rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -494,6 +524,11 @@ def test_mscale_over_mscale_all_dim_is_the_attention_factor(mscale, all_dim, exp
     parameters = {"rope_type": "yarn", "factor": 40, "original_max_position_embeddings": 4096}
     _, attention_factor = rope_frequencies({**parameters, "mscale": mscale, "mscale_all_dim": all_dim}, 64, 163_840)
     assert attention_factor == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_where_nothing_is_stretched_cosine_and_sine_are_multiplied_by_one(factor):
+    assert yarn_attention_factor(factor) == longrope_attention_factor(factor, 4096) == 1.0
 
 
 def test_mscale_alone_is_ignored_as_in_transformers_with_a_warning():
@@ -523,8 +558,11 @@ def test_proportional_keeps_the_wavelengths_of_the_whole_head_and_partial_squeez
     assert float(partial[-1] / proportional[7]) < 1e-2
 
 
-def test_frequencies_are_a_copy_that_the_caller_may_change():
-    method = rope_method({"rope_type": "linear", "factor": 2.0}, 16, 64)
+@pytest.mark.parametrize("rope_type", ["linear", "dynamic", "longrope"])
+def test_frequencies_are_a_copy_that_the_caller_may_change(rope_type):
+    lists = longrope_lists(8) if rope_type == "longrope" else {}
+    original = {"original_max_position_embeddings": 32} if rope_type == "longrope" else {}
+    method = rope_method({"rope_type": rope_type, "factor": 2.0, **original, **lists}, 16, 64)
     method.frequencies()[0].zero_()
     assert (method.frequencies()[0] > 0).all()
 
@@ -533,6 +571,8 @@ def test_frequencies_are_a_copy_that_the_caller_may_change():
     ("parameters", "rotary_dim", "factor", "trained_length"),
     [
         ({"rope_type": "default", "partial_rotary_factor": 0.25}, 16, 1.0, 4096),
+        ({"rope_type": "default", "partial_rotary_factor": 0.3}, 20, 1.0, 4096),
+        ({"rope_type": "ntk", "factor": 4}, 64, 4.0, 4096),
         ({"rope_type": "dynamic", "factor": 4}, 64, 4.0, 4096),
         ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}, 64, 4.0, 1024),
         ({"rope_type": "longrope", "original_max_position_embeddings": 1024, **longrope_lists(32)}, 64, 4.0, 1024),
@@ -540,8 +580,9 @@ def test_frequencies_are_a_copy_that_the_caller_may_change():
     ],
 )
 def test_a_method_says_how_far_it_stretches_which_window(parameters, rotary_dim, factor, trained_length):
-    method = rope_method(parameters, 64, 4096)
+    method = rope_method({**parameters, "rope_theta": 500.0}, 64, 4096)
     assert (method.rotary_dim, method.factor, method.trained_length) == (rotary_dim, factor, trained_length)
+    assert (method.rope_type, method.base, method.head_dim) == (parameters["rope_type"], 500.0, 64)
 
 
 # -- errors and warnings -----------------------------------------------------------------------------------------------
@@ -569,7 +610,7 @@ def without(parameters, key):
             {"rope_type": "nkt"},
             "one of default, linear, dynamic, ntk, yarn, llama3, longrope, proportional: got rope_ty",
         ),
-        ({"type": "nkt"}, "got type='nkt'"),
+        ({"type": "nkt"}, "got type='nkt'$"),
         ({"rope_type": "axial"}, "got rope_type='axial'; an image's axial frequencies are positions.axial_rope_2d"),
         ({"factor": 4.0}, "rope_type must be one of .*: got none, with factor"),
         ("yarn", "rope_parameters must be a dictionary or None: got 'yarn'"),
@@ -580,6 +621,12 @@ def without(parameters, key):
         ({**LINEAR, "factor": True}, "factor must be a number of at least 1 .*: got factor=True"),
         ({**LINEAR, "factor": math.nan}, "factor must be a number of at least 1 .*: got factor=nan"),
         ({**LINEAR, "factor": math.inf}, "factor must be a number of at least 1 .*: got factor=inf"),
+        *(
+            ({**LINEAR, "rope_type": rope_type, "factor": 0.5}, f"at least 1 for rope_type='{rope_type}': got factor=")
+            for rope_type in ("ntk", "dynamic", "proportional")
+        ),
+        ({**LINEAR, "factor": "x" * 78}, "got factor='x{78}'$"),
+        ({**LINEAR, "factor": "x" * 79}, "got factor='x{79}…$"),
         ({**LINEAR, "rope_theta": 0}, "rope_theta must be a number above 1 .*: got rope_theta=0"),
         ({**LINEAR, "partial_rotary_factor": 1.5}, "partial_rotary_factor must be a number above 0 and of at most 1"),
         ({**LINEAR, "partial_rotary_factor": 0.01}, "whole pairs within the head: .*head_dim=64, so 0"),
@@ -590,9 +637,19 @@ def without(parameters, key):
         ({**YARN, "beta_fast": 0}, "beta_fast must be a number above 0 .*: got beta_fast=0"),
         ({**YARN, "attention_factor": -1.0}, "attention_factor must be a number above 0 .*: got attention_factor=-1.0"),
         ({**YARN, "mscale": "1"}, "mscale must be a number of at least 0 .*: got mscale='1'"),
+        ({**YARN, "mscale_all_dim": -1}, "mscale_all_dim must be a number of at least 0 .*: got mscale_all_dim=-1"),
         ({**YARN, "truncate": "no"}, "truncate must be true or false for rope_type='yarn': got truncate='no'"),
         (without(LLAMA3, "low_freq_factor"), "low_freq_factor must be a number above 0 .*: got none"),
         ({**LLAMA3, "high_freq_factor": 1.0}, "must be above low_freq_factor: got high_freq_factor=1, low_freq_f"),
+        ({**LLAMA3, "factor": 0.5}, "factor must be a number of at least 1 for rope_type='llama3': got factor=0.5"),
+        *(
+            ({**LONGROPE, key: -1.0}, f"{key} must be a number above 0 .*: got {key}=-1.0")
+            for key in ("attention_factor", "short_mscale", "long_mscale")
+        ),
+        *(
+            ({"rope_type": "proportional", "partial_rotary_factor": share}, "of at least 0 and of at most 1 .*: got pa")
+            for share in (-0.5, 1.5)
+        ),
         (without(LONGROPE, "long_factor"), "long_factor must be a list of 32 positive numbers, .*: got none"),
         ({**LONGROPE, "long_factor": [1.0]}, "long_factor must be a list of 32 positive numbers, .*: got 1"),
         ({**LONGROPE, "short_factor": [0.0] * 32}, r"one per rotary pair: got short_factor\[0\]=0.0"),
@@ -615,7 +672,7 @@ def test_a_bad_value_is_an_error_that_names_the_key_and_what_is_expected(paramet
             lambda: rope_frequencies({**LINEAR, "rope_type": "ntk"}, 2, 64),
             "must be above 2 for NTK-aware scaling: got 2",
         ),
-        (lambda: rope_frequencies({**LINEAR, "rope_type": "dynamic"}, 2, 64), "must be above 2 for NTK-aware"),
+        (lambda: rope_method({**LINEAR, "rope_type": "dynamic"}, 2, 64), "must be above 2 for NTK-aware"),
         (
             lambda: rope_frequencies({**LINEAR, "rope_type": "dynamic"}, 64, None),
             "max_position_embeddings must be a wh",
@@ -633,7 +690,7 @@ def test_a_bad_value_is_an_error_that_names_the_key_and_what_is_expected(paramet
         (lambda: rope_frequencies(LINEAR, 64, 4096, seq_len="9"), "seq_len must be a whole number .*: got seq_len='9'"),
         *(
             (lambda seq_len=seq_len: rope_method(LINEAR, 64, 4096).frequencies(seq_len), "seq_len must be a whole num")
-            for seq_len in (-5, 0, 4096.5, "8192")
+            for seq_len in (-5, 0, 4096.5, "8192", True)
         ),
     ],
 )
@@ -648,8 +705,9 @@ def test_a_bad_size_is_an_error_that_names_it(call, message):
         (
             {**LINEAR, "betafast": 3},
             4096,
-            "betafast: not known for rope_type='linear' and ignored; it knows factor, pa",
+            "betafast: not known for .*; it knows factor, partial_rotary_factor, rope_theta, rope_type$",
         ),
+        ({**LINEAR, "d": 1, "b": 1, "c": 1, "a": 1}, 4096, "a, b, c, d: not known for rope_type='linear' and ignored"),
         ({"rope_type": "default", "factor": 4.0}, 4096, "factor: not known for rope_type='default' and ignored"),
         (YARN, 8192, r"factor=4 disagrees with .* = 8192 / 1024 = 8: factor is used, as transformers does"),
         ({**LONGROPE, "factor": 32.0}, 4096, r"factor=32 disagrees with .* = 4096 / 1024 = 4: factor is used"),
@@ -678,6 +736,12 @@ def test_a_suspicious_value_is_a_warning_that_says_what_was_assumed(parameters, 
         ({**LLAMA3, "factor": 8.0}, 131_072),  # Llama 3.1's factor is not the ratio of its lengths
         (LONGROPE, 32_768),
         ({**YARN, "original_max_position_embeddings": 1024.0}, 4096),
+        (without(YARN, "factor"), 1024),  # a ratio of 1
+        (without(YARN, "factor"), 1536),
+        ({**LINEAR, "type": "linear"}, 4096),
+        ({**LINEAR, "rope_type": "dynamic", "factor": 1.5}, 4096),
+        ({**LLAMA3, "factor": 1.5}, 8192),
+        ({**LINEAR, "factor": Fraction(5, 2)}, 4096),
     ],
 )
 def test_sound_parameters_pass_without_a_word(parameters, window):
@@ -699,6 +763,7 @@ def test_the_module_has_every_name_that_it_promises():
             64,
             r"factor must be .* of at most 1e\+15 .*: got factor=10\*\*400",
         ),
+        ({**LINEAR, "factor": -(10**400)}, 64, r"factor must be a number of at least 1 .*: got factor=-10\*\*400"),
         ({"rope_type": "default", "rope_theta": 10**400}, 64, r"rope_theta must be .*: got rope_theta=10\*\*400"),
         ({**LONGROPE, "long_factor": [10**400] * 32}, 4096, r"long_factor\[0\]=10\*\*400"),
         (

@@ -127,8 +127,14 @@ def test_a_count_is_computed_where_it_is_asked_for(length):
         assert cos_or_sin.shape == (length, 8)
 
 
+def test_a_count_of_the_tokens_is_their_positions_from_zero():
+    x = randn(5, 16)
+    assert torch.equal(rotary()(x, positions=5), rotary()(x, positions=torch.arange(5)))
+
+
 def test_no_tokens_are_no_trouble():
     assert rotary()(randn(2, 0, 16)).shape == (2, 0, 16)
+    assert rotary()(randn(0, 16), positions=torch.tensor([], dtype=torch.long)).shape == (0, 16)
     assert rotary(DYNAMIC)(randn(0, 4, 16)).shape == (0, 4, 16)
 
 
@@ -183,7 +189,10 @@ def test_a_table_grows_by_doubling_and_no_further_than_its_limit():
     module = RotaryEmbedding(2)
     for length, rows in ((1, 1), (3, 4), (4, 4), (5, 8), (TABLE_ROWS, TABLE_ROWS)):
         module.cos_sin(length)
-        assert len(module._tables[(None, torch.float32, torch.device("cpu"))][0]) == rows
+        cos, _ = module._tables[(None, torch.float32, torch.device("cpu"))]
+        assert len(cos) == rows
+        module.cos_sin(length)
+        assert module._tables[(None, torch.float32, torch.device("cpu"))][0] is cos  # nothing is computed twice
     module.cos_sin(TABLE_ROWS + 1)
     assert max(len(cos) for cos, _ in module._tables.values()) == TABLE_ROWS
 
@@ -309,7 +318,7 @@ def test_rope_theta_wins_over_the_default_base_and_must_not_contradict_another()
 
 def test_it_warns_once_when_it_is_made_and_never_when_it_is_called():
     with pytest.warns(RopeWarning, match="betafast: not known for rope_type='dynamic'") as caught:
-        module = rotary({**DYNAMIC, "betafast": 3})
+        module = RotaryEmbedding(16, rope_parameters={**DYNAMIC, "betafast": 3}, max_position_embeddings=WINDOW)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -332,6 +341,7 @@ def test_it_warns_once_when_it_is_made_and_never_when_it_is_called():
         (lambda: rotary()(randn(1, 16), positions=[29]), r"positions must be a tensor or a count .*: got \[29\]"),
         (lambda: rotary().cos_sin(-1), "positions must be a tensor or a count of at least 0: got -1"),
         (lambda: rotary()(randn(1, 16), positions=torch.tensor([True])), "positions must hold real numbers"),
+        (lambda: rotary()(randn(1, 16), positions=torch.tensor([1j])), "positions must hold real numbers"),
     ],
 )
 def test_bad_input_is_told_what_came_and_what_is_needed(make, message):

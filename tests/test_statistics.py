@@ -311,6 +311,20 @@ def test_nothing_but_the_statistics_changes(training):
     assert not model[1].running_mean.requires_grad
 
 
+def test_earlier_statistics_leave_no_trace():
+    fresh, trained = nn.BatchNorm1d(4).double(), nn.BatchNorm1d(4).double()
+    trained.load_state_dict({**trained.state_dict(), "running_mean": torch.full((4,), 9.0)})
+    trained.num_batches_tracked += 5
+    for layer in (fresh, trained):
+        precise_batch_norm(layer, batches_of([8, 8]))
+    assert_close(trained.state_dict(), fresh.state_dict(), rtol=0, atol=0)
+
+
+def test_the_variance_of_no_values_is_nan_whatever_the_correction():
+    for correction in (0, 1):
+        assert Moments.of(torch.empty(0)).variance(correction).isnan()
+
+
 def test_a_frozen_layer_and_one_without_statistics_are_left_alone():
     with torch.random.fork_rng():
         frozen, free = nn.BatchNorm2d(3).double(), nn.BatchNorm2d(3, track_running_stats=False).double()
