@@ -388,6 +388,11 @@ def test_a_sweep_has_every_operation_in_both_directions_and_no_case_twice(device
     assert {(case.operation, case.direction) for case in sweep} == {(o, d) for o in OPERATIONS for d in DIRECTIONS}
 
 
+def test_no_sweep_stands_in_for_that_of_an_unknown_device():
+    with pytest.raises(ValueError, match="device must be cpu or cuda: got 'gpu'"):
+        cases("gpu")
+
+
 def test_the_gpu_sweep_spans_rows_features_and_dtypes():
     shapes = [
         case.shape for case in cases("cuda") if case.operation == "layer_norm" and case.shape != TINY["layer_norm"]

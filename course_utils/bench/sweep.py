@@ -57,7 +57,13 @@ class Case:
 
 
 def cases(device: str, quick: bool = False) -> list[Case]:
-    """Return the cases of a run on ``device``, "cpu" or "cuda", each operation's together."""
+    """Return the cases of a run on ``device``, "cpu" or "cuda", each operation's together.
+
+    Raises:
+        ValueError: another device.
+    """
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device must be cpu or cuda: got {device!r}")
     sweep = _quick() if quick else _on_gpu() if device == "cuda" else _on_cpu()
     return [Case(name, direction, shape, dtype) for name, shape, dtype in sweep for direction in DIRECTIONS]
 
