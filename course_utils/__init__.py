@@ -15,13 +15,13 @@ Importing this package is light: each module below loads what it needs when it i
     models        the tiny networks of the experiments; decoder: a transformer with exchangeable positions, its
                   windowed_attention; recurrence: a linear one as a loop and as a scan
     experiments   what the chapters measure with several seeds: `course train`
-    verify        mine against reference, both against float64; cases: on which inputs
+    verify        mine against reference, both against float64; cases: on which inputs; one_call: what is compared
     check         exercise checks and the catalogue of known mistakes
     claims        statements and the evidence for them; ledger: all of them; sources: whose they are;
                   source_layers: the layer norms of the write-ups
     widgets       the interactive figures
     plots         the style and the static figures
-    profiling     timing and the limits it is held against
+    profiling     timing and the limits it is held against; stopwatch: the times of single runs
     memory        what a forward pass keeps for the backward one
     dispatch      the operators that a call comes down to, and the bytes that they move
     bench         the ladder of implementations, timed

@@ -7,21 +7,18 @@ meets them all.
 
 import ctypes
 import math
-import random
 import statistics
 import sys
-import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.benchmark import Timer
 
+from course_utils import stopwatch
 from course_utils.session import generator
+from course_utils.stopwatch import Call
 
 __all__ = [
     "Roofline",
@@ -32,8 +29,6 @@ __all__ = [
     "measure",
     "measure_in_turns",
 ]
-
-Call = Callable[[], Any]
 
 
 @dataclass(frozen=True)
@@ -115,9 +110,9 @@ def measure_in_turns(
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1: got {rounds!r}")
     if _device_type(device) == "cpu":
-        times, launches = _time_on_cpu(calls, rounds, seconds), dict.fromkeys(calls)
+        times, launches = stopwatch.on_cpu(calls, rounds, seconds), dict.fromkeys(calls)
     else:
-        times, launches = _time_on_cuda(calls, rounds)
+        times, launches = stopwatch.on_cuda(calls, rounds)
     return {
         name: Timing(statistics.median(runs), _tenth_percentile(runs), len(runs), bytes_moved, launches[name])
         for name, runs in times.items()
@@ -137,11 +132,8 @@ def copy_bandwidth(device: str | torch.device = "cpu", dtype: torch.dtype = torc
     Raises:
         ValueError: ``device`` is neither a CPU nor a CUDA one.
     """
-    megabytes = 1024 if _device_type(device) == "cuda" else 128  # each way; several times any cache
-    source = torch.ones(megabytes * 2**20 // dtype.itemsize, dtype=dtype, device=device)
-    destination = torch.zeros_like(source)
-    moved = 2 * source.numel() * dtype.itemsize
-    timing = measure_in_turns({"copy": lambda: destination.copy_(source)}, device, rounds=20, bytes_moved=moved)["copy"]
+    copy, moved = _large_copy(device, dtype)
+    timing = measure_in_turns({"copy": copy}, device, rounds=20, bytes_moved=moved)["copy"]
     assert timing.gbps is not None
     return timing.gbps
 
@@ -219,15 +211,18 @@ class Roofline:
 
     @classmethod
     def of(cls, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> "Roofline":
-        """Measure both on ``device``: the bandwidth by a large copy, the rate by a large matrix product.
+        """Measure both on ``device``: the bandwidth by a large copy, the rate by a matrix product, in turns.
+
+        Both at the 10th percentile: what else the machine does can only make a limit look lower than it is.
 
         Raises:
             ValueError: ``device`` is neither a CPU nor a CUDA one.
         """
-        size = 8192 if _device_type(device) == "cuda" else 1024
+        size = 8192 if _device_type(device) == "cuda" else 512
         a, b = (torch.randn(size, size, generator=generator(s), dtype=torch.float32).to(device, dtype) for s in (0, 1))
-        product = measure_in_turns({"product": lambda: a @ b}, device, rounds=20)["product"]
-        return cls(copy_bandwidth(device, dtype), 2 * size**3 / product.median_ms / 1e6)
+        copy, moved = _large_copy(device, dtype)
+        timings = measure_in_turns({"copy": copy, "product": lambda: a @ b}, device, rounds=20)
+        return cls(moved / timings["copy"].p10_ms / 1e6, 2 * size**3 / timings["product"].p10_ms / 1e6)
 
     @property
     def ridge(self) -> float:
@@ -251,6 +246,14 @@ def _device_type(device: str | torch.device) -> str:
     return kind
 
 
+def _large_copy(device: str | torch.device, dtype: torch.dtype) -> tuple[Call, int]:
+    """Return a copy from tensor to tensor, several times larger than any cache, and the bytes that it moves."""
+    megabytes = 1024 if _device_type(device) == "cuda" else 128  # each way
+    source = torch.ones(megabytes * 2**20 // dtype.itemsize, dtype=dtype, device=device)
+    destination = torch.zeros_like(source)
+    return lambda: destination.copy_(source), 2 * source.numel() * dtype.itemsize
+
+
 def _without_gradients(fn: Callable[..., Any], *args: Any) -> Call:
     def call() -> Any:
         with torch.no_grad():
@@ -261,94 +264,4 @@ def _without_gradients(fn: Callable[..., Any], *args: Any) -> Call:
 
 def _tenth_percentile(runs: list[float]) -> float:
     """Return the value that a tenth of ``runs`` do not exceed: the smallest where there are ten or fewer."""
-    return sorted(runs)[max(0, math.ceil(len(runs) / 10) - 1)]
-
-
-def _time_on_cpu(calls: Mapping[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
-    """Return milliseconds of each call in each round; ``Timer`` warms it up again before each.
-
-    Every round has an order of its own: what ran before a call leaves the caches and the heap as it likes them.
-    """
-    shuffled = random.Random(0)  # the same orders in every run
-    timers = {
-        name: Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
-        for name, call in calls.items()
-    }
-    repeats = {name: _repeats(timer) for name, timer in timers.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    deadline = time.perf_counter() + seconds * len(calls)
-    for done in range(rounds):
-        if done >= 5 and time.perf_counter() > deadline:
-            break
-        for name in shuffled.sample(list(timers), len(timers)):
-            times[name].append(timers[name].timeit(repeats[name]).mean * 1e3)
-    return times
-
-
-def _repeats(timer: Timer) -> int:
-    """Return how many runs last 2 ms, so that the clock's grain does not show; among a few, the first may be slow."""
-    fastest = min(timer.timeit(1).mean for _ in range(5))
-    return max(1, math.ceil(2e-3 / fastest))
-
-
-def _time_on_cuda(calls: Mapping[str, Call], rounds: int) -> tuple[dict[str, list[float]], dict[str, float | None]]:
-    """Return milliseconds of each call's kernels in each round, and of Python's issuing it."""
-    launches: dict[str, float | None] = {name: _launch_ms(call) for name, call in calls.items()}  # warms up, too
-    pool = torch.cuda.graph_pool_handle()  # the replays never overlap and nobody reads their results
-    graphs = {name: _capture(call, pool) for name, call in calls.items()}
-    l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-    # Twice L2 would empty it; four times that keeps the GPU busy until Python has issued the replay, which then waits
-    # for nothing: the events would time the waiting.
-    eviction = torch.ones(8 * l2_bytes // 4, device="cuda")
-
-    events: dict[str, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, graph in graphs.items():
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            eviction.sum()  # reads: a write would leave lines in L2 whose way back to memory the call would pay for
-            start.record()
-            graph.replay()
-            end.record()
-            events[name].append((start, end))
-    torch.cuda.synchronize()
-    return {name: [start.elapsed_time(end) for start, end in pairs] for name, pairs in events.items()}, launches
-
-
-def _capture(call: Call, pool: Any) -> torch.cuda.CUDAGraph:
-    """Record a warm call's kernels, so that replaying them leaves Python and the dispatcher out."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream), _waits_refused():
-        call()  # once on a side stream, as PyTorch's notes on CUDA graphs ask
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
-        call()
-    return graph
-
-
-@contextmanager
-def _waits_refused() -> Iterator[None]:
-    """Raise at an operation that waits for the GPU: raised within a capture, it would break every later one, too."""
-    before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that this mode does not see every such operation
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode(before)
-
-
-def _launch_ms(call: Call, runs: int = 20) -> float:
-    """Return the median time until ``call`` has returned to Python, its kernels issued and not yet awaited."""
-    for _ in range(3):
-        call()
-    times = []
-    for _ in range(runs):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        call()
-        times.append((time.perf_counter() - start) * 1e3)
-    torch.cuda.synchronize()
-    return statistics.median(times)
+    return sorted(runs)[math.ceil(len(runs) / 10) - 1]

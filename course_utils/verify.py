@@ -13,13 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.cases import Case, cases_for
-from course_utils.session import generator
+from course_utils.one_call import cast, observe, to_dtype
 from course_utils.tables import Table
 
 __all__ = ["Case", "Comparison", "Line", "cases_for", "close", "compare", "error"]
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-_BUFFERS = ("running_mean", "running_var")  # arguments that a functional changes in place
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def compare(
     worst: dict[tuple[str, str], Line] = {}
     for dtype in dtypes:
         for case in cases:
-            for line in _lines(mine, reference, truth or reference, _cast(case, dtype), dtype, may_refuse):
+            for line in _lines(mine, reference, truth or reference, cast(case, dtype), dtype, may_refuse):
                 key = (line.quantity, line.dtype)
                 if key not in worst or _severity(line) > _severity(worst[key]):
                     worst[key] = line
@@ -171,29 +170,21 @@ def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     print(f"{name}: equal within {within:g}")
 
 
-def _cast(case: Case, dtype: torch.dtype) -> Case:
-    return Case(case.name, _to(case.x, dtype), {name: _to(value, dtype) for name, value in case.options.items()})
-
-
-def _to(value: Any, dtype: torch.dtype) -> Any:
-    return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
-
-
 def _double(value: Any) -> Any:
-    return _to(value, torch.float64)
+    return to_dtype(value, torch.float64)
 
 
 def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: bool) -> Iterator[Line]:
     """Yield a line for every quantity that one call of each produces."""
     name = str(dtype).removeprefix("torch.")
-    got, expected = _observe(mine, reference, case, dtype), _observe(reference, reference, case, dtype)
+    got, expected = observe(mine, reference, case, dtype), observe(reference, reference, case, dtype)
     if isinstance(got, Exception) or isinstance(expected, Exception):
         note = _about_errors(got, expected, may_refuse)
         yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note)
         return
-    exact = _observe(truth, reference, _cast(case, torch.float64), torch.float64, rounded_to=dtype)
-    moved = _observe(
-        truth, reference, _cast(case, torch.float64), torch.float64, rounded_to=dtype, step=_rounding(dtype, case.x)
+    exact = observe(truth, reference, cast(case, torch.float64), torch.float64, rounded_to=dtype)
+    moved = observe(
+        truth, reference, cast(case, torch.float64), torch.float64, rounded_to=dtype, step=_rounding(dtype, case.x)
     )
     assert not isinstance(exact, Exception)
     assert not isinstance(moved, Exception)
@@ -228,71 +219,6 @@ def _rounding(dtype: torch.dtype, x: Tensor) -> float:
     if dtype == torch.float64:
         return 4 * torch.finfo(dtype).eps * x.numel() ** 0.5
     return 4 * torch.finfo(torch.float32).eps
-
-
-def _nudge(value: Any, step: float) -> Any:
-    """Move every element by ``step`` of its size, up or down."""
-    if not step or not isinstance(value, Tensor) or not value.is_floating_point():
-        return value
-    sign = torch.randint(0, 2, value.shape, generator=generator(5)).double() * 2 - 1
-    return value * (1 + step * sign)
-
-
-def _observe(fn, reference, case: Case, dtype: torch.dtype, rounded_to: torch.dtype | None = None, step: float = 0.0):
-    """Run ``fn`` on fresh copies and return every quantity to compare by name, or the exception that it raised.
-
-    ``rounded_to`` is the dtype whose rounding the values carry when they are run in float64; ``step`` nudges them all.
-    """
-    rounded = rounded_to or dtype
-    x = _nudge(case.x, step).detach().clone(memory_format=torch.preserve_format).requires_grad_()
-    upstream = torch.randn(x.shape, generator=generator(6), dtype=torch.float64).to(rounded).to(dtype)
-    upstream = _nudge(upstream, step)
-    try:
-        if isinstance(fn, nn.Module):
-            return _observe_module(fn, _random_state(reference, rounded, step), x, upstream)
-        return _observe_function(fn, {name: _nudge(value, step) for name, value in case.options.items()}, x, upstream)
-    except Exception as raised:
-        return raised
-
-
-def _observe_function(fn, options: dict[str, Any], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:
-    options = {
-        name: value.detach().clone().requires_grad_(value.is_floating_point() and name not in _BUFFERS)
-        if isinstance(value, Tensor)
-        else value
-        for name, value in options.items()
-    }
-    y = fn(x, **options)
-    leaves = {name: v for name, v in {"x": x, **options}.items() if isinstance(v, Tensor) and v.requires_grad}
-    observed = {"output": y} | _gradients(y, leaves, upstream)
-    return observed | {name: options[name] for name in _BUFFERS if isinstance(options.get(name), Tensor)}
-
-
-def _observe_module(module, state: dict[str, Tensor], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:
-    module = copy.deepcopy(module).to(x.dtype)
-    module.load_state_dict(state)
-    y = module.train()(x)
-    observed = {"output": y} | _gradients(y, {"x": x, **dict(module.named_parameters())}, upstream)
-    with torch.no_grad():
-        observed["output in eval"] = module.eval()(x)
-    return observed | {name: buffer for name, buffer in module.named_buffers() if buffer.is_floating_point()}
-
-
-def _gradients(y: Tensor, leaves: dict[str, Tensor], upstream: Tensor) -> dict[str, Tensor]:
-    # What y does not depend on has a gradient of zero, and that is what the reference's is held against.
-    gradients = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
-    return {f"gradient of {name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}
-
-
-def _random_state(module: nn.Module, dtype: torch.dtype, step: float) -> dict[str, Tensor]:
-    """Return a state that no default can imitate, rounded to ``dtype`` so that float64 sees the same values."""
-    state = {}
-    for seed, (name, value) in enumerate(module.state_dict().items()):
-        if value.is_floating_point():  # in [0.5, 1.5): a variance stays positive
-            value = (0.5 + torch.rand(value.shape, generator=generator(seed), dtype=torch.float64)).to(dtype)
-            value = _nudge(value.double(), step) if step else value
-        state[name] = value
-    return state
 
 
 def _state_dict_line(mine: nn.Module, reference: nn.Module) -> Line:

@@ -13,7 +13,7 @@ from course_utils.machine import device_name, driver
 __all__ = ["provenance"]
 
 
-def provenance(device: str, quick: bool, seed: int, freed_memory_kept: bool) -> dict[str, Any]:
+def provenance(device: str, quick: bool, seed: int, freed_memory_kept: bool, processes: int) -> dict[str, Any]:
     """Return where figures come from, as a record has it, without the command.
 
     Args:
@@ -21,11 +21,13 @@ def provenance(device: str, quick: bool, seed: int, freed_memory_kept: bool) -> 
         quick: whether the run is a short one.
         seed: of the inputs.
         freed_memory_kept: whether ``profiling.keep_freed_memory`` took effect.
+        processes: how many processes measured each case.
     """
     return {
         "device": device_name(device),
         "device_type": device,
         "driver": driver(device),
+        "processes": processes,
         "threads": torch.get_num_threads(),
         "allocator": "freed memory kept" if freed_memory_kept else "the system's",
         "platform": f"{platform.system()} {platform.machine()}",

@@ -10,12 +10,12 @@ from course_utils.bench.ladder import OPERATIONS, TOLERANCES, Inputs, Operation,
 from course_utils.bench.sweep import Case
 from course_utils.profiling import forward_and_backward, measure_in_turns
 from course_utils.session import generator
+from course_utils.stopwatch import Call
 
 __all__ = ["CheckFailed", "Outcome", "attempt"]
 
 # Results, and what was left out with the reason: each a list of objects as a record has them.
 Outcome = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-Call = Callable[[], Any]
 
 
 class CheckFailed(Exception):
