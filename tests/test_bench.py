@@ -1,11 +1,14 @@
 """course bench: what is compared, what is refused, and what survives the end of a run."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 import torch
@@ -13,7 +16,7 @@ import torch.nn.functional as F
 from test_recorded import content, result
 
 from course_utils import recorded
-from course_utils.bench import Case, CheckFailed, cases, command, goals, main, peers, run, trial
+from course_utils.bench import Case, CheckFailed, cases, command, goals, main, peers, processes, run, trial
 from course_utils.bench import run as run_function
 from course_utils.bench.ladder import OPERATIONS, Rung
 from course_utils.bench.sweep import TINY
@@ -241,7 +244,7 @@ def quickly(monkeypatch):
     """Measure with one round and no large copies."""
     monkeypatch.setattr(run_module, "copy_bandwidth", lambda device, dtype: 12.0)
     monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
-    monkeypatch.setattr(run_module, "attempt", lambda case, device, seed, rounds, seconds: attempt(case))
+    monkeypatch.setattr(processes, "attempt", lambda case, device, seed, rounds, seconds: attempt(case))
     monkeypatch.setattr(command, "run", lambda *args, **kwargs: run_function(*args, **kwargs, plan=PLAN))
 
 
@@ -275,15 +278,15 @@ def test_an_interrupted_run_keeps_what_it_has_and_goes_on_from_there(tmp_path, c
         measured.append(case.operation)
         return attempt(case)
 
-    monkeypatch.setattr(run_module, "attempt", interrupted)
-    assert main(["--device", "cpu", "--out", str(out)]) == 130
+    monkeypatch.setattr(processes, "attempt", interrupted)
+    assert main(["--device", "cpu", "--processes", "1", "--out", str(out)]) == 130
     assert not out.exists()
     assert "the same command goes on from there" in capsys.readouterr().err
     kept = [json.loads(line) for line in (tmp_path / "record.json.partial").read_text().splitlines()]
     assert [line["case"] for line in kept if "case" in line] == ["layer_norm (8, 16) float32 forward"]
 
-    monkeypatch.setattr(run_module, "attempt", noting)
-    assert main(["--device", "cpu", "--out", str(out)]) == 0
+    monkeypatch.setattr(processes, "attempt", noting)
+    assert main(["--device", "cpu", "--processes", "1", "--out", str(out)]) == 0
     assert measured == ["rms_norm", "rope"]
     record = recorded.read(out)
     assert len(record.sessions) == 2
@@ -320,7 +323,7 @@ def test_a_run_that_is_killed_outright_keeps_every_finished_case(tmp_path):
 @pytest.mark.usefixtures("quickly")
 def test_a_wrong_result_ends_the_run_without_a_record(tmp_path, capsys, rungs):
     rungs(Rung("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b)))
-    assert main(["--device", "cpu", "--out", str(tmp_path / "record.json")]) == 1
+    assert main(["--device", "cpu", "--processes", "1", "--out", str(tmp_path / "record.json")]) == 1
     assert not (tmp_path / "record.json").exists()
     message = capsys.readouterr().err
     assert "no record is written, because a check failed: forgets the bias, layer_norm (8, 16)" in message
@@ -329,8 +332,8 @@ def test_a_wrong_result_ends_the_run_without_a_record(tmp_path, capsys, rungs):
 @pytest.mark.usefixtures("quickly")
 def test_a_partial_file_of_another_run_is_not_continued(tmp_path, capsys, monkeypatch):
     out = tmp_path / "record.json"
-    monkeypatch.setattr(run_module, "attempt", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    assert main(["--device", "cpu", "--out", str(out)]) == 130
+    monkeypatch.setattr(processes, "attempt", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert main(["--device", "cpu", "--processes", "1", "--out", str(out)]) == 130
     assert main(["--device", "cpu", "--quick", "--out", str(out)]) == 2
     assert "record.json.partial was begun with quick False" in capsys.readouterr().err
     with pytest.raises(RecordError, match="was begun with cases"):
@@ -344,7 +347,7 @@ def test_a_case_that_does_not_fit_into_memory_is_left_out(tmp_path, monkeypatch)
             raise torch.OutOfMemoryError("tried to allocate 90 GiB\nand so on")
         return attempt(case)
 
-    monkeypatch.setattr(run_module, "attempt", too_large)
+    monkeypatch.setattr(processes, "attempt", too_large)
     record = run("cpu", tmp_path / "record.json", plan=PLAN)
     assert [(item["operation"], item["implementation"], item["reason"]) for item in record.left_out] == [
         ("rope", "all", "tried to allocate 90 GiB")
@@ -359,10 +362,139 @@ def test_what_is_measured_outlives_a_record_that_cannot_be_written(tmp_path, cap
     out = tmp_path / "record.json"
     with monkeypatch.context() as patch:
         patch.setattr(recorded, "write", full)
-        assert main(["--device", "cpu", "--out", str(out)]) == 2
+        assert main(["--device", "cpu", "--processes", "1", "--out", str(out)]) == 2
     assert "no space left on device" in capsys.readouterr().err
-    monkeypatch.setattr(run_module, "attempt", None)  # nothing is left to measure
-    assert main(["--device", "cpu", "--out", str(out)]) == 0
+    monkeypatch.setattr(processes, "attempt", None)  # nothing is left to measure
+    assert main(["--device", "cpu", "--processes", "1", "--out", str(out)]) == 0
+
+
+# -- several processes
+
+
+def of_a_process(**times):
+    """Return what one process has measured: the median times by implementation, with what belongs to them."""
+    return [result(name, median_ms=ms, p10_ms=ms / 2, range_ms=[ms, ms], runs=7) for name, ms in times.items()], []
+
+
+def test_times_of_several_processes_are_their_medians_and_the_range_is_kept():
+    results, left_out = processes.merged(
+        [of_a_process(a=3.0, b=10.0), of_a_process(a=1.0, b=30.0), of_a_process(a=8.0, b=20.0)]
+    )
+    assert [(item["implementation"], item["median_ms"], item["p10_ms"]) for item in results] == [
+        ("a", 3.0, 1.5),
+        ("b", 20.0, 10.0),
+    ]
+    assert [item["range_ms"] for item in results] == [[1.0, 8.0], [10.0, 30.0]]
+    assert [item["runs"] for item in results] == [21, 21]
+    assert all(item["launch_ms"] is None for item in results)
+    assert left_out == []
+
+
+def test_of_several_processes_the_largest_error_counts_and_what_one_left_out_is_left_out():
+    (first, _), (second, _), (third, _) = of_a_process(a=1.0, b=2.0), of_a_process(a=1.0), of_a_process(a=1.0, b=2.0)
+    first[0]["errors"], second[0]["errors"] = {"y": 1e-8, "dx": 3e-8}, {"y": 2e-8, "dx": 1e-8}
+    third[0]["errors"] = {"y": 1e-8, "dx": 1e-8}
+    first[0]["launch_ms"], second[0]["launch_ms"], third[0]["launch_ms"] = 0.1, 0.7, 0.2
+    missing = [{"implementation": "b", "reason": "no compiler"}]
+    results, left_out = processes.merged([(first, []), (second, missing), (third, [])])
+    (only,) = results
+    assert only["errors"] == {"y": 2e-8, "dx": 3e-8}
+    assert only["launch_ms"] == 0.2
+    assert left_out == missing
+
+
+def test_several_processes_measure_a_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "copy_bandwidth", lambda device, dtype: 12.0)
+    plan = [Case("rope", "forward", (1, 2, 4, 8), "float32")]
+    record = run("cpu", tmp_path / "record.json", quick=True, processes=2, plan=plan)
+    assert record.provenance["processes"] == 2
+    (eager,) = record.select(implementation="eager")
+    assert eager["range_ms"][0] < eager["median_ms"] < eager["range_ms"][1]  # the mean of two times
+    assert "to" in str(record.table(implementation="eager").rows[0])
+
+
+def how_it_was_begun(*_):
+    """Say, in place of ``trial.attempt``, how the process that runs this was prepared."""
+    return os.getpid(), signal.getsignal(signal.SIGINT), torch.get_num_threads()
+
+
+def test_each_process_is_started_once_with_the_callers_threads_and_leaves_interruptions_to_it(monkeypatch):
+    monkeypatch.setattr(processes, "attempt", how_it_was_begun)
+    monkeypatch.setattr(processes, "merged", list)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)  # no process's own choice here
+    with processes.started(2, "cpu", 0, 1, 1.0) as attempt_in_turns:
+        first, second = attempt_in_turns(tiny()), attempt_in_turns(tiny())
+    assert first == second
+    assert len({os.getpid(), *(pid for pid, _, _ in first)}) == 3
+    assert {(interrupted, threads) for _, interrupted, threads in first} == {(signal.SIG_IGN, 3)}
+
+
+def attempt_for_a_minute(begun, *_):
+    """Say that it has begun and take its time, in place of ``trial.attempt``; a process of its own imports it."""
+    begun.touch()
+    time.sleep(60)
+
+
+def test_an_interruption_does_not_wait_for_what_a_process_has_begun(tmp_path, monkeypatch):
+    def interrupt_when_begun():
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(processes, "attempt", attempt_for_a_minute)
+    threading.Thread(target=interrupt_when_begun, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt), processes.started(2, "cpu", 0, 1, 1.0) as attempt_in_turns:
+        attempt_in_turns(tmp_path / "begun")
+    assert time.time() - (tmp_path / "begun").stat().st_mtime < 30
+    assert multiprocessing.active_children() == []
+
+
+def test_a_process_that_ends_by_itself_ends_the_run_in_one_line(tmp_path, capsys, monkeypatch):
+    out = tmp_path / "record.json"
+
+    def run_into_the_wall(*args, **kwargs):
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(command, "run", run_into_the_wall)
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    assert main(["--device", "cpu", "--out", str(out)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"what is measured is kept in {out}.partial: the same command goes on from there" in line
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "message"),
+    [
+        ("cpu", "0", "--processes must be at least 1: got 0"),
+        ("cuda", "0", "--processes must be 1 with --device cuda: got 0"),
+        ("cuda", "2", "--processes must be 1 with --device cuda: got 2"),
+    ],
+)
+def test_a_number_of_processes_that_cannot_be_is_refused(tmp_path, capsys, monkeypatch, device, count, message):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert main(["--device", device, "--processes", count, "--out", str(tmp_path / "record.json")]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "message"), [("cpu", 0, "at least 1: got 0"), ("cuda", 2, "1 on a GPU: got 2")]
+)
+def test_a_run_begins_nothing_with_a_number_of_processes_that_cannot_be(tmp_path, device, count, message):
+    with pytest.raises(ValueError, match=f"processes must be {message}"):
+        run(device, tmp_path / "record.json", processes=count, plan=PLAN)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "count"), [([], 5), (["--quick"], 1), (["--quick", "--processes", "3"], 3), (["--processes", "2"], 2)]
+)
+def test_a_full_run_on_a_cpu_takes_several_processes_unless_told_otherwise(tmp_path, monkeypatch, options, count):
+    asked = {}
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(command, "run", lambda *args, **kwargs: asked.update(kwargs))
+    monkeypatch.setattr(command, "_report", lambda record, out: None)
+    assert main(["--device", "cpu", *options, "--out", str(tmp_path / "record.json")]) == 0
+    assert asked["processes"] == count
 
 
 def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_measured(tmp_path, capsys):

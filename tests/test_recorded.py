@@ -23,6 +23,7 @@ def result(implementation="built-in", **changes):
         "bytes_moved": 40_000_000,
         "median_ms": 2.0,
         "p10_ms": 1.5,
+        "range_ms": [0.5, 10.0],
         "runs": 30,
         "launch_ms": None,
         "copy_gbps": 40.0,
@@ -37,6 +38,7 @@ def content(*results, **changes):
             "device": "A Processor",
             "device_type": "cpu",
             "driver": None,
+            "processes": 1,
             "threads": 2,
             "allocator": "the system's",
             "platform": "Linux x86_64",
@@ -125,7 +127,7 @@ def test_a_result_that_was_removed_is_noticed(path):
 
 def test_another_version_of_the_form_is_told_apart(path):
     edited(path, lambda data: data.update(version=7))
-    with pytest.raises(RecordError, match="'version' must be 1: got 7"):
+    with pytest.raises(RecordError, match="'version' must be 2: got 7"):
         recorded.read(path)
 
 
@@ -161,6 +163,11 @@ def test_a_file_that_ends_in_the_middle_is_no_json(path):
         (result(runs=True), "has a 'runs' of the wrong kind: got True"),
         (result(launch_ms=-1.0), "launch_ms must be a positive number"),
         (result(p10_ms=3.0), "p10_ms 3.0 is above median_ms 2.0"),
+        (result(range_ms=[0.5, 1.5]), r"median_ms 2.0 lies outside range_ms \[0.5, 1.5\]"),
+        (result(range_ms=[2.5, 3.0]), r"median_ms 2.0 lies outside range_ms \[2.5, 3.0\]"),
+        (result(range_ms=[2.0]), r"range_ms must be two times: got \[2.0\]"),
+        (result(range_ms=[0.0, 3.0]), "range_ms must be a positive number: got 0.0"),
+        (result(range_ms=["1", 3.0]), "range_ms must be a positive number: got '1'"),
         (result(session=1), "session 1 is not among the 1 of the record"),
         (result(dtype="bfloat16"), "its session has no copy bandwidth for bfloat16"),
         (result(shape=(4096, 1024)), "has a 'shape' of the wrong kind"),
@@ -241,9 +248,16 @@ def test_the_table_shows_the_largest_error_and_the_share_in_whole_per_cent(tmp_p
 def test_the_table_shows_each_result_beside_the_copy_of_its_own_rounds(path):
     table = recorded.read(path).table(implementation="built-in")
     assert table.caption == "mine: measured on A Processor (torch 2.13.0, 2026-01-02)"
-    ((case, implementation, median, p10, gbps, share, error),) = table.rows
+    ((case, implementation, median, between, p10, gbps, share, error),) = table.rows
     assert (case, implementation) == ("layer_norm (4096, 1024) float32 forward", "built-in")
-    assert (median, p10, gbps, share, error) == (2.0, 1.5, 20.0, 50, 6e-8)
+    assert (median, between, p10, gbps, share, error) == (2.0, "", 1.5, 20.0, 50, 6e-8)
+
+
+def test_the_table_of_several_processes_shows_between_which_times_they_lay(tmp_path):
+    provenance = {**content()["provenance"], "processes": 3}
+    recorded.write(content(provenance=provenance), tmp_path / "mine.json")
+    ((_, _, median, between, *_),) = recorded.read(tmp_path / "mine.json").table().rows
+    assert (median, between) == (2.0, "0.5 to 10")
 
 
 @pytest.mark.parametrize(

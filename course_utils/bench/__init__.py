@@ -4,6 +4,7 @@ command   the command line
 run       one run: its cases in order, the journal, the record
 sweep     which shapes and dtypes
 trial     one case: check, then time
+processes a case tried in several processes, one after the other
 elsewhere a trial in a process of its own
 goals     what the course set out to reach, held against a record
 ladder    the operations and their implementations

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
@@ -13,6 +14,8 @@ from course_utils.bench.run import partial, run
 from course_utils.bench.trial import CheckFailed
 
 __all__ = ["main"]
+
+PROCESSES = 5
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -30,13 +33,25 @@ def main(argv: list[str] | None = None) -> int:
         return _stop(f"--out must be a file in a folder that exists: got {out}", 2)
     if arguments.threads < 1:
         return _stop(f"--threads must be at least 1: got {arguments.threads}", 2)
+    on_gpu, processes = arguments.device == "cuda", arguments.processes
+    if processes is None:
+        processes = 1 if arguments.quick or on_gpu else PROCESSES
+    if processes < 1 or (processes > 1 and on_gpu):
+        return _stop(f"--processes must be {'1 with --device cuda' if on_gpu else 'at least 1'}: got {processes}", 2)
     torch.set_num_threads(arguments.threads)
+    kept = f"what is measured is kept in {partial(out)}: the same command goes on from there"
     try:
-        record = run(arguments.device, out, quick=arguments.quick, command=shlex.join(["course", "bench", *argv]))
-    except KeyboardInterrupt:
-        return _stop(
-            f"interrupted; what is measured is kept in {partial(out)}: the same command goes on from there", 130
+        record = run(
+            arguments.device,
+            out,
+            quick=arguments.quick,
+            processes=processes,
+            command=shlex.join(["course", "bench", *argv]),
         )
+    except KeyboardInterrupt:
+        return _stop(f"interrupted; {kept}", 130)
+    except BrokenProcessPool:
+        return _stop(f"a process that measured was ended from outside, perhaps for want of memory; {kept}", 1)
     except CheckFailed as failure:
         return _stop(f"no record is written, because a check failed: {failure}", 1)
     except (recorded.RecordError, OSError) as error:
@@ -53,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="few small cases: under a minute on a CPU")
     parser.add_argument(
         "--threads", type=int, default=2, help="CPU threads for PyTorch, by default %(default)s as in the notebooks"
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help=f"fresh processes that measure each case, by default {PROCESSES}; 1 with --quick and on a GPU",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the record, in JSON")
     return parser

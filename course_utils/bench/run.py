@@ -11,8 +11,9 @@ from tqdm import tqdm
 
 from course_utils import recorded
 from course_utils.bench.machine import provenance
+from course_utils.bench.processes import Attempt, started
 from course_utils.bench.sweep import Case, cases
-from course_utils.bench.trial import Outcome, attempt
+from course_utils.bench.trial import Outcome
 from course_utils.profiling import copy_bandwidth, keep_freed_memory
 from course_utils.recorded.journal import Journal
 
@@ -22,7 +23,13 @@ SEED = 0
 
 
 def run(
-    device: str, out: Path, *, quick: bool = False, command: str = "", plan: Sequence[Case] = ()
+    device: str,
+    out: Path,
+    *,
+    quick: bool = False,
+    processes: int = 1,
+    command: str = "",
+    plan: Sequence[Case] = (),
 ) -> recorded.Record:
     """Check and time every case and write the record.
 
@@ -33,6 +40,7 @@ def run(
         device: "cpu" or "cuda".
         out: where the record goes.
         quick: the few small cases, in few rounds.
+        processes: how many processes measure each case, one after the other; more than one only on a CPU.
         command: the command line, for the record.
         plan: the cases; by default those of ``cases(device, quick)``.
 
@@ -40,11 +48,15 @@ def run(
         The record, read back.
 
     Raises:
+        BrokenProcessPool: one of several processes ended by itself.
         CheckFailed: an implementation's error is above its tolerance; no record is written.
         RecordError: the partial file belongs to another run.
+        ValueError: fewer than one process, or several on a GPU.
     """
+    if processes < 1 or (processes > 1 and device == "cuda"):
+        raise ValueError(f"processes must be {'1 on a GPU' if device == 'cuda' else 'at least 1'}: got {processes}")
     plan = list(plan) or cases(device, quick)
-    origin = provenance(device, quick, SEED, freed_memory_kept=keep_freed_memory())
+    origin = provenance(device, quick, SEED, freed_memory_kept=keep_freed_memory(), processes=processes)
     journal = Journal(partial(out), {**origin, "cases": [str(case) for case in plan]})
     sessions = [entry["session"] for entry in journal.entries if "session" in entry]
     finished = {entry["case"] for entry in journal.entries if "case" in entry}
@@ -54,10 +66,14 @@ def run(
         sessions.append(_session(device, sorted({case.dtype for case in remaining})))
         journal.append({"session": sessions[-1]})
 
-    with tqdm(remaining, unit="case", file=sys.stderr) as progress:
+    rounds, seconds = (10, 0.3) if quick else (30, 1.0)
+    with (
+        started(processes if remaining else 1, device, SEED, rounds, seconds / processes) as attempt,
+        tqdm(remaining, unit="case", file=sys.stderr) as progress,
+    ):
         for case in progress:
             progress.set_postfix_str(str(case))
-            results, left_out = _attempt_within_memory(case, device, quick)
+            results, left_out = _attempt_within_memory(attempt, case)
             results = [{**result, "session": len(sessions) - 1} for result in results]
             journal.append({"case": str(case), "results": results, "left_out": left_out})
 
@@ -78,11 +94,10 @@ def partial(out: Path) -> Path:
     return out.with_name(out.name + ".partial")
 
 
-def _attempt_within_memory(case: Case, device: str, quick: bool) -> Outcome:
+def _attempt_within_memory(attempt: Attempt, case: Case) -> Outcome:
     """Measure a case; one that the device's memory does not hold is left out."""
-    rounds, seconds = (10, 0.3) if quick else (30, 1.0)
     try:
-        return attempt(case, device, SEED, rounds, seconds)
+        return attempt(case)
     except torch.OutOfMemoryError as error:
         return [], [{**case.fields(), "implementation": "all", "reason": str(error).splitlines()[0]}]
 

@@ -6,7 +6,8 @@ A record is one JSON object:
     provenance           device, driver, versions, command, seed
     sessions             when it was measured, and the bandwidth of a large copy then (an interrupted run has several)
     results              for each implementation of each case: errors, times, and what a copy as large as its input
-                         moved in the same rounds
+                         moved in the same rounds; with several processes the medians over them, and as range_ms the
+                         smallest and the largest median time of one
     left_out             implementations that could not run, with the reason
     checksum             SHA-256 of all the rest, so that an edited figure does not pass for a measured one
 """
@@ -27,7 +28,7 @@ from course_utils.tables import Table
 
 __all__ = ["FORMAT", "VERSION", "Record", "RecordError", "read", "validate", "write"]
 
-FORMAT, VERSION = "course bench", 1
+FORMAT, VERSION = "course bench", 2
 NUMBER = (int, float)
 MAYBE_NUMBER = (int, float, type(None))
 
@@ -35,6 +36,7 @@ PROVENANCE = {
     "device": str,
     "device_type": str,
     "driver": (str, type(None)),
+    "processes": int,
     "threads": int,
     "allocator": str,
     "platform": str,
@@ -59,6 +61,7 @@ RESULT = {
     "bytes_moved": int,
     "median_ms": NUMBER,
     "p10_ms": NUMBER,
+    "range_ms": list,
     "runs": int,
     "launch_ms": MAYBE_NUMBER,
     "copy_gbps": NUMBER,
@@ -106,7 +109,7 @@ class Record:
         Raises:
             ValueError: a name that is no field of a result, or a value that no result has.
         """
-        columns = ("case", "implementation", "median ms", "p10 ms", "GB/s", "% of copy", "error")
+        columns = ("case", "implementation", "median ms", "range ms", "p10 ms", "GB/s", "% of copy", "error")
         rows = []
         selected = self.select(**wanted)
         require_values(self.results, _as_in_json(wanted))
@@ -115,7 +118,11 @@ class Record:
             case = f"{result['operation']} {tuple(result['shape'])} {result['dtype']} {result['direction']}"
             share = round(100 * gbps / result["copy_gbps"])
             error = float(max(result["errors"].values()))
-            rows.append((case, result["implementation"], result["median_ms"], result["p10_ms"], gbps, share, error))
+            several = self.provenance["processes"] > 1
+            between = " to ".join(f"{time:.3g}" for time in result["range_ms"]) if several else ""
+            rows.append(
+                (case, result["implementation"], result["median_ms"], between, result["p10_ms"], gbps, share, error)
+            )
         return Table(columns, rows, f"{self.name}: measured on {self.origin}")
 
 
@@ -206,6 +213,9 @@ def _require_result(result: Any, where: str, sessions: list[dict[str, Any]]) -> 
         _require_positive(result["launch_ms"], f"{where}, launch_ms")
     if result["p10_ms"] > result["median_ms"]:
         raise RecordError(f"{where}: p10_ms {result['p10_ms']} is above median_ms {result['median_ms']}")
+    low, high = _range(result["range_ms"], where)
+    if not low <= result["median_ms"] <= high:
+        raise RecordError(f"{where}: median_ms {result['median_ms']} lies outside range_ms {result['range_ms']}")
     if not 0 <= result["session"] < len(sessions):
         raise RecordError(f"{where}: session {result['session']} is not among the {len(sessions)} of the record")
     if result["dtype"] not in sessions[result["session"]]["copy_gbps"]:
@@ -217,6 +227,14 @@ def _require_result(result: Any, where: str, sessions: list[dict[str, Any]]) -> 
         if not (isinstance(error, NUMBER) and isinstance(tolerance, NUMBER) and 0 <= error <= tolerance):
             case = f"{result['implementation']}, {result['operation']} {result['shape']} {result['dtype']}"
             raise RecordError(f"{where}: its check failed ({case}): error of {name} {error}, tolerance {tolerance}")
+
+
+def _range(times: list[Any], where: str) -> tuple[float, float]:
+    if len(times) != 2:
+        raise RecordError(f"{where}, range_ms must be two times: got {times!r}")
+    for time in times:
+        _require_positive(time, f"{where}, range_ms")
+    return times[0], times[1]
 
 
 def _require_positive(number: Any, where: str) -> None:
