@@ -132,8 +132,7 @@ def _synchronised(layer: Any, process_group: Any) -> SyncBatchNorm:
     """Return a `SyncBatchNorm` with the very parameters, buffers, mode and hooks of ``layer``."""
     if isinstance(layer, nn.modules.lazy.LazyModuleMixin):
         raise ValueError(f"module must know its sizes: call it once before converting; got {layer}")
-    options = (layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats)
-    sync = SyncBatchNorm(*options, process_group, device="meta", bias=layer.bias is not None)
+    sync = SyncBatchNorm.__new__(SyncBatchNorm)
     sync.__dict__.update(layer.__dict__)
     sync.process_group = process_group
     return sync

@@ -119,6 +119,7 @@ def _run(arguments: list[str], limit_s: float) -> tuple[int | None, str]:
                 process.communicate(timeout=_GRACE_S)
             except subprocess.TimeoutExpired:
                 process.kill()  # the ranks stop by themselves at the limit
+                process.wait()
 
 
 def _explain(folder: Path, ranks: int, code: int | None, log: str, limit_s: float) -> str:

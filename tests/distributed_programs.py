@@ -103,6 +103,16 @@ def outside_of_the_group(group):
     return "no refusal"
 
 
+def second_derivative():
+    layer, x = SyncBatchNorm(3), torch.arange(6.0).reshape(2, 3).requires_grad_()
+    (dx,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+    try:
+        dx.sum().backward()
+    except RuntimeError as error:
+        return str(error)
+    return "no refusal"
+
+
 def bytes_on_the_wire(channels):
     """Bytes that one forward and one backward pass send from this rank, frames of the transport included."""
     layer = SyncBatchNorm(channels)
@@ -126,6 +136,7 @@ def everything(cases, network):
     found["refusal"] = refusals()
     found["nothing"] = nothing_anywhere()
     found["copies"] = copies(pair) if rank < 2 else None
+    found["second derivative"] = second_derivative()
     found["outside"] = outside_of_the_group(pair) if rank >= 2 else None
     if Path("/proc/self/io").exists():
         found["bytes"] = {channels: bytes_on_the_wire(channels) for channels in (96, 1536)}
@@ -151,9 +162,10 @@ def one_rank_raises():
     train_once()
 
 
-def one_rank_comes_late():
+def one_rank_comes_late(folder):
     if dist.get_rank() == 0:
-        time.sleep(8)
+        time.sleep(30)
+        Path(folder, "came").touch()
     else:
         train_once()
 

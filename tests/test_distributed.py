@@ -194,6 +194,11 @@ def test_a_copy_of_a_layer_keeps_the_group_and_shares_nothing_else():
     assert [found["copies"] for found in found_by(3)] == [(True, True), (True, True), None]
 
 
+@pytest.mark.parametrize("ranks", RANKS)
+def test_a_second_derivative_is_refused_on_every_rank_instead_of_wrong(ranks):
+    assert all("once_differentiable" in found["second derivative"] for found in found_by(ranks))
+
+
 def test_a_rank_outside_of_the_group_is_told_so():
     assert "process_group must contain this process" in found_by(3)[2]["outside"]
 
@@ -257,6 +262,7 @@ def test_convert_replaces_every_batch_norm_and_keeps_its_tensors():
     ).eval()
     tensors = dict((*model.named_parameters(), *model.named_buffers()))
     state, before = copy.deepcopy(model.state_dict()), copy.deepcopy(model)
+    model.register_module("absent", None)
     assert convert(model) is model
 
     norm = model["stem"][1]
@@ -301,5 +307,13 @@ def test_the_function_on_a_single_process_is_torchs_in_training():
     torch.testing.assert_close(
         sync_batch_norm(x, *mine, weight, momentum=0.2), F.batch_norm(x, *reference, weight, None, True, 0.2)
     )
+    torch.testing.assert_close(sync_batch_norm(x, *mine), F.batch_norm(x, *reference, training=True))  # its defaults
     torch.testing.assert_close(mine, reference)
     torch.testing.assert_close(sync_batch_norm(x, None, None), F.batch_norm(x, None, None, training=True))
+
+
+def test_a_build_of_torch_without_distributed_is_a_single_process(monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_available", lambda: False)
+    monkeypatch.delattr(torch.distributed, "is_initialized")  # such a build has nothing but is_available
+    x = torch.randn(4, 3, generator=generator(5))
+    torch.testing.assert_close(SyncBatchNorm(3)(x), F.batch_norm(x, None, None, training=True))

@@ -2,6 +2,9 @@
 
 import os
 import re
+import signal
+import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -52,14 +55,17 @@ def test_a_rank_that_dies_ends_the_run_at_once_and_is_named_first(program, argum
         assert re.search(messages[1], other)
 
 
-def test_a_rank_that_does_not_come_is_waited_for_no_longer_than_the_timeout():
+def test_a_rank_that_does_not_come_is_waited_for_no_longer_than_the_timeout(tmp_path):
     with pytest.raises(RanksFailed, match=CONTACT.format("exchanging statistics")):
-        launch(programs.one_rank_comes_late, 2, timeout_s=2)
+        launch(programs.one_rank_comes_late, 2, timeout_s=2, folder=str(tmp_path))
+    assert not (tmp_path / "came").exists()
 
 
 def test_a_run_that_does_not_end_is_ended_at_the_limit_with_no_process_left(tmp_path):
+    start = time.monotonic()
     with pytest.raises(RanksFailed, match=r"still running after 25 s, in File .*distributed_programs.*never_ends"):
         launch(programs.never_ends, 2, limit_s=25, folder=str(tmp_path))
+    assert time.monotonic() - start < 25 + launching._GRACE_S  # each process keeps the limit by itself
     left = [int(path.name) for path in tmp_path.iterdir()]
     assert len(left) == 2
     for process in left:
@@ -77,6 +83,62 @@ def test_a_function_of_a_notebook_is_sent_as_its_source(tmp_path, monkeypatch):
     assert module.port_and_rank.__code__.co_names == programs.port_and_rank.__code__.co_names
     with pytest.raises(ValueError, match="outside of any other"):
         launch(outer, 2)
+
+
+def sleeping(folder, first=""):
+    """Return the command of a process that leaves its number in ``folder`` and sleeps for a minute."""
+    program = f"import os, pathlib, signal, time; {first}"
+    program += f"pathlib.Path({str(folder)!r}, str(os.getpid())).touch(); time.sleep(60)"
+    return [sys.executable, "-c", program]
+
+
+def assert_ended(folder):
+    (begun,) = folder.iterdir()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.name), 0)
+
+
+def test_an_interrupted_run_ends_what_it_has_started(tmp_path):
+    interrupted = []
+
+    def interrupt_when_begun():
+        while not [*tmp_path.iterdir()]:
+            time.sleep(0.05)
+        interrupted.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt_when_begun, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        launching._run(sleeping(tmp_path), 60)
+    assert time.monotonic() - interrupted[0] < launching._GRACE_S  # asked to end, and not only forced to
+    assert_ended(tmp_path)
+
+
+@pytest.mark.parametrize("first", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN); "], ids=["asked", "forced"])
+def test_what_has_not_begun_within_the_limit_is_ended_and_said(tmp_path, monkeypatch, first):
+    monkeypatch.setattr(launching, "_GRACE_S", 1.5)
+    monkeypatch.setattr(launching, "command", lambda ranks, folder: sleeping(tmp_path, first))
+    with pytest.raises(RanksFailed, match=r"no rank began within 2\.5 s"):
+        launch(programs.port_and_rank, 1, timeout_s=0.5, limit_s=2.5)
+    assert_ended(tmp_path)
+
+
+def test_every_rank_that_failed_has_a_line_and_those_that_only_lost_contact_come_last(tmp_path):
+    stuck = 'Timeout (0:00:25)!\nThread 0x7 (most recent first):\n  File "a.py", line 3 in f\n  File "b.py", line 5'
+    for rank, words in enumerate(["LostContact: one died", "", stuck, "KeyError: 'label'", "", ""]):
+        (tmp_path / f"rank{rank}.error").write_text(words)
+    log = "".join(  # as torchrun puts it
+        f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : {code} (pid: 99)\n  error_file: <N/A>\n"
+        for rank, code in ((0, 1), (1, -signal.SIGHUP), (3, 1), (4, 1))
+    )
+    assert launching._explain(tmp_path, 7, 1, log, 25.0).splitlines() == [
+        "5 of 7 ranks failed",
+        "rank 1: died without a word (killed by SIGHUP)",
+        'rank 2: still running after 25 s, in File "a.py", line 3 in f',
+        "rank 3: KeyError: 'label'",
+        "rank 4: died without a word (exit code 1)",
+        "rank 0: LostContact: one died",
+    ]
 
 
 def test_ranks_that_never_began_leave_torchruns_own_words(monkeypatch):

@@ -120,6 +120,16 @@ def test_running_statistics_are_the_float64_ones_far_from_zero_too(offset, devic
 
 
 @on_every_device
+@pytest.mark.parametrize("offset", [1e4, -1e6])
+def test_far_from_zero_the_mean_is_the_float64_one_rounded_once(offset, device):
+    """A float32 sum is units in the last place off; the rounding error that centring removes corrects the mean, too."""
+    x = BATCH.inputs(0, offset, device)[0]
+    mean, variance = torch.zeros(16, device=device), torch.ones(16, device=device)
+    norms.batch_norm(x, mean, variance, None, None, True, 1.0)  # momentum 1 keeps the new mean alone
+    assert torch.equal(mean, x.double().mean((0, 2, 3)).float())
+
+
+@on_every_device
 @in_both_halves
 @pytest.mark.parametrize("function", ["batch_norm", "instance_norm"])
 def test_half_precision_running_statistics_are_rounded_once_a_step(function, dtype, device):
