@@ -30,6 +30,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.browser)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
+    if config.getoption("--browser"):  # the site takes longest: last of all, it would leave the other process idle
+        items.sort(key=lambda item: "notebook_path" in getattr(item, "fixturenames", ()))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -51,7 +53,10 @@ class _ByNotebook(LoadScopeScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByNotebook | None:
     """Leave every other run its own way to share out tests."""
-    return _ByNotebook(config, log) if config.getoption("--browser") else None
+    if not config.getoption("--browser"):
+        return None
+    config.option.loadscopereorder = False  # which would put those with the most tests first
+    return _ByNotebook(config, log)
 
 
 @pytest.fixture(scope="session")

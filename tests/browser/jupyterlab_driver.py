@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Route
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 
 __all__ = ["CHROMIUM_FLAGS", "LabServer", "OpenNotebook", "find_chromium", "open_notebook", "serve"]
 
@@ -29,6 +29,7 @@ CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--force-color-profile=srgb",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # nothing outside this machine can be reached
 ]
 _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
@@ -215,19 +216,16 @@ def open_notebook(browser: Browser, server: LabServer, path: str, timeout_s: flo
     page = context.new_page()
     notebook = OpenNotebook(page, path)
 
-    def keep_local(route: Route, request: Request) -> None:
-        if urlsplit(request.url).hostname in ("127.0.0.1", None):
-            route.continue_()
-        else:
+    def keep_request(request: Request) -> None:
+        if urlsplit(request.url).hostname not in ("127.0.0.1", None):
             notebook.requests_outside.append(request.url)
-            route.abort()
 
     def keep_error(message: ConsoleMessage) -> None:
         where = message.location.get("url", "")
         if message.type == "error" and not any(noise in message.text + where for noise in _LABS_OWN_NOISE):
             notebook.console_errors.append(f"{message.text} ({where})")
 
-    page.route("**/*", keep_local)
+    page.on("request", keep_request)
     page.on("console", keep_error)
     page.on("pageerror", lambda error: notebook.console_errors.append(str(error)))
     page.goto(f"{server.url}/lab/tree/{path}?reset&token={server.token}")
