@@ -105,7 +105,8 @@ def _where_to_find(function: Callable[..., Any], folder: Path) -> dict[str, str]
 
 def _run(arguments: list[str], limit_s: float) -> tuple[int | None, str]:
     """Return the exit code, None when the time was up, and what was printed; no process outlives the call."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    # Without the barrier a rank that is soon done leaves while another is still joining, which then fails.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DIST_INIT_BARRIER": "1"}
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     try:
         log, _ = process.communicate(timeout=limit_s + _GRACE_S)

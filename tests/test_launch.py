@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,6 +19,32 @@ from course_utils.launch import RanksFailed, launch
 CONTACT = r"LostContact: SyncBatchNorm was {} with 1 other rank when one of them died, raised an error, or did not get"
 
 
+# Every rank takes the connections of the others late, which a busy machine does now and then.
+LATE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+int accept(int listener, struct sockaddr *address, socklen_t *length) {
+    int (*real)(int, struct sockaddr *, socklen_t *) = dlsym(RTLD_NEXT, "accept");
+    usleep(1500000);
+    return real(listener, address, length);
+}
+"""
+
+
+@pytest.fixture
+def joining_late(tmp_path, monkeypatch):
+    """The ranks of this test are slow to join one another, where there is a C compiler to arrange it."""
+    source, library = tmp_path / "late.c", tmp_path / "late.so"
+    source.write_text(LATE)
+    if sys.platform == "linux" and (compiler := shutil.which("cc")):
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+        monkeypatch.setenv("LD_PRELOAD", str(library))
+
+
+@pytest.mark.usefixtures("joining_late")
 def test_two_launches_side_by_side_use_two_ports_and_one_thread_a_rank():
     with ThreadPoolExecutor() as pool:
         first, second = pool.map(lambda _: launch(programs.port_and_rank, 2), range(2))
