@@ -55,7 +55,8 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        name, inputs, outputs = func.overloadpacket.__name__, list(_tensors((args, kwargs))), list(_tensors(result))
+        given = {key: value for key, value in (kwargs or {}).items() if key != "out"}  # which is written, not read
+        name, inputs, outputs = func.overloadpacket.__name__, list(_tensors((args, given))), list(_tensors(result))
         storages = {tensor.untyped_storage().data_ptr() for tensor in inputs}
         is_view = not func._schema.is_mutable and any(t.untyped_storage().data_ptr() in storages for t in outputs)
         if (inputs or outputs) and not is_view and not name.startswith("empty"):  # these move no data

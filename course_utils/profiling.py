@@ -218,10 +218,11 @@ class Roofline:
         Raises:
             ValueError: ``device`` is neither a CPU nor a CUDA one.
         """
-        size = 8192 if _device_type(device) == "cuda" else 512
+        size = 8192 if _device_type(device) == "cuda" else 1024
         a, b = (torch.randn(size, size, generator=generator(s), dtype=torch.float32).to(device, dtype) for s in (0, 1))
         copy, moved = _large_copy(device, dtype)
-        timings = measure_in_turns({"copy": copy, "product": lambda: a @ b}, device, rounds=20)
+        product = torch.empty_like(a)
+        timings = measure_in_turns({"copy": copy, "product": lambda: torch.mm(a, b, out=product)}, device, rounds=20)
         return cls(moved / timings["copy"].p10_ms / 1e6, 2 * size**3 / timings["product"].p10_ms / 1e6)
 
     @property
