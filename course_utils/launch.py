@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -62,6 +63,7 @@ def launch(
         RanksFailed: a rank raised, died or did not end within the limit; none is left running.
         ValueError: ``ranks`` is no whole number of at least one, a time that is not above zero, or a function that no
             other process can find.
+        TypeError: an argument of another kind.
     """
     if not is_whole(ranks) or ranks < 1:
         raise ValueError(f"ranks must be a whole number of at least 1: got {ranks!r}")
@@ -77,7 +79,8 @@ def launch(
             "deadline": time.time() + limit_s,
             "arguments": arguments,
         }
-        torch.save(job, Path(folder, _JOB))
+        given = ", ".join(f"{name} ({type(value).__name__})" for name, value in arguments.items())
+        _save(job, Path(folder, _JOB), "arguments", given)
         code, log = _run(command(ranks, folder), limit_s)
         if code != 0:
             raise RanksFailed(_explain(Path(folder), ranks, code, log, limit_s))
@@ -89,6 +92,16 @@ def command(ranks: int, folder: str | Path) -> list[str]:
     torchrun = [sys.executable, "-m", "torch.distributed.run"]
     here = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={ranks}"]  # on a port that is free
     return [*torchrun, *here, "-m", "course_utils.launch", str(folder)]
+
+
+def _save(value: Any, file: Path, role: str, given: str) -> None:
+    """Save what another process can load without running code that came with it."""
+    torch.save(value, file)
+    try:
+        torch.load(file)
+    except pickle.UnpicklingError:
+        kinds = "tensors, numbers, strings, None, and lists, tuples and dictionaries of them"
+        raise TypeError(f"{role} must be {kinds}: got {given}") from None
 
 
 def _where_to_find(function: Callable[..., Any], folder: Path) -> dict[str, str]:
@@ -167,7 +180,7 @@ def _main(folder: Path) -> None:
                 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
             dist.init_process_group(job["backend"], timeout=timedelta(seconds=job["timeout_s"]))
             result = getattr(_module(job["module"], folder), job["name"])(**job["arguments"])
-            torch.save(result, folder / _RESULT.format(rank))
+            _save(result, folder / _RESULT.format(rank), "what function returns", type(result).__name__)
         except BaseException as error:
             error_file.write(f"{type(error).__name__}: {error}")
             raise

@@ -177,6 +177,13 @@ def test_ranks_that_never_began_leave_torchruns_own_words(monkeypatch):
         launch(programs.port_and_rank, 2)
 
 
+def test_what_cannot_be_sent_is_refused_by_name(tmp_path):
+    with pytest.raises(TypeError, match=r"arguments must be tensors.*: got folder \(PosixPath\), n \(int\)"):
+        launch(programs.never_ends, 2, folder=tmp_path, n=1)
+    with pytest.raises(TypeError, match=r"what function returns must be tensors.*: got PosixPath"):
+        launching._save(tmp_path, tmp_path / "rank0.pt", "what function returns", type(tmp_path).__name__)
+
+
 @pytest.mark.parametrize(
     ("ranks", "times", "message"),
     [
