@@ -2,7 +2,8 @@
 
 Importing this package is light: each module below loads what it needs when it is first used.
 
-    norms         functional and module forms, drop-in for torch.nn; compiled: the same for PyTorch's compiler
+    norms         functional and module forms, drop-in for torch.nn; compiled: layer and RMS norm for
+                  PyTorch's compiler
     backward      the gradients written by hand; intermediates: beside autograd's, step by step
     statistics    moments that merge, moving averages, Precise BN
     distributed   synchronised batch norm; launch: processes to run it on; lockstep: ranks in one process;

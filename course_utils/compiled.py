@@ -76,7 +76,7 @@ def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: fl
         x: (*, *normalized_shape), floating; the mean square is float32 for half precisions.
         normalized_shape: the trailing sizes to normalize over.
         weight: normalized_shape.
-        eps: added to the mean square.
+        eps: added to the mean square; by default Llama's 1e-6, where ``F.rms_norm`` takes float32's machine epsilon.
 
     Returns:
         Shape and dtype of ``x``; differentiable once.
@@ -119,6 +119,8 @@ def _compiled(
     fn: Callable[..., tuple[Tensor, ...]], tensors: Sequence[Tensor], *settings: Hashable
 ) -> tuple[Tensor, ...]:
     """Return ``fn(tensors, *settings)``, compiled on first use for exactly these sizes, strides, dtypes and devices."""
+    if any(type(t) not in (Tensor, torch.nn.Parameter) for t in tensors):
+        return fn(tensors, *settings)  # a tensor of a tracer has no memory, which the generated code would read
     key = (fn, settings, *[(t.shape, t.stride(), t.dtype, t.device) for t in tensors])
     graph = _graphs.get(key)
     if graph is None:

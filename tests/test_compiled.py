@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses import FakeTensorMode
 
 from course_utils import compiled
 
@@ -215,3 +216,10 @@ def test_an_upstream_gradient_may_lie_in_memory_in_another_order():
         F.rms_norm(x.double(), (8,), w.double(), 1e-6), (x, w), upstream.transpose(0, 1).double()
     )
     assert_as_exact(found, [gradient.double() for gradient in exact], 1e-6)
+
+
+def test_a_tracer_s_tensors_without_memory_do_not_reach_the_compiled_code():
+    with FakeTensorMode() as mode:
+        x, weight, bias = (mode.from_tensor(t) for t in (randn(4, 8), randn(8, seed=1), randn(8, seed=2)))
+        assert compiled.layer_norm(x, (8,), weight, bias).shape == (4, 8)
+        assert compiled.rms_norm(x, (8,), weight).shape == (4, 8)

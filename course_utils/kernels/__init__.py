@@ -209,11 +209,12 @@ def rope(
         inplace: write over ``q`` and ``k`` and return them.
 
     Returns:
-        The rotated q and k, in the types and strides of the given.
+        The rotated q and k, in the types of the given and laid out in the same order.
 
     Raises:
         RuntimeError: no device to run on; in place on a leaf that requires a gradient.
-        ValueError: shapes or a layout that do not fit; in place on a tensor whose elements share memory.
+        ValueError: shapes or a layout that do not fit; in place on an expanded tensor, or with one
+            tensor as both.
         NotImplementedError: a type that the kernels do not compute in.
 
     Source: Su et al. 2021 (RoFormer), eq. 34; pairs as in ``apply_rotary_pos_emb`` of ``transformers``' Llama.

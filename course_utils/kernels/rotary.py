@@ -104,6 +104,8 @@ def rotate(
             raise ValueError(
                 f"{name} must have its own memory to be rotated in place: got expanded strides {x.stride()}"
             )
+    if inplace and q.numel() and q.data_ptr() == k.data_ptr():
+        raise ValueError("q and k must be two tensors to be rotated in place: got the same memory for both")
     batch, _, positions, features = q.shape
     if (k.shape[0], k.shape[2], k.shape[3]) != (batch, positions, features):
         raise ValueError(f"q and k must agree but for heads: got q {tuple(q.shape)}, k {tuple(k.shape)}")

@@ -1,4 +1,4 @@
-"""The five norms as functions: the same arguments, results and errors as ``torch.nn.functional``."""
+"""The five norms as functions: arguments (the first is called ``x``), results and errors of ``torch.nn.functional``."""
 
 from collections.abc import Sequence
 
