@@ -223,6 +223,8 @@ def _probes() -> list[Probe]:
             offset_probe(running_call(numbers(48, 64, seed=33, scale=0.25, offset=1e4), "NC", training=True)),
             *pair_probes(lambda values: running_call(values.t().contiguous(), "NC", training=True)),
             *half_probes(running_call, {"training": True}, {"training": True, **both}, tracked),
+            Probe("bfloat16, evaluation", "half precision", running_call(numbers(4, 3, seed=13).bfloat16(), "NC"),
+                  compares=output, rough=True),
         ]
     )  # fmt: skip
 

@@ -1,12 +1,14 @@
 """The checks of the first two chapters: centring the rows of a table, and normalizing over any dimensions."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.exercise import Check
 from course_utils.check.mistakes import Catalogue
-from course_utils.check.norm_probes import numbers
+from course_utils.check.norm_probes import DOUBLE, numbers
 
 __all__ = ["centre", "normalize"]
 
@@ -70,8 +72,8 @@ def _centre(x):
     return x - x.mean(-1, keepdim=True)
 
 
-def _rows(name: str, stage: str, x: Tensor, letters: str = "BC", gradients: tuple[str, ...] = ()) -> Probe:
-    return Probe(name, stage, Call({"x": x}, {"x": letters}), gradients)
+def _rows(name: str, stage: str, x: Tensor, **others: Any) -> Probe:
+    return Probe(name, stage, Call({"x": x}, {"x": "BC"}), **others)
 
 
 centre = Check(
@@ -82,6 +84,7 @@ centre = Check(
         _rows("four rows of four", "values", integers(4, 4, seed=60)),
         _rows("five rows of six", "values", integers(5, 6, seed=61)),
         _rows("gradient of x", "gradient", integers(3, 4, seed=62), gradients=("x",)),
+        _rows("float64", "float64", integers(3, 4, seed=63).double() / 7, tolerance=DOUBLE),
     ],
     CENTRE,
 )
@@ -215,8 +218,9 @@ def _normalize(x, dims, eps=1e-5):
     return centred * torch.rsqrt(_mean_square(centred, dims) + eps)
 
 
-def _over(name: str, stage: str, x: Tensor, letters: str, dims, *, gradients: tuple[str, ...] = (), **others) -> Probe:
-    return Probe(name, stage, Call({"x": x, "dims": dims, **others}, {"x": letters}), gradients)
+def _over(name: str, stage: str, x: Tensor, letters: str, dims, *, eps: float | None = None, **others: Any) -> Probe:
+    given = {} if eps is None else {"eps": eps}
+    return Probe(name, stage, Call({"x": x, "dims": dims, **given}, {"x": letters}), **others)
 
 
 normalize = Check(
@@ -233,6 +237,7 @@ normalize = Check(
         _over("eps=0.5", "epsilon", integers(4, 5, seed=77), "BC", 1, eps=0.5),
         _over("rows of equal values", "epsilon", torch.tensor([[4.0] * 4, [0.0] * 4]), "BC", 1),
         _over("gradient of x", "gradient", integers(3, 4, seed=78), "BC", 1, gradients=("x",)),
+        _over("float64", "float64", integers(3, 4, seed=79).double() / 7, "BC", 1, tolerance=DOUBLE),
     ],
     NORMALIZE,
 )

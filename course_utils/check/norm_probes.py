@@ -85,6 +85,7 @@ def trailing_probes(both: dict[str, Any], ones: dict[str, Any]) -> list[Probe]:
         statistics("a batch of sequences", trailing_call(numbers(2, 3, 4, seed=3), "BTC")),
         statistics("two normalized axes of three", trailing_call(numbers(5, 3, 4, seed=4), "BTC", 2)),
         statistics("two normalized axes of four", trailing_call(numbers(2, 3, 4, 2, seed=5), "BCHW", 2)),
+        statistics("three normalized axes of four", trailing_call(numbers(3, 2, 4, 2, seed=12), "BCHW", 3)),
         statistics("every axis normalized", trailing_call(numbers(3, 4, seed=6), "TC", 2)),
         statistics("not contiguous", trailing_call(numbers(6, 5, seed=7).t(), "BC")),
         statistics("an affine step that changes nothing", trailing_call(numbers(5, 6, seed=8), "BC", **ones)),
