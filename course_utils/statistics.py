@@ -224,8 +224,8 @@ def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
     pools: dict[nn.Module, Moments] = {}
     calls = dict.fromkeys(layers, 0)
 
-    def pool(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        x = inputs[0]  # (N, C, *)
+    def pool(layer: nn.Module, inputs: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> None:
+        x = inputs[0] if inputs else keywords["input"]  # (N, C, *)
         moments = Moments.of(x, (0, *range(2, x.dim())))
         pools[layer] = pools[layer].merge(moments) if layer in pools else moments
         calls[layer] += 1
@@ -248,7 +248,7 @@ def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
 def _estimating(model: nn.Module, layers: Sequence[nn.Module], pool: Any) -> Iterator[None]:
     """Put ``layers`` in training without tracking, the rest in evaluation, and show ``pool`` what goes into them."""
     modes = {module: module.training for module in model.modules()}
-    hooks = [layer.register_forward_pre_hook(pool) for layer in layers]
+    hooks = [layer.register_forward_pre_hook(pool, with_kwargs=True) for layer in layers]
     try:
         model.eval()
         for layer in layers:

@@ -11,6 +11,7 @@ CHECKS = (check.ema, check.merge_moments)
 
 
 def lerp(average, value, momentum, convention="torch"):
+    average, value = torch.as_tensor(average), torch.as_tensor(value)
     return torch.lerp(average, value, momentum if convention == "torch" else 1 - momentum)
 
 
@@ -20,12 +21,15 @@ def s2_cheaper_form(average, value, momentum, convention="torch"):
 
 
 def in_float64(average, value, momentum, convention="torch"):
+    average, value = torch.as_tensor(average), torch.as_tensor(value)
     return statistics.ema(average.double(), value.double(), momentum, convention).to(average.dtype)
 
 
 def batch_norms_own(average, value, momentum, convention="torch"):
     """What torch's layer does to its buffer, taken from the layer; two equal samples have the value as their mean."""
-    layer = torch.nn.BatchNorm1d(value.numel(), momentum=momentum if convention == "torch" else 1 - momentum)
+    average, value = torch.as_tensor(average), torch.as_tensor(value)
+    momentum = momentum if convention == "torch" else 1 - momentum
+    layer = torch.nn.BatchNorm1d(value.numel(), momentum=momentum, dtype=value.dtype)
     layer.running_mean.copy_(average.flatten())
     layer(value.reshape(1, -1).expand(2, -1))
     return layer.running_mean.reshape(average.shape)
@@ -33,7 +37,7 @@ def batch_norms_own(average, value, momentum, convention="torch"):
 
 def by_descent(average, value, momentum, convention="torch"):
     """Gradient descent on half the squared distance is a moving average."""
-    start = average.clone().requires_grad_()
+    start = torch.as_tensor(average).clone().requires_grad_()
     (gradient,) = torch.autograd.grad((start - value).square().sum() / 2, start)
     return average - (momentum if convention == "torch" else 1 - momentum) * gradient
 
@@ -53,6 +57,26 @@ def with_other_names(old, new, weight, convention="torch"):
 def test_right_ways_to_average_pass(function):
     report = check.ema(function, record=False)
     assert report.passed, f"{report}\n{report.table()}"
+
+
+@pytest.mark.parametrize(
+    ("function", "key", "words"),
+    [
+        (lambda a, v, m, convention="torch": torch.lerp(a, v, m if convention == "torch" else 1 - m),
+         "tensors_only", "It takes tensors, and no plain numbers."),
+        (lambda a, v, m, convention="torch": a.add(v - a, alpha=m if convention == "torch" else 1 - m),
+         "tensors_only", "It takes tensors, and no plain numbers."),
+        (lambda a, v, m, convention="torch": statistics.ema(a, v, m, convention).float(),
+         "computed_in_single", "It computes in float32, although it is given float64."),
+        (lambda a, v, m, convention="torch": a + (m if convention == "torch" else 1 - m) * (v - a).float().to(a.dtype),
+         "computed_in_single", "It computes in float32, although it is given float64."),
+    ],
+)  # fmt: skip
+def test_an_average_for_tensors_only_or_in_float32_only_is_refused_by_name(function, key, words):
+    report = check.ema(function, record=False)
+    assert report.misconception == key, f"{report}\n{report.table()}"
+    assert words in str(report)
+    assert next(probe for probe in report.probes if not probe.passed).stage in ("float64", "plain numbers")
 
 
 def by_attributes(a, b):

@@ -410,6 +410,14 @@ def test_dynamic_tanh_is_a_weighted_tanh_of_the_scaled_input_and_starts_from_one
     assert_close(module(torch.as_tensor(z)), torch.as_tensor(np.tanh(0.5 * z) * np.arange(4, dtype=np.float32) - 1))
 
 
+def test_dynamic_tanh_refuses_an_input_that_would_be_broadcast_to_its_weight():
+    for size, shape in (((64,), (5, 1)), ((3, 4), (4,)), ((3, 4), (2, 1, 4)), ((4,), (5, 3)), ((4,), ())):
+        with pytest.raises(ValueError, match=r"input must match weight and bias of shape \(.*\): got \("):
+            norms.DynamicTanh(size)(torch.zeros(shape))
+    for size, shape in (((4,), (5, 4)), ((4,), (4,)), ((3, 1, 1), (2, 3, 5, 5)), ((4,), (0, 4))):
+        assert norms.DynamicTanh(size)(torch.zeros(shape)).shape == shape
+
+
 def test_dynamic_tanh_has_the_derivatives_of_finite_differences():
     module = norms.DynamicTanh((3, 4), alpha_init=0.8).double()
     z = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)

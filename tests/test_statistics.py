@@ -338,6 +338,17 @@ def test_a_frozen_layer_and_one_without_statistics_are_left_alone():
     assert free.training
 
 
+def test_a_layer_called_by_keyword_is_seen_too():
+    class ByKeyword(nn.BatchNorm1d):
+        def __call__(self, x):
+            return super().__call__(input=x)
+
+    by_keyword, plain = ByKeyword(4).double(), nn.BatchNorm1d(4).double()
+    for layer in (by_keyword, plain):
+        precise_batch_norm(layer, batches_of([8, 8]))
+    assert_close(by_keyword.state_dict(), plain.state_dict(), rtol=0, atol=0)
+
+
 def test_a_shared_layer_pools_every_call():
     layer = nn.BatchNorm1d(4, affine=False, dtype=torch.float64)
     with torch.random.fork_rng():

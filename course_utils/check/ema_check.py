@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from course_utils.check.calls import Call, Probe, integers
+from course_utils.check.comparison import Tolerance
 from course_utils.check.exercise import Check
 from course_utils.check.mistakes import Catalogue
 
@@ -133,6 +134,29 @@ EMA.add(
     *(partial(_rounded_through, dtype) for dtype in (torch.bfloat16, torch.float16)),
 )
 
+EMA.add(
+    "computed_in_single",
+    "computed in float32",
+    "It computes in float32, although it is given float64.",
+    "An average can be no more exact than what it was computed in: beside a layer in float64 it is right to seven "
+    "digits of fifteen.",
+    "What does `.float()` make of a float64?",
+    lambda average, value, momentum, convention="torch": _ema(average.float(), value.float(), momentum, convention),
+    partial(_rounded_through, torch.float32),
+)
+EMA.add(
+    "tensors_only",
+    "no plain numbers",
+    "It takes tensors, and no plain numbers.",
+    "A loss in a log is a number, and is averaged too. torch.lerp and the methods of a tensor know tensors only; "
+    "plus, minus and times know both.",
+    "Which of your operations does a float not have?",
+    lambda average, value, momentum, convention="torch": torch.lerp(
+        average, value, momentum if convention == "torch" else 1 - momentum
+    ),
+    _in_place(lambda average, value, new: average.mul(1 - new).add(value, alpha=new)),
+)
+
 
 def _probe(name: str, stage: str, average: Tensor, value: Tensor, momentum: float, **others: Any) -> Probe:
     letters = "RC"[-average.dim() :] if average.dim() else ""
@@ -143,6 +167,7 @@ def _probe(name: str, stage: str, average: Tensor, value: Tensor, momentum: floa
     return Probe(name, stage, call, rough=rough)
 
 
+_THIRDS = {name: integers(5, seed=seed).double() / 3 for name, seed in (("average", 90), ("value", 91))}
 _CLOSE = 1 + integers(6, seed=96) / 4096  # numbers that bfloat16 and float16 cannot tell from 1, or hardly
 
 ema = Check(
@@ -161,6 +186,9 @@ ema = Check(
         _probe("momentum 0.25", "keras' convention",
                integers(2, 3, seed=94), integers(2, 3, seed=95), 0.25, convention="keras"),
         _probe("averages near 1", "precision", _CLOSE, _CLOSE.flip(0), 0.25),
+        Probe("thirds in float64", "float64", Call({**_THIRDS, "momentum": 0.1}, {"average": "C", "value": "C"}),
+              rough=True, tolerance=Tolerance(0.0, 1e-14)),
+        Probe("plain numbers", "plain numbers", Call({"average": 2.0, "value": -6.0, "momentum": 0.25})),
     ],
     EMA,
 )  # fmt: skip

@@ -20,6 +20,9 @@ class DynamicTanh(AffineNorm):
         alpha_init: what the one learned scale α starts from.
         device, dtype: of the parameters.
 
+    Raises:
+        ValueError: in the forward pass, an input whose last dimensions weight and bias do not match.
+
     Source: Zhu et al. 2025, section 4 and algorithm 1, whose ``alpha`` has shape (1,).
 
     >>> DynamicTanh(2)(torch.tensor([[1.0, -4.0]]))
@@ -45,9 +48,20 @@ class DynamicTanh(AffineNorm):
         super().reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
+        # The input must not be broadcast to the weight: 1 feature would come out as 64.
+        if not _broadcasts(self.normalized_shape, input.shape):
+            raise ValueError(
+                f"input must match weight and bias of shape {self.normalized_shape}: got {tuple(input.shape)}"
+            )
         z = at_least_float32(input)
         squashed = torch.tanh(self.alpha.to(z.dtype) * z)
         return scale_and_shift(squashed, self.weight, self.bias, self.normalized_shape).to(input.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, alpha_init={self.alpha_init}"
+
+
+def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Return whether a tensor of ``shape`` fits beside one of shape ``to`` without changing the latter's."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(size in (1, wanted) for size, wanted in pairs)
