@@ -10,6 +10,7 @@ once for a cache.
 """
 
 import math
+from collections.abc import Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -266,6 +267,17 @@ def _require_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:
     # A single row would broadcast and rotate every token by one angle without a word.
     if cos.shape[-2] != x.shape[-2]:
         raise ValueError(f"cos must have one row per token of x: {got}")
+    if not _broadcasts_to(cos.shape[:-2], x.shape[:-2]):
+        raise ValueError(
+            "the leading dimensions of cos must broadcast with those of x; for positions (B, T) and x (B, H, T, dim) "
+            f"pass positions[:, None]: {got}"
+        )
+
+
+def _broadcasts_to(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    return len(shape) <= len(wanted) and all(
+        size in (1, other) for size, other in zip(reversed(shape), reversed(wanted), strict=False)
+    )
 
 
 def _reorder(weight: Tensor, num_heads: int, rotary_dim: int | None, grid: tuple[int, int]) -> Tensor:

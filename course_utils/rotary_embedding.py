@@ -134,7 +134,9 @@ class RotaryEmbedding(nn.Module):
         Args:
             x: (..., T, head_dim).
             positions: (T,) or with leading dimensions that broadcast with those of ``x``; 0 … T - 1 if None or T.
-                While decoding, those of the new tokens.
+                While decoding, those of the new tokens. For (B, T), as transformers has them, and ``x`` of
+                (B, H, T, head_dim) pass ``positions[:, None]``: as they are, they would be taken for one row per head
+                where H is B.
             seq_len: as for ``cos_sin``.
 
         Returns:

@@ -102,6 +102,22 @@ def test_each_sequence_of_a_batch_can_have_its_own_positions():
         assert torch.equal(together[b], rotary()(x[b], positions=places[b, 0]))
 
 
+@pytest.mark.parametrize("leading", [(2,), (5, 3), (1, 2, 3)], ids=["a row per sequence", "another batch", "more axes"])
+def test_positions_whose_leading_dimensions_do_not_fit_are_told_how_they_would(leading):
+    places = torch.zeros(*leading, 5, dtype=torch.int64)
+    with pytest.raises(
+        ValueError, match=r"must broadcast with those of x; for positions \(B, T\).* pass positions\[:, None\]: got x"
+    ):
+        rotary()(randn(2, 3, 5, 16), positions=places)
+
+
+def test_positions_with_an_axis_for_each_of_xs_or_fewer_fit():
+    x = randn(2, 3, 5, 16)
+    for leading in ((), (3,), (1,), (1, 1), (2, 1), (1, 3), (2, 3)):
+        places = torch.arange(5).expand(*leading, 5)
+        assert torch.equal(rotary()(x, positions=places), rotary()(x))
+
+
 @pytest.mark.parametrize("parameters", [None, YARN], ids=by_type)
 @pytest.mark.parametrize(
     "positions",
