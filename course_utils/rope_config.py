@@ -98,7 +98,8 @@ def from_config(
 
     Today's ``rope_parameters`` (one dictionary, or one per type of layer) and the older ``rope_theta`` with
     ``rope_scaling`` are read, and of models with several parts the text model. The part of a file that speaks of RoPE
-    is enough if ``head_dim`` is given. What is left out is what transformers takes for the ``model_type``.
+    is enough if ``head_dim`` is given. What is left out is what transformers takes, for each ``model_type`` that
+    ``rope_model_defaults`` names; for any other the base is 10,000, with a warning, and the whole head rotates.
 
     Args:
         config: the path of a ``config.json``, the directory that holds one, or its contents, as a dictionary or as
@@ -145,10 +146,18 @@ def _validate(reader: ConfigReader, layer: LayerRope, window: int | None, prefix
     except ValueError as error:
         raise ValueError(f"{prefix}{error}") from error
     reader.warnings += [prefix + message for message in method.warnings]
-    if window is not None and method.rope_type in ("yarn", "longrope") and method.trained_length == window:
+    if window is None or method.trained_length != window:
+        return
+    if method.rope_type in ("yarn", "longrope"):
         reader.assumptions.append(
             f"{prefix}max_position_embeddings={window} is the original length; stretched by factor={method.factor:g} "
             f"the model reaches {method.factor * window:.0f} positions"
+        )
+    # Files differ in which of the two windows they state, and the frequencies of these methods do not tell.
+    if method.rope_type in ("linear", "ntk", "proportional") and method.factor > 1:
+        reader.assumptions.append(
+            f"{prefix}max_position_embeddings={window} is taken for the window before stretching by "
+            f"factor={method.factor:g}; if it is the one after, the model reaches {window} positions, and no more"
         )
 
 

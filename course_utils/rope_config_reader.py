@@ -6,21 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_utils.arguments import require_length
-from course_utils.rope_model_defaults import MODEL_DEFAULTS, TWO_BASES
+from course_utils.rope_model_defaults import MODEL_DEFAULTS, TRAINED_WINDOWS, TWO_BASES
 from course_utils.rope_options import DEFAULT_BASE
 
 __all__ = ["ConfigReader"]
 
-# One thing, many names: today's first, then those of GPT-NeoX, StableLM, GPT-J and ChatGLM.
+# One thing, many names: today's first, then those of GPT-NeoX, StableLM, GPT-J, ChatGLM and Zamba2.
 _NAMES = {
     "rope_theta": ("rope_theta", "rotary_emb_base"),
     "partial_rotary_factor": ("partial_rotary_factor", "rotary_pct", "rope_pct"),
     "hidden_size": ("hidden_size", "n_embd"),
     "num_attention_heads": ("num_attention_heads", "n_head"),
-    "head_dim": ("head_dim", "kv_channels"),
+    "head_dim": ("head_dim", "kv_channels", "attention_head_dim"),
     "max_position_embeddings": ("max_position_embeddings", "n_positions", "seq_length"),
 }
-_TEXT_PARTS = ("text_config", "llm_config", "language_config")  # where models with several parts keep the text model
+# Where models with several parts keep the text model, in some of them one inside another.
+_TEXT_PARTS = ("thinker_config", "text_config", "llm_config", "language_config")
 # What a misspelt key may have meant.
 _ROPE_KEYS = (
     *_NAMES["rope_theta"],
@@ -59,15 +60,19 @@ class ConfigReader:
         self._config = self._text_part(config)
         self._given = given
         self._read: set[str] = set()
+        self._why_not_read = "models of this model_type do not read it"
         named = self._config.get("model_type")
         self.model_type: str | None = named if isinstance(named, str) else None
         self._defaults = MODEL_DEFAULTS.get(self.model_type or "", {})
 
     def _text_part(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        for key in _TEXT_PARTS:
-            if config.get(key) and isinstance(config[key], Mapping):
-                self.assumptions.append(f"the text model, {key}, is read")
-                return config[key]
+        path: list[str] = []
+        while key := next((key for key in _TEXT_PARTS if config.get(key) and isinstance(config[key], Mapping)), None):
+            path.append(key)
+            config = config[key]
+        if path:
+            self.assumptions.append(f"the text model, {'.'.join(path)}, is read")
+            return config
         if "model_type" not in config and ({"rope_type", "type", "full_attention"} & config.keys()):
             self.assumptions.append("the dictionary is taken for rope_parameters itself")
             return {"rope_parameters": config}
@@ -134,6 +139,7 @@ class ConfigReader:
         if without:
             self.assumptions.append(f"layers of type {', '.join(without)} have no rotary embedding")
         head_dims = self._head_dims_of_layers()
+        self._why_not_read = "rope_parameters has its own for each type of layer"
         return {name: self._complete(_standard(part), head_dims.get(name)) for name, part in nested.items()}
 
     def _layers_of_two_bases(
@@ -151,6 +157,7 @@ class ConfigReader:
     def _complete(self, parameters: Parameters, head_dim: int | None = None) -> tuple[Parameters, int]:
         """Add what the file says outside the dictionary, and bring older types up to date."""
         self._modernise_type(parameters)
+        self._add_trained_window(parameters)
         if "rope_theta" not in parameters:
             parameters["rope_theta"] = self._base()
         partial = parameters.get("partial_rotary_factor", self._get("partial_rotary_factor"))
@@ -175,6 +182,12 @@ class ConfigReader:
             parameters.update(rope_type="ntk", factor=alpha)
             self.assumptions.append(f"Hunyuan's 'dynamic' with alpha={alpha} is static NTK-aware scaling by it")
 
+    def _add_trained_window(self, parameters: Parameters) -> None:
+        key, trained = "original_max_position_embeddings", TRAINED_WINDOWS.get(self.model_type or "")
+        if parameters.get("rope_type") == "linear" and key not in parameters and trained is not None:
+            parameters[key] = trained
+            self.assumptions.append(f"{key}={trained}, with which model_type={self.model_type!r} was trained")
+
     def _base(self) -> float:
         base = self._get("rope_theta")
         if base is not None:
@@ -185,8 +198,15 @@ class ConfigReader:
         elif any(_speaks_of_rope(key) for key in self._config):
             self.warnings.append(f"{note} what model_type={self.model_type!r} takes is not known here")
         else:
-            self.warnings.append(f"{note} no key speaks of rotary embeddings; does the model have them at all?")
+            nowhere = "no key speaks of rotary embeddings; does the model have them at all?"
+            self.warnings.append(f"{note} {self._unread_parts() or nowhere}")
         return DEFAULT_BASE
+
+    def _unread_parts(self) -> str:
+        """Words for the parts of the file that speak of rotary embeddings and are not read; empty if there are none."""
+        parts = {key: part for key, part in self._config.items() if key not in self._read and isinstance(part, Mapping)}
+        names = [key for key, part in parts.items() if any(_speaks_of_rope(str(inner)) for inner in part)]
+        return f"{', '.join(names)}, which speaks of rotary embeddings, is not read" if names else ""
 
     def _report_other_base(self, parameters: Parameters) -> None:
         inside, outside = parameters.get("rope_theta"), self._own("rope_theta")
@@ -223,9 +243,10 @@ class ConfigReader:
             )
         hidden_size, heads = self._get("hidden_size"), self._get("num_attention_heads")
         if hidden_size is None or heads is None:
+            unread = self._unread_parts()
             raise ValueError(
                 "head_dim must be given, or hidden_size and num_attention_heads: got none of head_dim, "
-                f"hidden_size={hidden_size}, num_attention_heads={heads}"
+                f"hidden_size={hidden_size}, num_attention_heads={heads}" + (f"; {unread}" if unread else "")
             )
         size = require_length("hidden_size", hidden_size)
         head_dim, rest = divmod(size, require_length("num_attention_heads", heads, at_least=1))
@@ -252,14 +273,29 @@ class ConfigReader:
         meant = {key: match for key in stated if (match := _nearly_a_rope_key(key)) is not None}
         self.warnings += [f"{key}: not known and ignored; is {match} meant?" for key, match in meant.items()]
         unread = [key for key in stated if _speaks_of_rope(key) and key not in meant]
-        if unread:
-            self.warnings.append(f"{', '.join(unread)}: not known and ignored")
+        for keys, why in (
+            ([key for key in unread if key in _ROPE_KEYS], f"ignored, since {self._why_not_read}"),
+            ([key for key in unread if key not in _ROPE_KEYS], "not known and ignored"),
+        ):
+            if keys:
+                self.warnings.append(f"{', '.join(keys)}: {why}")
+        if without := _other_positions(self._config):
+            self.warnings.append(f"{without}: with this a model has no rotary embeddings; they are read all the same")
         if outside := _scaling_keys_of(self._config):
             self.warnings.append(f"{', '.join(outside)}: ignored outside rope_scaling and rope_parameters")
 
 
 def _speaks_of_rope(key: str) -> bool:
     return "rope" in key.lower() or "rotary" in key.lower()
+
+
+def _other_positions(config: Mapping[str, Any]) -> str:
+    """The key and value that give the model other positions than rotary ones, or none at all; empty if none does."""
+    if config.get("alibi") is True:
+        return "alibi=True"
+    # Other names tell nothing: ModernBERT's file says "absolute" and mmBERT's "sans_pos", and both models have RoPE.
+    kind = config.get("position_embedding_type")
+    return f"position_embedding_type={kind!r}" if kind in ("nope", "alibi") else ""
 
 
 def _nearly_a_rope_key(key: str) -> str | None:

@@ -167,13 +167,15 @@ def yarn_paper_ramp(inv_freq: Tensor, original_length: int, alpha: float = 1.0, 
         inv_freq: (d/2,), the trained frequencies.
         original_length: L.
         alpha: pairs of fewer turns are divided by the factor.
-        beta: pairs of more turns are kept.
+        beta: pairs of more turns are kept; where it equals alpha, the ramp is a step, and pairs from there on are kept.
 
     Returns:
         (d/2,), from 0 to 1.
 
     Source: Peng et al. 2023 (YaRN), §3.2, γ(r).
     """
+    if alpha == beta:
+        return (turns(inv_freq, original_length) >= alpha).to(inv_freq.dtype)
     return ((turns(inv_freq, original_length) - alpha) / (beta - alpha)).clamp(0, 1)
 
 

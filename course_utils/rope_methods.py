@@ -136,7 +136,10 @@ def _default(options: RopeOptions, rotary: _Rotary) -> _Stretch:
 
 def _linear(options: RopeOptions, rotary: _Rotary) -> _Stretch:
     factor = options.number("factor", at_least=1)
-    return _static(rotary.inv_freq / factor, 1.0, factor, rotary.window)
+    # The frequencies do not depend on it: it only tells how far they reach.
+    has_original = options.has("original_max_position_embeddings")
+    trained_length = options.original_length(rotary.window) if has_original else rotary.window
+    return _static(rotary.inv_freq / factor, 1.0, factor, trained_length)
 
 
 def _ntk(options: RopeOptions, rotary: _Rotary) -> _Stretch:
@@ -196,9 +199,14 @@ def _llama3(options: RopeOptions, rotary: _Rotary) -> _Stretch:
     factor = options.number("factor", at_least=1)
     low = options.number("low_freq_factor", above=0)
     high = options.number("high_freq_factor", above=0)
-    if high <= low:
+    if high < low:
         raise ValueError(
-            f"high_freq_factor must be above low_freq_factor: got high_freq_factor={high:g}, low_freq_factor={low:g}"
+            f"high_freq_factor must be at least low_freq_factor: got high_freq_factor={high:g}, low_freq_factor={low:g}"
+        )
+    if high == low:  # as in Llama 4 Scout
+        options.warnings.append(
+            f"high_freq_factor and low_freq_factor are both {low:g}: pairs of that many turns and more are kept, all "
+            "others divided by factor, and none is blended, as in transformers"
         )
     original = options.original_length(rotary.window)
     if rotary.window is not None and options.has("original_max_position_embeddings") and original >= rotary.window:

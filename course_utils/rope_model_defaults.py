@@ -6,7 +6,7 @@ A base that is not named here either is 10,000.
 
 from typing import Any
 
-__all__ = ["MODEL_DEFAULTS", "TWO_BASES"]
+__all__ = ["MODEL_DEFAULTS", "TRAINED_WINDOWS", "TWO_BASES"]
 
 # In some models the layers that see a window turn at a base of their own. model_type: the key of the full layers' base,
 # that of the sliding layers' base, and whether rope_scaling is for the sliding layers too.
@@ -15,8 +15,14 @@ TWO_BASES = {
     "gemma3n_text": ("rope_theta", "rope_local_base_freq", False),
     "modernbert": ("global_rope_theta", "local_rope_theta", True),
     "modernbert-decoder": ("global_rope_theta", "local_rope_theta", True),
+    # As the file says it. transformers 5.23 gives a rope_theta outside the dictionary to the full layers alone, and to
+    # the sliding ones its default, 500,000: the same for the published models.
     "olmo3": ("rope_theta", "rope_theta", False),
 }
+
+# What linear scaling stretches, where neither the file nor transformers tells: Gemma 3's files state 131,072, which the
+# models were stretched to by a factor of 8, from 32,768. Source: Gemma 3 Technical Report, 2025, §5.3.
+TRAINED_WINDOWS = {"gemma3_text": 32_768}
 
 
 def _sizes(hidden_size: int, num_attention_heads: int, max_position_embeddings: int, **others: Any) -> dict[str, Any]:
@@ -44,6 +50,7 @@ _GPT_OSS_YARN = {
 }
 
 MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
+    "bamba": _sizes(4096, 32, 262_144, partial_rotary_factor=0.5),
     "cohere": _sizes(8192, 64, 8192, rope_theta=500_000.0),
     "cohere2": _sizes(8192, 64, 8192),
     "deepseek_v2": _sizes(4096, 32, 2048, qk_rope_head_dim=64),
@@ -57,6 +64,8 @@ MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
     "gemma4_text": _sizes(2304, 8, 131_072, head_dim=256, global_head_dim=512, rope_parameters=_GEMMA4_LAYERS),
     "glm": _sizes(4096, 32, 131_072, head_dim=128, partial_rotary_factor=0.5),
     "glm4": _sizes(4096, 32, 131_072, head_dim=128, partial_rotary_factor=0.5),
+    "glm4_moe": {"max_position_embeddings": 131_072, "partial_rotary_factor": 0.5},
+    "glm4v_moe_text": {"max_position_embeddings": 65_536, "partial_rotary_factor": 0.5},
     "gpt_neox": _sizes(6144, 64, 2048, partial_rotary_factor=0.25),
     "gpt_oss": _sizes(2880, 64, 131_072, head_dim=64, rope_theta=150_000.0, rope_parameters=_GPT_OSS_YARN),
     "gptj": _sizes(4096, 16, 2048, rotary_dim=64),
@@ -79,7 +88,10 @@ MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
     "qwen2_moe": _sizes(2048, 16, 32_768),
     "qwen3": _sizes(4096, 32, 32_768, head_dim=128),
     "qwen3_moe": _sizes(2048, 32, 32_768),
+    "qwen3_5_moe_text": _sizes(2048, 16, 32_768, head_dim=256, partial_rotary_factor=0.25),
+    "qwen3_5_text": _sizes(4096, 16, 32_768, head_dim=256, partial_rotary_factor=0.25),
     "qwen3_next": _sizes(2048, 16, 32_768, head_dim=256, partial_rotary_factor=0.25),
+    "recurrent_gemma": {"hidden_size": 2560, "num_attention_heads": 10, "partial_rotary_factor": 0.5},
     "smollm3": _sizes(2048, 16, 32_768, rope_theta=2_000_000.0),
     "stablelm": _sizes(2560, 32, 4096, partial_rotary_factor=0.25),
     "starcoder2": _sizes(3072, 24, 4096),

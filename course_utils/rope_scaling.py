@@ -42,7 +42,8 @@ def rope_frequencies(
     ``rope_type``             keys, those in brackets optional
     ========================  ======================================================================================
     ``default``
-    ``linear``, ``ntk``       ``factor``
+    ``linear``                ``factor``, [``original_max_position_embeddings``, which leaves the frequencies alone]
+    ``ntk``                   ``factor``
     ``dynamic``               ``factor``; stretches beyond ``max_position_embeddings``
     ``yarn``                  ``factor``, ``original_max_position_embeddings``, [``attention_factor``, ``beta_fast``,
                               ``beta_slow``, ``mscale``, ``mscale_all_dim``, ``truncate``]

@@ -459,6 +459,13 @@ def test_llama3_is_the_by_parts_ramp_of_the_yarn_paper():
     assert [(gamma == 1).sum(), ((gamma > 0) & (gamma < 1)).sum(), (gamma == 0).sum()] == [29, 6, 29]
 
 
+def test_llama3_between_equal_factors_is_a_step_without_nan():
+    base = 16.0
+    length = 2 * math.pi * 4  # of 4 pairs, 1, 1/2, 1/4, 1/8 per position, the third makes one turn, to rounding
+    inv_freq = rope_inv_freq(8, base)
+    assert yarn_paper_ramp(inv_freq, length, 1.0, 1.0).tolist() == [1.0, 1.0, 1.0, 0.0]
+
+
 def test_yarn_as_printed_and_yarn_as_run_differ_by_up_to_a_factor_of_2_3():
     trained = rope_inv_freq(128)
     run, attention_factor = ours(
@@ -640,7 +647,7 @@ def without(parameters, key):
         ({**YARN, "mscale_all_dim": -1}, "mscale_all_dim must be a number of at least 0 .*: got mscale_all_dim=-1"),
         ({**YARN, "truncate": "no"}, "truncate must be true or false for rope_type='yarn': got truncate='no'"),
         (without(LLAMA3, "low_freq_factor"), "low_freq_factor must be a number above 0 .*: got none"),
-        ({**LLAMA3, "high_freq_factor": 1.0}, "must be above low_freq_factor: got high_freq_factor=1, low_freq_f"),
+        ({**LLAMA3, "high_freq_factor": 0.5}, "must be at least low_freq_factor: got high_freq_factor=0.5, low_freq_f"),
         ({**LLAMA3, "factor": 0.5}, "factor must be a number of at least 1 for rope_type='llama3': got factor=0.5"),
         *(
             ({**LONGROPE, key: -1.0}, f"{key} must be a number above 0 .*: got {key}=-1.0")
@@ -705,12 +712,18 @@ def test_a_bad_size_is_an_error_that_names_it(call, message):
         (
             {**LINEAR, "betafast": 3},
             4096,
-            "betafast: not known for .*; it knows factor, partial_rotary_factor, rope_theta, rope_type$",
+            "betafast: not known for .*; it knows factor, original_max_position_embeddings, partial_rotary_factor, "
+            "rope_theta, rope_type$",
         ),
         ({**LINEAR, "d": 1, "b": 1, "c": 1, "a": 1}, 4096, "a, b, c, d: not known for rope_type='linear' and ignored"),
         ({"rope_type": "default", "factor": 4.0}, 4096, "factor: not known for rope_type='default' and ignored"),
         (YARN, 8192, r"factor=4 disagrees with .* = 8192 / 1024 = 8: factor is used, as transformers does"),
         ({**LONGROPE, "factor": 32.0}, 4096, r"factor=32 disagrees with .* = 4096 / 1024 = 4: factor is used"),
+        (
+            {**LLAMA3, "high_freq_factor": 1.0},
+            4096,
+            "are both 1: pairs of that many turns and more are kept, all others",
+        ),
         (LLAMA3, 1024, "original_max_position_embeddings=1024 should be below max_position_embeddings=1024"),
         ({**LINEAR, "type": "dynamic"}, 4096, "rope_type='linear' is used, and type='dynamic' is ignored"),
     ],
