@@ -171,6 +171,26 @@ def test_a_part_of_a_file_is_enough_and_what_it_lacks_is_said(text):
     assert any("max_position_embeddings=512, where the text gives none" in remark for remark in data.remarks)
 
 
+def test_a_window_that_is_not_used_is_not_said_to_be_taken():
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
+    data = rope_scaling_figure(ScalingState((), config=json.dumps({"rope_scaling": scaling, "rope_theta": 1e6})))
+    assert data.window == 32_768
+    assert not any("max_position_embeddings" in remark for remark in data.remarks)
+
+
+def test_the_layers_that_are_shown_are_called_by_their_name():
+    layers = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("hybrid", "hybrid_sliding")}
+    data = rope_scaling_figure(ScalingState((), config=json.dumps({"head_dim": 16, "rope_parameters": layers})))
+    assert "shown are the layers of type hybrid, of hybrid, hybrid_sliding" in data.remarks
+    shown = rope_scaling_figure(ScalingState((), config=EXAMPLES["Gemma 4 E2B"])).remarks
+    assert "shown are the layers of type full_attention, of full_attention, sliding_attention" in shown
+
+
+def test_gemma_3_reaches_eight_times_the_window_that_it_was_trained_with():
+    data = rope_scaling_figure(ScalingState((), config=EXAMPLES["Gemma 3 27B"]))
+    assert (data.window, data.methods[0].reach) == (32_768, 262_144)  # and its file states 131,072
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -257,11 +257,10 @@ def _read(state: ScalingState) -> tuple[RopeConfig, list[str]]:
     """
     contents = _object_in(state.config.strip())
     read, taken = _with_sizes(contents, {"head_dim": state.head_dim, "max_position_embeddings": state.window})
-    if read.max_position_embeddings is None:
+    if read.max_position_embeddings is None and read.method().trained_length is None:
         taken.append(f"max_position_embeddings={state.window}, where the text gives none")
-    layers = (
-        [f"shown are the layers of type full_attention, of {', '.join(read.layers)}"] if len(read.layers) > 1 else []
-    )
+    main = next(name for name, layer in read.layers.items() if layer is read.main)
+    layers = [f"shown are the layers of type {main}, of {', '.join(read.layers)}"] if len(read.layers) > 1 else []
     return read, [*read.warnings, *layers, *taken, *read.assumptions]
 
 
