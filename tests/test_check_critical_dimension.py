@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,10 +22,26 @@ def by_tensor(head_dim, base, window):
     return 2 * (wavelength <= window).sum()
 
 
-@pytest.mark.parametrize("function", [by_formula, by_counting, by_tensor])
+def by_numpy(head_dim, base, window):
+    inv_freq = base ** (-2 * np.arange(head_dim // 2) / head_dim)
+    return 2 * np.sum(window * inv_freq >= 2 * np.pi)
+
+
+@pytest.mark.parametrize("function", [by_formula, by_counting, by_tensor, by_numpy])
 def test_right_ways_are_accepted(function):
     report = critical_dimension(function, record=False)
     assert report.passed, report.message
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400)], ids=["above", "below"])
+def test_a_number_beyond_float64_is_wrong_and_nothing_is_raised(number):
+    report = critical_dimension(lambda head_dim, base, window: number, record=False)
+    assert (report.attempted, report.passed) == (True, False)
+
+
+def test_what_is_no_number_is_told_so():
+    report = critical_dimension(lambda head_dim, base, window: f"{head_dim}", record=False)
+    assert report.message == "It returns a str; expected a number."
 
 
 def test_an_unknown_mistake_gets_an_input():

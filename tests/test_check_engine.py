@@ -3,7 +3,9 @@
 import time
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -234,10 +236,12 @@ def test_several_outputs_and_updated_arguments_are_compared_by_name():
         return its_check(function, record=False)
 
     assert report(lambda x, seen: (x * 0.5, seen.add_(1) * 0 + 6)).passed
-    assert report(lambda x, seen: (x / 2, 6 + 0 * seen.add_(1).item())).passed
+    for number in (float, np.float32, np.int64, Fraction):
+        assert report(lambda x, seen, number=number: (x / 2, number(6 + 0 * int(seen.add_(1))))).passed
     assert "seen is wrong" in report(lambda x, seen: (x / 2, 6)).message
     assert report(lambda x, seen: (x / 2, 6, 7)).message.startswith("It returns a tuple; expected a tuple of half and")
-    assert report(lambda x, seen: (x / 2, "6")).message.startswith("It returns a str; expected a tensor")
+    assert report(lambda x, seen: (x / 2, "6")).message.startswith("It returns a str; expected a number")
+    assert report(lambda x, seen: (x / 2, 6j)).message.startswith("It returns a complex; expected a number")
     assert report(lambda x, seen: (3.0, 6)).message.startswith("It returns a float; expected a tensor")
     attached = report(lambda x, seen: (x / 2, 6 + 0 * seen.add_(1 + 0 * x.sum()).item()))
     assert attached.message.startswith("It leaves seen attached to the graph of this step (seen.requires_grad is True)")

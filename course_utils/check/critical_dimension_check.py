@@ -118,6 +118,15 @@ MISTAKES.add(
     "The logarithm of a number below one is negative.",
     "How many turns does pair 0 make in one token?",
     lambda head_dim, base, window: min(head_dim, 2 * math.ceil(head_dim / 2 * _papers(base, window))),
+    lambda head_dim, base, window: 2 * math.ceil(head_dim / 2 * _papers(base, window)),
+)
+MISTAKES.add(
+    "last_position",
+    "the last position taken for the window",
+    "It takes window − 1, the position of the last token, for the window.",
+    "The paper sets the window's length against 2π, and a window of 7 tokens is one radian longer than position 6.",
+    "How many tokens are at the positions 0 to window − 1?",
+    lambda head_dim, base, window: _critical_dimension(head_dim, base, window - 1) if window > 1 else 0,
 )
 
 

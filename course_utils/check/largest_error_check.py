@@ -73,13 +73,15 @@ MISTAKES.add(
 )
 MISTAKES.add(
     "rounded_truth",
-    "the truth rounded to the output's dtype",
-    "It makes the truth as coarse as the output before it compares the two.",
+    "the truth rounded",
+    "It makes the truth coarser than float64 before it compares the two.",
     "The judge must know more than the judged: rounded alike, both can be wrong and equal.",
     "y is float16. In which dtype does your subtraction happen?",
     lambda y, truth: _to_infinity((y - truth.to(y.dtype)).abs()).max().item(),
     lambda y, truth: (y - truth.to(y.dtype)).abs().max().item(),
     lambda y, truth: _to_infinity((y - truth.to(y.dtype)).abs().double()).max().item(),
+    lambda y, truth: _to_infinity((y.float() - truth.float()).abs()).max().item(),
+    lambda y, truth: (y.float() - truth.float()).abs().max().item(),
 )
 MISTAKES.add(
     "extremes_only",

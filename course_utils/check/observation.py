@@ -1,8 +1,10 @@
 """What one call shows: outputs, updated arguments and gradients as float64, or the finding that stands in their way."""
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import torch
@@ -196,17 +198,18 @@ class Observer:
         keywords = {name: value for name, value in arguments.items() if name not in self.required}
         return lambda: self.flatten(function)(*positional, **keywords)
 
-    def _named(self, value: Any, expected: Expected | None) -> dict[str, Tensor | float]:
+    def _named(self, value: Any, expected: Expected | None) -> dict[str, Tensor | Real]:
         """Name the parts of a returned value: tensors, and numbers where a quantity has no axes."""
         parts = (value,) if len(self.returns) == 1 else value
         if not isinstance(parts, tuple | list) or len(parts) != len(self.returns):
             wanted = " and ".join(self.returns)
             raise _Found("type", _type_name(value), f"It returns {_type_name(value)}; expected a tuple of {wanted}.")
-        named: dict[str, Tensor | float] = {}
+        named: dict[str, Tensor | Real] = {}
         for name, part in zip(self.returns, parts, strict=True):
-            is_number = isinstance(part, float | int) and (expected is None or not expected.values[name].ndim)
+            wants_number = expected is not None and not expected.values[name].ndim
+            is_number = isinstance(part, Real) and (expected is None or wants_number)  # numpy's numbers are Real too
             if not isinstance(part, Tensor) and not is_number:
-                raise _Found("type", _type_name(part), _type_message(part))
+                raise _Found("type", _type_name(part), _type_message(part, "number" if wants_number else "tensor"))
             named[name] = part
         return named
 
@@ -234,10 +237,14 @@ class Observer:
         return outcome.value
 
 
-def _as_double(value: Tensor | float) -> Tensor:
+def _as_double(value: Tensor | Real) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach().to("cpu").double()
-    return torch.tensor(value, dtype=torch.float64, device="cpu")
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number that is larger than any float64
+        number = -math.inf if value < 0 else math.inf
+    return torch.tensor(number, dtype=torch.float64, device="cpu")
 
 
 def _equal(tensor: Tensor, original: Tensor) -> bool:
@@ -268,14 +275,14 @@ def _type_name(value: Any) -> str:
     return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _type_message(value: Any) -> str:
+def _type_message(value: Any, wanted: str) -> str:
     hints = {
         "NoneType": "; is a return missing?",
         "ellipsis": "; a `...` is still to be filled in",
         "generator": "; a yield makes the function a generator",
         "coroutine": "; an async function returns a coroutine",
     }
-    return f"It returns {_type_name(value)}; expected a tensor{hints.get(type(value).__name__, '')}."
+    return f"It returns {_type_name(value)}; expected a {wanted}{hints.get(type(value).__name__, '')}."
 
 
 def _error_text(error: BaseException) -> str:
