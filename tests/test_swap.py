@@ -23,6 +23,7 @@ from transformers import (
 
 from course_utils import norms
 from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq
+from course_utils.rope_scaling import rope_frequencies
 from course_utils.swap import Layers, compare_layers, swap, trials
 
 WINDOW = 64
@@ -174,6 +175,47 @@ def test_every_scaling_agrees_on_prompts_within_and_beyond_the_window(name, scal
         assert_same(model(tokens(1, length)).logits, copy.deepcopy(original)(tokens(1, length)).logits)
 
 
+def build_scaled(scaling):
+    """A Llama whose frequencies change, where they do, beyond 64 tokens."""
+    window = WINDOW if scaling == "dynamic" else 4 * WINDOW
+    return build("llama", rope_parameters={"rope_theta": 100.0, **SCALINGS[scaling]}, max_position_embeddings=window)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_frequencies_of_ones_own_stand_in_every_scaled_model_within_and_beyond_the_window(scaling):
+    original, calls = build_scaled(scaling), []
+
+    def frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        calls.append((rope_parameters["rope_type"], head_dim, max_position_embeddings, seq_len))
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+    model = copy.deepcopy(original)
+    swapped = swap(model, frequencies=frequencies)
+    assert ("model.rotary_emb", "LlamaRotaryEmbedding", f"{__name__}.frequencies") in swapped.replaced
+    assert not swapped.left
+    for length in (4 * WINDOW, WINDOW // 2, WINDOW + 1):
+        assert_same(model(tokens(1, length)).logits, copy.deepcopy(original)(tokens(1, length)).logits)
+        assert calls[-1] == (scaling, 8, original.config.max_position_embeddings, length)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gpt_neox", "gemma", "gemma3"])
+def test_frequencies_of_ones_own_stand_in_every_family(name):
+    original = build(name)
+    model = copy.deepcopy(original)
+    swap(model, frequencies=rope_frequencies)
+    assert_same(model(tokens()).logits, original(tokens()).logits)
+
+
+def test_frequencies_of_ones_own_that_are_wrong_are_seen():
+    def forgets_to_scale(rope_parameters, *arguments):
+        return rope_frequencies({"rope_type": "default", "rope_theta": rope_parameters["rope_theta"]}, *arguments)
+
+    original = build_scaled("llama3")
+    model = copy.deepcopy(original)
+    swap(model, frequencies=forgets_to_scale)
+    assert compare_layers(model, original, input_ids=tokens()).first == "model.rotary_emb"
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt_neox"])
 def test_a_learners_own_rope_is_called_with_positions_and_base(name):
     partial = {"partial_rotary_factor": 0.5} if name == "gpt_neox" else {}
@@ -261,6 +303,9 @@ def test_the_report_counts_equal_layers_together():
     ("arguments", "message"),
     [
         ({"rope": apply_rope, "keep_rope": True}, "rope must be None with keep_rope=True: got <function"),
+        ({"frequencies": rope_frequencies, "keep_rope": True}, "frequencies must be None with keep_rope=True: got <f"),
+        ({"frequencies": rope_frequencies, "rope": apply_rope}, "frequencies must be None with a rope, which makes"),
+        ({"frequencies": {}}, r"frequencies must be a function or None: got {}"),
         ({"rms_norm": "rms_norm"}, "rms_norm must be a function or None: got 'rms_norm'"),
         ({"rope": nn.Identity()}, r"rope must be a function or None: got Identity\(\)"),
         ({"layer_norm": nn.LayerNorm}, "layer_norm must be a function or None: got <class"),
@@ -306,6 +351,7 @@ def test_a_function_that_was_put_nowhere_is_among_what_was_left():
     assert swap(build("llama")).left == []
     assert swap(build("gpt_neox"), layer_norm=lambda *arguments: norms.layer_norm(*arguments)).left == []
     assert swap(nn.Sequential(nn.Linear(2, 2)), rope=mine).left == [("rope", *nowhere[1:])]
+    assert swap(nn.Sequential(nn.Linear(2, 2)), frequencies=mine).left == [("frequencies", *nowhere[1:])]
 
 
 def test_the_largest_error_of_all_may_be_nan():
@@ -367,6 +413,16 @@ def test_trials_of_a_swapped_model_agree_and_leave_no_gradients(length):
     assert list(found) == ["logits", "cached", "left-padded", "gradients"]
     assert max(found.values()) < 1e-5
     assert not any(parameter.grad is not None for parameter in (*model.parameters(), *original.parameters()))
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_trials_pass_a_right_swap_beyond_the_window_whatever_was_asked_before(scaling):
+    # 100 tokens at once, then one by one: transformers' dynamic would still have the 200 of the last pass in mind
+    original = build_scaled(scaling)
+    model = copy.deepcopy(original)
+    assert max(trials(model, original, tokens(length=200)).values()) < 1e-5
+    swap(model)
+    assert max(trials(model, original, tokens(length=200)).values()) < 1e-5
 
 
 class ForgetsMask(LlamaForCausalLM):

@@ -1,7 +1,7 @@
 """Put other norms and another RoPE into a model of transformers, in place.
 
     swapped = swap(model)                                # the course's functions
-    swapped = swap(model, rms_norm=mine, rope=mine_too)  # yours
+    swapped = swap(model, rms_norm=mine, rope=mine_too)  # yours, or frequencies=
     compare_layers(model, original, input_ids=ids)       # which layer differs first, and by how much
 
 What is replaced keeps its parameters under their names, so that ``state_dict``, gradients and optimizers go on working.
@@ -21,7 +21,7 @@ from torch import nn
 from course_utils import norms
 from course_utils.swap.layers import Layers, compare_layers
 from course_utils.swap.norm import Norm, is_norm, swap_norm
-from course_utils.swap.rotary import Rope, swap_positions
+from course_utils.swap.rotary import Frequencies, Rope, swap_positions
 from course_utils.swap.swapped import Swapped, full_name
 from course_utils.swap.trials import trials
 
@@ -34,6 +34,7 @@ def swap(
     layer_norm: Norm | None = norms.layer_norm,
     rms_norm: Norm | None = norms.rms_norm,
     rope: Rope | None = None,
+    frequencies: Frequencies | None = None,
     keep_rope: bool = False,
 ) -> Swapped:
     """Replace the norms and the rotary embedding of ``model``, in place.
@@ -47,6 +48,8 @@ def swap(
         rms_norm: with that of ``torch.nn.functional.rms_norm``; None leaves RMS norms alone.
         rope: ``rope(x, positions, base)`` that rotates x (H, T, R) at positions (T,), in halves, as the exercise of
             chapter 12; it takes models whose RoPE is not scaled. None is the course's, with every way of scaling.
+        frequencies: with the signature of ``rope_scaling.rope_frequencies``, as the exercise of chapter 13: makes the
+            table that the course's rotation turns by, in any model, scaled or not. None is the course's.
         keep_rope: leave the rotary embedding alone.
 
     Returns:
@@ -54,14 +57,13 @@ def swap(
         among what was left.
 
     Raises:
-        ValueError: something other than a function was given for one; ``rope`` was given together with ``keep_rope``,
-            or for a model whose RoPE is scaled, or differs from layer to layer; or what is to be replaced is replaced
-            already. The model is then as it was.
+        ValueError: something other than a function was given for one; two of ``rope``, ``frequencies`` and
+            ``keep_rope`` were given; ``rope`` was given for a model whose RoPE is scaled, or differs from layer to
+            layer; or what is to be replaced is replaced already. The model is then as it was.
     """
-    functions = {"layer_norm": layer_norm, "rms_norm": rms_norm, "rope": rope}
+    functions = {"layer_norm": layer_norm, "rms_norm": rms_norm, "rope": rope, "frequencies": frequencies}
     _require_functions(functions)
-    if keep_rope and rope is not None:
-        raise ValueError(f"rope must be None with keep_rope=True: got {rope!r}")
+    _require_one_rope(rope, frequencies, keep_rope)
     asked = {name for name in ("layer_norm", "rms_norm") if functions[name] is not None}
     _require_unswapped(model, asked if keep_rope else asked | {"rope"})
     swapped = Swapped()
@@ -70,7 +72,7 @@ def swap(
             if is_norm(module):
                 swap_norm(swapped, model, name, module, layer_norm, rms_norm)
         if not keep_rope:
-            swap_positions(swapped, model, rope)
+            swap_positions(swapped, model, rope, frequencies)
     except BaseException:
         swapped.undo()
         raise
@@ -82,6 +84,14 @@ def _require_functions(functions: Mapping[str, Any]) -> None:
     for name, function in functions.items():
         if function is not None and (not callable(function) or isinstance(function, nn.Module | type)):
             raise ValueError(f"{name} must be a function or None: got {function!r}")
+
+
+def _require_one_rope(rope: Rope | None, frequencies: Frequencies | None, keep_rope: bool) -> None:
+    for name, function in (("rope", rope), ("frequencies", frequencies)):
+        if keep_rope and function is not None:
+            raise ValueError(f"{name} must be None with keep_rope=True: got {function!r}")
+    if rope is not None and frequencies is not None:
+        raise ValueError(f"frequencies must be None with a rope, which makes its own: got {frequencies!r}")
 
 
 def _require_unswapped(model: nn.Module, asked: set[str]) -> None:
@@ -99,5 +109,6 @@ def _note_without_a_place(swapped: Swapped, model: nn.Module, functions: Mapping
     parts = _swapped_parts(model)
     for name, function in functions.items():
         own = function is not None and function not in (norms.layer_norm, norms.rms_norm)
-        if own and name not in parts:
+        part = "rope" if name == "frequencies" else name
+        if own and part not in parts:
             swapped.left.append((name, full_name(function), "the model has no place for it"))

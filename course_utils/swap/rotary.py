@@ -5,21 +5,22 @@ Notation used for tensor shapes: B batch, T tokens, H heads, D head dimension, R
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.positions import RotaryEmbedding, apply_rope
+from course_utils.positions import RotaryEmbedding, apply_rope, rope_cos_sin
 from course_utils.rope_scaling import from_config
 from course_utils.swap.swapped import Swapped, full_name
 
-__all__ = ["Rope", "swap_positions"]
+__all__ = ["Frequencies", "Rope", "swap_positions"]
 
 ROTATION = "apply_rotary_pos_emb"  # the name of the function in every model of transformers with half-split RoPE
 
 Rope = Callable[[Tensor, Tensor, float], Tensor]
+Frequencies = Callable[[Mapping[str, Any], int, int | None, int | None], tuple[Tensor, float]]
 
 
 class _SwappedRotary(nn.Module):
@@ -42,7 +43,30 @@ class _SwappedRotary(nn.Module):
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
         rotary = self.rotary[layer_type] if layer_type is not None else next(iter(self.rotary.values()))
         cos, sin = rotary.cos_sin(position_ids, torch.float32)  # (B, T, R/2)
-        return torch.cat((cos, cos), -1).to(x.dtype), torch.cat((sin, sin), -1).to(x.dtype)
+        return _for_both_halves(cos, x.dtype), _for_both_halves(sin, x.dtype)
+
+
+class _OwnFrequencies(nn.Module):
+    """The same from a ``frequencies`` function, which is asked anew at every call: it may depend on the length."""
+
+    put_for = "rope"
+
+    def __init__(self, config: Any, frequencies: Frequencies) -> None:
+        super().__init__()
+        self.rope = from_config(config.to_dict())
+        self.function = frequencies
+
+    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
+        layer = self.rope.layers[layer_type] if layer_type is not None else self.rope.main
+        window, seq_len = self.rope.max_position_embeddings, int(position_ids.max()) + 1
+        inv_freq, attention_factor = self.function(layer.rope_parameters, layer.head_dim, window, seq_len)
+        cos, sin = rope_cos_sin(position_ids, inv_freq, attention_factor)  # (B, T, R/2)
+        return _for_both_halves(cos, x.dtype), _for_both_halves(sin, x.dtype)
+
+
+def _for_both_halves(table: Tensor, dtype: torch.dtype) -> Tensor:
+    """Repeat each pair's value (B, T, R/2), as transformers keeps it: (B, T, R)."""
+    return torch.cat((table, table), -1).to(dtype)
 
 
 class _Positions(nn.Module):
@@ -54,7 +78,7 @@ class _Positions(nn.Module):
         return position_ids, position_ids
 
 
-def swap_positions(swapped: Swapped, model: nn.Module, rope: Rope | None) -> None:
+def swap_positions(swapped: Swapped, model: nn.Module, rope: Rope | None, frequencies: Frequencies | None) -> None:
     """Replace the tables and the rotations together, or neither: one hands to the other what only it understands."""
     modules = list(model.named_modules())
     tables = [(name, module) for name, module in modules if type(module).__name__.endswith("RotaryEmbedding")]
@@ -67,6 +91,9 @@ def swap_positions(swapped: Swapped, model: nn.Module, rope: Rope | None) -> Non
         if rope is not None:
             _require_plain(module.config)
             swapped.replace(model, name, module, _Positions(), "the positions themselves")
+        elif frequencies is not None:
+            own = _OwnFrequencies(module.config, frequencies)
+            swapped.replace(model, name, module, own, full_name(frequencies))
         else:
             new = _SwappedRotary(module.config)
             swapped.replace(model, name, module, new, "the course's frequencies, in float64")
