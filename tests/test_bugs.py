@@ -252,6 +252,8 @@ NEAR = [
     ("B", {"x": 9 * normal(4, 16)}, "go the other way"),
     ("C", {"x": 1e-2 * normal(4, 16)}, "the dtype makes no difference"),
     ("C", {"x": normal(4, 16).half()}, "epsilon of 0.001"),
+    ("C", {"x": torch.zeros(4, 16).bfloat16()}, "zeros come out as zeros"),
+    ("C", {"x": torch.zeros(4, 16)}, "zeros come out as zeros"),
     ("D", {"x": 5 * normal(16, 4)}, "You left `dy` as it was"),
     ("E", {"batches": normal(4, 200, 3)}, "the closer its two variances"),
     ("E", {"batches": normal(4, 2, 3), "momentum": 0.0}, "no momentum"),
@@ -270,6 +272,8 @@ NEAR = [
     ("M", {"x": normal(3, 320)}, "fill whole blocks"),
     ("N", {"dy": normal(2000, 8).half(), "x_hat": normal(2000, 8).half()}, "or do they cancel"),
     ("N", {"dy": torch.ones(100, 8).half(), "x_hat": torch.ones(100, 8).half()}, "few rows"),
+    ("N", {"dy": torch.ones(8192, 1), "x_hat": torch.ones(8192, 1)}, "many rows, but a sum in float32"),
+    ("N", {"dy": torch.ones(100, 8), "x_hat": torch.ones(100, 8)}, "how many rows does it take"),
 ]
 
 
@@ -280,6 +284,15 @@ def test_an_input_that_comes_close_is_told_where_to_go(letter, arguments, words)
     report = judged(letter, **arguments)
     assert not report.passed
     assert words.lower() in report.message.lower(), report
+
+
+def test_the_turns_that_piece_i_tells_of_are_those_of_the_course_s_input():
+    piece = bugs.piece("I")
+    arguments = piece.ordinary() | piece.solution(piece.ordinary())
+    head, rotary, base = arguments["x"].shape[1], arguments["rotary_dim"], arguments["base"]
+    right, turns = (base ** (-2 / size) for size in (rotary, head))
+    assert f"a base of {base:,.0f}" in piece.wrong
+    assert f"should turn by {right:.1g} a token, and turns by {turns:.2g}" in piece.wrong
 
 
 def test_a_dictionary_for_each_layer_type_without_the_option_is_told_so():

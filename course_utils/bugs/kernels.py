@@ -71,6 +71,14 @@ KERNELS = (
                 lambda a: a["dy"].dtype != torch.float32,
                 "Half precision, but each of the eight programs has few rows to add up.",
             ),
+            NearMiss(
+                lambda a: a["dy"].dtype == torch.float32 and len(a["dy"]) >= 1024,
+                "Many rows, but a sum in float32 has 24 binary digits. Which dtype has fewer?",
+            ),
+            NearMiss(
+                lambda a: a["dy"].dtype == torch.float32,
+                "A sum in float32 has 24 binary digits. Which dtype has fewer, and how many rows does it take?",
+            ),
         ),
     ),
 )

@@ -45,8 +45,8 @@ NORMS = (
         wrong="E[x²] − E[x]² is the variance on paper. In float32 both terms grow with the square of the mean, and "
         "their difference keeps only what their last digits hold; it can even be negative, and its root NaN.",
         seen="In the layer norm of a widely read collection of annotated papers, which is also one of the write-ups on "
-        "trial in this course. PyTorch's own layer norm had it too (issue 51102), until PR 40307 brought Welford's "
-        "method to the CPU.",
+        "trial in this course. PyTorch's own layer norm had it too (issue 51102), until PR 59987 brought Welford's "
+        "method.",
         solution=lambda ordinary: {"x": torch.tensor([[8192.0, 8196.0]])},
         near=(
             NearMiss(
@@ -118,6 +118,10 @@ NORMS = (
         "which it computes. The mistake survives all of PyTorch's own samples for this operator.",
         solution=lambda ordinary: {"x": torch.full((1, 4), 0.01, dtype=torch.bfloat16)},
         near=(
+            NearMiss(
+                lambda a: not a["x"].any(),
+                "Zeros come out as zeros, whatever is added to their mean square: small values, but not that small.",
+            ),
             NearMiss(
                 lambda a: a["x"].dtype == torch.float32 and a["x"].abs().max() < 0.1,
                 "In float32 the line does what it should. The size is right; the dtype makes no difference yet.",

@@ -51,7 +51,8 @@ POSITIONS = (
         wrong="The positions are counted in the dtype of x. bfloat16 has every whole number up to 256; beyond, several "
         "tokens share one position. `.float()` in the next line comes too late.",
         seen="In a widely used library of rotary embeddings. Other code bases have had angles in half precision in "
-        "other ways (transformers, issue 29285; candle, issue 3520). Nobody sees it in float32, or on short prompts.",
+        "other ways (pull requests 29285 of transformers and 3520 of candle). Nobody sees it in float32, or on short "
+        "prompts.",
         solution=lambda ordinary: {**ordinary, "start": 1000},
         near=(
             NearMiss(
@@ -88,11 +89,11 @@ POSITIONS = (
             "In a model where the whole head turns, they are equal.",
             "`rotary_dim` below D, and at least two pairs.",
         ),
-        wrong="The exponent is over the head, where this model's is over the rotary part: with 4 of 16 dimensions the "
-        "slower pair should turn by 0.01 a token, and turns by 0.32.",
+        wrong="The exponent is over the head, where this model's is over the rotary part: with 4 of 16 dimensions and a "
+        "base of 100,000 the slower pair should turn by 0.003 a token, and turns by 0.24.",
         seen="Both rules are in use. GPT-NeoX and Phi take the exponent over the rotary part; the proportional RoPE of "
-        "Gemma 4 takes it over the head, and pairs the dimensions differently too. Code that serves both has confused "
-        "them (Megatron-Bridge, issue 4196).",
+        "Gemma 4 takes it over the head, and pairs the dimensions differently too. Code that serves both has taken "
+        "the head where it should be the rotary part (pie, issue 602): short prompts looked fine.",
         solution=lambda ordinary: {**ordinary, "rotary_dim": 4},
         near=(
             NearMiss(
@@ -133,8 +134,8 @@ POSITIONS = (
         ),
         wrong="The queries are counted from 0. One query against a cache of five keys is token 4, and here it is "
         "token 0: the nearest key is punished most, and the furthest not at all.",
-        seen="In a library of language models, where the bias of a decoding step came out as zeros (keras-hub, issue "
-        "2861). Training and prompts are square, so only generation suffers.",
+        seen="In a library of language models, where the bias of a decoding step came out as zeros (keras-hub, pull "
+        "request 2977). Training and prompts are square, so only generation suffers.",
         solution=lambda ordinary: {"num_heads": 8, "query_length": 1, "key_length": 5},
         near=(
             NearMiss(
