@@ -137,6 +137,7 @@ RIGHT = {
 def test_a_right_way_to_write_it_passes_and_its_layout_and_precision_are_remarked_on(function):
     report = run(function)
     assert report.passed, f"{report}\n{report.table()}"
+    assert len(report.remarks) == len(set(report.remarks))
     remarks = " ".join(report.remarks)
     assert {words for words in (INTERLEAVED, ROUNDED, FAR) if words in remarks} == RIGHT[function], remarks
 

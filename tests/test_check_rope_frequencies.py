@@ -10,7 +10,7 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from course_utils import check
-from course_utils.rope_scaling import rope_frequencies
+from course_utils.rope_scaling import ROPE_TYPES, rope_frequencies
 from course_utils.rotary_embedding import RotaryEmbedding
 
 transformers.logging.set_verbosity_error()
@@ -62,6 +62,8 @@ def loops_and_lists(rope_parameters, head_dim, max_position_embeddings, seq_len=
     if kind == "longrope":
         attention = math.sqrt(1 + math.log(factor, original))
     stretch = {"ntk": factor, "dynamic": factor * max(length, window) / window - factor + 1}.get(kind, 1)
+    if kind not in ("default", "linear", "ntk", "dynamic", "yarn", "llama3", "longrope", "proportional"):
+        raise KeyError(kind)
     answer = []
     for k in range((head_dim if kind == "proportional" else dim) // 2):
         step = 2 * k / (head_dim if kind == "proportional" else dim)
@@ -93,7 +95,8 @@ def masks_in_numpy(rope_parameters, head_dim, max_position_embeddings, seq_len=N
         inv_freq, factor = rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
         return torch.from_numpy(inv_freq.numpy()), np.float64(factor)
     p = rope_parameters
-    f = p["rope_theta"] ** (-np.arange(0, head_dim, 2) / head_dim)
+    dim = int(head_dim * p.get("partial_rotary_factor", 1))
+    f = p["rope_theta"] ** (-np.arange(0, dim, 2) / dim)
     turns = p["original_max_position_embeddings"] * f / (2 * np.pi)
     low, high = p["low_freq_factor"], p["high_freq_factor"]
     smooth = (turns - low) / (high - low)
@@ -229,6 +232,68 @@ def test_what_is_not_a_tensor_of_frequencies_and_a_number_is_told_so(change):
     report = check.rope_frequencies(changed(lambda p: True, change), record=False)
     assert not report.passed
     assert any(word in report.message for word in ("complex", "expected a tuple", "expected a tensor", "has the shape"))
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [lambda p: rope_frequencies({**p, "rope_type": "default"}, 16, 512), lambda p: None],
+    ids=("default", "none"),
+)
+def test_an_unknown_type_has_to_be_refused(instead):
+    def takes_any(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        if rope_parameters["rope_type"] not in ROPE_TYPES:
+            return instead(rope_parameters)
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+    report = check.rope_frequencies(takes_any, record=False)
+    assert not report.passed
+    assert report.misconception == "unknown_type_taken"
+    assert "'rope_type': 'nkt'" in report.evidence.call
+    assert [probe.name for probe in report.probes if not probe.passed] == ["a rope_type that does not exist"]
+
+
+@pytest.mark.parametrize(
+    "refuse", [lambda kind: {}[kind], lambda kind: exec("raise ValueError(kind)"), lambda kind: torch.ones(2) @ kind]
+)
+def test_an_unknown_type_may_be_refused_with_any_exception(refuse):
+    def refuses(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        if rope_parameters["rope_type"] not in ROPE_TYPES:
+            refuse(rope_parameters["rope_type"])
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+    assert check.rope_frequencies(refuses, record=False).passed
+
+
+def test_leaving_the_program_or_running_on_is_no_refusal():
+    def leaves(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        if rope_parameters["rope_type"] not in ROPE_TYPES:
+            raise SystemExit
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+    report = check.rope_frequencies(leaves, record=False)
+    assert not report.passed
+    assert "ends the program" in report.message
+
+
+@pytest.mark.parametrize("rope_type", ["llama3", "longrope"])
+def test_a_part_of_the_head_counts_for_every_type(rope_type):
+    def whole(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        if rope_parameters["rope_type"] == rope_type:
+            rope_parameters = {**rope_parameters, "partial_rotary_factor": 1.0}
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+    report = check.rope_frequencies(whole, record=False)
+    assert not report.passed
+    assert [probe.name for probe in report.probes if not probe.passed] == ["half of the head"]
+
+
+def test_a_stretch_frozen_beyond_the_factor_is_named():
+    def frozen(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        if rope_parameters["rope_type"] == "dynamic":
+            seq_len = seq_len and min(seq_len, int(rope_parameters["factor"] * max_position_embeddings))
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+    assert check.rope_frequencies(frozen, record=False).misconception == "frozen_beyond_the_factor"
 
 
 def test_a_stub_is_not_attempted():

@@ -106,6 +106,7 @@ class Probe:
             is wrong, and how badly, is compared with the catalogue, and not the values.
         tolerance, gradient_tolerance: what is still right; by default, what the dtype allows.
         remark: what to say of a function that passes this probe, and is yet off by more than ``remark_beyond``.
+        is_refused: whether it takes an error, of whatever kind, to pass; ``name`` then says what the call asks for.
     """
 
     name: str
@@ -118,3 +119,4 @@ class Probe:
     gradient_tolerance: Tolerance | None = None
     remark: str = ""
     remark_beyond: Tolerance | None = None
+    is_refused: bool = False

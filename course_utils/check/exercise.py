@@ -164,7 +164,7 @@ class Check:
 
         failed = next((one for one in tried if not one.passed), None)
         if failed is None:
-            remarks = (*prints, *(one.probe.remark for one in tried if one.deserves_remark))
+            remarks = (*prints, *dict.fromkeys(one.probe.remark for one in tried if one.deserves_remark))
             return Report(self.name, True, True, "Right on every probe.", probes=probes, remarks=remarks)
         report = replace(self._failure(_describe(failed, tried)), probes=probes, remarks=prints)
         if failed.seen.finding and failed.seen.finding.ends_check:
@@ -176,7 +176,11 @@ class Check:
     def _expect(self, observer: Observer, probe: Probe) -> Expected:
         key = (id(probe), observer.device)
         if key not in self._expected:
-            self._expected[key] = self._truth(observer, probe.call, probe.gradients)
+            self._expected[key] = (
+                observer.expect_refusal(self.oracle, probe.call, probe.name)
+                if probe.is_refused
+                else self._truth(observer, probe.call, probe.gradients)
+            )
         return self._expected[key]
 
     def _truth(self, observer: Observer, call: Call, gradients: Sequence[str]) -> Expected:
@@ -202,8 +206,13 @@ class Check:
     def _evidence(
         self, function: Callable[..., Any], failed: Compared, observer: Observer, sandbox: Sandbox
     ) -> Evidence:
-        """Return the smallest input found on which the function fails in the same way as on the failed probe."""
+        """Return the smallest input found on which the function fails in the same way as on the failed probe.
+
+        An input to be refused is shown as it is: a smaller one may have to be refused for another reason.
+        """
         probe, finding, wrong = failed.probe, failed.seen.finding, failed.worst()
+        if probe.is_refused:
+            return evidence_for(self.name, self._arguments[0], probe.call)
         ratio = failed.ratios().get(wrong, 0.0)
 
         shown = failed

@@ -47,10 +47,14 @@ class Observation:
 
 @dataclass(frozen=True)
 class Expected:
-    """The right quantities in float64, and the dtype that each should come in (none for a plain number)."""
+    """The right quantities in float64, and the dtype that each should come in (none for a plain number).
+
+    Where a call is to be refused there are none, and ``refused`` says what it asks for.
+    """
 
     values: Mapping[str, Tensor]
     dtypes: Mapping[str, torch.dtype]
+    refused: str = ""
 
 
 class _Found(Exception):
@@ -107,6 +111,20 @@ class Observer:
         gradient_dtypes = {f"gradient of {name}": call.arguments[name].dtype for name in gradients}
         return Expected(exact.values, plain.dtypes | gradient_dtypes)
 
+    def expect_refusal(self, oracle: Callable[..., Any], call: Call, asks_for: str) -> Expected:
+        """Return that it takes an error to be right on ``call``.
+
+        Args:
+            asks_for: what the call asks for, as a noun phrase.
+
+        Raises:
+            ValueError: the oracle takes this call.
+        """
+        expected = Expected({}, {}, refused=asks_for)
+        if finding := self.observe(oracle, call, (), trusted, expected).finding:
+            raise ValueError(finding.message)
+        return expected
+
     def observe(
         self,
         function: Callable[..., Any],
@@ -143,7 +161,10 @@ class Observer:
         arguments = call.fresh(device)
         originals = {name: value.clone() for name, value in arguments.items() if isinstance(value, Tensor)}
         dictionaries = {name: value for name, value in call.arguments.items() if isinstance(value, dict)}
-        outputs = self._named(self._value(run(self._bind(function, arguments)), seen), expected)
+        outcome = run(self._bind(function, arguments))
+        if expected is not None and expected.refused:
+            return self._require_refusal(outcome, seen, expected.refused)
+        outputs = self._named(self._value(outcome, seen), expected)
         for name, original in originals.items():
             if name not in self.updates and not _equal(arguments[name], original):
                 raise _Found("changes", name, f"It changes its input {name} in place; the caller still needs it.")
@@ -191,6 +212,14 @@ class Observer:
             if gradient is None:
                 raise _Found("no gradient", name, f"No gradient reaches {name}: it is cut off from the output.")
             seen.values[f"gradient of {name}"] = _as_double(gradient)
+
+    def _require_refusal(self, outcome: Outcome, seen: Observation, asks_for: str) -> None:
+        """Raise the finding that a call was taken, or that it was stopped; any exception of its own is a refusal."""
+        if isinstance(outcome.error, Exception):
+            seen.lines_printed += outcome.lines_printed
+            return
+        self._value(outcome, seen)
+        raise _Found("accepts", asks_for, f"It takes {asks_for} and raises no error.")
 
     def _bind(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Callable[[], Any]:
         """Pass what is required by position, as F.layer_norm(x, (4,)) is called, and what is optional by keyword."""

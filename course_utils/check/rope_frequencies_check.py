@@ -17,7 +17,7 @@ from course_utils.check.rope_ntk_mistakes import (
     add_linear_mistakes,
     add_ntk_mistakes,
 )
-from course_utils.check.rope_recipes import rope_with, yarn_method
+from course_utils.check.rope_recipes import METHODS, rope_with, yarn_method
 from course_utils.check.rope_temperature_mistakes import add_temperature_mistakes, add_yarn_option_mistakes
 from course_utils.check.rope_yarn_mistakes import add_yarn_mistakes
 from course_utils.rope_formulas import blend, ntk_base, partial_inv_freq, yarn_attention_factor, yarn_ramp
@@ -151,6 +151,17 @@ add_longrope_mistakes(MISTAKES)
 add_proportional_mistakes(MISTAKES)
 
 
+@MISTAKES.mistake(
+    title="an unknown rope_type raises no error",
+    wrong="A rope_type that does not exist raises no error.",
+    matters="After a slip of the pen in a configuration file the model runs on frequencies it was not trained with.",
+    hint="What does your function do where no `if` applies?",
+)
+def unknown_type_taken(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    rope_type = rope_parameters["rope_type"] if rope_parameters["rope_type"] in METHODS else "default"
+    return rope_with()({**rope_parameters, "rope_type": rope_type}, head_dim, max_position_embeddings, seq_len)
+
+
 def _rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
     return every_method(rope_parameters, head_dim, max_position_embeddings, seq_len)
 
@@ -180,6 +191,7 @@ def _stretched_probes() -> list[Probe]:
     """Linear, NTK-aware, dynamic. The longest dynamic call comes first: what is remembered shows in the others."""
     dynamic: dict[str, Any] = {"factor": 4.0, **_THETA}
     lengths = (
+        ("10 windows long", 640),
         ("4 windows long", 256),
         ("a window long", 64),
         ("a little shorter", 56),
@@ -233,7 +245,11 @@ def _longer_probes() -> list[Probe]:
     return [
         _probe("from 1 to 4 turns", "llama3", _asked("llama3", 16, 4096, **llama3, high_freq_factor=4.0)),
         _probe("from 1 to 32 turns", "llama3", _asked("llama3", 16, 4096, **llama3, high_freq_factor=32.0)),
+        _probe("half of the head", "llama3", _asked("llama3", 32, 4096, **llama3, **_PARTIAL, high_freq_factor=4.0)),
         *(_probe(name, "longrope, lists", _asked("longrope", 8, 512, n, **longrope), _INV_FREQ) for name, n in lengths),
+        _probe(
+            "half of the head", "longrope, lists", _asked("longrope", 16, 512, 600, **longrope, **_PARTIAL), _INV_FREQ
+        ),
         _probe("no factor", "longrope, temperature", _asked("longrope", 8, 512, **longrope)),
         _probe("factor 4", "longrope, temperature", _asked("longrope", 8, 512, factor=4.0, **longrope)),
         _probe(
@@ -245,10 +261,14 @@ def _longer_probes() -> list[Probe]:
     ]
 
 
+_UNKNOWN = Probe(
+    "a rope_type that does not exist", "unknown type", _asked("nkt", 16, 512, factor=4.0, **_THETA), is_refused=True
+)
+
 rope_frequencies = Check(
     "rope_frequencies",
     _rope_frequencies,
-    [*_default_probes(), *_stretched_probes(), *_yarn_probes(), *_longer_probes()],
+    [*_default_probes(), *_stretched_probes(), *_yarn_probes(), *_longer_probes(), _UNKNOWN],
     MISTAKES,
     returns=("inv_freq", "attention_factor"),
     any_dtype=True,

@@ -1,7 +1,7 @@
 """Known mistakes about the frequencies themselves, and about linear, NTK-aware and dynamic NTK scaling."""
 
 from course_utils.check.mistakes import Catalogue
-from course_utils.check.rope_recipes import Asked, dynamic_with, ntk_with, powers, rope_with
+from course_utils.check.rope_recipes import METHODS, Asked, Method, dynamic_with, growing, ntk_with, powers, rope_with
 
 __all__ = ["add_dynamic_mistakes", "add_frequency_mistakes", "add_linear_mistakes", "add_ntk_mistakes"]
 
@@ -16,6 +16,16 @@ class _WholeHead(Asked):
     @property
     def dim(self):
         return self.head_dim
+
+
+_STRETCHING = tuple(rope_type for rope_type in METHODS if rope_type not in ("default", "proportional"))
+
+
+def _over_the_whole_head(rope_type: str) -> Method:
+    def method(asked):
+        return METHODS[rope_type](_WholeHead(asked.options, asked.head_dim, asked.window, asked.seq_len))
+
+    return method
 
 
 class _ExponentOverTheHead(Asked):
@@ -78,6 +88,15 @@ def add_frequency_mistakes(catalogue: Catalogue) -> None:
         "columns.",
         "With head_dim=16 and partial_rotary_factor=0.5, how many pairs rotate?",
         rope_with(_WholeHead),
+    )
+    catalogue.add(
+        "partial_ignored_by_a_type",
+        "the whole head rotates for one of the types",
+        "This type takes frequencies for the whole head, where others heed partial_rotary_factor.",
+        "The share that rotates is the model's, whatever its rope_type: Phi-4-mini is LongRoPE on three quarters of a "
+        "head.",
+        "In how many places does your function compute the number of dimensions that rotate?",
+        *(rope_with(**{rope_type: _over_the_whole_head(rope_type)}) for rope_type in _STRETCHING),
     )
     catalogue.add(
         "partial_exponent_over_head",
@@ -222,6 +241,15 @@ def add_dynamic_mistakes(catalogue: Catalogue) -> None:
         "What should it return for a sequence shorter than the window?",
         rope_with(dynamic=dynamic_with(lambda s, n, window: s)),
         rope_with(dynamic=dynamic_with(lambda s, n, window: s if (n or 0) > window else 1.0)),
+    )
+    catalogue.add(
+        "frozen_beyond_the_factor",
+        "the stretch frozen beyond s windows",
+        "It no longer grows beyond s times the window.",
+        "The formula has no end: ten windows in, a factor of 4 stretches by 37 and not by 13. Frozen at 13, the "
+        "slowest pair meets new angles from 13 windows on at the latest.",
+        "What does the formula give for s = 4 at n = 10L?",
+        rope_with(dynamic=dynamic_with(lambda s, n, window: growing(s, min(n or 0, s * window), window))),
     )
     catalogue.add(
         "stops_at_the_factor",

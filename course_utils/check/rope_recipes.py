@@ -17,6 +17,7 @@ __all__ = [
     "Asked",
     "Method",
     "dynamic_with",
+    "growing",
     "llama3_with",
     "longrope_with",
     "ntk_with",
