@@ -2,12 +2,13 @@
 
 import math
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 __all__ = [
     "LARGEST",
+    "broadcasts_to",
     "is_number",
     "is_whole",
     "require_length",
@@ -29,6 +30,16 @@ def is_whole(value: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Return whether ``value`` is a real number: no text, no truth value."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def broadcasts_to(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Return whether a tensor of ``shape`` fits beside one of shape ``wanted`` without changing the latter's.
+
+    >>> broadcasts_to((4, 1), (2, 4, 3)), broadcasts_to((3,), (1,))
+    (True, False)
+    """
+    pairs = zip(reversed(shape), reversed(wanted), strict=False)
+    return len(shape) <= len(wanted) and all(size in (1, other) for size, other in pairs)
 
 
 def require_length(name: str, value: Any, at_least: int = 2, at_most: float = LARGEST) -> int:

@@ -10,13 +10,13 @@ once for a cache.
 """
 
 import math
-from collections.abc import Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 from torch import Tensor
 
+from course_utils.arguments import broadcasts_to
 from course_utils.position_biases import alibi_bias, alibi_slopes, t5_relative_bucket
 
 if TYPE_CHECKING:
@@ -155,7 +155,8 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
             ``"interleaved"`` 2i and 2i + 1 (RoFormer, GPT-J).
 
     Returns:
-        Shape and dtype of ``x``; computed in the wider of the dtypes of ``x`` and ``cos``, and rounded once.
+        Shape and dtype of ``x``; computed in the wider of the dtypes of ``x`` and ``cos``, and rounded once where
+        ``cos`` is the wider.
 
     Raises:
         ValueError: an unknown layout, shapes that do not fit, or an ``x`` that is not floating.
@@ -267,17 +268,11 @@ def _require_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:
     # A single row would broadcast and rotate every token by one angle without a word.
     if cos.shape[-2] != x.shape[-2]:
         raise ValueError(f"cos must have one row per token of x: {got}")
-    if not _broadcasts_to(cos.shape[:-2], x.shape[:-2]):
+    if not broadcasts_to(cos.shape[:-2], x.shape[:-2]):
         raise ValueError(
             "the leading dimensions of cos must broadcast with those of x; for positions (B, T) and x (B, H, T, dim) "
             f"pass positions[:, None]: {got}"
         )
-
-
-def _broadcasts_to(shape: Sequence[int], wanted: Sequence[int]) -> bool:
-    return len(shape) <= len(wanted) and all(
-        size in (1, other) for size, other in zip(reversed(shape), reversed(wanted), strict=False)
-    )
 
 
 def _reorder(weight: Tensor, num_heads: int, rotary_dim: int | None, grid: tuple[int, int]) -> Tensor:

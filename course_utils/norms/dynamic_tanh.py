@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.arguments import broadcasts_to
 from course_utils.norms.core import at_least_float32, scale_and_shift
 from course_utils.norms.modules import AffineNorm, as_shape
 
@@ -49,7 +50,7 @@ class DynamicTanh(AffineNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         # The input must not be broadcast to the weight: 1 feature would come out as 64.
-        if not _broadcasts(self.normalized_shape, input.shape):
+        if not broadcasts_to(self.normalized_shape, input.shape):
             raise ValueError(
                 f"input must match weight and bias of shape {self.normalized_shape}: got {tuple(input.shape)}"
             )
@@ -59,9 +60,3 @@ class DynamicTanh(AffineNorm):
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, alpha_init={self.alpha_init}"
-
-
-def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
-    """Return whether a tensor of ``shape`` fits beside one of shape ``to`` without changing the latter's."""
-    pairs = zip(reversed(shape), reversed(to), strict=False)
-    return len(shape) <= len(to) and all(size in (1, wanted) for size, wanted in pairs)
