@@ -15,8 +15,8 @@ PANELS = {
 }
 
 
-def family_map(arrows=(("layer norm", "2 groups", "G = 2"), ("layer norm", "tanh", "none"))):
-    notes = {name: f"a note on {name}" for name in PANELS}
+def family_map(arrows=(("layer norm", "2 groups", "G = 2"), ("layer norm", "tanh", "none")), second_line=""):
+    notes = {name: f"a note on {name}{second_line}" for name in PANELS}
     return plots.norm_map(PANELS, [["layer norm", "2 groups", "instance norm"], ["tanh"]], arrows, notes)
 
 
@@ -32,6 +32,21 @@ def test_every_map_bears_the_number_of_its_statistic_and_none_where_it_has_none(
 def test_the_map_is_not_clipped():
     figure = family_map()
     assert_nothing_is_clipped(figure)
+
+
+@pytest.mark.parametrize("second_line", ["", "\nforgets offsets"], ids=["one line", "two lines"])
+def test_notes_keep_clear_of_each_other_of_arrows_and_of_the_panels_below(second_line):
+    figure = family_map(second_line=second_line)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    texts = {text.get_text(): text.get_window_extent() for text in axes.texts if text.get_text()}
+    notes = {text: extent for text, extent in texts.items() if text.startswith("a note")}
+    arrows = [text.arrow_patch.get_window_extent() for text in axes.texts if getattr(text, "arrow_patch", None)]
+    others = [*arrows, *(extent for text, extent in texts.items() if text not in notes)]
+    assert len(notes) == len(PANELS)
+    assert len(arrows) == 2
+    for text, note in notes.items():
+        assert note.count_overlaps([*others, *(extent for other, extent in notes.items() if other != text)]) == 0, text
 
 
 def test_panels_of_two_shapes_and_arrows_to_nowhere_are_refused():
