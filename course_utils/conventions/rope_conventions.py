@@ -75,17 +75,22 @@ def _meta_weights() -> str:
     _PAIRS,
     "Which way does a pair turn?",
     "(x, y) to (x cos − y sin, x sin + y cos), by +position·frequency",
-    "the other way round gives the same scores, and another cache",
+    "the other way round: each distance scores as its mirror image, $m - n$ as $n - m$",
     "conjugate: `sin → −sin` for queries and keys together",
 )
 def _direction() -> str:
     cos, sin = positions.rope_cos_sin(2, positions.rope_inv_freq(2))
     turned = positions.apply_rope(torch.tensor([[1.0, 0.0]] * 2), cos, sin)[1]
     assert torch.allclose(turned, torch.tensor([math.cos(1), math.sin(1)]))
-    other_way = positions.apply_rope(torch.tensor([[1.0, 0.0]] * 2), cos, -sin)
-    assert torch.allclose(other_way[0] @ other_way[1], torch.tensor([1.0, 0.0]) @ turned)  # the score stays
-    assert not torch.allclose(other_way[1], turned)
-    return f"(1, 0) at position 1 is ({turned[0]:.2f}, {turned[1]:.2f})"
+
+    def score(m: int, n: int, sin: Tensor) -> Tensor:
+        q, k = (positions.apply_rope(torch.tensor([x] * 2), cos, sin) for x in ([1.0, 0.0], [0.0, 1.0]))
+        return q[m] @ k[n]
+
+    assert torch.allclose(score(1, 0, -sin), score(0, 1, sin))  # the mirrored distance
+    assert torch.allclose(score(1, 0, sin), torch.tensor(math.sin(1)))
+    assert torch.allclose(score(1, 0, -sin), torch.tensor(-math.sin(1)))
+    return f"(1, 0) at position 1 is ({turned[0]:.2f}, {turned[1]:.2f}), not ({turned[0]:.2f}, {-turned[1]:.2f})"
 
 
 @convention(
