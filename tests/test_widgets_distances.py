@@ -37,6 +37,13 @@ def test_t5s_curve_is_the_bucket_of_transformers(max_distance):
     assert values == expected.tolist()
 
 
+@pytest.mark.parametrize("max_distance", STOPS["max_distance"])
+def test_the_description_says_where_t5s_last_bucket_starts(max_distance):
+    widget = widgets.encoding_by_distance("t5", max_distance=max_distance, reach=512)
+    bucket = T5Attention._relative_position_bucket(-torch.arange(513), False, 32, max_distance)
+    assert f"last bucket from distance {(bucket == 31).nonzero()[0].item()} " in widget.describe()
+
+
 def test_without_an_encoding_every_distance_looks_alike():
     assert encoding_by_distance_values(DistanceState("none", reach=128)) == [0.0] * 129
 

@@ -36,7 +36,7 @@ class DistanceState:
         head: the one that is shown, counted from 1.
         dim: columns of the sinusoidal code.
         base: of the sinusoidal code.
-        max_distance: where T5's last bucket starts.
+        max_distance: what T5's buckets are laid out for; the last one starts a little before it.
         reach: the last distance on the axis.
 
     Raises:
@@ -112,7 +112,7 @@ class _EncodingByDistance(CourseWidget):
         settings = {
             "none": "",
             "sinusoidal": f", {state.dim} columns, base {state.base:,}",
-            "t5": f", last bucket from distance {state.max_distance}",
+            "t5": f", last bucket from distance {_last_bucket_start(state.max_distance)}",
             "alibi": f", head {state.head} of {state.heads}",
         }[state.encoding]
         return (
@@ -124,6 +124,11 @@ class _EncodingByDistance(CourseWidget):
 @cache
 def _slopes(heads: int) -> Sequence[float]:
     return alibi_slopes(heads).tolist()
+
+
+def _last_bucket_start(max_distance: int) -> int:
+    buckets = _buckets(max_distance)
+    return buckets.index(buckets[-1])
 
 
 @cache

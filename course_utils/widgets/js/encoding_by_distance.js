@@ -122,7 +122,7 @@ function render(view) {
       { name: "base", label: "base", kind: "slider", stops: stops.base, format: whole, visible: only("sinusoidal") },
       {
         name: "max_distance",
-        label: "last bucket",
+        label: "buckets up to",
         kind: "slider",
         stops: stops.max_distance,
         visible: only("t5"),
