@@ -208,6 +208,25 @@ def test_a_mistake_that_warns_or_raises_is_known_by_that():
     assert its_check(lambda x, factor=2.0: 1 // 0, record=False).misconception == "divided"
 
 
+def test_a_call_to_be_refused_passes_with_an_error_and_only_then():
+    def refusing(x, factor=2.0):
+        if factor < 0:
+            raise ValueError("factor must not be negative")
+        return scale(x, factor)
+
+    probes = [
+        Probe("ones", "values", Call({"x": torch.ones(2)})),
+        Probe("a negative factor", "refusal", Call({"x": torch.ones(2), "factor": -1.0}), is_refused=True),
+    ]
+    refused = replace(toy_check(probes=probes), oracle=refusing, catalogue={})
+    assert refused(refusing, record=False).passed
+    report = refused(scale, record=False)
+    assert not report.passed
+    assert report.message == "It takes a negative factor and raises no error. Right already: values."
+    with pytest.raises(ValueError, match="It takes a negative factor and raises no error"):
+        replace(refused, oracle=scale)(refusing, record=False)
+
+
 def test_a_changed_input_is_found_where_the_output_is_right():
     report = run(lambda x, factor=2.0: x.mul_(factor).clone())
     assert report.message == "It changes its input x in place; the caller still needs it."

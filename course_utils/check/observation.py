@@ -163,7 +163,8 @@ class Observer:
         dictionaries = {name: value for name, value in call.arguments.items() if isinstance(value, dict)}
         outcome = run(self._bind(function, arguments))
         if expected is not None and expected.refused:
-            return self._require_refusal(outcome, seen, expected.refused)
+            self._require_refusal(outcome, seen, expected.refused)
+            return
         outputs = self._named(self._value(outcome, seen), expected)
         for name, original in originals.items():
             if name not in self.updates and not _equal(arguments[name], original):

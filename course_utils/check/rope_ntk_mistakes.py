@@ -96,7 +96,7 @@ def add_frequency_mistakes(catalogue: Catalogue) -> None:
         "The share that rotates is the model's, whatever its rope_type: Phi-4-mini is LongRoPE on three quarters of a "
         "head.",
         "In how many places does your function compute the number of dimensions that rotate?",
-        *(rope_with(**{rope_type: _over_the_whole_head(rope_type)}) for rope_type in _STRETCHING),
+        *(rope_with(Asked, **{rope_type: _over_the_whole_head(rope_type)}) for rope_type in _STRETCHING),
     )
     catalogue.add(
         "partial_exponent_over_head",
@@ -249,7 +249,7 @@ def add_dynamic_mistakes(catalogue: Catalogue) -> None:
         "The formula has no end: ten windows in, a factor of 4 stretches by 37 and not by 13. Frozen at 13, the "
         "slowest pair meets new angles from 13 windows on at the latest.",
         "What does the formula give for s = 4 at n = 10L?",
-        rope_with(dynamic=dynamic_with(lambda s, n, window: growing(s, min(n or 0, s * window), window))),
+        rope_with(dynamic=dynamic_with(lambda s, n, window: growing(s, min(n or 0, int(s * window)), window))),
     )
     catalogue.add(
         "stops_at_the_factor",
