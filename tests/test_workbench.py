@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from course_utils.bench.elsewhere import attempt_elsewhere
 from course_utils.chapters import NOTEBOOKS
 from course_utils.kernels.workbench import requested
 
+ROOT = Path(__file__).parent.parent
 HIDDEN = "import sys; sys.modules['triton'] = None\n"  # as if it were not installed
 
 COUNTING = """
@@ -96,6 +98,22 @@ def test_without_triton_the_chapter_runs_from_top_to_bottom(tmp_path):
     printed = python(HIDDEN + RUN_NOTEBOOK, str(notebook), COURSE_PROGRESS_DIR=str(tmp_path))
     assert printed.count("kernels need Triton: pip install triton") == 2  # at the top, and where a GPU would be timed
     assert printed.splitlines()[-1].startswith("ran ")
+
+
+@pytest.mark.parametrize(("hidden", "left_out"), [("sys.modules['triton'] = None", True), ("", False)])
+def test_without_triton_nbval_leaves_the_chapter_out_and_says_so(hidden, left_out, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\n{hidden}\n")
+    notebooks = tmp_path / "notebooks"
+    notebooks.mkdir()
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    shutil.copy(next(Path(NOTEBOOKS).glob("10_*.ipynb")), notebooks)
+    (notebooks / "11_empty.ipynb").write_text((notebooks / "10_fused_kernels.ipynb").read_text())
+    command = [sys.executable, "-m", "pytest", "-q", "--nbval", "--collect-only", "notebooks", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120).stdout
+    assert "11_empty.ipynb::Cell 0" in said, said
+    assert ("10_fused_kernels.ipynb::Cell 0" in said) is not left_out
+    assert ("Triton is not installed: folders leave out notebooks/10_fused_kernels.ipynb" in said) is left_out
 
 
 def test_a_trial_elsewhere_is_a_trial_with_the_interpreter_off(monkeypatch):
