@@ -28,7 +28,7 @@ Importing this package is light: each module below loads what it needs when it i
     bench         the ladder of implementations, timed
     recorded      results measured elsewhere; machine: what a record says of where
     data          small data, with its licence
-    kernels       Triton kernels (optional: needs triton)
+    kernels       Triton kernels (Triton comes with the course on Linux with x86-64)
     chapters      the order of the notebooks and the ideas in them; progress: what the learner has solved
     conventions   what libraries mean by the same words, each with its proof; glossary: the words of the course
     bugs          the broken pieces of chapter 17

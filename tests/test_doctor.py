@@ -74,6 +74,20 @@ def test_what_is_optional_never_fails_the_doctor(monkeypatch, tmp_path):
     assert doctor.main([]) == 0
 
 
+def test_triton_is_no_line_to_fix_where_it_does_not_exist(monkeypatch):
+    def version(name):
+        if name == "triton":
+            raise metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    requires = ["numpy<3,>=1", "triton<4,>=3.4; sys_platform == 'linux' and platform_machine == 'x86_64'"]
+    monkeypatch.setattr(doctor.metadata, "version", version)
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: requires)
+    assert [finding.subject for finding in doctor._dependencies()] == ["numpy"]
+    assert finding("Triton").status == "optional"
+    assert "make lab" in finding("Triton").advice
+
+
 def test_a_broken_nvidia_smi_is_a_line_not_a_traceback(monkeypatch, tmp_path):
     fake = tmp_path / "nvidia-smi"
     fake.write_text("#!/bin/sh\nexit 9\n")

@@ -62,6 +62,15 @@ def test_what_is_installed_lies_in_its_range(requirement: Requirement) -> None:
     assert requirement.specifier.contains(Version(metadata.version(requirement.name)).public)
 
 
+def test_triton_comes_with_the_course_where_it_exists() -> None:
+    """`make lab` shall be enough to start the kernels of chapter 10."""
+    (triton,) = (line for line in map(Requirement, PROJECT["dependencies"]) if line.name == "triton")
+    assert triton.marker
+    assert triton.marker.evaluate({"sys_platform": "linux", "platform_machine": "x86_64"})
+    for system, machine in (("linux", "aarch64"), ("darwin", "arm64"), ("win32", "AMD64")):
+        assert not triton.marker.evaluate({"sys_platform": system, "platform_machine": machine})
+
+
 @pytest.mark.parametrize("name", PINS)
 def test_what_a_pinned_package_needs_is_pinned_too_and_in_its_range(name: str) -> None:
     try:
