@@ -197,7 +197,8 @@ CHAPTERS = (
         "Fused kernels",
         "Speed",
         1,
-        "layer norm, RMS norm and RoPE in Triton, forward and backward, every byte counted; no GPU needed, but Linux on x86-64",
+        "layer norm, RMS norm and RoPE in Triton, forward and backward, every byte counted; no GPU needed, "
+        "but Linux on x86-64",
         (
             Idea("a row in one program", ("bytes over bandwidth",)),
             Idea("masks, float32 sums", ("a row in one program",)),

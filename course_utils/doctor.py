@@ -71,7 +71,7 @@ def _dependencies() -> Iterator[Finding]:
         yield Finding("course-utils", "fix", "not installed", _INSTALL)
         return
     for requirement in requirements:
-        if ";" not in requirement:  # what an extra adds is not needed, and Triton, for one system only, has its own line
+        if ";" not in requirement:  # what an extra adds is not needed; Triton, for one system only, has its own line
             yield _dependency(requirement)
 
 

@@ -89,8 +89,8 @@ POSITIONS = (
             "In a model where the whole head turns, they are equal.",
             "`rotary_dim` below D, and at least two pairs.",
         ),
-        wrong="The exponent is over the head, where this model's is over the rotary part: with 4 of 16 dimensions and a "
-        "base of 100,000 the slower pair should turn by 0.003 a token, and turns by 0.24.",
+        wrong="The exponent is over the head, where this model's is over the rotary part: with 4 of 16 dimensions and "
+        "a base of 100,000 the slower pair should turn by 0.003 a token, and turns by 0.24.",
         seen="Both rules are in use. GPT-NeoX and Phi take the exponent over the rotary part; the proportional RoPE of "
         "Gemma 4 takes it over the head, and pairs the dimensions differently too. Code that serves both has taken "
         "the head where it should be the rotary part (pie, issue 602): short prompts looked fine.",
