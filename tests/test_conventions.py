@@ -6,8 +6,13 @@ import textwrap
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+from transformers.models.cohere import modeling_cohere
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.gptj import modeling_gptj
+from transformers.models.llama import modeling_llama
+from transformers.models.phi import modeling_phi
+from transformers.models.qwen3 import modeling_qwen3
 
 from course_utils import conventions, positions
 from course_utils.chapters import NOTEBOOKS, chapter_of
@@ -52,6 +57,10 @@ def eps_of_the_dtype(x, shape, weight=None, eps=None, real=F.rms_norm):
     return real(x, shape, weight, torch.finfo(x.dtype).eps if eps is None else eps)
 
 
+def rounded_before_the_weight(self, x):
+    return F.rms_norm(x, x.shape[-1:], eps=self.eps) * (1 + self.weight)
+
+
 def half_split(tensor, sin, cos, real=positions.apply_rope):
     return real(tensor, cos[0, :, None], sin[0, :, None])
 
@@ -63,6 +72,11 @@ SABOTAGE = [
     ("And RMSNorm(eps=None)?", F, "rms_norm", eps_of_the_dtype),
     ("weight, or 1 + weight?", GemmaRMSNorm, "forward", lambda self, x: F.rms_norm(x, (4,), self.weight, 1e-6)),
     ("Who is dimension 0's partner?", modeling_gptj, "apply_rotary_pos_emb", half_split),
+    ("Meta's file or the Hub's?", modeling_llama, "apply_rotary_pos_emb", modeling_cohere.apply_rotary_pos_emb),
+    ("When is a half rounded?", GemmaRMSNorm, "forward", rounded_before_the_weight),
+    ("What turns when only a part does?", modeling_phi, "PhiRotaryEmbedding", modeling_llama.LlamaRotaryEmbedding),
+    ("Who is dimension 0's partner?", modeling_qwen3, "apply_rotary_pos_emb", modeling_cohere.apply_rotary_pos_emb),
+    ("What shape is the weight?", nn, "RMSNorm", lambda shape: nn.LayerNorm(shape[-1:])),
     ("Meta's file or the Hub's?", positions, "interleaved_to_half", lambda weight, num_heads: weight),
     (
         "Which way does a pair turn?",

@@ -95,6 +95,8 @@ def _instance() -> str:
     assert not nn.InstanceNorm2d(3).state_dict()
     assert len(nn.InstanceNorm2d(3, affine=True, track_running_stats=True).state_dict()) == 5
     assert list(nn.GroupNorm(1, 3).state_dict()) == ["weight", "bias"]
+    assert nn.BatchNorm2d(3).affine
+    assert nn.BatchNorm2d(3).track_running_stats
     return "an empty state_dict"
 
 
@@ -124,8 +126,8 @@ def _default_eps() -> str:
     "pass ε: published models do, 1e-6 or 1e-5",
 )
 def _rms_eps() -> str:
-    for dtype, kept_in in ((torch.bfloat16, torch.float32), (torch.float16, torch.float32), (torch.float64,) * 2):
-        eps = torch.finfo(kept_in).eps
+    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64):
+        eps = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         x = torch.full((1, 4), eps**0.5, dtype=dtype)
         shares_x_and_eps = 0.5**0.5  # x / sqrt(x² + ε) where x² = ε
         assert abs(F.rms_norm(x, (4,))[0, 0].item() - shares_x_and_eps) < 1e-2
@@ -156,11 +158,20 @@ def _inside() -> str:
     "read the file, not the class",
 )
 def _config_eps() -> str:
-    from transformers import BertConfig, GPT2Config, GPTNeoXConfig, LlamaConfig, T5Config
+    from transformers import (
+        BertConfig,
+        GemmaConfig,
+        GPT2Config,
+        GPTNeoXConfig,
+        LlamaConfig,
+        Qwen3Config,
+        T5Config,
+        ViTConfig,
+    )
 
-    assert LlamaConfig().rms_norm_eps == 1e-6
-    assert (BertConfig().layer_norm_eps, GPTNeoXConfig().layer_norm_eps) == (1e-12, 1e-5)
-    assert (GPT2Config().layer_norm_epsilon, T5Config().layer_norm_epsilon) == (1e-5, 1e-6)
+    assert {kind().rms_norm_eps for kind in (LlamaConfig, Qwen3Config, GemmaConfig)} == {1e-6}
+    assert [kind().layer_norm_eps for kind in (BertConfig, ViTConfig, GPTNeoXConfig)] == [1e-12, 1e-12, 1e-5]
+    assert [kind().layer_norm_epsilon for kind in (GPT2Config, T5Config)] == [1e-5, 1e-6]
     return "three names, 1e-12 to 1e-5"
 
 
@@ -174,10 +185,15 @@ def _config_eps() -> str:
 )
 def _one_plus_weight() -> str:
     from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
+    assert [norm(4).weight[0].item() for norm in (nn.RMSNorm, LlamaRMSNorm, GemmaRMSNorm)] == [1, 1, 0]
     gemma, torch_norm, x = GemmaRMSNorm(4, eps=1e-6), nn.RMSNorm(4, eps=1e-6), torch.tensor([[1.0, -2.0, 3.0, 0.5]])
     gemma.weight.data = torch.tensor([0.0, 0.5, -0.25, 1.0])
     torch_norm.weight.data = 1 + gemma.weight.data
+    llama = LlamaRMSNorm(4, eps=1e-6)
+    llama.weight.data = torch_norm.weight.data
+    assert torch.allclose(llama(x), torch_norm(x))
     error = (gemma(x) - torch_norm(x)).abs().max().item()
     assert error < 1e-6
     assert (gemma(x) - F.rms_norm(x, (4,), gemma.weight, 1e-6)).abs().max() > 0.1
@@ -193,13 +209,15 @@ def _one_plus_weight() -> str:
     "multiply in float32, or cast first, as the model does",
 )
 def _cast_order() -> str:
+    from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
     generator = torch.Generator().manual_seed(0)
     x, weight = (torch.randn(size, generator=generator).bfloat16() for size in ((64, 64), (64,)))
-    llama = LlamaRMSNorm(64, eps=1e-6)
-    llama.weight.data = weight
+    llama, gemma = LlamaRMSNorm(64, eps=1e-6), GemmaRMSNorm(64, eps=1e-6)
+    llama.weight.data = gemma.weight.data = weight
     x_hat = F.rms_norm(x.float(), (64,), eps=1e-6)
+    assert torch.equal(gemma(x), (x_hat * (1 + weight.float())).bfloat16())
     assert torch.equal(F.rms_norm(x, (64,), weight, 1e-6), (x_hat * weight.float()).bfloat16())
     differ = (llama(x) != F.rms_norm(x, (64,), weight, 1e-6)).float().mean().item()
     assert torch.equal(llama(x), x_hat.bfloat16() * weight)
@@ -216,8 +234,9 @@ def _cast_order() -> str:
     "`GroupNorm(1, C)` is LayerNorm over (C, H, W) only up to the shape of its weight",
 )
 def _weight_shape() -> str:
-    assert nn.LayerNorm((3, 8, 8)).weight.shape == (3, 8, 8)
-    assert nn.GroupNorm(1, 3).weight.shape == nn.BatchNorm2d(3).weight.shape == (3,)
+    by_channel = nn.BatchNorm2d(3), nn.GroupNorm(1, 3), nn.InstanceNorm2d(3, affine=True)
+    assert {norm((3, 8, 8)).weight.shape for norm in (nn.LayerNorm, nn.RMSNorm)} == {(3, 8, 8)}
+    assert {layer.weight.shape for layer in by_channel} == {(3,)}
     x = torch.arange(192.0).reshape(1, 3, 8, 8)
     assert torch.allclose(F.group_norm(x, 1), F.layer_norm(x, (3, 8, 8)), atol=1e-6)
     return "(3, 8, 8) against (3,)"
@@ -236,6 +255,10 @@ def _channel() -> str:
     y = F.batch_norm(x.movedim(-1, 1), None, None, training=True).movedim(1, -1)
     assert torch.allclose(y.mean((0, 1)), torch.zeros(3), atol=1e-6)
     assert F.batch_norm(x, None, None, training=True).mean((0, 2)).abs().max() < 1e-6  # the 4 positions, no error
+    for by_dim_1 in (F.group_norm(x, 4), F.instance_norm(x)):
+        assert by_dim_1.mean(2).abs().max() < 1e-6
+    assert F.layer_norm(x, (3,)).mean(-1).abs().max() < 1e-6
+    assert torch.allclose(F.rms_norm(x, (3,)).square().mean(-1), torch.ones(2, 4))
     return "(B, T, C) as it is: positions are taken for channels, without an error"
 
 
@@ -250,6 +273,12 @@ def _channel() -> str:
 def _names() -> str:
     names = list(nn.BatchNorm2d(3).state_dict())
     assert names == ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+    for momentum, matters in ((0.1, False), (None, True)):
+        fresh, old = (nn.BatchNorm1d(1, momentum=momentum) for _ in range(2))
+        old.num_batches_tracked += 9
+        for layer in (fresh, old):
+            layer(torch.tensor([[1.0], [3.0]]))
+        assert torch.equal(fresh.running_mean, old.running_mean) is not matters
     return f"{len(names)} entries in a BatchNorm's state_dict"
 
 

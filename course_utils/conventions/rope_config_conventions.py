@@ -145,13 +145,15 @@ def _static() -> str:
     longrope = llama(window=1024, rope_scaling=dict(_LONGROPE))
     yarn = llama(window=2048, rope_scaling=dict(_YARN))
     dynamic = llama(window=256, rope_scaling={"rope_type": "dynamic", "factor": 2.0})
-    assert torch.equal(frequencies(yarn, 16)[0], frequencies(yarn, 2048)[0])
-    assert not torch.allclose(frequencies(yarn, 16)[0], unscaled)
+    linear = llama(window=1024, rope_scaling={"rope_type": "linear", "factor": 4.0})
+    for static in (linear, yarn, llama(window=1024, rope_scaling=dict(_LLAMA3))):
+        assert torch.equal(frequencies(static, 16)[0], frequencies(static, 2048)[0])
+        assert not torch.allclose(frequencies(static, 16)[0], unscaled)
     assert torch.allclose(frequencies(dynamic, 256)[0], unscaled)
     assert not torch.allclose(frequencies(dynamic, 257)[0], unscaled)
     assert torch.allclose(frequencies(longrope, 256)[0], unscaled)
     assert torch.allclose(frequencies(longrope, 257)[0], unscaled / 4)
-    return "yarn differs at length 16, dynamic and longrope from length 257 on"
+    return "linear, yarn and llama3 differ at length 16, dynamic and longrope from length 257 on"
 
 
 @convention(
