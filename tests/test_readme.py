@@ -49,7 +49,7 @@ def stand_in(command: str) -> list[str]:
     if program == "make":
         return ["make", "-n", *arguments]
     if program in ("course", ".venv/bin/course"):
-        return [*python, "course_utils", arguments[0], "--help"]
+        return [*python, "course_utils", *arguments[:1], "--help"]
     if program == "torchrun":
         return [*python, "torch.distributed.run", "--help"]
     if program == "conda":

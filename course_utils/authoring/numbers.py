@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from course_utils import check, ledger
-from course_utils.authoring.exercises import find_exercises, is_code
+from course_utils.authoring.exercises import find_exercises, has_tag, is_code
 from course_utils.authoring.files import find_notebooks, read_notebook
 from course_utils.claims import VERDICTS
 
@@ -16,12 +16,16 @@ def numbers() -> dict[str, int]:
     """Return what is counted, keyed by its words, from the notebooks, the checks and the ledger of claims."""
     catalogues = [checked.catalogue for checked in vars(check).values() if isinstance(checked, check.Check)]
     notebooks = [read_notebook(path) for path in find_notebooks()]
+    code_cells = [cell for notebook in notebooks for cell in notebook.cells if is_code(cell)]
+    bug_hunts = sum(not catalogue for catalogue in catalogues)  # chapter 17's checks judge an input, not an answer
     entries = ledger.load()
     verdicts = Counter(entry.verdict for entry in entries.values())
     return {
         "notebooks": len(notebooks),
-        "code cells": sum(is_code(cell) for notebook in notebooks for cell in notebook.cells),
-        "exercises": sum(len(list(find_exercises(notebook))) for notebook in notebooks),
+        "code cells": len(code_cells),
+        "cells of timings": sum(has_tag(cell, "nbval-ignore-output") for cell in code_cells),
+        "exercises": sum(len(list(find_exercises(notebook))) for notebook in notebooks) - bug_hunts,
+        "more exercises": bug_hunts,
         "known mistakes": len({key for catalogue in catalogues for key in catalogue}),
         "wrong answers": sum(len(mistake.examples) for catalogue in catalogues for mistake in catalogue.values()),
         "claims": len(entries),
