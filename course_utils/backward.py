@@ -8,6 +8,9 @@ With r = 1/√(σ² + ε), x̂ = (x − μ)·r and g = dy·γ, and with every me
 The sums for γ and β run over everything that shares the parameter. Half-precision gradients are computed and summed in
 float32 and rounded once. The form in x̂ keeps its accuracy far from zero, where the one in raw moments of x loses it.
 
+The `torch.autograd.Function`s serve ``backward()`` and ``torch.autograd.grad``; the transforms of ``torch.func`` refuse
+them.
+
 Source: Ba et al. 2016, eq. 3, and Ioffe, Szegedy 2015, section 3, differentiated.
 """
 

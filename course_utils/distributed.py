@@ -57,7 +57,8 @@ class SyncBatchNorm(CourseBatchNorm):
     Raises:
         ValueError: in forward: an input that is not (N, C, *), a single value per channel on all ranks together, or
             a ``process_group`` that this process is not a member of.
-        LostContact: in forward or backward, when another rank does not take part.
+        LostContact: in forward or backward, when another rank does not take part, on gloo. NCCL ends the process
+            instead, unless ``TORCH_NCCL_BLOCKING_WAIT`` is set.
 
     Source: `torch.nn.SyncBatchNorm`, which runs on GPUs only; same arguments, ``state_dict`` and results.
     """
@@ -164,7 +165,7 @@ def sync_batch_norm(
 
     Raises:
         ValueError: the shards of all ranks together have one value per channel.
-        LostContact: another rank does not take part.
+        LostContact: another rank does not take part, as for ``SyncBatchNorm``.
     """
     if _ranks_in(process_group) == 1:
         return batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)

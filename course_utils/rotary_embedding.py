@@ -30,6 +30,10 @@ class RotaryEmbedding(nn.Module):
     Where a decoder crosses a boundary at which the frequencies change, the keys that it cached are rotated by the
     older ones; scores are right only after rotating them anew.
 
+    How many rows of the table are needed is read off the numbers in ``positions``. Where there are none yet, as in
+    ``torch.export``, ``torch.compile`` with ``fullgraph=True`` or ``vmap``, write
+    ``apply_rope(x, *rope_cos_sin(positions, *rotary.frequencies(seq_len)), rotary.layout)``.
+
     Args:
         head_dim: the dimension of a head.
         base: the rotary base; ``rope_theta`` of ``rope_parameters`` wins over the default.
@@ -125,7 +129,10 @@ class RotaryEmbedding(nn.Module):
         key = (regime, dtype, device)
         if key not in self._tables or len(self._tables[key][0]) < rows:
             grown = min(TABLE_ROWS, 1 << (rows - 1).bit_length()) if rows else 0
-            self._tables[key] = rope_cos_sin(torch.arange(grown, device=device), *self._method.at(regime), dtype)
+            made = rope_cos_sin(torch.arange(grown, device=device), *self._method.at(regime), dtype)
+            if type(made[0]) is not Tensor:
+                return made  # a tracer's table holds no numbers: the next call must not meet it
+            self._tables[key] = made
         return self._tables[key]
 
     def forward(self, x: Tensor, positions: int | Tensor | None = None, seq_len: int | None = None) -> Tensor:

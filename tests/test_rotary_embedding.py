@@ -11,6 +11,7 @@ import warnings
 import pytest
 import torch
 import transformers
+from torch._subclasses import FakeTensorMode
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
@@ -379,3 +380,10 @@ def test_positions_has_the_class_without_loading_its_module_before_it_is_asked_f
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
     assert rotary_embedding.RotaryEmbedding is RotaryEmbedding
+
+
+def test_a_table_made_under_a_tracer_is_not_kept():
+    rotary, x = RotaryEmbedding(8), torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        rotary(x)
+    assert torch.equal(rotary(x), RotaryEmbedding(8)(x))

@@ -127,6 +127,8 @@ def layer_norm(
 ) -> torch.Tensor:
     """Return layer norm of ``x`` over its last dimensions, one pass over memory forward and one backward.
 
+    A row too long for one program (more than 32,768 features forward, more than 32 KB backward) is read twice.
+
     Statistics, and the sums that make the gradients of weight and bias, are float32 whatever the type of ``x``
     (float64 for float64), and every output is rounded once. Weight and bias may have another type than ``x``.
 
@@ -161,6 +163,8 @@ def rms_norm(
     eps: float | None = None,
 ) -> torch.Tensor:
     """Return RMS norm of ``x`` over its last dimensions, one pass over memory forward and one backward.
+
+    A row too long for one program (more than 32,768 features forward, more than 32 KB backward) is read twice.
 
     Args:
         x: (..., *normalized_shape), bfloat16, float16, float32 or float64; any strides.
