@@ -47,7 +47,7 @@ __version__ = "0.1.0"
 __all__ = ["Claims", "Table", "__version__", "generator", "setup"]
 
 # public name -> the module that defines it, imported when the name is first asked for
-_HOMES = {"Claims": "claims", "Table": "tables", "generator": "session", "setup": "session"}
+_HOMES = {"Claims": "book.claims", "Table": "book.tables", "generator": "session", "setup": "session"}
 
 # Where nothing can be written at home, matplotlib takes a temporary folder and would say so in the first cell.
 logging.getLogger("matplotlib").addFilter(lambda record: record.funcName != "_get_config_or_cache_dir")

@@ -5,11 +5,11 @@ from importlib import import_module
 
 # the word -> the module whose main(argv) does it, and what to say about it
 COMMANDS = {
-    "doctor": ("course_utils.doctor", "can this machine run the course? a line for each thing, OK or what to do"),
-    "bench": ("course_utils.bench", "time every implementation of the ladder and record it"),
+    "doctor": ("tools.doctor", "can this machine run the course? a line for each thing, OK or what to do"),
+    "bench": ("course_utils.timing.bench", "time every implementation of the ladder and record it"),
     "train": ("course_utils.experiments.command", "run an experiment of the course in its full form and record it"),
     "checkpoints": ("course_utils.experiments.pretrain", "train the small models of chapter 14 again and save them"),
-    "grade": ("course_utils.grading.command", "run the checks over a folder of submitted notebooks"),
+    "grade": ("tools.grading.command", "run the checks over a folder of submitted notebooks"),
 }
 
 

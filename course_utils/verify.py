@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.book.tables import Table
 from course_utils.cases import Case, cases_for
 from course_utils.one_call import cast, observe, to_dtype
-from course_utils.tables import Table
 
 __all__ = ["Case", "Comparison", "Line", "cases_for", "close", "compare", "error"]
 

@@ -12,11 +12,11 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils.authoring import files, freeze, text_view
-from course_utils.authoring.execute import ExecutionFailed, execute
-from course_utils.authoring.files import find_notebooks, read_notebook, write_atomically
-from course_utils.authoring.normalize import normalize
-from course_utils.authoring.student import make_student_copy, without_solution
+from tools.authoring import files, freeze, text_view
+from tools.authoring.execute import ExecutionFailed, execute
+from tools.authoring.files import find_notebooks, read_notebook, write_atomically
+from tools.authoring.normalize import normalize
+from tools.authoring.student import make_student_copy, without_solution
 
 ROOT = Path(__file__).parent.parent
 

@@ -12,7 +12,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.testing import assert_close
 
 from course_utils import norms
-from course_utils.backward import (
+from course_utils.norms.backward import (
     BatchNormFunction,
     LayerNormFunction,
     RMSNormFunction,
@@ -20,7 +20,7 @@ from course_utils.backward import (
     layer_norm_backward,
     rms_norm_backward,
 )
-from course_utils.memory import saved_bytes
+from course_utils.timing.memory import saved_bytes
 
 in_both_halves = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
 

@@ -16,13 +16,13 @@ import torch.nn.functional as F
 from test_recorded import content, result
 
 from course_utils import recorded
-from course_utils.bench import Case, CheckFailed, cases, command, goals, main, peers, processes, run, trial
-from course_utils.bench import run as run_function
-from course_utils.bench.ladder import OPERATIONS, Rung
-from course_utils.bench.sweep import TINY
 from course_utils.recorded import RecordError
+from course_utils.timing.bench import Case, CheckFailed, cases, command, goals, main, peers, processes, run, trial
+from course_utils.timing.bench import run as run_function
+from course_utils.timing.bench.ladder import OPERATIONS, Rung
+from course_utils.timing.bench.sweep import TINY
 
-run_module = sys.modules["course_utils.bench.run"]
+run_module = sys.modules["course_utils.timing.bench.run"]
 DIRECTIONS = ("forward", "forward+backward")
 # too large for loops, quick in every other way
 SMALL = {"layer_norm": (64, 100), "rms_norm": (64, 100), "batch_norm": (8, 16, 5, 5), "rope": (1, 4, 32, 16)}
@@ -297,7 +297,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_goes_on_from_there(tmp_path, c
 def test_a_run_that_is_killed_outright_keeps_every_finished_case(tmp_path):
     out = tmp_path / "record.json"
     program = (
-        "from pathlib import Path; from course_utils.bench import run, Case;"
+        "from pathlib import Path; from course_utils.timing.bench import run, Case;"
         "plan = [Case('layer_norm', 'forward', (8, 10 + i), 'float32') for i in range(300)];"
         f"run('cpu', Path({str(out)!r}), quick=True, plan=plan)"
     )

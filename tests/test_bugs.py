@@ -8,7 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils import bugs, check, progress
+from course_utils import bugs, check
+from course_utils.book import progress
 from course_utils.bugs.takes import Flag, Lengths, Numbers, Options, Real, Whole, Word
 
 PIECES = [pytest.param(piece, id=letter) for letter, piece in bugs.PIECES.items()]

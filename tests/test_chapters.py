@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 from matplotlib.patches import Circle, FancyBboxPatch, Wedge
 
-from course_utils import chapters, check, plots, progress
-from course_utils.chapters import CHAPTERS, NOTEBOOKS, Chapter, Idea, chapter_of, line_back, line_on
+from course_utils import check, plots
+from course_utils.book import chapters, progress
+from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, Chapter, Idea, chapter_of, line_back, line_on
 
 NOWHERE = Chapter("99", "nowhere", "Nowhere", "Start", 0, "nothing")
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from course_utils import backward
 from course_utils.check.backward_check import batch_norm_backward, layer_norm_backward, rms_norm_backward
+from course_utils.norms import backward
 
 # Right ways to write them.
 

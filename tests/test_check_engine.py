@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from course_utils import check, progress
+from course_utils import check
+from course_utils.book import progress
 from course_utils.check.calls import Call, Probe, counting, integers
 from course_utils.check.comparison import Tolerance, error_ratio, largest_error, same
 from course_utils.check.exercise import Check, Convention

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from course_utils import recurrence
 from course_utils.check.linear_scan_check import linear_scan
+from course_utils.models import recurrence
 
 
 def backwards_doubling(a, b, h0=None):

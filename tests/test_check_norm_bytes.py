@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from course_utils.bench.ladder import OPERATIONS
 from course_utils.check.norm_bytes_check import _norm_bytes, norm_bytes
+from course_utils.timing.bench.ladder import OPERATIONS
 
 
 @pytest.mark.parametrize("backward", [False, True])

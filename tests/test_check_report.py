@@ -8,7 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils import check, progress
+from course_utils import check
+from course_utils.book import progress
 from course_utils.check.calls import Call
 from course_utils.check.report import ProbeResult, Report, evidence_for
 

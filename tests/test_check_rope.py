@@ -8,7 +8,7 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from course_utils import check
-from course_utils.positions import RotaryEmbedding, apply_rope, rope_cos_sin, rope_inv_freq
+from course_utils.rope import RotaryEmbedding, apply_rope, rope_cos_sin, rope_inv_freq
 
 INTERLEAVED, ROUNDED, FAR = "interleaved layout", "rotated in half precision", "the angles are float32"
 

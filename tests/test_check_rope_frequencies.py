@@ -10,8 +10,7 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from course_utils import check
-from course_utils.rope_scaling import ROPE_TYPES, rope_frequencies
-from course_utils.rotary_embedding import RotaryEmbedding
+from course_utils.rope import ROPE_TYPES, RotaryEmbedding, rope_frequencies
 
 transformers.logging.set_verbosity_error()
 

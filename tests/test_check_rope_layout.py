@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from course_utils import check, positions
+from course_utils import check
+from course_utils.rope import rotation as positions
 
 
 def run(function):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from course_utils import check, statistics
-from course_utils.statistics import Moments
+from course_utils import check
+from course_utils.norms import statistics
+from course_utils.norms.statistics import Moments
 
 CHECKS = (check.ema, check.merge_moments)
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses import FakeTensorMode
 
-from course_utils import compiled
+from course_utils.norms import compiled
 
 
 @pytest.fixture

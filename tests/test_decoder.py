@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from course_utils.decoder import BIASES, POSITIONS, Decoder
-from course_utils.positions import rope_inv_freq
+from course_utils.models.decoder import BIASES, POSITIONS, Decoder
+from course_utils.rope import rope_inv_freq
 
 
 @pytest.mark.parametrize(

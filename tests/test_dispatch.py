@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils.dispatch import nesting, traffic
+from course_utils.timing.dispatch import nesting, traffic
 
 X, Y = torch.ones(10, 10), torch.ones(10, 10)
 

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_utils import norms
-from course_utils.distributed import SyncBatchNorm, convert, merge_ranks, sync_batch_norm
-from course_utils.launch import RanksFailed, launch
+from course_utils.parallel.processes import RanksFailed, launch
+from course_utils.parallel.sync_batch_norm import SyncBatchNorm, convert, merge_ranks, sync_batch_norm
 from course_utils.session import generator
 
 RANKS = (2, 3, 4)
@@ -206,7 +206,7 @@ def test_a_rank_outside_of_the_group_is_told_so():
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux counts the bytes that a process writes")
 @pytest.mark.parametrize("ranks", RANKS)
 def test_the_bytes_on_the_wire_are_those_of_the_formula(ranks):
-    from course_utils.sync_cost import gather, reduce
+    from course_utils.parallel.sync_cost import gather, reduce
 
     for found in found_by(ranks):
         for channels, (forward, backward) in found["bytes"].items():

@@ -7,7 +7,7 @@ from importlib import metadata
 import pytest
 
 from course_utils import __main__ as command
-from course_utils import doctor
+from tools import doctor
 
 
 def finding(subject):

@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 
 from course_utils import experiments
-from course_utils.decoder import POSITIONS
 from course_utils.experiments import extrapolation
 from course_utils.experiments.extrapolation import (
     GUESSING,
@@ -19,6 +18,7 @@ from course_utils.experiments.extrapolation import (
     points,
 )
 from course_utils.experiments.rows import Rows
+from course_utils.models.decoder import POSITIONS
 
 
 def generator(seed=0):

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from course_utils import glossary
-from course_utils.chapters import CHAPTERS, NOTEBOOKS, chapter_of
-from course_utils.glossary import ENTRIES, Entry
+from course_utils.book import glossary
+from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, chapter_of
+from course_utils.book.glossary import ENTRIES, Entry
 
 BY_TERM = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.term)
 

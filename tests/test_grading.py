@@ -19,17 +19,17 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from course_utils import check
 from course_utils.__main__ import main as course
-from course_utils.authoring.exercises import find_exercises
-from course_utils.authoring.files import read_notebook
-from course_utils.authoring.student import make_student_copy
-from course_utils.chapters import CHAPTERS, NOTEBOOKS
-from course_utils.grading import command, process, run, worker
-from course_utils.grading.needed import needed_statements
-from course_utils.grading.process import Interrupted, Limits, Outcome, grade_exercise
-from course_utils.grading.results import write_csv, write_report
-from course_utils.grading.rows import Row, one_line
-from course_utils.grading.run import CSV, REPORT, UNFINISHED, grade_folder
-from course_utils.grading.submissions import SIZE_LIMIT_MB, Unreadable, find_submissions
+from course_utils.book.chapters import CHAPTERS, NOTEBOOKS
+from tools.authoring.exercises import find_exercises
+from tools.authoring.files import read_notebook
+from tools.authoring.student import make_student_copy
+from tools.grading import command, process, run, worker
+from tools.grading.needed import needed_statements
+from tools.grading.process import Interrupted, Limits, Outcome, grade_exercise
+from tools.grading.results import write_csv, write_report
+from tools.grading.rows import Row, one_line
+from tools.grading.run import CSV, REPORT, UNFINISHED, grade_folder
+from tools.grading.submissions import SIZE_LIMIT_MB, Unreadable, find_submissions
 
 TIMEOUT_S, MEMORY_GB = 20.0, 3.0
 RIGHT = "def centre(x):\n    return torch.sub(x, x.mean(-1, keepdim=True))"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils import intermediates
+from course_utils.norms import intermediates
 
 
 def two_uses():

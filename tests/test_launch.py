@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import distributed_programs as programs
 import pytest
 
-from course_utils import launch as launching
-from course_utils.launch import RanksFailed, launch
+from course_utils.parallel import processes as launching
+from course_utils.parallel.processes import RanksFailed, launch
 
 CONTACT = r"LostContact: SyncBatchNorm was {} with 1 other rank when one of them died, raised an error, or did not get"
 

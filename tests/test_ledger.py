@@ -7,12 +7,12 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from course_utils import ledger
-from course_utils.authoring.files import find_notebooks
-from course_utils.authoring.ledger import claims_in, collect, ledger_text
-from course_utils.authoring.page import Page
-from course_utils.claims import VERDICTS
-from course_utils.sources import LISTED, OWN_WORDS, WORKS, WRITE_UPS, works_named
+from course_utils.book import ledger
+from course_utils.book.claims import VERDICTS
+from course_utils.book.sources import LISTED, OWN_WORDS, WORKS, WRITE_UPS, works_named
+from tools.authoring.files import find_notebooks
+from tools.authoring.ledger import claims_in, collect, ledger_text
+from tools.authoring.page import Page
 
 ENTRIES = ledger.load()
 PAPERS = """

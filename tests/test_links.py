@@ -6,10 +6,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from course_utils.authoring.links import write_links
-from course_utils.authoring.lint import Page
-from course_utils.authoring.rules_text import chapters_are_linked
-from course_utils.chapters import chapter_of, line_back, line_on
+from course_utils.book.chapters import chapter_of, line_back, line_on
+from tools.authoring.links import write_links
+from tools.authoring.lint import Page
+from tools.authoring.rules_text import chapters_are_linked
 
 LAYER_NORM = chapter_of("02")
 NEEDS = "Builds on [09 Gone](09_gone.ipynb), and [03 Batch norm](03_batch_norm.ipynb). Forty minutes to work through."

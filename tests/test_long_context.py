@@ -12,7 +12,7 @@ from course_utils.experiments.checkpoints import CheckpointError
 from course_utils.experiments.fitting import fit
 from course_utils.experiments.long_context import METHODS, SEEDS, apply_method, evaluate, new_model, pretrained
 from course_utils.experiments.tags import TASK, Tags
-from course_utils.longrope import Candidate
+from course_utils.rope import Candidate
 
 
 def generator(seed=0):

@@ -11,15 +11,15 @@ import torch
 import torch.nn.functional as F
 from safetensors import safe_open
 
-from course_utils import decoder, windowed_attention
 from course_utils.experiments import Study, archive, checkpoints, command, find, long_context_large, run_study, study
 from course_utils.experiments.checkpoints import CheckpointError
 from course_utils.experiments.long_context_large import LARGE, Large, cells, methods, prepare
 from course_utils.experiments.resumable import Plan
 from course_utils.experiments.tags import Tags
-from course_utils.launch import launch
-from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq
+from course_utils.models import decoder, windowed_attention
+from course_utils.parallel.processes import launch
 from course_utils.recorded import RecordError
+from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
 TOY = Large(
     task=Tags(window=32, fillers=8, names=4, values=4, questions=8),

@@ -5,12 +5,9 @@ import math
 import pytest
 import torch
 
-from course_utils import longrope
 from course_utils.experiments import longrope_search
 from course_utils.experiments.long_context import BASE, new_model
-from course_utils.longrope import Candidate, critical_dimension, search
-from course_utils.positions import rope_inv_freq
-from course_utils.rope_formulas import turns
+from course_utils.rope import Candidate, critical_dimension, longrope, rope_inv_freq, search, turns
 
 PAIRS = 8
 TARGET = torch.linspace(1, 4, PAIRS, dtype=torch.float64)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_utils.memory import saved_bytes
+from course_utils.timing.memory import saved_bytes
 
 
 def test_without_a_gradient_to_find_there_is_nothing_to_measure():

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_utils.models import (
+from course_utils.models.networks import (
     LSTM,
     CausalAttention,
     DigitsCNN,
@@ -18,7 +18,7 @@ from course_utils.models import (
     feature_norm,
     patches,
 )
-from course_utils.recurrence import linear_recurrence, linear_scan
+from course_utils.models.recurrence import linear_recurrence, linear_scan
 
 
 def random(*shape, seed=0):

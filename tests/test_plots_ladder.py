@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from course_utils import plots, recorded
-from course_utils.bench import Case
-from course_utils.bench.sweep import cases
+from course_utils.timing.bench import Case
+from course_utils.timing.bench.sweep import cases
 
 GBPS = {"eager": 5.0, "built-in": 36.0, "compiled": 21.0}
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from clipping import assert_nothing_is_clipped
 
-from course_utils import plots, positions
+from course_utils import plots
+from course_utils.rope import rotation as positions
 from course_utils.widgets import DistanceState, encoding_by_distance_values
 
 CODE = positions.sinusoidal(64, 32)

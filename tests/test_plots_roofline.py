@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 
 from course_utils import plots
 from course_utils.plots.style import MARKERS, PALETTE
-from course_utils.profiling import Roofline
+from course_utils.timing.profiling import Roofline
 
 POINTS = {f"version {i}": (0.875, 10.0 ** (-i)) for i in range(9)} | {"product": (170.0, 100.0)}
 

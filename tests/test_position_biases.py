@@ -8,7 +8,7 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from course_utils.position_biases import alibi_bias, alibi_slopes, t5_relative_bucket
+from course_utils.rope import alibi_bias, alibi_slopes, t5_relative_bucket
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 6, 8, 12, 20, 32, 71, 112])

@@ -11,8 +11,7 @@ from transformers.models.gptj import modeling_gptj as gptj
 from transformers.models.llama import modeling_llama as llama
 from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2_vl
 
-from course_utils import positions
-from course_utils.positions import (
+from course_utils.rope import (
     apply_rope,
     axial_rope_2d,
     half_to_interleaved,
@@ -21,6 +20,7 @@ from course_utils.positions import (
     rope_inv_freq,
     sinusoidal,
 )
+from course_utils.rope import rotation as positions
 
 LAYOUTS = ("half", "interleaved")
 

@@ -11,8 +11,15 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from course_utils import profiling, stopwatch
-from course_utils.profiling import Roofline, Timing, copy_bandwidth, forward_and_backward, measure, measure_in_turns
+from course_utils.timing import profiling, stopwatch
+from course_utils.timing.profiling import (
+    Roofline,
+    Timing,
+    copy_bandwidth,
+    forward_and_backward,
+    measure,
+    measure_in_turns,
+)
 
 
 def test_a_rate_is_bytes_over_the_median_time():
@@ -201,7 +208,7 @@ def test_launching_is_the_median_time_until_a_warm_call_returns_and_not_the_wait
 @pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="the C library is not glibc")
 def test_kept_memory_is_not_fetched_from_the_system_again():
     program = (
-        "import resource, torch; from course_utils.profiling import keep_freed_memory\n"
+        "import resource, torch; from course_utils.timing.profiling import keep_freed_memory\n"
         "def faults():\n"
         "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
         "    for _ in range(5): torch.ones(16 * 2**20)\n"

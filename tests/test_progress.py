@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from course_utils import progress
+from course_utils.book import progress
 
 TODAY = date.today().isoformat()
 

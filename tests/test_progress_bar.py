@@ -2,8 +2,8 @@
 
 import pytest
 
-from course_utils import progress_bar
-from course_utils.progress_bar import ProgressBar
+from course_utils.book import progress_bar
+from course_utils.book.progress_bar import ProgressBar
 
 
 class Handle:

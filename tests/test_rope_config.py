@@ -10,9 +10,8 @@ import torch
 import transformers
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from course_utils.positions import rope_inv_freq
-from course_utils.rope_model_defaults import MODEL_DEFAULTS
-from course_utils.rope_scaling import RopeWarning, from_config, rope_frequencies
+from course_utils.rope import RopeWarning, from_config, rope_frequencies, rope_inv_freq
+from course_utils.rope.model_defaults import MODEL_DEFAULTS
 from course_utils.widgets.scaling_examples import PUBLISHED as EXAMPLES
 
 transformers.logging.set_verbosity_error()

@@ -21,19 +21,22 @@ from transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense import (
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.phimoe.modeling_phimoe import PhimoeRotaryEmbedding
 
-from course_utils import rope_scaling
-from course_utils.positions import rope_inv_freq
-from course_utils.rope_formulas import (
+from course_utils.rope import (
+    ROPE_TYPES,
+    RopeWarning,
     blend,
     dynamic_ntk_factor,
     longrope_attention_factor,
+    rope_frequencies,
+    rope_inv_freq,
+    rope_method,
     turns,
     yarn_attention_factor,
     yarn_correction_range,
     yarn_paper_ramp,
     yarn_ramp,
 )
-from course_utils.rope_scaling import ROPE_TYPES, RopeWarning, rope_frequencies, rope_method
+from course_utils.rope import scaling as rope_scaling
 
 transformers.logging.set_verbosity_error()
 

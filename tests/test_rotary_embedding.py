@@ -15,10 +15,9 @@ from torch._subclasses import FakeTensorMode
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from course_utils import rotary_embedding
-from course_utils.positions import RotaryEmbedding, apply_rope, rope_cos_sin, rope_inv_freq
-from course_utils.rope_scaling import RopeWarning, rope_frequencies
-from course_utils.rotary_embedding import TABLE_ROWS
+from course_utils.rope import RopeWarning, RotaryEmbedding, apply_rope, rope_cos_sin, rope_frequencies, rope_inv_freq
+from course_utils.rope import embedding as rotary_embedding
+from course_utils.rope.embedding import TABLE_ROWS
 
 transformers.logging.set_verbosity_error()
 
@@ -375,7 +374,7 @@ def test_its_repr_says_what_it_does():
 
 def test_positions_has_the_class_without_loading_its_module_before_it_is_asked_for():
     script = (
-        "import sys; import course_utils.positions as p; assert 'course_utils.rotary_embedding' not in sys.modules; "
+        "import sys; import course_utils.rope.rotation as p; assert 'course_utils.rope.embedding' not in sys.modules; "
         "assert p.RotaryEmbedding.__name__ == 'RotaryEmbedding'"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

@@ -11,12 +11,12 @@ from bs4 import BeautifulSoup, Tag
 from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils.authoring.exercises import is_code
-from course_utils.authoring.files import NOTEBOOKS
-from course_utils.authoring.normalize import METADATA
-from course_utils.authoring.page import Page
-from course_utils.authoring.site.build import build_site
-from course_utils.chapters import CHAPTERS
+from course_utils.book.chapters import CHAPTERS
+from tools.authoring.exercises import is_code
+from tools.authoring.files import NOTEBOOKS
+from tools.authoring.normalize import METADATA
+from tools.authoring.page import Page
+from tools.authoring.site.build import build_site
 
 # MyST-Parser's own business
 pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")

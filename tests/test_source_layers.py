@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils.source_layers import LAYERS, root_of_mean_square
-from course_utils.sources import WRITE_UPS
+from course_utils.book.sources import WRITE_UPS
+from course_utils.models.source_layers import LAYERS, root_of_mean_square
 
 # what each write-up prints: the output for a row [−a, a], whose mean is 0 and whose variance is a²
 BY_HAND = {

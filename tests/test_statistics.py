@@ -14,7 +14,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from course_utils import norms
-from course_utils.statistics import Moments, bias_corrected, ema, precise_batch_norm
+from course_utils.norms.statistics import Moments, bias_corrected, ema, precise_batch_norm
 
 # Merged or not, a variance is off by a few roundings a merge (2⁻⁵³ each) and never by cancellation: measured at most
 # 7e-16 over a thousand merges at an offset of 10⁸, where three numbers without the residue are off by 6e-9.

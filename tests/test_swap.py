@@ -22,8 +22,7 @@ from transformers import (
 )
 
 from course_utils import norms
-from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq
-from course_utils.rope_scaling import rope_frequencies
+from course_utils.rope import apply_rope, rope_cos_sin, rope_frequencies, rope_inv_freq
 from course_utils.swap import Layers, compare_layers, swap, trials
 
 WINDOW = 64

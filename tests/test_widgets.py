@@ -21,7 +21,7 @@ from widget_states import (
 )
 
 from course_utils import widgets
-from course_utils.profiling import Roofline
+from course_utils.timing.profiling import Roofline
 from course_utils.widgets.axes import LAYOUTS, RULES, AxisState
 from course_utils.widgets.base import as_json
 from course_utils.widgets.exchanges import sync_cost_figure

@@ -9,7 +9,7 @@ from clipping import assert_nothing_is_clipped
 from widget_states import random_clock_states
 
 from course_utils import plots, widgets
-from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq
+from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 from course_utils.widgets import clocks
 from course_utils.widgets.clocks import ClockState, rope_clocks_figure
 

@@ -9,7 +9,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from widget_states import random_distance_states
 
 from course_utils import widgets
-from course_utils.positions import sinusoidal
+from course_utils.rope import sinusoidal
 from course_utils.widgets.distances import STOPS, DistanceState, encoding_by_distance_values
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from course_utils import widgets
-from course_utils.profiling import Roofline
+from course_utils.timing.profiling import Roofline
 from course_utils.widgets.least_times import STOPS, LeastTimeState, least_time_figure, measured_ms
 
 MACHINE = Roofline(bandwidth_gbps=10.0, peak_gflops=50.0)

@@ -6,9 +6,10 @@ import pytest
 from in_node import call_in_node
 from traitlets import TraitError
 
-from course_utils import ledger, widgets
-from course_utils.authoring.page import html_elements
-from course_utils.sources import WORKS
+from course_utils import widgets
+from course_utils.book import ledger
+from course_utils.book.sources import WORKS
+from tools.authoring.page import html_elements
 
 ENTRIES = ledger.load()
 

@@ -13,7 +13,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from widget_states import random_scaling_states
 
 from course_utils import plots, widgets
-from course_utils.rope_scaling import from_config, rope_frequencies
+from course_utils.rope import from_config, rope_frequencies
 from course_utils.widgets.scaling_examples import EXAMPLES, PUBLISHED
 from course_utils.widgets.scaling_figure import (
     KINDS,

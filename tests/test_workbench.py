@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.bench import Case
-from course_utils.bench.elsewhere import attempt_elsewhere
-from course_utils.chapters import NOTEBOOKS
+from course_utils.book.chapters import NOTEBOOKS
 from course_utils.kernels.workbench import requested
+from course_utils.timing.bench import Case
+from course_utils.timing.bench.elsewhere import attempt_elsewhere
 
 ROOT = Path(__file__).parent.parent
 HIDDEN = "import sys; sys.modules['triton'] = None\n"  # as if it were not installed

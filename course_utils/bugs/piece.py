@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_utils.book.tables import format_number
 from course_utils.bugs.takes import Take, complaint, drawn
 from course_utils.session import generator
-from course_utils.tables import format_number
 
 __all__ = ["Arguments", "Difference", "NearMiss", "Piece", "copied"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from course_utils.bugs.piece import Arguments, NearMiss, Piece
 from course_utils.bugs.takes import Lengths, Options, Real, Whole, Word
-from course_utils.rope_scaling import RopeWarning, rope_frequencies
+from course_utils.rope import RopeWarning, rope_frequencies
 
 __all__ = ["SCALING"]
 

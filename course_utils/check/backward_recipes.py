@@ -1,6 +1,6 @@
 """The backward passes of layer, batch and RMS norm, written once, with every step an argument.
 
-A mistake is a recipe with one step replaced. Source of the formulas: the head of ``course_utils.backward``.
+A mistake is a recipe with one step replaced. Source of the formulas: the head of ``course_utils.norms.backward``.
 """
 
 from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ from course_utils.check.calls import Call, Probe
 from course_utils.check.comparison import Tolerance
 from course_utils.check.exercise import Check
 from course_utils.check.mistakes import Catalogue
-from course_utils.longrope import critical_dimension as _critical_dimension
+from course_utils.rope import critical_dimension as _critical_dimension
 
 __all__ = ["critical_dimension"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from course_utils import progress
+from course_utils.book import progress
 from course_utils.check.calls import Call, Probe
 from course_utils.check.compared import Compared
 from course_utils.check.learner import (

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_utils.book.tables import format_number
 from course_utils.bugs import PIECES, Piece
 from course_utils.bugs.piece import Arguments, Difference, copied
 from course_utils.bugs.takes import Numbers
@@ -18,7 +19,6 @@ from course_utils.check.mistakes import Mistake
 from course_utils.check.report import Evidence, Report, evidence_for
 from course_utils.check.sandbox import Outcome, Sandbox
 from course_utils.check.smallest import smallest_failing
-from course_utils.tables import format_number
 
 __all__ = [
     "FindBug",

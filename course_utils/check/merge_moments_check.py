@@ -10,7 +10,7 @@ from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.comparison import Tolerance
 from course_utils.check.exercise import Check
 from course_utils.check.mistakes import Catalogue
-from course_utils.statistics import Moments
+from course_utils.norms.statistics import Moments
 
 __all__ = ["merge_moments"]
 

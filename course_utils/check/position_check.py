@@ -2,11 +2,11 @@
 
 import torch
 
-from course_utils import positions as course
 from course_utils.check import sinusoid_mistakes, slope_mistakes
 from course_utils.check.calls import Call, Probe
 from course_utils.check.comparison import Tolerance
 from course_utils.check.exercise import Check
+from course_utils.rope import rotation as course
 
 __all__ = ["alibi_slopes", "sinusoidal"]
 

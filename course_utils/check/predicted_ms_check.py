@@ -6,7 +6,7 @@ from course_utils.check.calls import Call, Probe
 from course_utils.check.comparison import Tolerance
 from course_utils.check.exercise import Check
 from course_utils.check.mistakes import Catalogue
-from course_utils.profiling import Roofline
+from course_utils.timing.profiling import Roofline
 
 __all__ = ["predicted_ms"]
 

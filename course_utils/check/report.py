@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_utils.book.tables import Table
 from course_utils.check.calls import Call
 from course_utils.check.mistakes import Mistake
-from course_utils.tables import Table
 
 __all__ = ["Evidence", "ProbeResult", "Report", "evidence_for"]
 

@@ -9,7 +9,7 @@ from course_utils.check.exercise import Check, Convention
 from course_utils.check.mistakes import Catalogue
 from course_utils.check.rotation_input_mistakes import add_input_mistakes
 from course_utils.check.rotation_mistakes import add_angle_mistakes
-from course_utils.positions import apply_rope, rope_cos_sin, rope_inv_freq
+from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
 __all__ = ["rope"]
 

@@ -20,8 +20,8 @@ from course_utils.check.rope_ntk_mistakes import (
 from course_utils.check.rope_recipes import METHODS, rope_with, yarn_method
 from course_utils.check.rope_temperature_mistakes import add_temperature_mistakes, add_yarn_option_mistakes
 from course_utils.check.rope_yarn_mistakes import add_yarn_mistakes
-from course_utils.rope_formulas import blend, ntk_base, partial_inv_freq, yarn_attention_factor, yarn_ramp
-from course_utils.rope_scaling import rope_frequencies as every_method
+from course_utils.rope import blend, ntk_base, partial_inv_freq, yarn_attention_factor, yarn_ramp
+from course_utils.rope import rope_frequencies as every_method
 
 __all__ = ["ntk_inv_freq", "rope_frequencies", "yarn_frequencies"]
 

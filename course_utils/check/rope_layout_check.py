@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from course_utils import positions
 from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.exercise import Check
 from course_utils.check.mistakes import Catalogue
+from course_utils.rope import rotation as positions
 
 __all__ = ["half_to_interleaved"]
 

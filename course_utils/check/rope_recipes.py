@@ -1,7 +1,7 @@
 """Rotary frequencies for a longer context, taken apart so that a mistake can replace one step and leave the rest.
 
 Written for the catalogue of mistakes and for nothing else: the truth that answers are held against is
-``course_utils.rope_scaling``.
+``course_utils.rope.scaling``.
 """
 
 import math

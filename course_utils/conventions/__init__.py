@@ -7,11 +7,11 @@
 'of ±0.001: 0.30 with 1e-5, 0.032 with 1e-3'
 """
 
+from course_utils.book.tables import Table
 from course_utils.conventions.norm_conventions import NORM_CONVENTIONS
 from course_utils.conventions.rope_config_conventions import ROPE_CONFIG_CONVENTIONS
 from course_utils.conventions.rope_conventions import ROPE_CONVENTIONS
 from course_utils.conventions.rows import Convention, Proofs, as_table
-from course_utils.tables import Table
 
 __all__ = ["CONVENTIONS", "THEMES", "Convention", "proofs", "table"]
 

@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from course_utils import positions
 from course_utils.conventions.rope_oracle import config, frequencies, llama, plain
 from course_utils.conventions.rows import Convention, convention
+from course_utils.rope import rotation as positions
 
 __all__ = ["ROPE_CONVENTIONS"]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from course_utils import positions
+from course_utils.rope import rotation as positions
 
 __all__ = ["config", "frequencies", "llama", "plain"]
 

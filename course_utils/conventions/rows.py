@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from course_utils.tables import Inline, Table
+from course_utils.book.tables import Inline, Table
 
 __all__ = ["Convention", "Proofs", "as_table", "convention"]
 

@@ -11,8 +11,8 @@ import course_utils
 from course_utils import recorded
 from course_utils.experiments import ranks
 from course_utils.experiments.rows import Rows
-from course_utils.machine import device_name, driver
 from course_utils.recorded.sealed import RecordError, read_sealed, write_sealed
+from course_utils.timing.machine import device_name, driver
 
 __all__ = ["available", "device_type", "load", "provenance", "read", "record_path", "write"]
 

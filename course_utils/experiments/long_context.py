@@ -20,12 +20,12 @@ import torch
 from torch import nn
 
 from course_utils.arguments import require_length
-from course_utils.decoder import Decoder
 from course_utils.experiments import archive, checkpoints
 from course_utils.experiments.fitting import fit, generator_of, warm_up_and_cool_down
 from course_utils.experiments.study import Cell, Progress, Run, Study
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
-from course_utils.rope_scaling import rope_frequencies
+from course_utils.models.decoder import Decoder
+from course_utils.rope import rope_frequencies
 
 __all__ = [
     "BASE",

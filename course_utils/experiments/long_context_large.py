@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.decoder import Decoder
+from course_utils.book.progress_bar import ProgressBar
 from course_utils.experiments import checkpoints, ranks, resumable
 from course_utils.experiments.long_context import (
     MULTIPLES,
@@ -35,7 +35,7 @@ from course_utils.experiments.long_context import (
 from course_utils.experiments.resumable import Plan
 from course_utils.experiments.study import Cell, Progress, Run
 from course_utils.experiments.tags import Streams, Tags
-from course_utils.progress_bar import ProgressBar
+from course_utils.models.decoder import Decoder
 
 __all__ = ["LARGE", "Large", "cells", "methods", "prepare"]
 

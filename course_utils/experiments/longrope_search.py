@@ -7,13 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_utils.decoder import Decoder
 from course_utils.experiments.long_context import BASE, SEEDS, apply_method, evaluate, held_out_streams, pretrained
 from course_utils.experiments.study import Cell, Progress, Study
 from course_utils.experiments.tags import TASK, Score, Streams
-from course_utils.longrope import Candidate, search
-from course_utils.positions import rope_inv_freq
-from course_utils.rope_formulas import longrope_attention_factor
+from course_utils.models.decoder import Decoder
+from course_utils.rope import Candidate, longrope_attention_factor, rope_inv_freq, search
 
 __all__ = [
     "FACTOR",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
+from course_utils.book.progress_bar import ProgressBar
 from course_utils.experiments import checkpoints
 from course_utils.experiments.long_context import CHECKPOINTS, SEEDS, checkpoint_path, facts, train_from_scratch
-from course_utils.progress_bar import ProgressBar
 
 __all__ = ["main"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_utils.book.tables import Table
 from course_utils.recorded.selection import require_fields, require_values
-from course_utils.tables import Table
 
 __all__ = ["Rows", "Spread"]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from course_utils.book.progress_bar import ProgressBar
 from course_utils.experiments import archive
 from course_utils.experiments.rows import Rows
-from course_utils.progress_bar import ProgressBar
 from course_utils.recorded.journal import Journal
 
 __all__ = ["STUDIES", "Cell", "Progress", "Run", "Study", "find", "kept", "partial", "run_study"]

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch.autograd.function import once_differentiable
 
 from course_utils.kernels.launch import rotary_launch
-from course_utils.positions import LAYOUTS
+from course_utils.rope import LAYOUTS
 
 __all__ = ["Rotary", "launch_rotation", "rotate"]
 

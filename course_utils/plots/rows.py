@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from course_utils.book.tables import format_number
 from course_utils.plots.style import INK, MUTED, PALETTE, new_figure
-from course_utils.tables import format_number
 
 __all__ = ["batch_neighbours", "normalize_row"]
 

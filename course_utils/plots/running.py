@@ -4,8 +4,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from course_utils.book.tables import format_number
 from course_utils.plots.style import INK, MUTED, PALETTE, new_figure
-from course_utils.tables import format_number
 
 __all__ = ["running_average"]
 

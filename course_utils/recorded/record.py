@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from course_utils.arguments import is_number
+from course_utils.book.tables import Table
 from course_utils.recorded.sealed import RecordError, read_sealed, write_sealed
 from course_utils.recorded.selection import require_values
-from course_utils.tables import Table
 
 __all__ = ["FORMAT", "VERSION", "Record", "RecordError", "read", "validate", "write"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.tables import Table
+from course_utils.book.tables import Table
 
 __all__ = ["Layers", "compare_layers"]
 

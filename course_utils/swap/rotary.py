@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.positions import RotaryEmbedding, apply_rope, rope_cos_sin
-from course_utils.rope_scaling import from_config
+from course_utils.rope import RotaryEmbedding, apply_rope, from_config, rope_cos_sin
 from course_utils.swap.swapped import Swapped, full_name
 
 __all__ = ["Frequencies", "Rope", "swap_positions"]
@@ -161,7 +160,7 @@ def _swap_rotation(swapped: Swapped, name: str, module: nn.Module, rope: Rope | 
     rotation = _course_rotation if rope is None else _own_rotation(rope, module.config)
     swapped.on_undo(lambda: module.__dict__.pop("forward", None))
     module.forward = types.MethodType(_with_global(forward, ROTATION, rotation), module)
-    what = "course_utils.positions.apply_rope" if rope is None else full_name(rope)
+    what = "course_utils.rope.rotation.apply_rope" if rope is None else full_name(rope)
     swapped.replaced.append((name, ROTATION, what))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from course_utils.tables import Table
+from course_utils.book.tables import Table
 
 __all__ = ["Swapped", "full_name"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from course_utils.arguments import require_names, require_whole
-from course_utils.tables import format_number
+from course_utils.book.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
 from course_utils.widgets.controls import require_stops
 

@@ -9,8 +9,8 @@ import torch
 from matplotlib.figure import Figure
 
 from course_utils.arguments import require_whole
-from course_utils.position_biases import alibi_slopes, t5_relative_bucket
-from course_utils.tables import format_number
+from course_utils.book.tables import format_number
+from course_utils.rope import alibi_slopes, t5_relative_bucket
 from course_utils.widgets.base import CourseWidget, browser_module
 from course_utils.widgets.controls import require_stops
 

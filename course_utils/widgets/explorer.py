@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from course_utils.tables import format_number
+from course_utils.book.tables import format_number
 from course_utils.widgets.axes import (
     DEFAULT_SIZES,
     LAYOUTS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from course_utils.arguments import require_number, require_whole
-from course_utils.tables import format_number
+from course_utils.book.tables import format_number
 from course_utils.widgets.base import CourseWidget, browser_module
 from course_utils.widgets.controls import as_numbers
 

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
 
+from course_utils.book.tables import format_number
 from course_utils.check import norm_bytes
-from course_utils.profiling import Roofline, forward_and_backward, measure_in_turns
-from course_utils.tables import format_number
+from course_utils.timing.profiling import Roofline, forward_and_backward, measure_in_turns
 from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module
 from course_utils.widgets.controls import require_stops
 

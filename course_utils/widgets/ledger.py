@@ -6,10 +6,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from course_utils import ledger
-from course_utils.claims import VERDICTS
-from course_utils.ledger import Entry, by_work
-from course_utils.sources import WORKS, Work
+from course_utils.book import ledger
+from course_utils.book.claims import VERDICTS
+from course_utils.book.ledger import Entry, by_work
+from course_utils.book.sources import WORKS, Work
 from course_utils.widgets.base import StatefulWidget, browser_module
 
 __all__ = ["LedgerState", "ledger_html", "ledger_table"]
@@ -52,8 +52,8 @@ def ledger_table(
     Args:
         entries: by ``chapter:key``; by default the whole ledger.
         text: words that a row must hold.
-        source: the name of a work, as in ``course_utils.sources.WORKS``.
-        verdict: one of ``course_utils.claims.VERDICTS``.
+        source: the name of a work, as in ``course_utils.book.sources.WORKS``.
+        verdict: one of ``course_utils.book.claims.VERDICTS``.
 
     Raises:
         ValueError: an unknown source or verdict.

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from course_utils.arguments import require_whole
-from course_utils.statistics import bias_corrected, ema
-from course_utils.tables import format_number
+from course_utils.book.tables import format_number
+from course_utils.norms.statistics import bias_corrected, ema
 from course_utils.widgets.base import CourseWidget, browser_module
 from course_utils.widgets.controls import require_stops
 from course_utils.widgets.neighbours import normals

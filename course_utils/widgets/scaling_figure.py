@@ -10,8 +10,17 @@ from typing import Any
 from torch import Tensor
 
 from course_utils.arguments import require_names
-from course_utils.rope_formulas import blend, dynamic_ntk_factor, turns, yarn_attention_factor, yarn_paper_ramp
-from course_utils.rope_scaling import RopeConfig, RopeMethod, from_config, rope_method
+from course_utils.rope import (
+    RopeConfig,
+    RopeMethod,
+    blend,
+    dynamic_ntk_factor,
+    from_config,
+    rope_method,
+    turns,
+    yarn_attention_factor,
+    yarn_paper_ramp,
+)
 from course_utils.widgets.controls import require_stops
 
 __all__ = [

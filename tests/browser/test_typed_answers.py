@@ -7,8 +7,8 @@ import nbformat
 import pytest
 from jupyterlab_driver import OpenNotebook
 
-from course_utils.authoring.exercises import SOLUTION_SUFFIX, Exercise, find_exercises
-from course_utils.authoring.files import read_notebook
+from tools.authoring.exercises import SOLUTION_SUFFIX, Exercise, find_exercises
+from tools.authoring.files import read_notebook
 
 # Mistakes that people make, each typed into the stub of a chapter, with words of the answer that it must get.
 KNOWN_MISTAKES = {
@@ -194,10 +194,10 @@ KNOWN_MISTAKES = {
     ),
     ("15_a_real_llama", "rope"): (
         "def rope(x, positions, base=10_000.0):\n"
-        "    cos_sin = course_utils.positions.rope_cos_sin(\n"
-        "        x.shape[-2], course_utils.positions.rope_inv_freq(x.shape[-1], base)\n"
+        "    cos_sin = course_utils.rope.rotation.rope_cos_sin(\n"
+        "        x.shape[-2], course_utils.rope.rotation.rope_inv_freq(x.shape[-1], base)\n"
         "    )\n"
-        "    return course_utils.positions.apply_rope(x, *cos_sin)",
+        "    return course_utils.rope.rotation.apply_rope(x, *cos_sin)",
         "position",
     ),
     ("16_on_trial", "largest_error"): (

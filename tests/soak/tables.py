@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from course_utils.tables import Table
+from course_utils.book.tables import Table
 
 __all__ = ["tables"]
 

@@ -11,10 +11,11 @@ import widget_states
 from anywidget import AnyWidget
 from traitlets import TraitError
 
-from course_utils import ledger, widgets
-from course_utils.claims import VERDICTS
-from course_utils.profiling import Roofline
-from course_utils.sources import WORKS
+from course_utils import widgets
+from course_utils.book import ledger
+from course_utils.book.claims import VERDICTS
+from course_utils.book.sources import WORKS
+from course_utils.timing.profiling import Roofline
 from course_utils.widgets.base import CourseWidget
 
 STEPS = 2000

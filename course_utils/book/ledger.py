@@ -1,0 +1,111 @@
+"""The ledger: every claim of the course with the evidence that ran for it, from the notebooks' stored outputs.
+
+``python -m tools.authoring ledger`` writes it; nothing in it is typed.
+
+>>> entry = load()["02:eps-1e-12-safe"]
+>>> entry.verdict, entry.works
+('holds with a condition', ('S2',))
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from course_utils.book.chapters import chapter_of
+from course_utils.book.claims import VERDICTS
+from course_utils.book.sources import LISTED, WORKS, Work, works_named
+from course_utils.book.tables import Table
+
+__all__ = ["LEDGER", "Entry", "by_work", "counts_table", "load"]
+
+LEDGER = Path(__file__).parent.parent / "data" / "ledger.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim as its cell states it, and what the cell's stored output says about it.
+
+    Args:
+        chapter: the chapter's number.
+        cell: the id of the cell that tests it.
+        key: the claim's key, unique in its chapter.
+        statement: the claim in one line.
+        source: who says so, as the cell has it.
+        evidence: the expression that had to be true, as Python source.
+        verdict: one of ``VERDICTS``.
+        number: the measured quantity, as it was shown.
+    """
+
+    chapter: str
+    cell: str
+    key: str
+    statement: str
+    source: str
+    evidence: str
+    verdict: str
+    number: str
+
+    @property
+    def name(self) -> str:
+        """What the entry is called from outside its chapter: ``chapter:key``."""
+        return f"{self.chapter}:{self.key}"
+
+    @property
+    def place(self) -> str:
+        """The chapter's number and title."""
+        return chapter_of(self.chapter).label
+
+    @property
+    def link(self) -> str:
+        """A link from one notebook to the cell of this claim."""
+        return f"{chapter_of(self.chapter).file}#cell-id={self.cell}"
+
+    @cached_property
+    def works(self) -> tuple[str, ...]:
+        """The names of the works that this claim comes from or answers, in the order of ``WORKS``."""
+        answered = {listed.source for listed in LISTED if self.name in listed.answered_by}
+        named = set(works_named(self.source))
+        return tuple(work.name for work in WORKS if work.name in _foreign_first(named | answered))
+
+
+def _foreign_first(works: set[str]) -> set[str]:
+    """Return ``works`` without "this course" where there is another: it stands for the lack of a source."""
+    return works - {"this course"} or works
+
+
+def load() -> Mapping[str, Entry]:
+    """Return the ledger's entries by ``chapter:key``, in the order of the chapters."""
+    entries = (Entry(**fields) for fields in json.loads(LEDGER.read_text(encoding="utf-8")))
+    return {entry.name: entry for entry in entries}
+
+
+def by_work(entries: Iterable[Entry]) -> dict[Work, list[Entry]]:
+    """Return the entries grouped by the works they come from: one with two sources stands in both groups."""
+    found = list(entries)
+    groups = {work: [entry for entry in found if work.name in entry.works] for work in WORKS}
+    return {work: group for work, group in groups.items() if group}
+
+
+def counts_table(entries: Iterable[Entry]) -> Table:
+    """Return how many claims of each write-up, of all papers, of libraries and of the course have each verdict."""
+    kinds: dict[str, dict[str, Entry]] = {}
+    found = list(entries)
+    for entry in found:
+        for kind in dict.fromkeys(_kind(name) for name in entry.works):
+            kinds.setdefault(kind, {})[entry.name] = entry
+    order = ["S0", "S1", "S2", "S3", "S4", "papers", "libraries", "this course"]
+    rows = [(kind, *_counts(kinds[kind].values())) for kind in order if kind in kinds]
+    rows.append(("all, each counted once", *_counts(found)))
+    return Table(("source", "claims", *VERDICTS), rows, "Claims and their verdicts")
+
+
+def _kind(work: str) -> str:
+    return work if work in {"S0", "S1", "S2", "S3", "S4", "libraries", "this course"} else "papers"
+
+
+def _counts(entries: Iterable[Entry]) -> tuple[int, ...]:
+    verdicts = Counter(entry.verdict for entry in entries)
+    return (sum(verdicts.values()), *(verdicts[verdict] for verdict in VERDICTS))

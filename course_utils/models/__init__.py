@@ -1,0 +1,1 @@
+"""The small networks that the chapters train and take apart."""

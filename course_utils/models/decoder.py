@@ -1,0 +1,173 @@
+"""A small decoder-only transformer whose way of telling positions apart is an argument, and can be changed afterwards.
+
+Notation used for tensor shapes: B batch, T tokens, V vocabulary, C width, H heads, D = C / H.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from course_utils.models.windowed_attention import windowed_attention
+from course_utils.rope import alibi_bias, apply_rope, rope_cos_sin, rope_inv_freq, sinusoidal, t5_relative_bucket
+
+__all__ = ["POSITIONS", "Decoder"]
+
+POSITIONS = ("none", "sinusoidal", "learned", "t5", "alibi", "rope")
+BIASES = ("t5", "alibi")
+EMBEDDING_STD = 0.02
+T5_BUCKETS = 32
+
+
+class Decoder(nn.Module):
+    """Pre-norm (RMS norm), no biases, GELU, untied head: what GPT and Llama have in common, at a size for a laptop.
+
+    Args:
+        vocabulary: V.
+        position: one of ``POSITIONS``.
+        window: the length that it is trained at; rows of the table of ``"learned"``, and the reach of T5's buckets.
+        width: C.
+        heads: H; they divide C.
+        depth: number of blocks.
+        hidden: features inside the feed-forward part.
+        base: the rotary base.
+        generator: for the initial weights; PyTorch's global one if None.
+
+    Raises:
+        ValueError: an unknown ``position``, heads that do not divide the width, or for ``"t5"`` a window within the
+            distances that have a bucket each.
+
+    Source: Radford et al. 2019, §2.3 (pre-norm); Touvron et al. 2023, §2.2 (RMS norm, RoPE).
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        position: str = "rope",
+        window: int = 128,
+        width: int = 128,
+        heads: int = 4,
+        depth: int = 2,
+        hidden: int = 256,
+        base: float = 10_000.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if position not in POSITIONS:
+            raise ValueError(f"position must be one of {', '.join(POSITIONS)}: got {position!r}")
+        if heads < 1 or width % heads:
+            raise ValueError(f"heads must divide width: got heads={heads}, width={width}")
+        if position == "t5" and window <= T5_BUCKETS // 2:
+            raise ValueError(f"window must be above {T5_BUCKETS // 2} for position='t5': got {window!r}")
+        self.position, self.window, self.heads, self.base = position, window, heads, base
+        self.head_dim = width // heads
+        self.attention_window: int | None = None
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.places = nn.Embedding(window, width) if position == "learned" else None
+        self.bias = nn.Embedding(T5_BUCKETS, heads) if position == "t5" else None
+        self.blocks = nn.ModuleList(_Block(width, heads, hidden) for _ in range(depth))
+        self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
+        self._initialise(generator)
+        if position == "rope":
+            self.set_rope(rope_inv_freq(self.head_dim, base))
+
+    def _initialise(self, generator: torch.Generator | None) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=EMBEDDING_STD, generator=generator)
+            elif isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
+
+    def set_rope(self, inv_freq: Tensor, attention_factor: float = 1.0, first_tokens: int = 0) -> "Decoder":
+        """Rotate by other frequencies from now on, as ``rope_scaling.rope_frequencies`` gives them; return self.
+
+        Args:
+            inv_freq: (D/2,) float64.
+            attention_factor: multiplies cosine and sine.
+            first_tokens: so many tokens at the start keep the frequencies of training (Ding et al. 2024, §3.1).
+
+        Raises:
+            ValueError: the model has no rotary positions, or ``inv_freq`` has another shape.
+        """
+        if self.position != "rope":
+            raise ValueError(f"position must be 'rope' to set frequencies: got a model with {self.position!r}")
+        if inv_freq.shape != (self.head_dim // 2,):
+            raise ValueError(f"inv_freq must have shape ({self.head_dim // 2},): got {tuple(inv_freq.shape)}")
+        self.inv_freq, self.attention_factor, self.first_tokens = inv_freq, attention_factor, first_tokens
+        return self
+
+    def set_attention_window(self, tokens: int | None) -> "Decoder":
+        """Let every token see the last ``tokens`` only, itself included; None takes the limit away. Return self.
+
+        Raises:
+            ValueError: the model tells positions apart by a bias, and has its mask for that.
+        """
+        if tokens is not None and self.position in BIASES:
+            raise ValueError(f"position must not be one of {', '.join(BIASES)} for a window: got {self.position!r}")
+        self.attention_window = tokens
+        return self
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the logits of the next token, (B, T, V).
+
+        Raises:
+            ValueError: more tokens than a ``"learned"`` model has places for.
+        """
+        length, device = tokens.shape[1], tokens.device
+        h = self.embedding(tokens)  # (B, T, C)
+        if self.position == "sinusoidal":  # as small as the embedding, so that neither drowns the other
+            h = h + EMBEDDING_STD * sinusoidal(length, h.shape[-1]).to(h)
+        if self.places is not None:
+            if length > self.window:
+                raise ValueError(f"a learned table has a row for each of {self.window} positions: got {length} tokens")
+            h = h + self.places.weight[:length]
+        rope = None
+        if self.position == "rope":
+            rope = self._cos_sin(torch.arange(length, device=device))
+        mask = self._mask(length, device)
+        for block in self.blocks:
+            h = block(h, rope, mask, self.attention_window)
+        return self.head(self.norm(h))
+
+    def _cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = rope_cos_sin(positions, self.inv_freq, self.attention_factor)  # (T, D/2), angles in float64
+        if self.first_tokens == 0:
+            return cos, sin
+        original = rope_cos_sin(positions, rope_inv_freq(self.head_dim, self.base), self.attention_factor)
+        keeps = positions[:, None] < self.first_tokens
+        return torch.where(keeps, original[0], cos), torch.where(keeps, original[1], sin)
+
+    def _mask(self, length: int, device: torch.device) -> Tensor | None:
+        """Return what is added to the scores, (1, H, T, T); None where positions are told apart in another way."""
+        if self.position not in BIASES:
+            return None
+        places = torch.arange(length, device=device)
+        ahead = places - places[:, None]  # (T, T): key minus query
+        if self.bias is None:
+            bias = alibi_bias(self.heads, length, length).to(device)
+        else:
+            buckets = t5_relative_bucket(ahead, bidirectional=False, num_buckets=T5_BUCKETS, max_distance=self.window)
+            bias = self.bias(buckets).permute(2, 0, 1)  # (H, T, T)
+        return bias.masked_fill(ahead > 0, -math.inf)[None]
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_attention, self.norm_forward = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
+
+    def forward(self, h: Tensor, rope: tuple[Tensor, Tensor] | None, mask: Tensor | None, window: int | None) -> Tensor:
+        q, k, v = self.qkv(self.norm_attention(h)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        if rope is not None:
+            q, k = apply_rope(q, *rope), apply_rope(k, *rope)  # (B, H, T, D)
+        if window is None:
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+        else:
+            mixed = windowed_attention(q, k, v, window)
+        h = h + self.out(mixed.transpose(1, 2).flatten(-2))
+        return h + self.down(F.gelu(self.up(self.norm_forward(h))))

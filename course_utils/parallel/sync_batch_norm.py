@@ -1,0 +1,267 @@
+"""Synchronised batch norm: one batch in shards on several processes, normalized as the one batch that it is.
+
+Each process (a *rank*) knows the moments of its own shard. In the forward pass all ranks exchange them and merge them
+exactly; in the backward pass they add up two sums for each channel, since every shard's loss depends on the shared mean
+and variance:
+
+    forward     all_gather   count, mean, M2          2C + 1 numbers from every rank to every rank
+    backward    all_reduce   Σ dx̂, Σ dx̂·x̂            2C numbers, added over the ranks
+
+The gradients of weight and bias stay each rank's own, to be added with all others of the model, as
+`DistributedDataParallel` does. Any backend that has the two collectives will do: gloo on CPUs, NCCL on GPUs.
+
+Source: Chan, Golub, LeVeque 1979 (merging); Ioffe, Szegedy 2015, section 3 (gradients); `torch.nn.SyncBatchNorm`.
+"""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
+
+from course_utils.norms.core import at_least_float32, channel_shape, laid_out_as, moments, scale_and_shift
+from course_utils.norms.functional import batch_norm
+from course_utils.norms.running_modules import _BatchNorm as CourseBatchNorm
+from course_utils.norms.statistics import Moments, ema
+
+__all__ = ["LostContact", "SyncBatchNorm", "convert", "merge_ranks", "sync_batch_norm"]
+
+
+class LostContact(RuntimeError):
+    """A collective failed: another rank died, raised, or did not take part before the process group's timeout."""
+
+
+class SyncBatchNorm(CourseBatchNorm):
+    """Batch norm over the batch that all processes of a group hold together.
+
+    In training, every rank of the group must call the layer, forward and backward, as often as the others and in the
+    same order; its shard may be smaller than the others' or empty. The running statistics come out equal on all. In
+    evaluation, on a single process, or before `torch.distributed` is initialised, it is plain batch norm.
+
+    Args:
+        num_features: C.
+        eps: added to the variance, inside the root.
+        momentum: the weight of a new batch in the running statistics; ``None`` averages all batches equally.
+        affine: whether to learn a weight.
+        track_running_stats: whether to keep running statistics; without them evaluation uses the batch's own, which
+            is then each rank's own.
+        process_group: the ranks that share a batch; by default all.
+        device, dtype: of parameters and running statistics.
+        bias: whether to learn a bias beside the weight.
+
+    Raises:
+        ValueError: in forward: an input that is not (N, C, *), a single value per channel on all ranks together, or
+            a ``process_group`` that this process is not a member of.
+        LostContact: in forward or backward, when another rank does not take part, on gloo. NCCL ends the process
+            instead, unless ``TORCH_NCCL_BLOCKING_WAIT`` is set.
+
+    Source: `torch.nn.SyncBatchNorm`, which runs on GPUs only; same arguments, ``state_dict`` and results.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.shape[1] != self.num_features:
+            shape = tuple(input.shape)
+            raise ValueError(f"input must be (N, {self.num_features}, *), num_features in the middle: got {shape}")
+
+    def _normalize(
+        self, x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, by_batch: bool, momentum: float
+    ) -> Tensor:
+        if not self.training:
+            return super()._normalize(x, running_mean, running_var, by_batch, momentum)
+        return sync_batch_norm(
+            x, running_mean, running_var, self.weight, self.bias, momentum, self.eps, self.process_group
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SyncBatchNorm":
+        """Copy everything but the process group: a connection cannot be copied, and the copy's batch is the same."""
+        memo[id(self)] = twin = type(self).__new__(type(self))
+        memo[id(self.process_group)] = self.process_group
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return twin
+
+
+def convert(module: nn.Module, process_group: Any = None) -> nn.Module:
+    """Return ``module`` with every batch norm in it, `torch.nn`'s or the course's, as a `SyncBatchNorm`.
+
+    Parameters and running statistics are the same tensors as before, so an optimizer made before still holds them.
+    A layer that occurs in several places is converted once.
+
+    Args:
+        module: changed in place; a batch norm by itself is replaced, so use what is returned.
+        process_group: the ranks that share a batch; by default all.
+
+    Raises:
+        ValueError: a lazy batch norm that has not seen an input yet.
+    """
+    return _converted(module, process_group, {})
+
+
+def _converted(module: nn.Module, process_group: Any, done: dict[nn.Module, nn.Module]) -> nn.Module:
+    if module not in done:
+        is_batch_norm = isinstance(module, (TorchBatchNorm, CourseBatchNorm))
+        done[module] = _synchronised(module, process_group) if is_batch_norm else module
+        for name, child in module._modules.items():
+            if child is not None:
+                done[module]._modules[name] = _converted(child, process_group, done)
+    return done[module]
+
+
+def _synchronised(layer: Any, process_group: Any) -> SyncBatchNorm:
+    """Return a `SyncBatchNorm` with the very parameters, buffers, mode and hooks of ``layer``."""
+    if isinstance(layer, nn.modules.lazy.LazyModuleMixin):
+        raise ValueError(f"module must know its sizes: call it once before converting; got {layer}")
+    sync = SyncBatchNorm.__new__(SyncBatchNorm)
+    sync.__dict__.update(layer.__dict__)
+    sync.process_group = process_group
+    return sync
+
+
+def sync_batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    process_group: Any = None,
+) -> Tensor:
+    """Normalize every channel over the shards of all ranks: `norms.batch_norm` in training, on the whole batch.
+
+    Args:
+        x: (N, C, *), floating, this rank's shard; N may differ from rank to rank and may be zero.
+        running_mean, running_var: (C,), updated in place (the variance unbiased), alike on every rank.
+        weight: (C,), γ; one without. Its gradient is that of this shard alone.
+        bias: (C,), β; zero without. Its gradient is that of this shard alone.
+        momentum: the weight of the batch in the running statistics.
+        eps: added to the variance, inside the root.
+        process_group: the ranks that take part; by default all.
+
+    Returns:
+        The shape and dtype of ``x``; a channels-last input stays so.
+
+    Raises:
+        ValueError: the shards of all ranks together have one value per channel.
+        LostContact: another rank does not take part, as for ``SyncBatchNorm``.
+    """
+    if _ranks_in(process_group) == 1:
+        return batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
+    z = at_least_float32(x)
+    count = x.numel() // x.shape[1]
+    with torch.no_grad():
+        batch = _moments_of_all_ranks(z, count, process_group)
+        # A second value here settles it; only where there is none is the GPU waited for to know how many there are.
+        total = count if count > 1 else int(batch.count)
+        if total == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got one on all ranks: {x.shape}")
+        if running_mean is not None and running_var is not None and total > 0:
+            running_mean.copy_(ema(running_mean, batch.mean, momentum))
+            running_var.copy_(ema(running_var, batch.variance(correction=1), momentum))
+        rstd = torch.rsqrt(batch.variance() + eps)
+    x_hat = _Standardize.apply(z, batch.mean.to(z.dtype), rstd.to(z.dtype), batch.count.to(z.dtype), process_group)
+    return laid_out_as(x, scale_and_shift(x_hat, weight, bias, channel_shape(x)).to(x.dtype))
+
+
+class _Standardize(torch.autograd.Function):
+    """x̂ = (x − μ)·r with μ and r (C,) of all ranks, whose gradient takes into account that every x is part of both."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mean: Tensor, rstd: Tensor, count: Tensor, process_group: Any) -> Tensor:
+        channels = channel_shape(x)
+        x_hat = (x - mean.reshape(channels)) * rstd.reshape(channels)
+        ctx.save_for_backward(x_hat, rstd, count)
+        ctx.process_group = process_group
+        return x_hat
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dx_hat: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        x_hat, rstd, count = ctx.saved_tensors
+        dims, channels = (0, *range(2, x_hat.dim())), channel_shape(x_hat)
+        sums = torch.stack([dx_hat.sum(dims), (dx_hat * x_hat).sum(dims)])  # (2, C)
+        with _in_touch("adding up gradients", ctx.process_group):
+            dist.all_reduce(sums, group=ctx.process_group)
+        mean, mean_x_hat = (sums / count).reshape(2, *channels)  # mean(g) and mean(g·x̂) over the whole batch
+        dx = rstd.reshape(channels) * (dx_hat - mean - x_hat * mean_x_hat)
+        return dx, None, None, None, None
+
+
+def _moments_of_all_ranks(z: Tensor, count: int, process_group: Any) -> Moments:
+    """Return the moments (C,) of every channel of ``z`` over the shards of all ranks, the same bits on each."""
+    _, mean, variance = moments(z, (0, *range(2, z.dim())))
+    own = torch.cat([z.new_tensor([count]), mean.flatten(), variance.flatten() * count])  # (2C + 1,)
+    everyone = own.new_empty(_ranks_in(process_group), len(own))  # (P, 2C + 1)
+    with _in_touch("exchanging statistics", process_group):
+        dist.all_gather(list(everyone.unbind()), own, process_group)
+    return merge_ranks(*everyone.split([1, z.shape[1], z.shape[1]], dim=1))
+
+
+def merge_ranks(count: Tensor, mean: Tensor, m2: Tensor) -> Moments:
+    """Return the moments of all ranks' values together, merged in pairs: log₂ P steps.
+
+    Args:
+        count: (P, 1), how many values a channel has on each rank; may be zero.
+        mean: (P, C), not read where the count is zero.
+        m2: (P, C), Σ(x − mean)².
+
+    Returns:
+        moments with ``mean`` and ``m2`` (C,) and ``count`` (1,).
+
+    >>> count, mean, m2 = [[2], [0], [1]], [[1.0], [9.0], [4.0]], [[2.0], [0.0], [0.0]]  # of (0, 2), () and (4,)
+    >>> batch = merge_ranks(torch.tensor(count), torch.tensor(mean), torch.tensor(m2))
+    >>> batch.mean.item(), batch.variance(correction=1).item()
+    (2.0, 4.0)
+    """
+    parts = Moments(count, mean, m2)
+    while (ranks := len(parts.mean)) > 1:
+        fields = [parts.count, parts.mean, parts.m2, parts.residue]
+        if ranks % 2:  # an empty partner for the last one
+            fields = [nn.functional.pad(field, (0, 0, 0, 1)) for field in fields]
+        parts = Moments(*(field[0::2] for field in fields)).merge(Moments(*(field[1::2] for field in fields)))
+    return Moments(parts.count[0], parts.mean[0], parts.m2[0], parts.residue[0])
+
+
+def _ranks_in(process_group: Any) -> int:
+    """Return how many processes share a batch: one where there is no `torch.distributed` to ask."""
+    if not dist.is_available() or not dist.is_initialized():
+        return 1
+    ranks = dist.get_world_size(process_group)
+    if ranks < 1:
+        raise ValueError(f"process_group must contain this process: got a group without rank {dist.get_rank()}")
+    return ranks
+
+
+@contextmanager
+def _in_touch(doing: str, process_group: Any) -> Iterator[None]:
+    """Say in words what it means when a collective fails."""
+    try:
+        yield
+    except RuntimeError as error:
+        others = dist.get_world_size(process_group) - 1
+        raise LostContact(
+            f"SyncBatchNorm was {doing} with {others} other rank{'s' * (others > 1)} when one of them died, raised an "
+            "error, or did not get there before the timeout"
+        ) from error

@@ -1,0 +1,123 @@
+"""Position as a term added to the attention scores: ALiBi's slopes and T5's buckets.
+
+Notation used for tensor shapes: H heads, Q queries, K keys. ``course_utils.rope.rotation`` has these names too.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from course_utils.arguments import require_length
+
+__all__ = ["alibi_bias", "alibi_slopes", "t5_relative_bucket"]
+
+
+def alibi_slopes(num_heads: int) -> Tensor:
+    """Return ALiBi's slope of each head: a geometric sequence from 2^(-8/H) to 2^-8.
+
+    Where H is no power of two, the slopes are those of the power below it, then every other slope of the power above.
+
+    Args:
+        num_heads: number of heads H, at least 1.
+
+    Returns:
+        (H,), float32.
+
+    Raises:
+        ValueError: ``num_heads`` is no whole number of at least 1.
+
+    Source: Press et al. 2022, §3, and ``get_slopes`` in the authors' fairseq ``transformer.py``.
+
+    >>> alibi_slopes(4)
+    tensor([0.2500, 0.0625, 0.0156, 0.0039])
+    """
+    num_heads = require_length("num_heads", num_heads, at_least=1)
+
+    def geometric(heads: int) -> list[float]:
+        return [2.0 ** (-8.0 * (head + 1) / heads) for head in range(heads)]
+
+    below = 1 << (num_heads.bit_length() - 1)
+    return torch.tensor(geometric(below) + geometric(2 * below)[::2][: num_heads - below])
+
+
+def alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
+    """Return ALiBi's addition to the attention scores: minus the slope times the distance.
+
+    The queries are the last ``query_length`` of the ``key_length`` tokens, so that decoding one token against a cache
+    gives the last row of the full table. Keys ahead of the query get the bias of their distance too; a causal mask
+    removes them.
+
+    Args:
+        num_heads: number of heads H.
+        query_length: number of queries Q, at most ``key_length``.
+        key_length: number of keys K.
+
+    Returns:
+        (H, Q, K), float32.
+
+    Raises:
+        ValueError: more queries than keys, or as `alibi_slopes`.
+
+    Source: Press et al. 2022, §3.
+
+    >>> alibi_bias(1, 2, 3) * 256
+    tensor([[[-1., -0., -1.],
+             [-2., -1., -0.]]])
+    """
+    if not 0 <= query_length <= key_length:
+        raise ValueError(
+            f"query_length must be between 0 and key_length: got query_length={query_length}, key_length={key_length}"
+        )
+    query = torch.arange(key_length - query_length, key_length)[:, None]  # (Q, 1)
+    distance = (query - torch.arange(key_length)).abs()  # (Q, K)
+    return -alibi_slopes(num_heads)[:, None, None] * distance  # (H, Q, K)
+
+
+def t5_relative_bucket(
+    relative_position: Tensor, bidirectional: bool = True, num_buckets: int = 32, max_distance: int = 128
+) -> Tensor:
+    """Return the bucket of each relative position, whose learned bias T5 adds to the score.
+
+    Half of the buckets of a direction hold one distance each; the other half grow logarithmically up to
+    ``max_distance``, and everything beyond shares the last one.
+
+    Args:
+        relative_position: key position minus query position, integers of any shape.
+        bidirectional: keys ahead of the query have the upper half of the buckets; otherwise they share bucket 0.
+        num_buckets: buckets in all: at least 2, or an even number of at least 4 for both directions.
+        max_distance: distance from which on everything shares a bucket; above half of a direction's buckets.
+
+    Returns:
+        int64 in [0, num_buckets), shape of ``relative_position``.
+
+    Raises:
+        TypeError: ``relative_position`` is not an integer tensor.
+        ValueError: too few buckets, or a ``max_distance`` inside the exact ones.
+
+    Source: Raffel et al. 2020, §2.1, and ``_relative_position_bucket`` of Mesh TensorFlow and transformers' T5.
+
+    >>> t5_relative_bucket(torch.tensor([-200, -20, -1, 0, 1, 20]))
+    tensor([15, 10,  1,  0, 17, 26])
+    """
+    if relative_position.is_floating_point() or relative_position.is_complex() or relative_position.dtype == torch.bool:
+        raise TypeError(f"relative_position must hold integers: got dtype {relative_position.dtype}")
+    if num_buckets < (4 if bidirectional else 2) or (bidirectional and num_buckets % 2):
+        need = "an even number of at least 4" if bidirectional else "at least 2"
+        raise ValueError(f"num_buckets must be {need}: got num_buckets={num_buckets}, bidirectional={bidirectional}")
+
+    buckets = num_buckets // 2 if bidirectional else num_buckets  # of one direction
+    exact = buckets // 2
+    if max_distance <= exact:
+        raise ValueError(
+            f"max_distance must be above the {exact} distances with a bucket each: got max_distance={max_distance}"
+        )
+    relative_position = relative_position.long()
+    distance = relative_position.abs() if bidirectional else (-relative_position).clamp(min=0)
+
+    # The same float32 operations, in the same order, as the models were trained with: at a bucket's edge the rounding
+    # decides. clamp keeps log(0) out of distances that take the exact branch anyway.
+    fraction = torch.log(distance.clamp(min=1).float() / exact) / math.log(max_distance / exact)
+    logarithmic = (exact + (fraction * (buckets - exact)).long()).clamp(max=buckets - 1)
+    bucket = torch.where(distance < exact, distance, logarithmic)
+    return bucket + buckets * (relative_position > 0) if bidirectional else bucket

@@ -1,0 +1,193 @@
+"""Rotary embeddings as a module: any way of scaling, any positions, with a table of cosines and sines.
+
+Notation used for tensor shapes: T tokens; ``...`` any leading dimensions, such as batch and heads.
+"""
+
+import warnings
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_utils.rope.methods import rope_method
+from course_utils.rope.options import DEFAULT_BASE, RopeWarning
+from course_utils.rope.rotation import apply_rope, is_count, require_layout, rope_cos_sin
+
+__all__ = ["TABLE_ROWS", "RotaryEmbedding"]
+
+# positions beyond are computed as they come rather than kept: a row of 128 dimensions is 512 bytes
+TABLE_ROWS = 1 << 17
+
+
+class RotaryEmbedding(nn.Module):
+    """Rotates queries and keys by their positions.
+
+    The frequencies are a function of the length of the sequence alone (for ``dynamic`` and ``longrope``; of nothing,
+    for the others): a call gives what a fresh module would give, whatever was called before. They are float64 and no
+    buffer, so that ``.half()`` leaves them alone, and ``state_dict`` is empty, as in transformers.
+
+    Where a decoder crosses a boundary at which the frequencies change, the keys that it cached are rotated by the
+    older ones; scores are right only after rotating them anew.
+
+    How many rows of the table are needed is read off the numbers in ``positions``. Where there are none yet, as in
+    ``torch.export``, ``torch.compile`` with ``fullgraph=True`` or ``vmap``, write
+    ``apply_rope(x, *rope_cos_sin(positions, *rotary.frequencies(seq_len)), rotary.layout)``.
+
+    Args:
+        head_dim: the dimension of a head.
+        base: the rotary base; ``rope_theta`` of ``rope_parameters`` wins over the default.
+        rope_parameters: as for ``rope_scaling.rope_frequencies``; None scales nothing.
+        max_position_embeddings: the model's window, for the methods that need it.
+        layout: as for ``apply_rope``.
+
+    Raises:
+        ValueError: as ``rope_frequencies``, an unknown layout, or a base that contradicts ``rope_theta``.
+
+    Source: Su et al. 2021, eq. 34; ``LlamaRotaryEmbedding`` in transformers.
+
+    >>> rotary = RotaryEmbedding(4)
+    >>> rotary(torch.tensor([[1.0, 1.0, 0.0, 0.0]]), positions=torch.tensor([1]))
+    tensor([[0.5403, 0.9999, 0.8415, 0.0100]])
+    """
+
+    def __init__(
+        self,
+        head_dim: int,
+        base: float = DEFAULT_BASE,
+        rope_parameters: Mapping[str, Any] | None = None,
+        max_position_embeddings: int | None = None,
+        layout: str = "half",
+    ) -> None:
+        super().__init__()
+        require_layout(layout)
+        stated = (rope_parameters or {}).get("rope_theta")
+        if stated is not None and base not in (DEFAULT_BASE, stated):
+            raise ValueError(f"base and rope_theta must agree: got base={base}, rope_theta={stated}")
+        self.head_dim = head_dim
+        self.rope_parameters = {**(rope_parameters or {}), "rope_theta": base if stated is None else stated}
+        self.max_position_embeddings = max_position_embeddings
+        self.layout = layout
+        self._prepare()
+        for message in self._method.warnings:
+            warnings.warn(message, RopeWarning, stacklevel=2)
+
+    def _prepare(self) -> None:
+        self._method = rope_method(self.rope_parameters, self.head_dim, self.max_position_embeddings)
+        # One table per regime, dtype and device: two for longrope, one for all others.
+        self._tables: dict[Hashable, tuple[Tensor, Tensor]] = {}
+
+    def frequencies(self, seq_len: int | None = None) -> tuple[Tensor, float]:
+        """Return the frequencies and the attention factor for sequences of this length.
+
+        Args:
+            seq_len: the length so far; None counts as short.
+
+        Returns:
+            inv_freq, (rotary_dim/2,) float64, and the factor for cosine and sine.
+        """
+        return self._method.frequencies(seq_len)
+
+    def cos_sin(
+        self,
+        positions: int | Tensor,
+        dtype: torch.dtype = torch.float32,
+        seq_len: int | None = None,
+        device: torch.device | str = "cpu",
+    ) -> tuple[Tensor, Tensor]:
+        """Return what ``apply_rope`` needs to rotate tokens at these positions.
+
+        Args:
+            positions: how many positions, counted from 0, or a tensor of them (..., T).
+            dtype: dtype of the result.
+            seq_len: the length of the sequence so far, where it is more than the last of the positions tells.
+            device: where the result should be, for a count; for a tensor it is where that is.
+
+        Returns:
+            Cosine and sine, (..., T, rotary_dim/2), multiplied by the attention factor.
+
+        Raises:
+            ValueError: as ``rope_cos_sin``.
+        """
+        rows, is_whole = _rows_needed(positions)
+        regime = self._method.regime(max(rows, seq_len or 0))
+        # Beyond the trained window dynamic scaling has other frequencies at every length: nothing to keep there.
+        keeps = self._method.rope_type != "dynamic" or regime == self._method.regime(None)
+        if not (keeps and is_whole and rows <= TABLE_ROWS):
+            if is_count(positions):
+                positions = torch.arange(positions, device=device)
+            return rope_cos_sin(positions, *self._method.at(regime), dtype)
+        device = positions.device if isinstance(positions, Tensor) else torch.device(device)
+        cos, sin = self._table(regime, rows, dtype, device)
+        # Copies, never views: the caller may change them, and a table made in inference mode must serve training too.
+        if not isinstance(positions, Tensor):
+            return cos[:rows].clone(), sin[:rows].clone()
+        places = positions.long()  # a tensor of bytes would be taken for a mask
+        return cos[places], sin[places]
+
+    def _table(self, regime: Hashable, rows: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+        key = (regime, dtype, device)
+        if key not in self._tables or len(self._tables[key][0]) < rows:
+            grown = min(TABLE_ROWS, 1 << (rows - 1).bit_length()) if rows else 0
+            made = rope_cos_sin(torch.arange(grown, device=device), *self._method.at(regime), dtype)
+            if type(made[0]) is not Tensor:
+                return made  # a tracer's table holds no numbers: the next call must not meet it
+            self._tables[key] = made
+        return self._tables[key]
+
+    def forward(self, x: Tensor, positions: int | Tensor | None = None, seq_len: int | None = None) -> Tensor:
+        """Rotate queries or keys.
+
+        Args:
+            x: (..., T, head_dim).
+            positions: (T,) or with leading dimensions that broadcast with those of ``x``; 0 … T - 1 if None or T.
+                While decoding, those of the new tokens. For (B, T), as transformers has them, and ``x`` of
+                (B, H, T, head_dim) pass ``positions[:, None]``: as they are, they would be taken for one row per head
+                where H is B.
+            seq_len: as for ``cos_sin``.
+
+        Returns:
+            Shape and dtype of ``x``; computed in float32, or in float64 for float64.
+
+        Raises:
+            ValueError: the last dimension of ``x`` is not ``head_dim``, a count of positions that is not T, or as
+                ``apply_rope``.
+        """
+        if x.shape[-1] != self.head_dim:
+            raise ValueError(f"x must end in head_dim={self.head_dim}: got x {tuple(x.shape)}")
+        if is_count(positions) and positions != x.shape[-2]:
+            raise ValueError(
+                f"positions is a count, and must be that of the {x.shape[-2]} tokens of x: got positions={positions}; "
+                f"for token {positions} pass torch.tensor([{positions}])"
+            )
+        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        # A count, unlike a tensor on a GPU, tells the length without waiting for the device.
+        cos, sin = self.cos_sin(x.shape[-2] if positions is None else positions, dtype, seq_len, x.device)
+        return apply_rope(x, cos.to(x.device), sin.to(x.device), self.layout)
+
+    def extra_repr(self) -> str:
+        """Return what tells one module from another."""
+        parts = [f"{self.head_dim}", f"rope_parameters={self.rope_parameters}"]
+        if self.max_position_embeddings is not None:
+            parts.append(f"max_position_embeddings={self.max_position_embeddings}")
+        return ", ".join([*parts, f"layout={self.layout!r}"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be made anew, so that modules with tables stay small and can be pickled."""
+        return {key: value for key, value in self.__dict__.items() if key not in ("_method", "_tables")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make anew what ``__getstate__`` left out."""
+        super().__setstate__(state)
+        self._prepare()
+
+
+def _rows_needed(positions: int | Tensor) -> tuple[int, bool]:
+    """The length of the sequence that ends with these positions, and whether a table has a row for each of them."""
+    if not isinstance(positions, Tensor):
+        return (positions, True) if is_count(positions) else (0, False)  # rope_cos_sin has something to say
+    if positions.numel() == 0 or positions.is_complex() or positions.dtype == torch.bool:
+        return 0, False  # nothing to look up, or rope_cos_sin has something to say
+    first, last = positions.aminmax()
+    whole = not positions.is_floating_point() and int(first) >= 0
+    return int(last) + 1, whole

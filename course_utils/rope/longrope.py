@@ -1,0 +1,193 @@
+"""LongRoPE's search for how far to stretch each pair of dimensions, and LongRoPE2's critical dimension.
+
+The search knows nothing of models: it is given a function that says how bad a candidate is, so that "bad" can be the
+loss of all tokens (LongRoPE) or that of the answers to questions alone (LongRoPE2).
+
+Notation used for tensor shapes: D dimension of a head, so D/2 pairs, each with a factor that divides its frequency.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from course_utils.rope.formulas import turns
+from course_utils.rope.rotation import rope_inv_freq
+
+__all__ = ["Candidate", "Search", "critical_dimension", "search"]
+
+FIRST_TOKENS = (0, 1, 2, 4, 8, 16)  # how many of the first tokens may keep their unscaled positions
+MUTATED = 0.3  # the chance of each factor to be drawn anew (Ding et al. 2024, §4.1)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to stretch: ``factors`` (D/2,) float64, never falling; how many ``first_tokens`` are not stretched."""
+
+    factors: Tensor
+    first_tokens: int = 0
+
+    def inv_freq(self, base: float) -> Tensor:
+        """Return the stretched frequencies, (D/2,) float64."""
+        return rope_inv_freq(2 * len(self.factors), base) / self.factors
+
+
+@dataclass
+class Search:
+    """What a search found: the ``best`` candidate, its ``value``, and how it got there.
+
+    ``history`` holds (evaluations so far, best value so far) whenever the best changed and at the end.
+    """
+
+    best: Candidate
+    value: float
+    history: list[tuple[int, float]] = field(default_factory=list)
+    evaluations: int = 0
+    interrupted: bool = False
+
+
+def search(
+    badness: Callable[[Candidate], float],
+    starts: Sequence[Candidate],
+    *,
+    upper: float,
+    budget: int = 100,
+    population: int = 16,
+    parents: int = 6,
+    first_tokens: Sequence[int] = FIRST_TOKENS,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda fraction: None,
+) -> Search:
+    """Look for the candidate with the least ``badness``, among factors that never fall from one pair to the next.
+
+    Each generation keeps the best ``parents`` and fills the population up with as many mutations of them as crossovers
+    between two. An interruption ends the search with the best so far.
+
+    Args:
+        badness: lower is better; called once for each candidate.
+        starts: where to start: what the known methods would do. They are always tried.
+        upper: the largest factor; at least 1, which is the smallest.
+        budget: how often ``badness`` may be called; at least once for each start.
+        population: candidates in a generation.
+        parents: those that live on; at least two.
+        first_tokens: choices for how many of the first tokens stay unstretched.
+        seed: of the search's randomness.
+        progress: told the fraction of the budget that is used.
+
+    Returns:
+        The best candidate found, its value, and the curve of the search.
+
+    Raises:
+        ValueError: no start, starts with different numbers of factors or none within 1 … ``upper`` in rising order, or
+            a budget, population or number of parents too small.
+
+    Source: Ding et al. 2024 (arXiv 2402.13753), §3.2 and Algorithm 1; Shang et al. 2025 (arXiv 2502.20082), §3.
+    """
+    _require(starts, upper, budget, population, parents)
+    generator = torch.Generator().manual_seed(seed)
+    values: dict[tuple[float, ...], tuple[float, Candidate]] = {}
+    result = Search(starts[0], math.inf)
+
+    def try_out(candidate: Candidate) -> None:
+        key = (*candidate.factors.tolist(), candidate.first_tokens)
+        if key in values or result.evaluations >= budget:
+            return
+        value = badness(candidate)
+        values[key] = value, candidate
+        result.evaluations += 1
+        if value < result.value:
+            result.best, result.value = candidate, value
+            result.history.append((result.evaluations, value))
+        progress(result.evaluations / budget)
+
+    def children(fittest: list[Candidate]) -> list[Candidate]:
+        born = []
+        for i in range(population - len(fittest)):
+            if i % 2 == 0 or len(fittest) < 2:
+                born.append(_mutate(_pick(fittest, generator), upper, first_tokens, generator))
+            else:
+                born.append(_cross(_pick(fittest, generator), _pick(fittest, generator), generator))
+        return born
+
+    try:
+        for candidate in starts:
+            try_out(candidate)
+        idle = 0  # generations in which nothing new was born
+        while result.evaluations < budget and idle < 10:
+            before = result.evaluations
+            ranked = sorted(values.values(), key=lambda pair: pair[0])
+            for candidate in children([candidate for _, candidate in ranked[:parents]]):
+                try_out(candidate)
+            idle = idle + 1 if result.evaluations == before else 0
+    except KeyboardInterrupt:
+        result.interrupted = True
+    result.history.append((result.evaluations, result.value))
+    return result
+
+
+def critical_dimension(head_dim: int, base: float, window: int) -> int:
+    """Return the number of leading dimensions whose pairs complete a whole turn inside the trained window.
+
+    From there on a pair has not been seen at all of its angles in training, and stretching it by the extension factor
+    keeps it where it was seen: that is the theory. What a search finds may lie lower.
+
+    Args:
+        head_dim: D.
+        base: the rotary base.
+        window: the trained length, in tokens.
+
+    Returns:
+        An even number of dimensions, from 0 to ``head_dim``.
+
+    Source: Shang et al. 2025, §2, eq. 7: 2⌈D/2 · log_base(window / 2π)⌉.
+
+    >>> critical_dimension(128, 10_000.0, 4096)
+    92
+    """
+    return 2 * int((turns(rope_inv_freq(head_dim, base), window) >= 1).sum())
+
+
+def _mutate(parent: Candidate, upper: float, first_tokens: Sequence[int], generator: torch.Generator) -> Candidate:
+    """Draw some factors anew between their neighbours, and now and then the number of first tokens."""
+    factors = parent.factors.clone()
+    for i in range(len(factors)):
+        if _random(generator) < MUTATED:
+            low = factors[i - 1] if i > 0 else 1.0
+            high = factors[i + 1] if i + 1 < len(factors) else upper
+            factors[i] = low + (high - low) * _random(generator)
+    if _random(generator) < 0.5:  # all at once: a power keeps the order, and moves the whole curve
+        factors = factors ** (0.7 + 0.6 * _random(generator))
+    kept = parent.first_tokens
+    if _random(generator) < MUTATED:
+        kept = first_tokens[int(torch.randint(len(first_tokens), (), generator=generator))]
+    return Candidate(factors.clamp(1.0, upper), kept)
+
+
+def _cross(one: Candidate, other: Candidate, generator: torch.Generator) -> Candidate:
+    """Take each factor from either parent, and raise what would fall."""
+    from_one = torch.rand(len(one.factors), generator=generator) < 0.5
+    factors = torch.where(from_one, one.factors, other.factors).cummax(0).values
+    return Candidate(factors, one.first_tokens if _random(generator) < 0.5 else other.first_tokens)
+
+
+def _pick(candidates: Sequence[Candidate], generator: torch.Generator) -> Candidate:
+    return candidates[int(torch.randint(len(candidates), (), generator=generator))]
+
+
+def _random(generator: torch.Generator) -> float:
+    return torch.rand((), generator=generator, dtype=torch.float64).item()
+
+
+def _require(starts: Sequence[Candidate], upper: float, budget: int, population: int, parents: int) -> None:
+    if not starts or len({len(start.factors) for start in starts}) != 1:
+        raise ValueError("starts must hold at least one candidate, all with as many factors")
+    for start in starts:
+        factors = start.factors
+        if factors.min() < 1 or factors.max() > upper or (factors.diff() < 0).any():
+            raise ValueError(f"starts must rise from at least 1 to at most upper={upper}: got {factors.tolist()}")
+    if budget < len(starts):
+        raise ValueError(f"budget must allow for each of the {len(starts)} starts: got {budget}")
+    if not 2 <= parents < population:
+        raise ValueError(f"parents must be at least 2 and below population: got {parents} and {population}")

@@ -1,0 +1,288 @@
+"""Position for a model that has no idea of order: sinusoidal codes and rotary embeddings, and the biases' names.
+
+Notation used for tensor shapes: T tokens; ``...`` any leading dimensions, such as batch and heads.
+
+Angles are products of a position and a frequency, and only their remainder modulo 2π matters. At position 131,071
+(dim 128, base 10,000) rounding the frequencies to float32 moves a cosine by 1.6e-3, rounding the angles by 1.1e-3, and
+the usual float32 product, which does both, by 4.2e-3. So both stay in float64 until the cosine and the sine are taken,
+and what is left is the rounding of the result, 3e-8. The cost is float64 cosines where float32 ones would do, paid
+once for a cache.
+"""
+
+import math
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import torch
+from torch import Tensor
+
+from course_utils.arguments import broadcasts_to
+from course_utils.rope.biases import alibi_bias, alibi_slopes, t5_relative_bucket
+
+if TYPE_CHECKING:
+    from course_utils.rope.embedding import RotaryEmbedding
+
+__all__ = [
+    "RotaryEmbedding",
+    "alibi_bias",
+    "alibi_slopes",
+    "apply_rope",
+    "axial_rope_2d",
+    "half_to_interleaved",
+    "interleaved_to_half",
+    "require_layout",
+    "rope_cos_sin",
+    "rope_inv_freq",
+    "sinusoidal",
+    "t5_relative_bucket",
+]
+
+LAYOUTS = ("half", "interleaved")
+
+
+def __getattr__(name: str) -> Any:
+    if name != "RotaryEmbedding":
+        raise AttributeError(f"module 'course_utils.rope.rotation' has no attribute {name!r}")
+    # The module builds on this file and on every way of scaling, so it is loaded when it is first asked for.
+    from course_utils.rope.embedding import RotaryEmbedding
+
+    return RotaryEmbedding
+
+
+def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return the sinusoidal code of each position: sine in the even columns, cosine in the odd ones.
+
+    Args:
+        positions: how many positions, counted from 0, or a tensor of them (..., T), of any real dtype.
+        dim: columns of the code; even.
+        base: the wavelengths run from 2π to nearly 2π · base.
+        dtype: dtype of the result.
+
+    Returns:
+        (T, dim), or (..., T, dim) for a tensor with more dimensions, on the positions' device.
+
+    Raises:
+        ValueError: an odd or non-positive ``dim``, a base that is not positive, or as ``rope_cos_sin``.
+
+    Source: Vaswani et al. 2017, §3.5.
+
+    >>> sinusoidal(2, 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+    cosine, sine = rope_cos_sin(positions, rope_inv_freq(dim, base), dtype=dtype)  # (..., T, dim/2) each
+    return torch.stack((sine, cosine), dim=-1).flatten(-2)
+
+
+def rope_inv_freq(dim: int, base: float = 10_000.0) -> Tensor:
+    """Return the rotary frequencies θ_k = base^(-2k/dim), in radians per position.
+
+    Args:
+        dim: the rotary dimension (twice the number of pairs); even.
+        base: the wavelengths run from 2π to nearly 2π · base.
+
+    Returns:
+        (dim/2,), float64: see the module's first lines for why not float32.
+
+    Raises:
+        ValueError: an odd or non-positive ``dim``, or a base that is not positive.
+
+    Source: Su et al. 2021, §3.2.2.
+
+    >>> rope_inv_freq(4)
+    tensor([1.0000, 0.0100], dtype=torch.float64)
+    """
+    if dim < 2 or dim % 2:
+        raise ValueError(f"dim must be a positive even number: got dim={dim}")
+    if not 0 < base < math.inf:
+        raise ValueError(f"base must be positive and finite: got base={base}")
+    return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+
+def rope_cos_sin(
+    positions: int | Tensor, inv_freq: Tensor, attention_factor: float = 1.0, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
+    """Return the cosine and the sine of every position's angles.
+
+    Args:
+        positions: how many positions, counted from 0, or a tensor of them (..., T), of any real dtype.
+        inv_freq: (dim/2,), floating point; float64 as ``rope_inv_freq`` gives it, to keep far positions exact.
+        attention_factor: multiplies both, so that the scores are multiplied by its square.
+        dtype: dtype of the result; the angles are float64 whatever it is.
+
+    Returns:
+        Two tensors (T, dim/2), or (..., T, dim/2), on the device of the positions, or of ``inv_freq`` for a count.
+
+    Raises:
+        ValueError: positions that are neither a tensor of real numbers nor a count of at least 0, ``inv_freq`` not
+            floating (dim/2,), an ``attention_factor`` that is not positive, a ``dtype`` that is not floating.
+
+    Source: Su et al. 2021, eq. 15 and 34.
+    """
+    if inv_freq.dim() != 1 or not inv_freq.is_floating_point():
+        raise ValueError(
+            f"inv_freq must be a floating-point vector: got shape {tuple(inv_freq.shape)}, {inv_freq.dtype}"
+        )
+    if not attention_factor > 0:
+        raise ValueError(f"attention_factor must be positive: got attention_factor={attention_factor!r}")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating-point dtype of torch: got dtype={dtype!r}")
+    if not isinstance(positions, Tensor):
+        if not is_count(positions):
+            raise ValueError(f"positions must be a tensor or a count of at least 0: got {positions!r}")
+        positions = torch.arange(positions, device=inv_freq.device)
+    if positions.is_complex() or positions.dtype == torch.bool:
+        raise ValueError(f"positions must hold real numbers: got dtype {positions.dtype}")
+
+    # Apple's GPUs have no float64: there the angles are computed on the CPU.
+    device, exact_device = positions.device, "cpu" if positions.device.type == "mps" else positions.device
+    exact_positions = positions.to(exact_device).double()
+    angles = exact_positions[..., None] * inv_freq.to(exact_device).double()  # (..., T, dim/2)
+    return (
+        (angles.cos() * attention_factor).to(dtype).to(device),
+        (angles.sin() * attention_factor).to(dtype).to(device),
+    )
+
+
+def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Tensor:
+    """Rotate the pairs of ``x`` by their position's angles; dimensions beyond the rotary ones pass through.
+
+    Args:
+        x: queries or keys (..., T, dim).
+        cos: (T, rotary_dim/2), or with leading dimensions that broadcast with those of ``x``; rotary_dim at most dim.
+        sin: as ``cos``.
+        layout: which two dimensions are a pair: ``"half"`` takes i and i + rotary_dim/2 (Llama, GPT-NeoX),
+            ``"interleaved"`` 2i and 2i + 1 (RoFormer, GPT-J).
+
+    Returns:
+        Shape and dtype of ``x``; computed in the wider of the dtypes of ``x`` and ``cos``, and rounded once where
+        ``cos`` is the wider.
+
+    Raises:
+        ValueError: an unknown layout, shapes that do not fit, or an ``x`` that is not floating.
+
+    Source: Su et al. 2021, eq. 34; ``apply_rotary_pos_emb`` of transformers' Llama, GPT-NeoX and GPT-J.
+
+    >>> apply_rope(torch.tensor([[1.0, 0.0]]), *rope_cos_sin(torch.tensor([1]), rope_inv_freq(2)))
+    tensor([[0.5403, 0.8415]])
+    """
+    require_layout(layout)
+    _require_shapes(x, cos, sin)
+    if not x.is_floating_point():
+        raise ValueError(f"x must hold floating-point numbers: got dtype {x.dtype}")
+    half = cos.shape[-1]
+    rotary, rest = x[..., : 2 * half], x[..., 2 * half :]
+    first, second = rotary.chunk(2, dim=-1) if layout == "half" else (rotary[..., 0::2], rotary[..., 1::2])
+
+    turned = (first * cos - second * sin, first * sin + second * cos)  # (..., T, rotary_dim/2) each
+    rotated = torch.cat(turned, dim=-1) if layout == "half" else torch.stack(turned, dim=-1).flatten(-2)
+    return torch.cat((rotated.to(x.dtype), rest), dim=-1)
+
+
+def half_to_interleaved(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
+    """Reorder a projection made for the half layout so that the interleaved layout gives the same scores.
+
+    Args:
+        weight: the query's or key's projection: its weight (num_heads · head_dim, in_features) or its bias
+            (num_heads · head_dim,).
+        num_heads: heads in ``weight``: for grouped keys, the number of key heads.
+        rotary_dim: dimensions of a head that rotate; all of them by default.
+
+    Returns:
+        A new tensor of the same shape: rows i and i + rotary_dim/2 of each head become rows 2i and 2i + 1.
+
+    Raises:
+        ValueError: ``num_heads`` does not divide the rows, or ``rotary_dim`` is odd or larger than a head.
+    """
+    return _reorder(weight, num_heads, rotary_dim, grid=(2, -1))
+
+
+def interleaved_to_half(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
+    """Undo ``half_to_interleaved``: what turns Meta's Llama weights into those of transformers.
+
+    Args:
+        weight: the query's or key's projection: its weight (num_heads · head_dim, in_features) or its bias
+            (num_heads · head_dim,).
+        num_heads: heads in ``weight``: for grouped keys, the number of key heads.
+        rotary_dim: dimensions of a head that rotate; all of them by default.
+
+    Returns:
+        A new tensor of the same shape: rows 2i and 2i + 1 of each head become rows i and i + rotary_dim/2.
+
+    Raises:
+        ValueError: ``num_heads`` does not divide the rows, or ``rotary_dim`` is odd or larger than a head.
+
+    Source: ``permute`` in transformers' ``convert_llama_weights_to_hf.py``.
+    """
+    return _reorder(weight, num_heads, rotary_dim, grid=(-1, 2))
+
+
+def axial_rope_2d(
+    height: int, width: int, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
+    """Return the cosine and the sine for patches of an image: half of the pairs turn by row, half by column.
+
+    Args:
+        height: rows of patches.
+        width: columns of patches.
+        dim: the rotary dimension, a multiple of 4.
+        base: as in ``rope_inv_freq``; each axis has the frequencies of a dimension of dim/2.
+        dtype: dtype of the result.
+
+    Returns:
+        Two tensors (height · width, dim/2) for ``apply_rope``, patches in row-major order, the row's pairs first.
+
+    Raises:
+        ValueError: a ``dim`` that is not a positive multiple of 4, or a negative size.
+
+    Source: the vision tower of Qwen2-VL, as in transformers.
+    """
+    if dim < 4 or dim % 4:
+        raise ValueError(f"dim must be a positive multiple of 4, half for each axis: got dim={dim}")
+    if height < 0 or width < 0:
+        raise ValueError(f"height and width must not be negative: got height={height}, width={width}")
+    inv_freq = rope_inv_freq(dim // 2, base)  # (dim/4,)
+    rows = rope_cos_sin(torch.arange(height).repeat_interleave(width), inv_freq, dtype=dtype)
+    columns = rope_cos_sin(torch.arange(width).repeat(height), inv_freq, dtype=dtype)
+    return torch.cat((rows[0], columns[0]), dim=-1), torch.cat((rows[1], columns[1]), dim=-1)
+
+
+def require_layout(layout: str) -> None:
+    """Raise ``ValueError`` unless ``layout`` is one of ``LAYOUTS``."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got layout={layout!r}")
+
+
+def is_count(positions: Any) -> TypeGuard[int]:
+    """Whether ``positions`` says how many there are; a compiler's symbol for a length does too."""
+    whole = isinstance(positions, int | Integral | torch.SymInt)
+    return whole and positions >= 0
+
+
+def _require_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    got = f"got x {tuple(x.shape)}, cos {tuple(cos.shape)}, sin {tuple(sin.shape)}"
+    if cos.shape != sin.shape or cos.dim() < 2 or x.dim() < 2:
+        raise ValueError(f"cos and sin must both be (..., T, rotary_dim/2), and x (..., T, dim): {got}")
+    if 2 * cos.shape[-1] > x.shape[-1]:
+        raise ValueError(f"the rotary dimension, twice the last of cos, must not exceed the last of x: {got}")
+    # A single row would broadcast and rotate every token by one angle without a word.
+    if cos.shape[-2] != x.shape[-2]:
+        raise ValueError(f"cos must have one row per token of x: {got}")
+    if not broadcasts_to(cos.shape[:-2], x.shape[:-2]):
+        raise ValueError(
+            "the leading dimensions of cos must broadcast with those of x; for positions (B, T) and x (B, H, T, dim) "
+            f"pass positions[:, None]: {got}"
+        )
+
+
+def _reorder(weight: Tensor, num_heads: int, rotary_dim: int | None, grid: tuple[int, int]) -> Tensor:
+    """Reorder the rotary rows of every head: laid out on ``grid`` row by row, they are read column by column."""
+    if num_heads < 1 or weight.dim() < 1 or weight.shape[0] % num_heads:
+        raise ValueError(f"num_heads must divide the rows: got num_heads={num_heads}, weight {tuple(weight.shape)}")
+    head_dim = weight.shape[0] // num_heads
+    rotary_dim = head_dim if rotary_dim is None else rotary_dim
+    if not 0 < rotary_dim <= head_dim or rotary_dim % 2:
+        raise ValueError(f"rotary_dim must be even, from 2 to head_dim={head_dim}: got rotary_dim={rotary_dim}")
+    order = torch.cat((torch.arange(rotary_dim).view(grid).T.flatten(), torch.arange(rotary_dim, head_dim)))
+    heads = weight.reshape(num_heads, head_dim, *weight.shape[1:])
+    return heads[:, order.to(weight.device)].reshape(weight.shape)

@@ -1,0 +1,53 @@
+"""What the course holds, counted: the numbers in README.md, each with the words that follow it there."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from course_utils import check
+from course_utils.book import ledger
+from course_utils.book.claims import VERDICTS
+from tools.authoring.exercises import find_exercises, has_tag, is_code
+from tools.authoring.files import find_notebooks, read_notebook
+
+__all__ = ["numbers", "with_numbers"]
+
+
+def numbers() -> dict[str, int]:
+    """Return what is counted, keyed by its words, from the notebooks, the checks and the ledger of claims."""
+    catalogues = [checked.catalogue for checked in vars(check).values() if isinstance(checked, check.Check)]
+    notebooks = [read_notebook(path) for path in find_notebooks()]
+    code_cells = [cell for notebook in notebooks for cell in notebook.cells if is_code(cell)]
+    bug_hunts = sum(not catalogue for catalogue in catalogues)  # chapter 17's checks judge an input, not an answer
+    entries = ledger.load()
+    verdicts = Counter(entry.verdict for entry in entries.values())
+    return {
+        "notebooks": len(notebooks),
+        "code cells": len(code_cells),
+        "cells of timings": sum(has_tag(cell, "nbval-ignore-output") for cell in code_cells),
+        "exercises": sum(len(list(find_exercises(notebook))) for notebook in notebooks) - bug_hunts,
+        "more exercises": bug_hunts,
+        "known mistakes": len({key for catalogue in catalogues for key in catalogue}),
+        "wrong answers": sum(len(mistake.examples) for catalogue in catalogues for mistake in catalogue.values()),
+        "claims": len(entries),
+        **{verdict.replace("does", "do").replace("holds", "hold"): verdicts[verdict] for verdict in VERDICTS},
+        "configurations": _measured(entries, "13:one-function", r"(\d+) configurations"),
+    }
+
+
+def with_numbers(text: str, counted: Mapping[str, int]) -> str:
+    """Return ``text`` with the number in front of each of the words of ``counted`` replaced by today's.
+
+    >>> with_numbers("9 claims: 7 hold, 2 hold with a condition", {"hold": 1205, "hold with a condition": 3})
+    '9 claims: 1,205 hold, 3 hold with a condition'
+    """
+    longest_first = "|".join(sorted(map(re.escape, counted), key=len, reverse=True))
+    return re.sub(rf"\b[\d,]+ ({longest_first})\b", lambda found: f"{counted[found[1]]:,} {found[1]}", text)
+
+
+def _measured(entries: Mapping[str, ledger.Entry], name: str, pattern: str) -> int:
+    """Return the number that a cell found, from the line of its claim."""
+    found = re.search(pattern, entries[name].number) if name in entries else None
+    if found is None:
+        raise ValueError(f"the ledger must have a claim {name!r} whose number says {pattern!r}: run `make ledger`")
+    return int(found[1])

@@ -1,0 +1,177 @@
+"""Whether this machine can run the course: a line for each thing, OK or what to do about it.
+
+Nothing heavy is imported: the doctor must be able to speak when everything else is broken.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+__all__ = ["Finding", "examine", "main"]
+
+_INSTALL = "run `make lab`, or `pip install -e .` in the course's folder"
+_OPTIONAL = "optional"
+_OLDEST_PYTHON = (3, 11)  # as in pyproject.toml, which an interpreter too old for the course may not be able to read
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. ``status`` is "ok", "optional" (the course runs without it) or "fix"."""
+
+    subject: str
+    status: str
+    found: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        mark = {"ok": "OK      ", _OPTIONAL: "optional", "fix": "FIX     "}[self.status]
+        return f"{mark}  {self.subject:<18} {self.found}" + (f" -> {self.advice}" if self.advice else "")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the findings; return 0 when nothing needs fixing, 1 otherwise."""
+    findings = list(examine())
+    print("\n".join(map(str, findings)))
+    broken = sum(finding.status == "fix" for finding in findings)
+    print("Everything that the course needs is here." if not broken else f"{broken} to fix before you start.")
+    return int(broken > 0)
+
+
+def examine() -> Iterator[Finding]:
+    """Yield a ``Finding`` for Python, each dependency, the machine, and what is optional."""
+    yield _python()
+    yield from _dependencies()
+    yield _cores()
+    yield _memory()
+    yield _progress()
+    yield _gpu()
+    yield _triton()
+    yield _compiler()
+
+
+def _python() -> Finding:
+    version = platform.python_version()
+    if sys.version_info[:2] >= _OLDEST_PYTHON:
+        return Finding("Python", "ok", version)
+    return Finding("Python", "fix", version, "the course needs Python 3.11 or newer: make lab PYTHON=python3.12")
+
+
+def _dependencies() -> Iterator[Finding]:
+    """Compare what is installed with the ranges that the installed package itself declares."""
+    try:
+        requirements = metadata.requires("course-utils") or []
+    except metadata.PackageNotFoundError:
+        yield Finding("course-utils", "fix", "not installed", _INSTALL)
+        return
+    for requirement in requirements:
+        if ";" not in requirement:  # what an extra adds is not needed; Triton, for one system only, has its own line
+            yield _dependency(requirement)
+
+
+def _dependency(requirement: str) -> Finding:
+    parsed = re.match(r"([\w.-]+)\s*(.*)", requirement)
+    assert parsed is not None
+    name, wanted = parsed[1], parsed[2].split(";")[0].strip()
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Finding(name, "fix", "not installed", _INSTALL)
+    if all(_satisfies(version, bound) for bound in wanted.split(",") if bound):
+        return Finding(name, "ok", version)
+    return Finding(name, "fix", version, f"the course is written for {name}{wanted}: {_INSTALL}")
+
+
+def _satisfies(version: str, bound: str) -> bool:
+    """Compare release numbers against one ``>=`` or ``<`` bound: all that the course's own ranges use."""
+
+    def numbers(text: str) -> tuple[int, ...]:
+        release = re.match(r"[\d.]+", text.strip())
+        parts = [int(part) for part in release[0].strip(".").split(".")] if release else []
+        return tuple(parts + [0] * (4 - len(parts)))
+
+    if bound.startswith(">="):
+        return numbers(version) >= numbers(bound[2:])
+    return numbers(version) < numbers(bound.removeprefix("<"))
+
+
+def _cores() -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if cores >= 2:
+        return Finding("cores", "ok", str(cores))
+    return Finding("cores", _OPTIONAL, str(cores), "times in the course are for two cores; expect twice as long")
+
+
+def _memory() -> Finding:
+    try:
+        gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    except (AttributeError, ValueError, OSError):  # Windows, and some containers
+        return Finding("memory", _OPTIONAL, "unknown", "the course needs about 2 GiB free")
+    if gib >= 3.5:
+        return Finding("memory", "ok", f"{gib:.0f} GiB")
+    return Finding("memory", _OPTIONAL, f"{gib:.1f} GiB", "close other programs: a chapter takes up to 2 GiB")
+
+
+def _progress() -> Finding:
+    try:
+        from course_utils.book import progress
+    except ImportError as missing:
+        return Finding("progress", "fix", f"cannot load ({missing})", _INSTALL)
+    if progress.is_writable():
+        return Finding("progress", "ok", "writable")
+    advice = (
+        "the course works, but forgets which checks you passed; set COURSE_PROGRESS_DIR to a folder you can write to"
+    )
+    return Finding("progress", _OPTIONAL, f"{progress.directory()} is not writable", advice)
+
+
+def _gpu() -> Finding:
+    nvidia_smi = shutil.which("nvidia-smi")
+    if nvidia_smi is None:
+        return Finding("GPU", _OPTIONAL, "none found", "everything runs on the CPU")
+    query = [nvidia_smi, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+    except (subprocess.SubprocessError, OSError) as failure:
+        return Finding("GPU", _OPTIONAL, f"nvidia-smi failed ({type(failure).__name__})", "check the driver")
+    found = ", driver ".join(part.strip() for part in answer.splitlines()[0].split(","))
+    if _torch_sees_cuda():
+        return Finding("GPU", "ok", found)
+    return Finding(
+        "GPU", _OPTIONAL, f"{found}, unused", "this PyTorch is a CPU build: `make clean lab` without TORCH_BACKEND"
+    )
+
+
+def _torch_sees_cuda() -> bool:
+    try:
+        import torch
+    except (ImportError, OSError):
+        return False
+    return torch.cuda.is_available()
+
+
+def _triton() -> Finding:
+    try:
+        return Finding("Triton", "ok", metadata.version("triton"))
+    except metadata.PackageNotFoundError:
+        return Finding(
+            "Triton",
+            _OPTIONAL,
+            "not installed",
+            "chapter 10 starts no kernel without it; on Linux with x86-64, `make lab` installs it",
+        )
+
+
+def _compiler() -> Finding:
+    wanted = os.environ.get("CXX", "").split()[:1] or ["g++", "clang++", "c++", "cl"]
+    compiler = next((path for path in map(shutil.which, wanted) if path), None)
+    if compiler:
+        return Finding("C++ compiler", "ok", Path(compiler).name)
+    advice = "torch.compile needs one on the CPU; without it the compiled rungs of `course bench` are left out"
+    return Finding("C++ compiler", _OPTIONAL, "none found", advice)

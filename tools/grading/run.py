@@ -1,0 +1,129 @@
+"""Grading a folder: every exercise of every notebook, a few at a time, each result kept as soon as it is there."""
+
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Event
+
+import course_utils
+from course_utils.book.progress_bar import ProgressBar
+from course_utils.recorded.journal import Journal
+from tools.grading.process import Limits, grade_exercise
+from tools.grading.results import write_csv, write_report
+from tools.grading.rows import Row, one_line
+from tools.grading.submissions import Notebook, Submission, Unreadable, find_submissions
+
+__all__ = ["CSV", "REPORT", "UNFINISHED", "grade_folder"]
+
+CSV, REPORT, UNFINISHED = "grades.csv", "report.html", "grades.unfinished"
+
+
+@dataclass(frozen=True)
+class _Task:
+    """An exercise of a notebook."""
+
+    submission: Submission
+    notebook: Notebook
+    exercise: str
+
+    @property
+    def key(self) -> str:
+        """What its result is kept under: a file with another content is another task."""
+        return f"{self.notebook.digest} {self.exercise} {self.submission.file}"
+
+    def row(self, limits: Limits, stop: Event) -> Row:
+        """Grade it."""
+        submission, notebook = self.submission, self.notebook
+        try:
+            outcome = grade_exercise(self.exercise, notebook.cells, submission.path.parent, limits, stop)
+        except OSError as error:  # no process could be started: the other exercises may have more luck
+            return _refused(submission, str(error), notebook.chapter.number, self.exercise)
+        return Row(submission.learner, submission.file, notebook.chapter.number, self.exercise, **asdict(outcome))
+
+
+def grade_folder(
+    folder: Path,
+    out: Path,
+    limits: Limits,
+    *,
+    jobs: int = 1,
+    chapters: Collection[str] = (),
+    show_progress: bool = True,
+) -> list[Row]:
+    """Grade what lies in ``folder`` and write ``grades.csv`` and ``report.html`` into ``out``.
+
+    Interrupted, it writes what is done so far; called again with the same limits, it goes on from there.
+
+    Args:
+        folder: one folder for each learner, or one file.
+        out: made where it does not exist.
+        limits: for each exercise.
+        jobs: how many exercises are graded at once.
+        chapters: the numbers of the chapters to grade; none means all.
+        show_progress: whether to show a bar.
+
+    Returns:
+        The rows, in the order of the files.
+
+    Raises:
+        RecordError: ``out`` holds the beginning of another grading.
+        KeyboardInterrupt: the user pressed Ctrl-C.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    work = list(_work(folder, chapters))
+    plan = {"grading": str(folder.resolve()), "course": course_utils.__version__, **asdict(limits)}
+    journal = Journal(out / UNFINISHED, plan)
+    done = {entry["key"]: Row(**entry["row"]) for entry in journal.entries}
+    try:
+        _grade([item for item in work if isinstance(item, _Task)], done, journal, limits, jobs, show_progress)
+    finally:
+        rows = [item if isinstance(item, Row) else done.get(item.key) for item in work]
+        graded = [row for row in rows if row is not None]
+        write_csv(graded, out / CSV)
+        write_report(graded, out / REPORT, f"Grades: {folder.resolve().name}")
+    journal.remove()
+    return graded
+
+
+def _work(folder: Path, chapters: Collection[str]) -> Iterator[_Task | Row]:
+    """Yield what there is to grade, and a row for what there is not."""
+    for submission in find_submissions(folder):
+        try:
+            notebook = submission.read()
+        except Unreadable as reason:
+            yield _refused(submission, str(reason))
+            continue
+        chapter = notebook.chapter
+        if chapters and chapter.number not in chapters:
+            continue
+        yield from (_Task(submission, notebook, exercise) for exercise in chapter.exercises)
+        if not chapter.exercises:
+            yield Row(submission.learner, submission.file, chapter.number, status="no exercise")
+
+
+def _refused(submission: Submission, reason: str, chapter: str = "", exercise: str = "") -> Row:
+    return Row(submission.learner, submission.file, chapter, exercise, "error", message=one_line(reason))
+
+
+def _grade(
+    tasks: list[_Task], done: dict[str, Row], journal: Journal, limits: Limits, jobs: int, show_progress: bool
+) -> None:
+    """Add the rows of ``tasks`` to ``done`` as they come, and to the journal."""
+    open_tasks = [task for task in tasks if task.key not in done]
+    stop = Event()
+    with (
+        ThreadPoolExecutor(jobs) as pool,
+        ProgressBar("grading", len(open_tasks), shown=show_progress) as bar,
+    ):
+        futures = {pool.submit(task.row, limits, stop): task for task in open_tasks}
+        try:
+            for count, future in enumerate(as_completed(futures), 1):
+                key, row = futures[future].key, future.result()
+                journal.append({"key": key, "row": asdict(row)})
+                done[key] = row
+                bar.show(count)
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise

@@ -1,0 +1,127 @@
+"""Who handed in what: the notebooks of a folder, and the chapter that each of them is."""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from course_utils.book.chapters import CHAPTERS, Chapter
+
+__all__ = ["SIZE_LIMIT_MB", "Notebook", "Submission", "Unreadable", "find_submissions"]
+
+SIZE_LIMIT_MB = 50  # of a file; a chapter of this course with all its figures has one or two
+
+
+class Unreadable(Exception):
+    """A file that cannot be graded; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One file that somebody handed in: ``learner``, where it lies, and its name relative to the graded folder."""
+
+    learner: str
+    path: Path
+    file: str
+
+    def read(self) -> "Notebook":
+        """Return the notebook.
+
+        Raises:
+            Unreadable: it is no notebook, or none of this course.
+        """
+        content = _bytes(self.path)
+        cells = _cells(content)
+        chapter = _chapter_of(self.path.stem, cells)
+        if chapter is None:
+            raise Unreadable("it is none of the course's notebooks: no chapter's heading, exercise or file name in it")
+        code = tuple((index, source) for index, (kind, source) in enumerate(cells) if kind == "code")
+        return Notebook(chapter, code, hashlib.sha256(content).hexdigest())
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """What is graded: the chapter, the code cells with their positions in the file, and the file's checksum."""
+
+    chapter: Chapter
+    cells: tuple[tuple[int, str], ...]
+    digest: str
+
+
+def find_submissions(folder: Path) -> Iterator[Submission]:
+    """Yield what lies in ``folder``: every entry is a learner's, either a folder of notebooks or one file.
+
+    Files beside the notebooks in a learner's folder are passed over. What is no notebook where one is expected is
+    yielded too, and reading it says what is wrong.
+    """
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith((".", "__MACOSX")):
+            continue
+        if not entry.is_dir() or _is_notebook(entry.name):
+            yield Submission(entry.stem, entry, entry.name)
+            continue
+        found = sorted(_notebooks_in(entry))
+        for path in found or [entry]:
+            yield Submission(entry.name, path, str(path.relative_to(folder)))
+
+
+def _notebooks_in(folder: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):  # does not follow links, so that a loop of them ends
+        yield from (Path(place, name) for name in (*folders, *files) if _is_notebook(name))
+        folders[:] = [name for name in folders if not name.startswith((".", "__MACOSX")) and not _is_notebook(name)]
+
+
+def _is_notebook(name: str) -> bool:
+    return name.lower().endswith(".ipynb")
+
+
+def _bytes(path: Path) -> bytes:
+    """Return the content of a file of a sensible size; nothing that could block or never end is opened."""
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise Unreadable("it is a folder, not a file" if _is_notebook(path.name) else "no notebook in this folder")
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable("it is not a regular file")
+        if status.st_size > SIZE_LIMIT_MB * 1e6:
+            size = status.st_size / 1e6
+            raise Unreadable(f"it has {size:,.0f} MB, and at most {SIZE_LIMIT_MB} are read: clear its outputs")
+        if not status.st_size:
+            raise Unreadable("the file is empty")
+        return path.read_bytes()
+    except OSError as error:
+        raise Unreadable(f"it cannot be read: {error.strerror or error}") from None
+
+
+def _cells(content: bytes) -> list[tuple[str, str]]:
+    """Return kind and source of every cell."""
+    try:
+        notebook = nbformat.reads(content.decode("utf-8-sig"), as_version=4)
+        cells = [(cell["cell_type"], cell["source"]) for cell in notebook.cells]
+        if not all(isinstance(part, str) for cell in cells for part in cell):
+            raise TypeError("a cell's source is no text")
+        return cells
+    except Exception as error:  # nbformat raises whatever its readers run into, and every reason is the file's
+        raise Unreadable(f"it is no notebook: {type(error).__name__}: {error}") from None
+
+
+def _chapter_of(stem: str, cells: list[tuple[str, str]]) -> Chapter | None:
+    """Return the chapter that a notebook is, whatever its file is called.
+
+    Its heading decides; where that is gone, a chapter's name in the file's; where that is gone, the exercises in it.
+    """
+    text = "\n".join(source for kind, source in cells if kind == "markdown")
+    code = "\n".join(source for kind, source in cells if kind == "code")
+
+    def evidence(chapter: Chapter) -> tuple[bool, bool, float]:
+        headed = re.search(rf"^# {chapter.number} · {re.escape(chapter.title)}\s*$", text, re.MULTILINE) is not None
+        found = [re.search(rf"\bdef {name}\(|\bcheck\.{name}\(", code) is not None for name in chapter.exercises]
+        return headed, f"{chapter.number}_{chapter.name}" in stem, sum(found) / max(len(found), 1)
+
+    best = max(CHAPTERS, key=evidence)
+    return best if any(evidence(best)) else None
