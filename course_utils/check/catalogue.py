@@ -7,8 +7,8 @@
     hint = "..."
     edits = [{ "c * torch.rsqrt(v + eps)" = "c / (torch.sqrt(v) + eps)" }]
 
-Each table in ``edits`` is one way to make the mistake: ``"old" = "new"``, where ``old`` stands exactly once in the source
-of the exercise's reference. What no edit can say is a function, named in ``examples``, beside the reference.
+Each table in ``edits`` is one way to make the mistake: ``"old" = "new"``, where ``old`` stands exactly once in the
+source of the exercise's reference. What no edit can say is a function, named in ``examples``, beside the reference.
 """
 
 import inspect
@@ -17,6 +17,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def edited(reference: Callable[..., Any], edits: Mapping[str, str]) -> Callable[
             )
         spans.append((source.index(old), source.index(old) + len(old), new))
     spans.sort(reverse=True)
-    for (start, _, _), (_, end, new) in zip(spans, spans[1:], strict=False):
+    for (start, _, _), (_, end, new) in pairwise(spans):
         if end > start:
             raise ValueError(f"edits of {reference.__name__} must not overlap: see {new!r}")
     for start, end, new in spans:
