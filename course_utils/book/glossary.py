@@ -1,16 +1,37 @@
-"""The words of the course: what each means, its symbol, the chapters that explain it, and its name in PyTorch."""
+"""The words of the course (``glossary.toml``): meaning, symbol, chapters, and the name in PyTorch (chapter 18)."""
 
+import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from course_utils.book.chapters import chapter_of
-from course_utils.book.glossary.entry import Entry
-from course_utils.book.glossary.norm_words import NORM_WORDS
-from course_utils.book.glossary.position_words import POSITION_WORDS
 from course_utils.book.tables import Inline, Table
 
 __all__ = ["ENTRIES", "Entry", "table"]
 
-ENTRIES = tuple(sorted((*NORM_WORDS, *POSITION_WORDS), key=lambda entry: entry.term.replace("ε", "e").casefold()))
+
+@dataclass(frozen=True)
+class Entry:
+    """One word.
+
+    Args:
+        term: the word, as the course writes it within a sentence.
+        meaning: one line.
+        chapters: numbers of the chapters that explain it, the most important one first.
+        symbol: in LaTeX, as the first of the chapters writes it; empty where it has none.
+        names: what implements it, importable, in PyTorch or transformers; a key of a dictionary stands in brackets.
+    """
+
+    term: str
+    meaning: str
+    chapters: Sequence[str]
+    symbol: str = ""
+    names: Sequence[str] = ()
+
+
+_TEXT = Path(__file__).with_name("glossary.toml").read_text(encoding="utf-8")
+ENTRIES = tuple(Entry(term, **entry) for term, entry in tomllib.loads(_TEXT).items())
 
 
 def table(entries: Sequence[Entry] = ENTRIES) -> Table:
