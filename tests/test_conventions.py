@@ -15,10 +15,9 @@ from transformers.models.phi import modeling_phi
 from transformers.models.qwen3 import modeling_qwen3
 
 from course_utils import conventions
+from course_utils import rope as positions
 from course_utils.book.chapters import NOTEBOOKS, chapter_of
-from course_utils.conventions import CONVENTIONS, THEMES, Convention
-from course_utils.conventions.rows import Proofs
-from course_utils.rope import rotation as positions
+from course_utils.conventions import CONVENTIONS, THEMES, Convention, Proofs
 
 ROWS = {row.question: row for row in CONVENTIONS}
 BY_QUESTION = pytest.mark.parametrize("row", CONVENTIONS, ids=lambda row: row.question)

@@ -1,4 +1,6 @@
-"""What PyTorch, transformers and others mean by the same words: each row with the proof that it holds here.
+"""What PyTorch, transformers and others mean by the same words: each row with the proof that it holds (chapter 18).
+
+The words are in ``conventions.toml``; the proof of a row is the function of its name in ``norms`` or ``rope``.
 
 >>> from course_utils import conventions
 >>> conventions.table("ε").rows[0][0]
@@ -7,25 +9,81 @@
 'of ±0.001: 0.30 with 1e-5, 0.032 with 1e-3'
 """
 
-from course_utils.book.tables import Table
-from course_utils.conventions.norm_conventions import NORM_CONVENTIONS
-from course_utils.conventions.rope_config_conventions import ROPE_CONFIG_CONVENTIONS
-from course_utils.conventions.rope_conventions import ROPE_CONVENTIONS
-from course_utils.conventions.rows import Convention, Proofs, as_table
+import inspect
+import textwrap
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 
-__all__ = ["CONVENTIONS", "THEMES", "Convention", "proofs", "table"]
+from course_utils.book.tables import Inline, Table
+from course_utils.conventions import norms, rope
 
-CONVENTIONS = (*NORM_CONVENTIONS, *ROPE_CONVENTIONS, *ROPE_CONFIG_CONVENTIONS)
+__all__ = ["CONVENTIONS", "THEMES", "Convention", "Proofs", "proofs", "table"]
+
+
+@dataclass(frozen=True)
+class Convention:
+    """One question that libraries answer differently.
+
+    Args:
+        theme: the table that it stands in.
+        question: what to ask.
+        here: what PyTorch does, or transformers.
+        elsewhere: what others do: papers, Keras 3, Flax, a checkpoint's publisher, older files.
+        convert: how to get from one to the other.
+        proof: a function without arguments that asserts ``here`` and ``convert``, and returns what it found.
+    """
+
+    theme: str
+    question: str
+    here: str
+    elsewhere: str
+    convert: str
+    proof: Callable[[], str]
+
+    @property
+    def code(self) -> str:
+        """The body of the proof."""
+        return textwrap.dedent(inspect.getsource(self.proof).partition(":\n")[2])
+
+
+_TEXT = Path(__file__).with_name("conventions.toml").read_text(encoding="utf-8")
+CONVENTIONS = tuple(
+    Convention(**row, proof=getattr(norms, name, None) or getattr(rope, name))
+    for name, row in tomllib.loads(_TEXT).items()
+)
 THEMES = tuple(dict.fromkeys(row.theme for row in CONVENTIONS))
 
 
-def table(theme: str) -> Table:
-    """Return the conventions of one theme.
+class Proofs:
+    """The proofs of some conventions, run: what each found, with its code folded.
 
     Raises:
-        ValueError: ``theme`` is none of ``THEMES``.
+        AssertionError: a convention does not hold in what is installed; the message is its question.
     """
-    return as_table(_of(theme))
+
+    def __init__(self, conventions: Sequence[Convention]) -> None:
+        self.found = [(convention, _prove(convention)) for convention in conventions]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"proved  {convention.question}  {found}" for convention, found in self.found)
+
+    def _repr_html_(self) -> str:
+        style = "margin:2px 0 8px 20px;padding:8px 12px;overflow-x:auto"
+        return "".join(
+            f"<details><summary>proved: {escape(convention.question)} <strong>{escape(found)}</strong></summary>"
+            f'<pre tabindex="0" style="{style}">{escape(convention.code)}</pre></details>'
+            for convention, found in self.found
+        )
+
+
+def _prove(convention: Convention) -> str:
+    try:
+        return convention.proof()
+    except AssertionError as error:
+        raise AssertionError(f"does not hold with what is installed here: «{convention.question}»") from error
 
 
 def proofs(theme: str) -> Proofs:
@@ -36,6 +94,16 @@ def proofs(theme: str) -> Proofs:
         ValueError: ``theme`` is none of ``THEMES``.
     """
     return Proofs(_of(theme))
+
+
+def table(theme: str) -> Table:
+    """Return the conventions of one theme.
+
+    Raises:
+        ValueError: ``theme`` is none of ``THEMES``.
+    """
+    cells = [(row.question, Inline(row.here), Inline(row.elsewhere), Inline(row.convert)) for row in _of(theme)]
+    return Table(("question", "PyTorch, transformers", "elsewhere", "to convert"), cells)
 
 
 def _of(theme: str) -> list[Convention]:

@@ -1,4 +1,4 @@
-"""The conventions of normalization layers: running statistics, ε, weights and axes."""
+"""Proofs of the conventions of normalization layers: running statistics, ε, weights and axes (chapter 18)."""
 
 import math
 
@@ -6,24 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_utils.conventions.rows import Convention, convention
 
-__all__ = ["NORM_CONVENTIONS"]
-
-NORM_CONVENTIONS: list[Convention] = []
-
-_RUNNING, _EPS, _WEIGHTS = "Running statistics", "ε", "Weights and axes"
-
-
-@convention(
-    NORM_CONVENTIONS,
-    _RUNNING,
-    "Whose share is momentum?",
-    "the new value's: `running = (1 − m)·running + m·batch`, m = 0.1",
-    "the old average's: Keras 3 and Flax, 0.99 by default",
-    "`1 − m`: their 0.99 is 0.01 here; 0.1 here is their 0.9",
-)
-def _momentum() -> str:
+def momentum() -> str:
     theirs, running = 0.9, torch.zeros(1)
     F.batch_norm(torch.full((4, 1), 5.0), running, torch.ones(1), training=True, momentum=1 - theirs)
     assert math.isclose(running.item(), theirs * 0.0 + (1 - theirs) * 5.0, rel_tol=1e-6)
@@ -31,15 +15,7 @@ def _momentum() -> str:
     return f"from 0, one batch with mean 5 leads to {running.item():.1f}"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _RUNNING,
-    "Which variance is stored?",
-    "the biased one normalizes, the unbiased one is stored: n/(n − 1)",
-    "the biased one for both: Keras 3, Flax. The paper, Algorithm 2: as here",
-    "`running_var = moving_variance · n/(n − 1)`, with n = N·H·W",
-)
-def _stored_variance() -> str:
+def stored_variance() -> str:
     x, running_var = torch.tensor([[1.0], [3.0]]), torch.ones(1)
     y = F.batch_norm(x, torch.zeros(1), running_var, training=True, momentum=1.0)
     assert torch.allclose(y, torch.tensor([[-1.0], [1.0]]), atol=1e-5)  # (1 - 2) / sqrt(1): the biased variance is 1
@@ -47,15 +23,7 @@ def _stored_variance() -> str:
     return f"of 1 and 3: divided by the root of 1, stored {running_var.item():.0f}"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _RUNNING,
-    "What do they start from?",
-    "mean 0, variance 1, no bias correction: evaluation before training does next to nothing",
-    "the same: Keras 3, Flax. Adam's averages start from 0 and are corrected",
-    "to correct: `(running − start·(1 − m)^t) / (1 − (1 − m)^t)` after t steps",
-)
-def _start() -> str:
+def start() -> str:
     x, running_mean = torch.tensor([[5.0, -3.0], [5.0, -3.0]]), torch.zeros(2)
     assert torch.allclose(nn.BatchNorm1d(2).eval()(x), x, rtol=1e-5)
     for _ in range(3):
@@ -65,15 +33,7 @@ def _start() -> str:
     return f"after 3 batches with mean 5: {running_mean[0]:.2f}"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _RUNNING,
-    "What is momentum=None?",
-    "every batch the same share: the mean of the batches' means, and of their variances",
-    "no such value in Keras 3 or Flax",
-    "a share of 1/t at step t",
-)
-def _cumulative() -> str:
+def cumulative() -> str:
     layer = nn.BatchNorm1d(1, momentum=None)
     for value in (1.0, 2.0, 6.0):
         layer(torch.full((2, 1), value))
@@ -83,15 +43,7 @@ def _cumulative() -> str:
     return "batches of 1, 2 and 6: mean 3, variance 0"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _RUNNING,
-    "Does instance norm keep any?",
-    "no, and it has no weights either: `affine=False`, `track_running_stats=False`",
-    "BatchNorm: both True. GroupNorm: weights, no statistics",
-    "say both when you construct it",
-)
-def _instance() -> str:
+def instance() -> str:
     assert not nn.InstanceNorm2d(3).state_dict()
     assert len(nn.InstanceNorm2d(3, affine=True, track_running_stats=True).state_dict()) == 5
     assert list(nn.GroupNorm(1, 3).state_dict()) == ["weight", "bias"]
@@ -100,15 +52,7 @@ def _instance() -> str:
     return "an empty state_dict"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _EPS,
-    "Which ε by default?",
-    "1e-5: LayerNorm, BatchNorm, GroupNorm, InstanceNorm",
-    "Keras 3: 1e-3. Flax: LayerNorm 1e-6, BatchNorm 1e-5",
-    "pass it on: two defaults differ where a variance is small",
-)
-def _default_eps() -> str:
+def default_eps() -> str:
     layers = nn.LayerNorm(4), nn.BatchNorm1d(4), nn.GroupNorm(2, 4), nn.InstanceNorm1d(4)
     assert {layer.eps for layer in layers} == {1e-5}
     x = 1e-3 * torch.tensor([[-1.0, 1.0]])  # variance 1e-6
@@ -117,15 +61,7 @@ def _default_eps() -> str:
     return f"of ±0.001: {ours:.2f} with 1e-5, {keras:.3f} with 1e-3"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _EPS,
-    "And RMSNorm(eps=None)?",
-    "`finfo.eps` of the dtype it computes in: 1.2e-7 for float32 and both halves, 2.2e-16 for float64",
-    "`finfo(x.dtype).eps` in older documentation: 7.8e-3 for bfloat16",
-    "pass ε: published models do, 1e-6 or 1e-5",
-)
-def _rms_eps() -> str:
+def rms_eps() -> str:
     for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64):
         eps = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         x = torch.full((1, 4), eps**0.5, dtype=dtype)
@@ -134,30 +70,14 @@ def _rms_eps() -> str:
     return f"for bfloat16 {torch.finfo(torch.float32).eps:.1e}, not {torch.finfo(torch.bfloat16).eps:.1e}"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _EPS,
-    "Inside the root or outside?",
-    "inside: `(x − μ) / sqrt(σ² + ε)`",
-    "some write-ups: `(x − μ) / (σ + ε)`; they part where σ is small",
-    "none that holds for every σ: move ε inside",
-)
-def _inside() -> str:
+def inside() -> str:
     x = torch.tensor([[-1e-3, 1e-3]])
     inside, outside = 1e-3 / (1e-6 + 1e-5) ** 0.5, 1e-3 / (1e-3 + 1e-5)
     assert math.isclose(F.layer_norm(x, (2,))[0, 1].item(), inside, rel_tol=1e-4)
     return f"of ±0.001: {inside:.2f}, and outside it would be {outside:.2f}"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _EPS,
-    "Where does a config keep it?",
-    "`rms_norm_eps` (Llama, Qwen, Gemma), `layer_norm_eps` (BERT, ViT, GPT-NeoX), `layer_norm_epsilon` (GPT-2, T5)",
-    "class default against file: LlamaConfig 1e-6, Llama 2 and 3 files 1e-5; BERT 1e-12",
-    "read the file, not the class",
-)
-def _config_eps() -> str:
+def config_eps() -> str:
     from transformers import (
         BertConfig,
         GemmaConfig,
@@ -175,15 +95,7 @@ def _config_eps() -> str:
     return "three names, 1e-12 to 1e-5"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _WEIGHTS,
-    "weight, or 1 + weight?",
-    "`nn.RMSNorm` and Llama multiply by weight, from 1",
-    "Gemma multiplies by `1 + weight`, from 0",
-    "`weight_torch = 1 + weight_gemma`",
-)
-def _one_plus_weight() -> str:
+def one_plus_weight() -> str:
     from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
@@ -200,15 +112,7 @@ def _one_plus_weight() -> str:
     return "equal within 1e-6 once 1 is added"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _WEIGHTS,
-    "When is a half rounded?",
-    "`F.rms_norm` and Gemma: once, after the weight",
-    "Llama in transformers: before the weight, and again after it",
-    "multiply in float32, or cast first, as the model does",
-)
-def _cast_order() -> str:
+def cast_order() -> str:
     from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
@@ -225,15 +129,7 @@ def _cast_order() -> str:
     return f"bfloat16: {differ:.0%} of the values differ"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _WEIGHTS,
-    "What shape is the weight?",
-    "LayerNorm, RMSNorm: `normalized_shape`, one per element. Batch, group, instance: one per channel",
-    "Keras 3: LayerNormalization normalizes `axis=-1`, one per element of it",
-    "`GroupNorm(1, C)` is LayerNorm over (C, H, W) only up to the shape of its weight",
-)
-def _weight_shape() -> str:
+def weight_shape() -> str:
     by_channel = nn.BatchNorm2d(3), nn.GroupNorm(1, 3), nn.InstanceNorm2d(3, affine=True)
     assert {norm((3, 8, 8)).weight.shape for norm in (nn.LayerNorm, nn.RMSNorm)} == {(3, 8, 8)}
     assert {layer.weight.shape for layer in by_channel} == {(3,)}
@@ -242,15 +138,7 @@ def _weight_shape() -> str:
     return "(3, 8, 8) against (3,)"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _WEIGHTS,
-    "Where is the channel?",
-    "BatchNorm, GroupNorm, InstanceNorm: dimension 1. LayerNorm, RMSNorm: the last ones",
-    "Keras 3 and Flax: the last one, for all of them",
-    "`x.movedim(-1, 1)` in, `movedim(1, -1)` out",
-)
-def _channel() -> str:
+def channel() -> str:
     x = torch.arange(24.0).reshape(2, 4, 3)  # (B, T, C): Keras' order
     y = F.batch_norm(x.movedim(-1, 1), None, None, training=True).movedim(1, -1)
     assert torch.allclose(y.mean((0, 1)), torch.zeros(3), atol=1e-6)
@@ -262,15 +150,7 @@ def _channel() -> str:
     return "(B, T, C) as it is: positions are taken for channels, without an error"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _WEIGHTS,
-    "What are the parameters called?",
-    "`weight`, `bias`, `running_mean`, `running_var`, `num_batches_tracked`",
-    "papers and Keras 3: `gamma`, `beta`, `moving_mean`, `moving_variance`; Flax: `scale`, `bias`, `mean`, `var`",
-    "rename; `num_batches_tracked` matters for `momentum=None` only",
-)
-def _names() -> str:
+def names() -> str:
     names = list(nn.BatchNorm2d(3).state_dict())
     assert names == ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
     for momentum, matters in ((0.1, False), (None, True)):
@@ -283,15 +163,7 @@ def _names() -> str:
     return f"{len(names)} entries in a BatchNorm's state_dict"
 
 
-@convention(
-    NORM_CONVENTIONS,
-    _WEIGHTS,
-    "Is a LayerNorm one?",
-    "`nn.LayerNorm` is",
-    "T5's `T5LayerNorm` is an RMS norm: no mean, no bias",
-    "`nn.RMSNorm` with T5's weight and ε of 1e-6",
-)
-def _t5() -> str:
+def t5() -> str:
     from transformers.models.t5.modeling_t5 import T5LayerNorm
 
     x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
