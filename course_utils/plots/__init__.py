@@ -1,23 +1,15 @@
 """The course's figure style and its static figures: every function returns a ``Figure``, and ``show`` ends a cell."""
 
-from course_utils.plots.bars import grouped_bars
-from course_utils.plots.course_map import course_map, describe_course
-from course_utils.plots.curves import error_curves, signal_by_depth
-from course_utils.plots.family import norm_map
-from course_utils.plots.ladder import ladder, recorded_ladder
-from course_utils.plots.lanes import row_lanes
-from course_utils.plots.position import encoding_by_distance, sinusoid
+from course_utils.plots.course import course_map, describe_course
+from course_utils.plots.curves import error_curves, grouped_bars, heatmap, signal_by_depth, spread_curves
+from course_utils.plots.kernels import ladder, recorded_ladder, roofline, row_lanes, scan_rounds
+from course_utils.plots.norms import norm_map
 from course_utils.plots.projections import gradient_projection
-from course_utils.plots.roofline import roofline
-from course_utils.plots.rope import attenuation, rope_clocks
+from course_utils.plots.rope import attenuation, encoding_by_distance, rope_clocks, rope_scaling, sinusoid
 from course_utils.plots.rows import batch_neighbours, normalize_row
 from course_utils.plots.running import running_average
-from course_utils.plots.scaling import rope_scaling
-from course_utils.plots.scan import scan_rounds
 from course_utils.plots.slices import axis_explorer
-from course_utils.plots.spread import spread_curves
 from course_utils.plots.style import image_html, new_figure, show, use_style
-from course_utils.plots.tensors import heatmap
 
 __all__ = [
     "attenuation",

@@ -1,16 +1,19 @@
-"""Lines on logarithmic axes, where NaN, infinity and zero have a place; each line is named where it ends."""
+"""Lines, bars and cells: errors on logarithmic axes, runs with several seeds, results in groups, a small matrix."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from course_utils.plots.style import DASHES, INK, MARKERS, MUTED, PALETTE, as_series, new_figure
+from course_utils.plots.style import DASHES, HATCHES, INK, MARKERS, MUTED, PALETTE, PAPER, as_series, new_figure
 
-__all__ = ["error_curves", "signal_by_depth"]
+__all__ = ["error_curves", "grouped_bars", "heatmap", "signal_by_depth", "spread_curves"]
 
 
 def error_curves(
@@ -138,3 +141,224 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 1, "shrinkA": 1, "shrinkB": 5},
         )
+
+
+def spread_curves(
+    rows: Iterable[Mapping[str, Any]],
+    x: str,
+    y: str,
+    by: str,
+    *,
+    xlabel: str,
+    ylabel: str = "",
+    title: str = "",
+    labels: Mapping[Any, str] | None = None,
+    panels: str | None = None,
+    share_y: bool = True,
+    log_x: bool = False,
+    log_y: bool = False,
+    height: float = 4.2,
+) -> Figure:
+    """Draw the field ``y`` against the field ``x``, one line for each value of ``by``.
+
+    Args:
+        rows: the runs, such as ``experiments.Rows``; rows that agree in ``x`` and ``by`` are seeds of one point.
+        x: a field that holds a number; with ``log_x`` the values themselves are the ticks.
+        y: a field that holds a number.
+        by: the field that tells the lines apart.
+        xlabel: the horizontal quantity with its unit.
+        ylabel: the vertical quantity with its unit; panels with scales of their own are labelled by their values.
+        title: one line above the figure.
+        labels: what a value of ``by`` is called; by default the value itself.
+        panels: a field each value of which gets axes of its own, side by side.
+        share_y: whether the panels have one vertical scale; if not, the value of ``panels`` names the quantity.
+        log_x: whether the horizontal axis is logarithmic.
+        log_y: whether the vertical axis is logarithmic; the band then spans the seeds.
+        height: of the figure, in inches.
+
+    Raises:
+        ValueError: there are no rows.
+    """
+    rows = list(rows)
+    if not rows:
+        raise ValueError("rows must hold at least one run: got none")
+    parts = _different(rows, panels) if panels else [None]
+    names = _different(rows, by)
+    figure, axes = new_figure(height, nrows=1, ncols=len(parts), sharey=share_y, squeeze=False)
+    for ax, part in zip(axes[0], parts, strict=True):
+        mine = [row for row in rows if panels is None or row[panels] == part]
+        for series, name in enumerate(names):
+            label = str((labels or {}).get(name, name))
+            _draw_seeds(ax, [row for row in mine if row[by] == name], x, y, series, label, log_y)
+        if log_x:
+            _ticks_at(ax, sorted({float(row[x]) for row in mine}))
+        if log_y:
+            ax.set_yscale("log")
+        ax.set(xlabel=xlabel)
+        if share_y:
+            ax.set_title(title if panels is None else str(part))
+        else:
+            ax.set_ylabel(str(part))
+    if share_y:
+        axes[0][0].set_ylabel(ylabel)
+    if panels and title:
+        figure.suptitle(title, x=0.02, ha="left", weight="bold", fontsize=12)
+    handles, texts = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside lower center", ncols=min(4, len(names)))
+    return figure
+
+
+def _different(rows: Sequence[Mapping[str, Any]], field: str) -> list[Any]:
+    return list(dict.fromkeys(row[field] for row in rows))
+
+
+def _draw_seeds(
+    axes: Axes, rows: Sequence[Mapping[str, Any]], x: str, y: str, series: int, label: str, between_seeds: bool
+) -> None:
+    if not rows:
+        return
+    places = sorted({float(row[x]) for row in rows})
+    seeds = [np.array([float(row[y]) for row in rows if float(row[x]) == place]) for place in places]
+    mean = np.array([values.mean() for values in seeds])
+    std = np.array([values.std(ddof=1) if len(values) > 1 else 0.0 for values in seeds])
+    colour, marker = PALETTE[series % len(PALETTE)], MARKERS[series % len(MARKERS)]
+    low, high = mean - std, mean + std
+    if between_seeds:
+        low, high = (np.array([edge(values) for values in seeds]) for edge in (np.min, np.max))
+    axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.plot(
+        places,
+        mean,
+        color=colour,
+        linestyle=DASHES[series % len(DASHES)],
+        marker=marker,
+        markeredgecolor=INK,
+        markeredgewidth=0.7,
+        label=label,
+    )
+    dots = [(place, value) for place, values in zip(places, seeds, strict=True) for value in values]
+    axes.plot(*zip(*dots, strict=True), color=colour, marker=".", markersize=5, linestyle="", alpha=0.8)
+
+
+def _ticks_at(axes: Axes, places: Sequence[float]) -> None:
+    axes.set_xscale("log")
+    axes.set_xticks(list(places), labels=[f"{place:,g}" for place in places])
+    axes.minorticks_off()
+
+
+def grouped_bars(
+    bars: Mapping[str, ArrayLike],
+    group_names: Sequence[str],
+    ylabel: str,
+    *,
+    xlabel: str = "",
+    errors: Mapping[str, ArrayLike] | None = None,
+    number_format: str | None = ".3g",
+    title: str = "",
+) -> Figure:
+    """Draw one bar per series in every group, told apart by hatching as well as by colour.
+
+    Args:
+        bars: what each series is called, and its heights, (len(group_names),); NaN is written in the bar's place.
+        group_names: what stands under each group of bars.
+        ylabel: the vertical quantity with its unit.
+        xlabel: what a group is.
+        errors: half-lengths of the error bars, keyed and shaped like ``bars``.
+        number_format: how the height is written at a bar's end; ``None`` leaves it out.
+        title: one line above the figure.
+
+    Raises:
+        ValueError: a series does not have one height per group.
+    """
+    figure, axes = new_figure()
+    centres, width = np.arange(len(group_names)), 0.8 / len(bars)
+    for series, (name, heights) in enumerate(bars.items()):
+        values = as_series(name, heights, len(group_names))
+        spread = None if errors is None else np.where(np.isnan(values), np.nan, np.asarray(errors[name], dtype=float))
+        positions = centres + (series - (len(bars) - 1) / 2) * width
+        finite = np.where(np.isnan(values), 0.0, values)
+        drawn = axes.bar(
+            positions,
+            finite,
+            width * 0.92,
+            label=name,
+            color=PALETTE[series % len(PALETTE)],
+            hatch=HATCHES[series % len(HATCHES)],
+            edgecolor=PAPER,
+            yerr=spread,
+            error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1.2},
+        )
+        axes.bar(positions, finite, width * 0.92, fill=False, edgecolor=INK, linewidth=0.8)
+        if number_format is not None:
+            labels = [
+                "NaN" if math.isnan(value) else format(value, number_format).replace("-", "−") for value in values
+            ]
+            axes.bar_label(drawn, labels=labels, padding=2, fontsize=9.5)
+    axes.set_xticks(centres, labels=group_names)
+    axes.grid(visible=False, axis="x")
+    axes.margins(y=0.12)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.set_title(title, pad=30 if len(bars) > 1 else None)
+    if len(bars) > 1:
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(bars), 4), borderaxespad=0.2)
+    return figure
+
+
+_MISSING = "#B8B8B8"
+
+
+def heatmap(
+    matrix: ArrayLike,
+    row_label: str,
+    column_label: str,
+    *,
+    row_names: Sequence[str] | None = None,
+    column_names: Sequence[str] | None = None,
+    number_format: str = ".2f",
+    value_label: str = "",
+    limits: tuple[float, float] | None = None,
+    missing: str = "NaN",
+    title: str = "",
+) -> Figure:
+    """Draw a small matrix as coloured cells with their numbers in them.
+
+    Args:
+        matrix: (rows, columns); NaN has a grey cell.
+        row_label: what a row is.
+        column_label: what a column is.
+        row_names: one name per row; by default 0, 1, ...
+        column_names: one name per column; by default 0, 1, ...
+        number_format: how a cell's number is written, as in ``format``.
+        value_label: what the numbers are, with their unit, beside the colour bar.
+        limits: the values at the ends of the colour scale; by default the least and the largest.
+        missing: what is written where there is NaN.
+        title: one line above the figure.
+
+    Raises:
+        ValueError: the matrix does not have two dimensions.
+    """
+    values = np.asarray(matrix, dtype=float)
+    if values.ndim != 2:
+        raise ValueError(f"matrix must have two dimensions: got shape {values.shape}")
+    rows, columns = values.shape
+    figure, axes = new_figure(height=min(6.5, 1.4 + 0.42 * rows))
+    colours = matplotlib.colormaps["cividis"].with_extremes(bad=_MISSING)
+    scale = {} if limits is None else {"vmin": limits[0], "vmax": limits[1]}
+    image = axes.imshow(np.ma.masked_invalid(values), cmap=colours, aspect="auto", **scale)
+    axes.set_xticks(range(columns), labels=column_names or range(columns))
+    axes.set_yticks(range(rows), labels=row_names or range(rows))
+    axes.grid(visible=False)
+    for (row, column), value in np.ndenumerate(values):
+        text = missing if math.isnan(value) else format(value, number_format).replace("-", "−")
+        colour = _legible_on(image.cmap(image.norm(value)) if math.isfinite(value) else to_rgb(_MISSING))
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=10)
+    figure.colorbar(image, ax=axes, label=value_label)
+    axes.set(xlabel=column_label, ylabel=row_label, title=title)
+    return figure
+
+
+def _legible_on(cell: Sequence[float]) -> str:
+    """Return black or white, whichever contrasts more: 4.5 to 1 at least on any colour (WCAG 2, relative luminance)."""
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in cell[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "black" if luminance > 0.179 else "white"

@@ -1,4 +1,4 @@
-"""The family of norms as a map: who shares a statistic in each, and what turns one into another."""
+"""The family of norms as a map: who shares a statistic in each, and what turns one into another. Chapter 06."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,18 +1,20 @@
 """The map of the course: a card for each chapter with its ideas, a line from each idea to those that build on it.
 
 Lines run in the gaps between the columns of cards. A mark on a card's corner tells the learner's progress by its shape.
+Chapter 00.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, Protocol
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, PathPatch, Wedge
 from matplotlib.path import Path
 
+from course_utils.book.chapters import Chapter
 from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 
 __all__ = ["course_map", "describe_course"]
@@ -22,36 +24,6 @@ _CARD, _GAP, _ROW_GAP, _LINE, _PADDING, _LEFT, _TOP = 156, 32, 24, 15, 8, 26, 14
 _WIDTH_PX = 760
 _TITLE_CHARACTERS = 21
 _MARK = 8  # the radius of a progress mark
-
-
-class Idea(Protocol):
-    """What the map needs to know of an idea."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def builds_on(self) -> tuple[str, ...]: ...
-
-
-class Chapter(Protocol):
-    """What the map needs to know of a chapter."""
-
-    @property
-    def number(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def part(self) -> str: ...
-    @property
-    def column(self) -> int: ...
-    @property
-    def ideas(self) -> Sequence[Idea]: ...
-    @property
-    def builds_on(self) -> tuple[str, ...]: ...
-    @property
-    def exercises(self) -> tuple[str, ...]: ...
-    @property
-    def is_written(self) -> bool: ...
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,204 @@
+"""Machines and kernels: a roofline and the ladder of implementations (chapter 09), lanes (10), a scan (07)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike
+
+from course_utils.plots.style import INK, MARKERS, MUTED, PALETTE, PAPER, RULE, as_series, new_figure
+
+__all__ = ["ladder", "recorded_ladder", "roofline", "row_lanes", "scan_rounds"]
+
+
+def roofline(
+    bandwidth_gbps: float, peak_gflops: float, points: Mapping[str, tuple[float, float]], title: str = ""
+) -> Figure:
+    """Draw the roof and, under it, what was reached; both axes are logarithmic.
+
+    Args:
+        bandwidth_gbps: what memory delivers, in 1e9 bytes per second: the slope of the roof.
+        peak_gflops: what arithmetic delivers, in 1e9 operations per second: its flat part.
+        points: a name, its operations per byte and its rate in 1e9 operations per second.
+        title: one line above the figure.
+
+    Raises:
+        ValueError: a number that is not positive has no place on a logarithmic axis.
+    """
+    numbers = [bandwidth_gbps, peak_gflops, *(number for point in points.values() for number in point)]
+    if not min(numbers) > 0:
+        raise ValueError(f"bandwidth, peak and points must be positive: got {min(numbers):g}")
+    figure, axes = new_figure(height=4.8)
+    ridge = peak_gflops / bandwidth_gbps
+    intensities = [intensity for intensity, _ in points.values()]
+    low, high = min([*intensities, ridge]) / 3, max([*intensities, ridge]) * 4
+    x = np.array([low, ridge, high])
+    axes.plot(x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4)
+    axes.axvline(ridge, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
+    limit = {"xycoords": "data", "textcoords": "offset points", "fontsize": 9.5}
+    axes.annotate(f"memory: {bandwidth_gbps:,.3g} GB/s", (low, low * bandwidth_gbps), (14, -3), **limit)
+    axes.annotate(f"arithmetic: {peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit)
+    for series, (name, (intensity, rate)) in enumerate(points.items()):
+        axes.plot(
+            intensity,
+            rate,
+            linestyle="",
+            marker=MARKERS[(series + series // len(PALETTE)) % len(MARKERS)],  # no colour comes twice with one marker
+            color=PALETTE[series % len(PALETTE)],
+            markersize=9,
+            markeredgecolor=INK,
+            markeredgewidth=0.7,
+            label=name,
+        )
+    axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="1e9 operations per second", title=title)
+    axes.set_ylim(top=peak_gflops * 4)
+    figure.legend(loc="outside right upper")
+    return figure
+
+
+def ladder(
+    bandwidths_gbps: Mapping[str, float],
+    copy_gbps: float,
+    title: str = "",
+    ranges_gbps: Mapping[str, tuple[float, float]] | None = None,
+) -> Figure:
+    """Draw a bar for each implementation, the fastest on top, and a line where a copy of the same size stands.
+
+    Args:
+        bandwidths_gbps: by implementation, the bytes that had to move over the time taken, in 1e9 bytes per second.
+        copy_gbps: what a copy of the same size moved.
+        title: one line above the figure.
+        ranges_gbps: by implementation, the lowest and the highest bandwidth measured, drawn as a whisker.
+
+    Raises:
+        ValueError: a bandwidth that is not positive.
+    """
+    if not min([copy_gbps, *bandwidths_gbps.values()]) > 0:
+        raise ValueError(f"bandwidths_gbps and copy_gbps must be positive: got {dict(bandwidths_gbps)}, {copy_gbps}")
+    slow_to_fast = sorted(bandwidths_gbps.items(), key=lambda item: item[1])
+    figure, axes = new_figure(height=1.2 + 0.33 * len(slow_to_fast))
+    places, values = np.arange(len(slow_to_fast)), [value for _, value in slow_to_fast]
+    axes.barh(places, values, color=PALETTE[0], edgecolor=INK, linewidth=0.8)
+    for place, (name, value) in enumerate(slow_to_fast):  # the words in a column of their own, clear of the line
+        words = f"{value:,.3g} GB/s, {value / copy_gbps:.0%} of a copy"
+        axes.text(0.995, place, words, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=9.5)
+        if ranges_gbps:
+            low, high = ranges_gbps[name]
+            axes.hlines(place, low, high, color="white", linewidth=5)  # half of the whisker lies on the bar
+            axes.plot((low, high), (place, place), color=INK, linestyle="-", linewidth=1.6, marker="|", markersize=7)
+    axes.axvline(copy_gbps, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
+    axes.set_yticks(places, labels=[name for name, _ in slow_to_fast])
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(0, 1.5 * max([copy_gbps, *values, *(high for _, high in (ranges_gbps or {}).values())]))
+    xlabel = "useful bandwidth (1e9 bytes per second); dashed: a copy of the same size"
+    if ranges_gbps:
+        xlabel += "\nthe line on a bar: from the slowest measurement to the fastest"
+    axes.set(xlabel=xlabel, title=title)
+    return figure
+
+
+def recorded_ladder(record: Any, operation: str, direction: str, shape: tuple[int, ...], dtype: str) -> Figure:
+    """Draw the ladder of one case of a record, with its case and its machine above it.
+
+    Where several processes measured, a whisker spans their median bandwidths.
+
+    Args:
+        record: as ``recorded.load`` returns it.
+        operation, direction, shape, dtype: the case, as ``bench.Case`` has it.
+
+    Raises:
+        ValueError: the record has no such case.
+    """
+    case: dict[str, Any] = {"operation": operation, "direction": direction, "shape": tuple(shape), "dtype": dtype}
+    words = f"{operation.replace('_', ' ')}, {tuple(shape)} {dtype}, {direction}"
+    results = list(record.select(**case))
+    if not results:
+        raise ValueError(f"record must hold the case: got {record.name}, without {words}")
+    gbps = {result["implementation"]: result["bytes_moved"] / result["median_ms"] / 1e6 for result in results}
+    ranges = {
+        result["implementation"]: tuple(result["bytes_moved"] / time / 1e6 for time in reversed(result["range_ms"]))
+        for result in results
+    }
+    several = record.provenance["processes"] > 1
+    return ladder(gbps, results[0]["copy_gbps"], f"{words}\n{record.origin}", ranges if several else None)
+
+
+def row_lanes(steps: Mapping[str, ArrayLike], num_columns: int) -> Figure:
+    """Draw what every lane of a block holds after each step, from top to bottom, and the sum over all lanes.
+
+    Args:
+        steps: what each step is called, and the values of its lanes, (BLOCK,).
+        num_columns: how many lanes hold the row; those after them are padding, and hatched where they are not 0.
+
+    Raises:
+        ValueError: the steps differ in the number of lanes, or there are fewer lanes than columns.
+    """
+    width = len(next(iter(steps.values())))  # type: ignore[arg-type]
+    if not 0 < num_columns <= width:
+        raise ValueError(f"num_columns must be from 1 to the number of lanes: got {num_columns}, {width} lanes")
+    figure, axes = new_figure(0.9 + 0.62 * len(steps))
+    for line, (name, values) in enumerate(steps.items()):
+        held = as_series(name, values, width)
+        for lane, value in enumerate(held):
+            padding = lane >= num_columns
+            counts = padding and value != 0
+            cell = Rectangle((lane, line), 0.94, 0.8, facecolor=RULE if padding else PAPER, edgecolor=INK, linewidth=1)
+            axes.add_patch(cell)
+            if counts:  # told by hatching as well as by colour
+                cell.set(edgecolor=PALETTE[1], hatch="///", linewidth=1.6)
+            box = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5} if counts else None
+            text = f"{value:g}".replace("-", "−")
+            axes.text(lane + 0.47, line + 0.4, text, ha="center", va="center", bbox=box)
+        total = f"{held.sum():g}".replace("-", "−")
+        axes.text(width + 0.6, line + 0.4, total, ha="center", va="center", weight="bold")
+    axes.set_yticks([line + 0.4 for line in range(len(steps))], labels=list(steps))
+    labels = [f"lane {lane}" if lane == 0 else str(lane) for lane in range(width)]
+    axes.set_xticks([lane + 0.47 for lane in range(width)] + [width + 0.6], labels=[*labels, "sum"])
+    axes.set(xlim=(-0.1, width + 1.2), ylim=(len(steps) + 0.1, -0.15))
+    axes.tick_params(length=0)
+    axes.xaxis.tick_top()
+    axes.grid(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    return figure
+
+
+def scan_rounds(length: int) -> Figure:
+    """Draw the rounds in which ``linear_scan`` goes over ``length`` steps, from top to bottom.
+
+    A circle is a step; the number in it says of how many inputs it is the sum by then. A line leads from each step to
+    those that read it in the next round.
+
+    Args:
+        length: T, from 2 to 16.
+
+    Raises:
+        ValueError: another length.
+    """
+    if not 2 <= length <= 16:
+        raise ValueError(f"length must be from 2 to 16: got {length}")
+    rounds = (length - 1).bit_length()
+    figure, axes = new_figure(1.4 + 0.8 * rounds)
+    for done in range(rounds + 1):
+        offset = 2**done
+        for step in range(length):
+            seen = min(offset, step + 1)
+            complete = seen == step + 1
+            if done < rounds:
+                axes.plot([step, step], [done, done + 1], color=MUTED, linewidth=1, linestyle="-", zorder=1)
+            if done < rounds and step + offset < length:
+                axes.plot(
+                    [step, step + offset], [done, done + 1], color=PALETTE[1], linewidth=1.6, linestyle="-", zorder=1
+                )
+            colour = PALETTE[0] if complete else PAPER
+            axes.plot(step, done, marker="o", markersize=21, color=colour, markeredgecolor=INK, linestyle="", zorder=2)
+            ink = PAPER if complete else INK
+            axes.text(step, done, str(seen), ha="center", va="center", color=ink, zorder=3)
+    axes.set_xticks(range(length), labels=[str(step + 1) for step in range(length)])
+    names = ["input"] + [f"after offset {2**done}" for done in range(rounds)]
+    axes.set_yticks(range(rounds + 1), labels=names)
+    axes.set(xlabel="step", xlim=(-0.6, length - 0.4), ylim=(rounds + 0.45, -0.45))
+    axes.grid(False)
+    return figure
