@@ -21,7 +21,7 @@ RECORD ?= cuda
 VENV := .venv
 BIN := $(VENV)/bin
 SETUP := PYTHON="$(PYTHON)" TORCH_BACKEND="$(TORCH_BACKEND)" CONSTRAINTS="$(CONSTRAINTS)" sh .ci/set_up $(VENV)
-AUTHORING := $(BIN)/python -m tools.authoring
+AUTHORING := $(BIN)/python -m tools
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help

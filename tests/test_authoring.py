@@ -12,11 +12,9 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools.authoring import files, freeze, text_view
-from tools.authoring.execute import ExecutionFailed, execute
-from tools.authoring.files import find_notebooks, read_notebook, write_atomically
-from tools.authoring.normalize import normalize
-from tools.authoring.student import make_student_copy, without_solution
+from tools import freeze, text_view
+from tools.notebooks import ExecutionFailed, execute, find_notebooks, normalize, read_notebook, write_atomically
+from tools.student import make_student_copy, without_solution
 
 ROOT = Path(__file__).parent.parent
 
@@ -165,7 +163,7 @@ def test_a_write_that_is_cut_short_leaves_the_old_file_and_nothing_else(
     def fail(*_: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="no space"):
         write_atomically(path, b"new")
     assert path.read_text() == "old"

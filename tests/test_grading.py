@@ -20,9 +20,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from course_utils import check
 from course_utils.__main__ import main as course
 from course_utils.book.chapters import CHAPTERS, NOTEBOOKS
-from tools.authoring.exercises import find_exercises
-from tools.authoring.files import read_notebook
-from tools.authoring.student import make_student_copy
 from tools.grading import command, process, run, worker
 from tools.grading.needed import needed_statements
 from tools.grading.process import Interrupted, Limits, Outcome, grade_exercise
@@ -30,6 +27,8 @@ from tools.grading.results import write_csv, write_report
 from tools.grading.rows import Row, one_line
 from tools.grading.run import CSV, REPORT, UNFINISHED, grade_folder
 from tools.grading.submissions import SIZE_LIMIT_MB, Unreadable, find_submissions
+from tools.notebooks import find_exercises, read_notebook
+from tools.student import make_student_copy
 
 TIMEOUT_S, MEMORY_GB = 20.0, 3.0
 RIGHT = "def centre(x):\n    return torch.sub(x, x.mean(-1, keepdim=True))"

@@ -11,13 +11,11 @@ from course_utils import check
 from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, chapter_of
 from course_utils.check import Check
 from course_utils.check.norm_recipes import layer_norm_with, variance
-from tools.authoring.__main__ import main as authoring
-from tools.authoring.example_code import example_code
-from tools.authoring.execute import execute
-from tools.authoring.exercises import SOLUTION_SUFFIX, find_exercises, is_code
-from tools.authoring.files import read_notebook
-from tools.authoring.handbook import chapter_page, handbook, objectives, time_needed
-from tools.authoring.student import make_student_copy
+from tools.__main__ import main as authoring
+from tools.example_code import example_code
+from tools.handbook import chapter_page, handbook, objectives, time_needed
+from tools.notebooks import SOLUTION_SUFFIX, execute, find_exercises, is_code, read_notebook
+from tools.student import make_student_copy
 
 WRITTEN = [chapter for chapter in CHAPTERS if chapter.is_written]
 CHECKS = [value for value in (getattr(check, name) for name in check.__all__) if isinstance(value, Check)]
@@ -86,7 +84,7 @@ def test_an_example_is_shown_by_what_it_replaces():
 def test_the_command_writes_the_handbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr("tools.authoring.handbook.CHAPTERS", (chapter_of("00"),))
+    monkeypatch.setattr("tools.handbook.CHAPTERS", (chapter_of("00"),))
     assert authoring(["handbook"]) == 0
     assert "## 00 · Start here" in (tmp_path / "handbook.md").read_text()
 

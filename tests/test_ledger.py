@@ -10,9 +10,9 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from course_utils.book import ledger
 from course_utils.book.claims import VERDICTS
 from course_utils.book.sources import LISTED, OWN_WORDS, WORKS, WRITE_UPS, works_named
-from tools.authoring.files import find_notebooks
-from tools.authoring.ledger import claims_in, collect, ledger_text
-from tools.authoring.page import Page
+from tools.ledger import claims_in, collect, ledger_text
+from tools.lint import Page
+from tools.notebooks import find_notebooks
 
 ENTRIES = ledger.load()
 PAPERS = """

@@ -7,9 +7,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from course_utils.book.chapters import chapter_of, line_back, line_on
-from tools.authoring.links import write_links
-from tools.authoring.lint import Page
-from tools.authoring.rules_text import chapters_are_linked
+from tools.lint import Page, chapters_are_linked, write_links
 
 LAYER_NORM = chapter_of("02")
 NEEDS = "Builds on [09 Gone](09_gone.ipynb), and [03 Batch norm](03_batch_norm.ipynb). Forty minutes to work through."
@@ -42,7 +40,7 @@ def test_what_the_command_writes_is_what_the_lint_asks_for(first, last, tmp_path
     assert (cell, end) == (0, 2)
     assert f"«{line_back(LAYER_NORM)}»" in says_first
     assert f"«{line_on(LAYER_NORM)}»" in says_last
-    assert "authoring links 02" in says_last
+    assert "tools links 02" in says_last
 
     assert write_links(path)
     assert findings(path) == []

@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_utils.book.chapters import CHAPTERS, chapter_of, line_back, line_on
-from tools.authoring.lint import RULES, Page, lint, lint_notebook
+from tools.lint import RULES, Page, lint, lint_notebook
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 FIGURE = {

@@ -13,8 +13,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from tools.authoring.numbers import numbers, with_numbers
-from tools.authoring.pictures import FOLDER, write_pictures
+from tools.readme import FOLDER, numbers, with_numbers, write_pictures
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -107,14 +106,14 @@ def test_the_code_runs_and_shows_agreement(code: str, capsys: pytest.CaptureFixt
 
 
 def test_the_numbers_are_counted_anew() -> None:
-    """Where this fails, `python -m tools.authoring readme` corrects them."""
+    """Where this fails, `python -m tools readme` corrects them."""
     counted = numbers()
     assert with_numbers(README, counted) == README
     assert not [words for words, number in counted.items() if f"{number:,} {words}" not in README]
 
 
 def test_the_pictures_are_those_that_would_be_drawn_today(tmp_path: Path) -> None:
-    """Where this fails, `python -m tools.authoring readme` draws them."""
+    """Where this fails, `python -m tools readme` draws them."""
     fresh = write_pictures(tmp_path)
     shown = dict(re.findall(r"!\[([^\]]*)\]\(" + re.escape(str(FOLDER)) + r"/([\w.]+)\)", README))
     assert sorted(shown.values()) == sorted(path.name for path in fresh)

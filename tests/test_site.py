@@ -12,11 +12,9 @@ from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_utils.book.chapters import CHAPTERS
-from tools.authoring.exercises import is_code
-from tools.authoring.files import NOTEBOOKS
-from tools.authoring.normalize import METADATA
-from tools.authoring.page import Page
-from tools.authoring.site.build import build_site
+from tools.lint import Page
+from tools.notebooks import METADATA, NOTEBOOKS, is_code
+from tools.site.build import build_site
 
 # MyST-Parser's own business
 pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")

@@ -9,7 +9,7 @@ from traitlets import TraitError
 from course_utils import widgets
 from course_utils.book import ledger
 from course_utils.book.sources import WORKS
-from tools.authoring.page import html_elements
+from tools.lint import html_elements
 
 ENTRIES = ledger.load()
 

@@ -1,6 +1,6 @@
 """The ledger: every claim of the course with the evidence that ran for it, from the notebooks' stored outputs.
 
-``python -m tools.authoring ledger`` writes it; nothing in it is typed.
+``python -m tools ledger`` writes it; nothing in it is typed.
 
 >>> entry = load()["02:eps-1e-12-safe"]
 >>> entry.verdict, entry.works

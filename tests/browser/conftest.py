@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, sync_playwright
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from tools.authoring.files import NOTEBOOKS, find_notebooks
+from tools.notebooks import NOTEBOOKS, find_notebooks
 
 SCREENSHOTS = Path("screenshots")
 

@@ -7,8 +7,7 @@ import nbformat
 import pytest
 from jupyterlab_driver import OpenNotebook
 
-from tools.authoring.exercises import SOLUTION_SUFFIX, Exercise, find_exercises
-from tools.authoring.files import read_notebook
+from tools.notebooks import SOLUTION_SUFFIX, Exercise, find_exercises, read_notebook
 
 # Mistakes that people make, each typed into the stub of a chapter, with words of the answer that it must get.
 KNOWN_MISTAKES = {

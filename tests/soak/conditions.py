@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from nbval.plugin import get_sanitize_patterns
 
-from tools.authoring.exercises import has_tag, is_code
+from tools.notebooks import has_tag, is_code
 
 __all__ = ["CONDITIONS", "ROOT", "Condition", "run_notebook", "shown"]
 

@@ -12,7 +12,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "browser")]  # where the widgets' states
 
 from soak.tables import tables  # noqa: E402 - found in a folder that is added above
 
-from tools.authoring.files import NOTEBOOKS, find_notebooks  # noqa: E402
+from tools.notebooks import NOTEBOOKS, find_notebooks  # noqa: E402
 
 STARTED = time.monotonic()
 finished: list[pytest.TestReport] = []

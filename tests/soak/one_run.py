@@ -6,7 +6,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError
 
-from tools.authoring.execute import CELL_TIMEOUT_S
+from tools.notebooks import CELL_TIMEOUT_S
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 from soak.conditions import CONDITIONS, LIMIT_S, ROOT, Condition, run_notebook, shown
 from test_typed_answers import KNOWN_MISTAKES
 
-from tools.authoring.exercises import find_exercises
+from tools.notebooks import find_exercises
 
 NBVAL_ROUNDS = 10
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from course_utils import check
 from course_utils.book.chapters import CHAPTERS
 from course_utils.book.tables import Table
-from tools.authoring.files import write_atomically
 from tools.grading.rows import STATUSES, Row
+from tools.notebooks import write_atomically
 
 __all__ = ["write_csv", "write_report"]
 

@@ -14,7 +14,7 @@ import nbformat
 from sphinx.cmd.build import main as sphinx_build
 
 from course_utils.book.chapters import CHAPTERS, Chapter
-from tools.authoring.files import NOTEBOOKS, read_notebook, write_notebook
+from tools.notebooks import NOTEBOOKS, read_notebook, write_notebook
 
 __all__ = ["build_site"]
 

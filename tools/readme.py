@@ -1,16 +1,19 @@
-"""What the course holds, counted: the numbers in README.md, each with the words that follow it there."""
+"""README.md: the numbers in it, counted, each with the words that follow it there; and its two pictures."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from course_utils import check
+from matplotlib.figure import Figure
+
+from course_utils import check, plots, recorded, widgets
 from course_utils.book import ledger
 from course_utils.book.claims import VERDICTS
-from tools.authoring.exercises import find_exercises, has_tag, is_code
-from tools.authoring.files import find_notebooks, read_notebook
+from course_utils.timing.bench import Case
+from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, read_notebook
 
-__all__ = ["numbers", "with_numbers"]
+__all__ = ["FOLDER", "numbers", "pictures", "with_numbers", "write_pictures"]
 
 
 def numbers() -> dict[str, int]:
@@ -51,3 +54,26 @@ def _measured(entries: Mapping[str, ledger.Entry], name: str, pattern: str) -> i
     if found is None:
         raise ValueError(f"the ledger must have a claim {name!r} whose number says {pattern!r}: run `make ledger`")
     return int(found[1])
+
+
+FOLDER = Path(".github")
+RUNGS = Case("layer_norm", "forward", (4096, 1024), "float32")
+_DPI = 120  # README shows them at half a page's width
+
+
+def pictures() -> Iterator[tuple[str, Figure]]:
+    """Yield each picture's file name and its figure; the ladder only where a CPU's record comes with the course."""
+    yield "widget.png", widgets.rope_clocks(position=4, distance=3).static_figure()
+    for record in map(recorded.load, recorded.available("cpu")[:1]):
+        yield "ladder.png", plots.recorded_ladder(record, **RUNGS.fields())
+
+
+def write_pictures(folder: Path = FOLDER) -> list[Path]:
+    """Write the pictures into ``folder`` and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, figure in pictures():
+        paths.append(folder / name)
+        # matplotlib would write its own version into the file, which changes the bytes from one install to another
+        figure.savefig(paths[-1], dpi=_DPI, metadata={"Software": None})
+    return paths

@@ -13,8 +13,7 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbconvert.preprocessors import ClearOutputPreprocessor, Preprocessor
 
-from tools.authoring.exercises import SOLUTION_SUFFIX, defined_names, has_tag, parse_code
-from tools.authoring.files import write_atomically
+from tools.notebooks import SOLUTION_SUFFIX, defined_names, has_tag, parse_code, write_atomically
 
 __all__ = ["RemoveSolutions", "make_student_copy", "without_solution"]
 

@@ -12,8 +12,8 @@ from html import escape
 from course_utils import check
 from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, Chapter, chapter_of
 from course_utils.check import Check, Mistake
-from tools.authoring.example_code import example_code
-from tools.authoring.files import read_notebook
+from tools.example_code import example_code
+from tools.notebooks import read_notebook
 
 __all__ = ["chapter_page", "handbook", "objectives", "time_needed"]
 

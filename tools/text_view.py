@@ -10,8 +10,7 @@ import jupytext
 import nbformat
 from jupytext.combine import combine_inputs_with_outputs
 
-from tools.authoring.files import NOTEBOOKS, read_notebook, write_atomically, write_notebook
-from tools.authoring.normalize import keep_only_known_metadata
+from tools.notebooks import NOTEBOOKS, keep_only_known_metadata, read_notebook, write_atomically, write_notebook
 
 __all__ = ["VIEWS", "Conflict", "bring_back", "open_view", "view_of"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from course_utils.book.claims import VERDICTS
 from course_utils.book.ledger import Entry
-from tools.authoring.exercises import has_tag, parse_code
-from tools.authoring.page import Finding, Page
+from tools.lint import Finding, Page
+from tools.notebooks import has_tag, parse_code
 
 __all__ = ["claims_in", "collect", "ledger_text"]
 

@@ -1,0 +1,196 @@
+"""``python -m tools COMMAND``: what the Makefile's targets for authors call."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.notebooks import NOTEBOOKS, find_notebooks, write_atomically
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; return its exit status: 0, or 1 when there is something to mend."""
+    parser = argparse.ArgumentParser(prog="python -m tools", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (what, _) in COMMANDS.items():
+        command = commands.add_parser(name, help=what, description=what)
+        if name not in ("freeze", "html", "ledger", "handbook", "numbers", "readme"):
+            command.add_argument(
+                "chapters", nargs="*", metavar="NB", help="a chapter's number or a notebook; by default all"
+            )
+    arguments = parser.parse_args(argv)
+    if arguments.command != "freeze" and not NOTEBOOKS.is_dir():
+        parser.error(f"run it from the project's folder: there is no {NOTEBOOKS}/ here")
+    try:
+        return COMMANDS[arguments.command][1](getattr(arguments, "chapters", []))
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def run(chapters: list[str]) -> int:
+    """Execute and normalize notebooks, one after the other; a failure stops none of the others."""
+    from tqdm import tqdm
+
+    from tools.notebooks import ExecutionFailed, execute
+
+    failures = []
+    with tqdm(find_notebooks(chapters), unit="notebook", disable=None) as notebooks:
+        for path in notebooks:
+            notebooks.set_description(path.name)
+            try:
+                changed = execute(path)
+                tqdm.write(f"{path}: {'executed, changed' if changed else 'executed, the same bytes as before'}")
+            except ExecutionFailed as failure:
+                failures.append(failure)
+                tqdm.write(str(failure))
+    if failures:
+        print(f"failed: {len(failures)} of {len(notebooks)}", file=sys.stderr)
+    return int(bool(failures))
+
+
+def lint(chapters: list[str]) -> int:
+    """Print what a reader would trip over, and claims that have no assertion that ran."""
+    from tools.ledger import collect
+    from tools.lint import lint as findings_in
+
+    paths = find_notebooks(chapters)
+    findings = findings_in(paths) + collect(paths)[1]
+    for finding in findings:
+        print(finding)
+    print(f"notebooks: {len(paths)}, findings: {len(findings)}")
+    return int(bool(findings))
+
+
+def edit(chapters: list[str]) -> int:
+    """Write text views to edit."""
+    from tools.text_view import Conflict, open_view
+
+    status = 0
+    for path in find_notebooks(chapters):
+        try:
+            print(f"{open_view(path)}: edit it, then `make update` brings it back into {path}")
+        except Conflict as conflict:
+            print(conflict, file=sys.stderr)
+            status = 1
+    return status
+
+
+def update(chapters: list[str]) -> int:
+    """Bring edited text views back into their notebooks."""
+    from tools.text_view import VIEWS, Conflict, bring_back
+
+    views = [view for chapter in chapters or [""] for view in sorted(VIEWS.glob(f"{chapter}*.py"))]
+    if not views:
+        raise ValueError(
+            f"no text view in {VIEWS}/ for {' '.join(chapters) or 'any chapter'}: make one with `make edit`"
+        )
+    status = 0
+    for view in views:
+        try:
+            path, changed = bring_back(view)
+            print(f"{path}: {'updated; now `make run`' if changed else 'already says the same'}")
+        except Conflict as conflict:
+            print(conflict, file=sys.stderr)
+            status = 1
+    return status
+
+
+def links(chapters: list[str]) -> int:
+    """Write the lines that link chapters back and on, from course_utils/chapters.py."""
+    from tools.lint import write_links
+
+    for path in find_notebooks(chapters):
+        print(f"{path}: {'linked anew' if write_links(path) else 'already says the same'}")
+    return 0
+
+
+def student(chapters: list[str]) -> int:
+    """Write copies without solutions into ``student/``."""
+    from tools.student import make_student_copy
+
+    for path in find_notebooks(chapters):
+        print(make_student_copy(path, Path("student")))
+    return 0
+
+
+def html(_: list[str]) -> int:
+    """Write the notebooks as a static site into ``site/``."""
+    from tools.site.build import build_site
+
+    site = Path("site")
+    status = build_site(site)
+    if status == 0:
+        size_mb = sum(file.stat().st_size for file in site.rglob("*") if file.is_file()) / 1e6
+        print(f"{site / 'index.html'}: open it in a browser; the whole site is {size_mb:.0f} MB")
+    return status
+
+
+def ledger(_: list[str]) -> int:
+    """Write the ledger of claims from what the notebooks say; a claim that did not run stops it."""
+    from course_utils.book.ledger import LEDGER
+    from tools.ledger import collect, ledger_text
+
+    entries, findings = collect(find_notebooks())
+    for finding in findings:
+        print(finding)
+    if not findings:
+        write_atomically(LEDGER, ledger_text(entries).encode())
+        print(f"ledger: {len(entries)} claims; chapter 16 shows them: `make run NB=16` if any has changed")
+    return int(bool(findings))
+
+
+def handbook(_: list[str]) -> int:
+    """Write the instructor's handbook to ``handbook.md``."""
+    from tools.handbook import handbook as written
+
+    write_atomically(Path("handbook.md"), written().encode())
+    print("handbook.md")
+    return 0
+
+
+def numbers(_: list[str]) -> int:
+    """Print what the course holds, counted, in the words of README.md."""
+    from tools.readme import numbers as counted
+
+    for words, number in counted().items():
+        print(f"{number:,} {words}")
+    return 0
+
+
+def readme(_: list[str]) -> int:
+    """Bring the numbers in README.md up to date, and draw its pictures anew."""
+    from tools.readme import numbers as counted
+    from tools.readme import with_numbers, write_pictures
+
+    page = Path("README.md")
+    write_atomically(page, with_numbers(page.read_text(encoding="utf-8"), counted()).encode())
+    for path in write_pictures():
+        print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+    return 0
+
+
+def freeze(_: list[str]) -> int:
+    """Write ``constraints.txt`` from what is installed."""
+    from tools.freeze import constraints
+
+    write_atomically(Path("constraints.txt"), constraints().encode())
+    return 0
+
+
+COMMANDS = {
+    "run": ("execute notebooks and store their outputs, the same bytes every time", run),
+    "lint": ("what a reader of the notebooks would trip over", lint),
+    "edit": ("write a notebook as a Python file into edit/", edit),
+    "update": ("bring the Python files in edit/ back into their notebooks", update),
+    "links": ("write the lines that link chapters back and on", links),
+    "student": ("copies without solutions, in student/", student),
+    "html": ("the notebooks as a static site, in site/", html),
+    "ledger": ("write the ledger of claims from the assertions that ran", ledger),
+    "handbook": ("times, objectives and the common wrong answers, in handbook.md", handbook),
+    "numbers": ("count what README.md says that the course holds", numbers),
+    "readme": ("bring README.md's numbers up to date and draw its pictures", readme),
+    "freeze": ("write constraints.txt from what is installed", freeze),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

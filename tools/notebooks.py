@@ -1,0 +1,328 @@
+"""The notebooks as files: find and read them, run them so that the same source gives the same bytes, find exercises."""
+
+import ast
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError
+
+__all__ = [
+    "CELL_TIMEOUT_S",
+    "METADATA",
+    "NOTEBOOKS",
+    "SOLUTION_SUFFIX",
+    "ExecutionFailed",
+    "Exercise",
+    "check_names",
+    "defined_names",
+    "execute",
+    "find_exercises",
+    "find_notebooks",
+    "has_tag",
+    "is_code",
+    "keep_only_known_metadata",
+    "normalize",
+    "parse_code",
+    "read_notebook",
+    "stub_names",
+    "write_atomically",
+    "write_notebook",
+]
+
+NOTEBOOKS = Path("notebooks")  # from the project's folder, where make and CI stand
+
+
+def find_notebooks(chapters: Sequence[str] = (), folder: Path = NOTEBOOKS) -> list[Path]:
+    """Return the notebooks of ``folder`` in the order of their names, or those that ``chapters`` choose.
+
+    Args:
+        chapters: a chapter's number ("02"), or the path of a notebook; none means every notebook.
+        folder: where chapters are looked up.
+
+    Raises:
+        ValueError: a chapter names no notebook.
+    """
+    if not chapters:
+        return sorted(path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+    found: list[Path] = []
+    for chapter in chapters:
+        matches = [Path(chapter)] if Path(chapter).is_file() else sorted(folder.glob(f"{chapter}*.ipynb"))
+        if not matches:
+            known = ", ".join(path.stem.split("_")[0] for path in find_notebooks(folder=folder)) or "none"
+            raise ValueError(f"NB must be a chapter's number or a notebook's path: got {chapter!r}, known are {known}")
+        found.extend(matches)
+    return found
+
+
+def read_notebook(path: Path) -> nbformat.NotebookNode:
+    """Return the notebook at ``path`` in today's format."""
+    return nbformat.read(path, as_version=4)
+
+
+def write_notebook(notebook: nbformat.NotebookNode, path: Path) -> bool:
+    """Write ``notebook`` to ``path`` unless it holds the same bytes already; return whether anything was written."""
+    text = nbformat.writes(notebook, version=4)
+    data = (text if text.endswith("\n") else text + "\n").encode()
+    if path.exists() and path.read_bytes() == data:
+        return False
+    write_atomically(path, data)
+    return True
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put ``data`` in place of ``path``: whoever reads it, or pulls the plug, finds the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+SOLUTION_SUFFIX = "_solution"
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """The positions of an exercise's cells, counted from 0; ``check`` and ``solution`` are None where missing."""
+
+    names: tuple[str, ...]
+    stub: int
+    check: int | None
+    solution: int | None
+
+
+def is_code(cell: nbformat.NotebookNode) -> bool:
+    """Return whether ``cell`` holds code."""
+    return cell.cell_type == "code"
+
+
+def has_tag(cell: nbformat.NotebookNode, tag: str) -> bool:
+    """Return whether ``cell`` carries ``tag``."""
+    return tag in cell.metadata.get("tags", ())
+
+
+def parse_code(source: str) -> ast.Module | None:
+    """Return the syntax tree of a cell, or None where it is not plain Python (a magic, a half-written line)."""
+    try:
+        return ast.parse(source)
+    except SyntaxError:
+        return None
+
+
+def stub_names(source: str) -> tuple[str, ...]:
+    """Return what a cell leaves to write: functions and classes with ``...`` for a body, and ``answer = ...``."""
+    tree = parse_code(source)
+    return tuple(name for node in (tree.body if tree else ()) if _is_open(node) for name in _names_bound_by(node))
+
+
+def defined_names(source: str) -> tuple[str, ...]:
+    """Return the functions, classes and variables that a cell defines at its top level."""
+    tree = parse_code(source)
+    return tuple(name for node in (tree.body if tree else ()) for name in _names_bound_by(node))
+
+
+def _names_bound_by(node: ast.stmt) -> tuple[str, ...]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return (node.name,)
+    if isinstance(node, ast.Assign):
+        return tuple(target.id for target in node.targets if isinstance(target, ast.Name))
+    return ()
+
+
+def _is_open(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assign):
+        return _is_ellipsis(node.value)
+    if isinstance(node, ast.ClassDef):  # a class is left to write when one of its methods is
+        return any(isinstance(part, ast.FunctionDef) and _is_open(part) for part in node.body)
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return len(body) == 1 and isinstance(body[0], ast.Expr) and _is_ellipsis(body[0].value)
+
+
+def _is_ellipsis(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is ...
+
+
+def find_exercises(notebook: nbformat.NotebookNode) -> Iterator[Exercise]:
+    """Yield the exercises of ``notebook`` in order; each ends where the next one begins."""
+    stubs = [index for index, cell in enumerate(notebook.cells) if has_tag(cell, "exercise")]
+    for stub, end in pairwise([*stubs, len(notebook.cells)]):
+        later = [(index, notebook.cells[index]) for index in range(stub + 1, end) if is_code(notebook.cells[index])]
+        solution = next((index for index, cell in later if has_tag(cell, "solution")), None)
+        check = next((index for index, cell in later if index != solution and check_names(cell.source)), None)
+        names = stub_names(notebook.cells[stub].source) or defined_names(notebook.cells[stub].source)
+        yield Exercise(names, stub, check, solution)
+
+
+def check_names(source: str) -> tuple[str, ...]:
+    """Return the checks that a cell uses, each once: ``layer_norm`` for ``check.layer_norm(…)``."""
+    tree = parse_code(source)
+    names = (
+        node.attr
+        for node in (ast.walk(tree) if tree else ())
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "check"
+    )
+    return tuple(dict.fromkeys(names))
+
+
+# The same for every notebook: the versions that a kernel reports about itself would only make noise in a diff.
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
+
+_CELL_METADATA = frozenset({"tags", "jupyter", "editable", "deletable", "stand_in"})  # all that a cell may carry
+_WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+_BAR_TIME = re.compile(r"\[\d+:\d\d(?::\d\d)?<[^\]\n]*\]")  # tqdm's "[00:01<00:03, 12.3it/s]"
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b")
+_KERNEL_FILE = re.compile(r"(?:/[^\s\x1b]*/|[A-Za-z]:\\[^\s\x1b]*\\)ipykernel_\d+[/\\]\d+\.py")
+_PATH_START = r"(?:~|[A-Za-z]:|(?<![\w.]))[/\\][^\s\x1b\"'()]*[/\\]"  # home, drive or root, then folders
+_SITE_PACKAGES = re.compile(_PATH_START + r"site-packages[/\\]")
+_STANDARD_LIBRARY = re.compile(_PATH_START + r"lib[/\\](python3\.\d+[/\\])")
+
+
+def normalize(notebook: nbformat.NotebookNode, root: Path | None = None) -> None:
+    """Make ``notebook`` the same whenever and wherever it ran, in place.
+
+    Args:
+        notebook: version 4, executed.
+        root: the project's folder; tracebacks show the files below it from there. By default the current folder.
+    """
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    keep_only_known_metadata(notebook)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            output.pop("transient", None)
+            if output.output_type == "stream":
+                output.text = _clean(output.text)
+            elif output.output_type == "error":
+                output.evalue = _clean(output.evalue)
+                output.traceback = [_without_folders(_clean(line), root or Path.cwd()) for line in output.traceback]
+            else:
+                _normalize_data(output.data)
+
+
+def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
+    """Drop all metadata but the kernel's name and what the course's conventions give a cell, in place."""
+    notebook.metadata = nbformat.from_dict(METADATA)
+    for cell in notebook.cells:
+        cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in cell.metadata if key in _CELL_METADATA})
+
+
+def _normalize_data(data: nbformat.NotebookNode) -> None:
+    # A live view means nothing without its kernel: in a trusted notebook it shows an error where the picture would be.
+    data.pop(_WIDGET_VIEW, None)
+    for mime, content in data.items():
+        if mime.startswith("text/") and isinstance(content, str):
+            data[mime] = _clean(content)
+
+
+def _clean(text: str) -> str:
+    """Mask what a run leaves in a text, but for the base64 of a picture, where a match could only be an accident."""
+    parts = re.split(r"(base64,[A-Za-z0-9+/=]+)", text)
+    return "".join(
+        part if index % 2 else _BAR_TIME.sub("[time]", _ADDRESS.sub("at 0x…", part)) for index, part in enumerate(parts)
+    )
+
+
+def _without_folders(line: str, root: Path) -> str:
+    """Show the files of a traceback from the project, the packages, or the standard library, wherever they lie."""
+    line = _KERNEL_FILE.sub("cell.py", line)
+    line = _SITE_PACKAGES.sub("site-packages/", line)
+    line = _STANDARD_LIBRARY.sub(r"\1", line)
+    here, home = str(root.resolve()), str(Path.home())
+    for folder in (here, here.replace(home, "~", 1)):  # IPython writes the home folder as ~
+        line = line.replace(folder + os.sep, "")
+    return line
+
+
+CELL_TIMEOUT_S = 120
+
+
+class ExecutionFailed(Exception):
+    """A cell failed, took too long, or killed its kernel; the message names the notebook and the cell."""
+
+
+def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
+    """Run the notebook at ``path`` from top to bottom and replace it by its executed, normalized form.
+
+    A cell may raise only where it is tagged ``raises-exception``. When anything goes wrong, the file stays as it was.
+
+    Args:
+        path: a notebook.
+        timeout: seconds that a cell may take.
+
+    Returns:
+        Whether the file changed.
+
+    Raises:
+        ExecutionFailed: a cell failed, took too long, or killed its kernel.
+    """
+    notebook = read_notebook(path)
+    running: list[int] = []  # the cell that runs now, so that a failure can name it
+
+    client = NotebookClient(
+        notebook,
+        timeout=timeout,
+        kernel_name="python3",
+        record_timing=False,
+        extra_arguments=[
+            "--log-level=ERROR"
+        ],  # a kernel warns of its unencrypted connection, which stays on this machine
+        coalesce_streams=True,  # how a program's prints are cut into messages is a matter of timing
+        resources={"metadata": {"path": str(path.parent)}},
+        on_cell_execute=lambda cell, cell_index: running.append(cell_index),
+    )
+    with tempfile.TemporaryDirectory() as fresh_progress:
+        try:
+            client.execute(env=_kernel_environment(fresh_progress))
+        except (CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            index = running[-1] if running else 0
+            raise ExecutionFailed(
+                _explain(error, path, index, notebook.cells[index].get("id", "?"), timeout)
+            ) from error
+    normalize(notebook)
+    return write_notebook(notebook, path)
+
+
+def _kernel_environment(progress: str) -> dict[str, str]:
+    """Return the environment of a kernel whose outputs do not depend on who runs it.
+
+    Nothing that the author has solved shows in chapter 00, and PyTorch adds up in the order that two threads give.
+    """
+    return {
+        **os.environ,
+        "COURSE_PROGRESS_DIR": progress,
+        "OMP_NUM_THREADS": "2",
+        "OMP_WAIT_POLICY": "passive",
+    }
+
+
+def _explain(error: Exception, path: Path, index: int, cell_id: str, timeout: float) -> str:
+    if isinstance(error, CellTimeoutError):
+        what = f"took longer than {timeout:g} s: make it smaller, or move the long part into recorded results"
+    elif isinstance(error, CellExecutionError):
+        what = f"{error.ename}: {error.evalue.splitlines()[0] if error.evalue else ''}\n{error.traceback}"
+    else:
+        what = f"the kernel died ({error}): look for a crash or for too little memory"
+    return f"{path}, cell {index} (id {cell_id}): {what}\n{path} is as it was."
