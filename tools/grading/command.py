@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         rows = grade_folder(folder, out, limits, jobs=arguments.jobs, chapters=chapters)
     except KeyboardInterrupt:
         return _stop(f"interrupted; what is done is in {out}, and the same command goes on from there", 130)
-    except (ValueError, OSError) as error:  # a RecordError is a ValueError
+    except (ValueError, OSError) as error:
         return _stop(str(error), 2)
     counts = Counter(row.status for row in rows)
     print(", ".join(f"{count} {status}" for status, count in counts.most_common()) or "nothing to grade")

@@ -1,14 +1,14 @@
 """Grading a folder: every exercise of every notebook, a few at a time, each result kept as soon as it is there."""
 
+import json
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
 
-import course_utils
 from course_utils.book.progress_bar import ProgressBar
-from course_utils.recorded.journal import Journal
 from tools.grading.process import Limits, grade_exercise
 from tools.grading.results import write_csv, write_report
 from tools.grading.rows import Row, one_line
@@ -67,23 +67,37 @@ def grade_folder(
         The rows, in the order of the files.
 
     Raises:
-        RecordError: ``out`` holds the beginning of another grading.
         KeyboardInterrupt: the user pressed Ctrl-C.
     """
     out.mkdir(parents=True, exist_ok=True)
     work = list(_work(folder, chapters))
-    plan = {"grading": str(folder.resolve()), "course": course_utils.__version__, **asdict(limits)}
-    journal = Journal(out / UNFINISHED, plan)
-    done = {entry["key"]: Row(**entry["row"]) for entry in journal.entries}
+    unfinished = out / UNFINISHED
+    done = _read_done(unfinished, limits)
     try:
-        _grade([item for item in work if isinstance(item, _Task)], done, journal, limits, jobs, show_progress)
+        with unfinished.open("a", encoding="utf-8") as file:
+            tasks = [item for item in work if isinstance(item, _Task) and item.key not in done]
+            for key, row in _grade(tasks, limits, jobs, show_progress):
+                done[key] = row
+                file.write(json.dumps({"key": key, "limits": asdict(limits), "row": asdict(row)}) + "\n")
+                file.flush()
     finally:
         rows = [item if isinstance(item, Row) else done.get(item.key) for item in work]
         graded = [row for row in rows if row is not None]
         write_csv(graded, out / CSV)
         write_report(graded, out / REPORT, f"Grades: {folder.resolve().name}")
-    journal.remove()
+    unfinished.unlink()
     return graded
+
+
+def _read_done(path: Path, limits: Limits) -> dict[str, Row]:
+    """Return what an interrupted grading with the same limits has done; a line that is cut off is done again."""
+    done = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(ValueError, TypeError, KeyError):
+            entry = json.loads(line)
+            if entry["limits"] == asdict(limits):
+                done[entry["key"]] = Row(**entry["row"])
+    return done
 
 
 def _work(folder: Path, chapters: Collection[str]) -> Iterator[_Task | Row]:
@@ -106,22 +120,17 @@ def _refused(submission: Submission, reason: str, chapter: str = "", exercise: s
     return Row(submission.learner, submission.file, chapter, exercise, "error", message=one_line(reason))
 
 
-def _grade(
-    tasks: list[_Task], done: dict[str, Row], journal: Journal, limits: Limits, jobs: int, show_progress: bool
-) -> None:
-    """Add the rows of ``tasks`` to ``done`` as they come, and to the journal."""
-    open_tasks = [task for task in tasks if task.key not in done]
+def _grade(tasks: list[_Task], limits: Limits, jobs: int, show_progress: bool) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of ``tasks`` by key, as they come; processes end when the caller stops asking."""
     stop = Event()
     with (
         ThreadPoolExecutor(jobs) as pool,
-        ProgressBar("grading", len(open_tasks), shown=show_progress) as bar,
+        ProgressBar("grading", len(tasks), shown=show_progress) as bar,
     ):
-        futures = {pool.submit(task.row, limits, stop): task for task in open_tasks}
+        futures = {pool.submit(task.row, limits, stop): task for task in tasks}
         try:
             for count, future in enumerate(as_completed(futures), 1):
-                key, row = futures[future].key, future.result()
-                journal.append({"key": key, "row": asdict(row)})
-                done[key] = row
+                yield futures[future].key, future.result()
                 bar.show(count)
         except BaseException:
             stop.set()
