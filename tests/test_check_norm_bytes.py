@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils.check.norm_bytes_check import _norm_bytes, norm_bytes
+from course_utils.check.exercises.norm_bytes import _norm_bytes, norm_bytes
 from course_utils.timing.bench.ladder import OPERATIONS
 
 
