@@ -4,9 +4,6 @@ import json
 import multiprocessing
 import os
 import stat
-import sys
-import tempfile
-import threading
 from datetime import date
 from pathlib import Path
 
@@ -46,16 +43,6 @@ def test_what_was_once_passed_stays_passed_with_its_first_date(folder):
     progress.record("layer_norm", True)
     assert progress.passed() == {"layer_norm": "2024-01-02"}
     assert progress.attempted() == {"layer_norm": "2024-01-01"}
-
-
-def test_it_is_kept_however_deep_its_directory_is_to_be(folder, monkeypatch):
-    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(folder / "of" / "mine"))
-    progress.record("layer_norm", True)
-    assert (folder / "of" / "mine" / "progress.json").is_file()
-
-    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(folder / "her" / "own"))
-    assert progress.is_writable()
-    assert progress.is_writable()  # the second time the directory is there
 
 
 def test_reset_forgets_everything(folder, monkeypatch):
@@ -124,45 +111,9 @@ def test_a_file_that_cannot_be_replaced_does_not_stop_the_course(folder, monkeyp
     )
 
 
-def test_a_directory_that_takes_no_files_is_not_writable(folder, monkeypatch):
-    def refuse(dir=None):
-        if dir == folder:
-            raise PermissionError
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    assert not progress.is_writable()
-
-
-def test_where_there_are_no_locks_progress_is_kept_without_one(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
-    progress.record("layer_norm", True)
-    progress.record("rms_norm", True)
-    assert json.loads((folder / "progress.json").read_text()).keys() == {"layer_norm", "rms_norm"}
-
-
-def test_the_directory_is_made_and_is_the_learner_s_own_by_default(folder, monkeypatch):
-    assert progress.is_writable()
-    assert folder.is_dir()
-    monkeypatch.delenv("COURSE_PROGRESS_DIR")
-    assert progress.directory().name == "normalization-and-position"
-
-
 def test_the_file_is_for_the_learner_only(folder):
     progress.record("layer_norm", True)
     assert not (folder / "progress.json").stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-
-
-def test_a_kernel_waits_while_another_writes(folder):
-    fcntl = pytest.importorskip("fcntl")
-    progress.record("layer_norm", True)
-    with open(folder / "progress.lock") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        other = threading.Thread(target=progress.record, args=("rms_norm", True))
-        other.start()
-        other.join(0.2)
-        assert list(progress.passed()) == ["layer_norm"]
-    other.join(30)
-    assert list(progress.passed()) == ["layer_norm", "rms_norm"]
 
 
 def _record_many(worker):
