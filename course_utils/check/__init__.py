@@ -28,11 +28,14 @@ at, and a catalogue whose examples the tests run.
 
 from course_utils.check.backward_check import batch_norm_backward, layer_norm_backward, rms_norm_backward
 from course_utils.check.batch_norm_check import batch_norm
-from course_utils.check.critical_dimension_check import critical_dimension
 from course_utils.check.ema_check import ema
 from course_utils.check.exercise import Check
+from course_utils.check.exercises.alibi_slopes import alibi_slopes
+from course_utils.check.exercises.critical_dimension import critical_dimension
+from course_utils.check.exercises.half_to_interleaved import half_to_interleaved
 from course_utils.check.exercises.norm_bytes import norm_bytes
 from course_utils.check.exercises.predicted_ms import predicted_ms
+from course_utils.check.exercises.sinusoidal import sinusoidal
 from course_utils.check.exercises.to_keep import to_keep
 from course_utils.check.find_bug_check import (
     input_a,
@@ -59,12 +62,10 @@ from course_utils.check.linear_scan_check import linear_scan
 from course_utils.check.masked_row_check import masked_layer_norm
 from course_utils.check.merge_moments_check import merge_moments
 from course_utils.check.mistakes import Catalogue, Mistake
-from course_utils.check.position_check import alibi_slopes, sinusoidal
 from course_utils.check.report import Report
 from course_utils.check.rms_norm_check import rms_norm
 from course_utils.check.rope_check import rope
 from course_utils.check.rope_frequencies_check import ntk_inv_freq, rope_frequencies, yarn_frequencies
-from course_utils.check.rope_layout_check import half_to_interleaved
 from course_utils.check.sync_backward_check import sync_backward
 
 __all__ = [

@@ -1,14 +1,22 @@
-"""The checks of chapter 11: the sinusoidal code and ALiBi's slopes."""
+"""Chapter 11: the sinusoidal code of positions (Vaswani et al. 2017, §3.5)."""
 
 import torch
 
-from course_utils.check import sinusoid_mistakes, slope_mistakes
 from course_utils.check.calls import Call, Probe
+from course_utils.check.catalogue import load
 from course_utils.check.comparison import Tolerance
 from course_utils.check.exercise import Check
-from course_utils.rope import rotation as course
 
-__all__ = ["alibi_slopes", "sinusoidal"]
+__all__ = ["sinusoidal"]
+
+
+def _sinusoidal(positions, dim, base=10_000.0):
+    if isinstance(positions, int):
+        positions = torch.arange(positions)
+    exponents = torch.arange(0, dim, 2, dtype=torch.float64) / dim  # (dim/2,)
+    angles = positions[:, None] * base**-exponents  # (T, dim/2)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).float()  # (T, dim)
+
 
 # A bfloat16 angle is off by 2^-9 of itself twice, so up to position 3 half precision stays below 0.02; the mildest
 # mistake about the formula is off by 0.09 there. What half precision does is left to the stage that is about it.
@@ -19,21 +27,20 @@ _NEAR = Tolerance(0.0, 1e-4)
 # The same at 131,071: right float32 forms measure 4e-3 to 2e-2. Anything else is wrong by whole turns.
 _FAR = Tolerance(0.0, 6e-2)
 _EXACT = Tolerance(0.0, 1e-5)
+# The second frequency, 1/√base, has 24 binary digits: float32 holds it and does not hold its product with 131,071.
+_BASE_OF_A_FLOAT32_FREQUENCY = 0.7071067690849304**-2
 _FAR_REMARK = (
     "At position 131,071 it is off by more than float32 has to be: the angles are float32. Multiply positions and "
     "frequencies in float64, take sine and cosine, then go down to float32."
 )
 
 
-def _sinusoidal(positions, dim, base=10_000.0):
-    return course.sinusoidal(positions, dim, base)
-
-
 def _at(name: str, stage: str, positions: int | list[int], dim: int, tolerance: Tolerance, **others) -> Probe:
-    base = {"base": others.pop("base")} if "base" in others else {}
+    arguments = {"positions": positions, "dim": dim}
+    arguments |= {"base": others.pop("base")} if "base" in others else {}
     if isinstance(positions, int):
-        return Probe(name, stage, Call({"positions": positions, "dim": dim, **base}), tolerance=tolerance)
-    call = Call({"positions": torch.tensor(positions), "dim": dim, **base}, {"positions": "T"})
+        return Probe(name, stage, Call(arguments), tolerance=tolerance)
+    call = Call(arguments | {"positions": torch.tensor(positions)}, {"positions": "T"})
     return Probe(name, stage, call, tolerance=tolerance, **others)
 
 
@@ -48,30 +55,13 @@ sinusoidal = Check(
         _at("positions out of order", "positions", [3, 1, 2], 4, _BY_FORMULA),
         _at("one late position", "positions", [3], 6, _BY_FORMULA),
         _at("positions near 60", "precision", [61, 58, 63], 8, _NEAR, rough=True),
-        _at("position 131,071", "far positions", [131_071, 99_999], 8, _FAR, remark=_FAR_REMARK, remark_beyond=_EXACT),
+        _at("position 131,071", "far positions", [131_071, 99_999], 8, _FAR),
+        _at("frequencies that float32 holds", "far positions", [131_071, 99_999], 4, _FAR,
+            base=_BASE_OF_A_FLOAT32_FREQUENCY, remark=_FAR_REMARK, remark_beyond=_EXACT),
+        _at("a count of 2", "count", 2, 4, _NEAR),
         _at("a count of 5", "count", 5, 4, _NEAR),
         _at("a count of 1", "count", 1, 2, _NEAR),
     ],
-    sinusoid_mistakes.MISTAKES,
+    load("sinusoidal", _sinusoidal),
     any_dtype=True,
-)
-
-
-def _alibi_slopes(num_heads):
-    return course.alibi_slopes(num_heads)
-
-
-def _for(num_heads: int, stage: str) -> Probe:
-    return Probe(f"{num_heads} heads", stage, Call({"num_heads": num_heads}))
-
-
-alibi_slopes = Check(
-    "alibi_slopes",
-    _alibi_slopes,
-    [
-        *(_for(heads, "powers of two") for heads in (2, 4, 8, 16, 1)),
-        *(_for(heads, "other numbers of heads") for heads in (3, 6, 12, 7, 112)),
-    ],
-    slope_mistakes.MISTAKES,
-    any_dtype=True,
-)
+)  # fmt: skip
