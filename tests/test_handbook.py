@@ -13,7 +13,7 @@ from course_utils.check import Check
 from course_utils.check.norm_recipes import layer_norm_with, variance
 from tools.__main__ import main as authoring
 from tools.example_code import example_code
-from tools.handbook import chapter_page, handbook, objectives, time_needed
+from tools.handbook import chapter_page, example_of, handbook, objectives, time_needed
 from tools.notebooks import SOLUTION_SUFFIX, execute, find_exercises, is_code, read_notebook
 from tools.student import make_student_copy
 
@@ -32,8 +32,8 @@ def test_the_handbook_has_every_chapter_exercise_and_mistake_once():
     assert headings["h2"] == [f"{chapter.number} · {chapter.title}" for chapter in WRITTEN]
     assert [heading.strip("`").split("(")[0] for heading in headings["h3"]] == exercises
     mistakes = [mistake for name in exercises for mistake in getattr(check, name).catalogue.values()]
-    examples = [token.content for token in tokens if token.type == "fence" and token.info == "python"]
-    assert examples == [example_code(mistake.examples[0]) + "\n" for mistake in mistakes]
+    examples = [token.content for token in tokens if token.type == "fence" and token.info in ("python", "diff")]
+    assert examples == [example_of(mistake) + "\n" for mistake in mistakes]
 
 
 def test_a_mistake_is_told_as_the_learner_is_told():
@@ -61,7 +61,7 @@ def test_every_chapter_says_how_long_it_takes_and_what_for(chapter):
 @pytest.mark.parametrize("its_check", CHECKS, ids=lambda its_check: its_check.name)
 def test_every_example_is_shown_as_python_and_no_two_of_a_mistake_alike(its_check):
     for mistake in its_check.catalogue.values():
-        codes = [example_code(example) for example in mistake.examples]
+        codes = [example_code(e) for e in mistake.examples[len(getattr(mistake, "edits", ())) :]]
         for code in codes:
             assert ast.parse(code).body, (mistake.key, code)
         assert len(set(codes)) == len(codes), mistake.key

@@ -80,6 +80,17 @@ def _signature(its_check: Check) -> inspect.Signature:
     return signature.replace(parameters=parameters, return_annotation=signature.empty)
 
 
+def example_of(mistake: Mistake) -> str:
+    """Return the first way to make a mistake: what it replaces in the right function, or the wrong one."""
+    edits = getattr(mistake, "edits", ())
+    if not edits:
+        return example_code(mistake.examples[0])
+    lines = []
+    for old, new in edits[0].items():
+        lines += [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
+    return "\n".join(lines)
+
+
 def _mistake(mistake: Mistake) -> str:
     forms = len(mistake.examples)
     count = f"\nOne of {forms} forms that the check knows.\n" if forms > 1 else ""
@@ -90,8 +101,8 @@ def _mistake(mistake: Mistake) -> str:
 
 *Hint:* {mistake.hint}
 
-```python
-{example_code(mistake.examples[0])}
+```{"diff" if getattr(mistake, "edits", ()) else "python"}
+{example_of(mistake)}
 ```
 {count}
 </details>
