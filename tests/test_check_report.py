@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -106,7 +107,7 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
     assert report.message == mistake.wrong
     assert repr(report) == "\n".join(
         [
-            "layer_norm: not yet",
+            "layer_norm: not yet, 20 of 29 right",
             f"  {mistake.wrong}",
             f"  Why it matters: {mistake.matters}",
             "  It shows in:",
@@ -238,7 +239,6 @@ FINDINGS = {
     "raises in colours": (raising(ValueError("\x1b[31mred")), "It raises ValueError: ?[31mred"),
     "exits": (lambda x: sys.exit(1), "It ends the program (SystemExit)"),
     "recurses without end": (lambda x: FINDINGS["recurses without end"][0](x), "It raises RecursionError"),
-    "raises KeyboardInterrupt": (raising(KeyboardInterrupt()), "It raises KeyboardInterrupt"),
     "wants a terabyte": (lambda x: [0] * 10**13, "It raises MemoryError"),
     "returns a list": (lambda x: x.tolist(), "It returns a list; expected a tensor."),
     "returns a tuple": (lambda x: (x, x), "It returns a tuple; expected a tensor."),
@@ -339,18 +339,21 @@ def test_prints_are_remarked_on_and_do_not_appear(capsys):
 
 @pytest.mark.parametrize(
     "function",
-    [right, stub, eps_outside, negative, layer_norm_that(lambda x: [0 for _ in iter(int, 1)])],
-    ids=["right", "stub", "known", "unknown", "endless"],
+    [right, stub, eps_outside, negative],
+    ids=["right", "stub", "known", "unknown"],
 )
 def test_a_check_takes_under_two_seconds(function):
-    import time
-
-    check.layer_norm(right, record=False)
+    check.layer_norm(function, record=False)
     started = time.monotonic()
-    report = check.layer_norm(function, record=False)
+    check.layer_norm(function, record=False)
     assert time.monotonic() - started < 2
-    is_endless = report.message == "It was still running after 1.2 s and was stopped."
-    assert is_endless == (function not in (right, stub, eps_outside, negative))
+
+
+def test_an_endless_loop_is_stopped_and_no_further_call_is_made(monkeypatch):
+    monkeypatch.setattr("course_utils.check.engine.CALL_LIMIT_S", 0.3)
+    report = check.layer_norm(layer_norm_that(lambda x: [0 for _ in iter(int, 1)]), record=False)
+    assert report.message.startswith("It was still running after")
+    assert len(report.probes) == 1
 
 
 # --- whose function it is ---

@@ -5,18 +5,32 @@
     wrong = "Epsilon is added to the standard deviation, after the root, instead of to the variance under it."
     matters = "..."
     hint = "..."
-    edits = [{ "c * torch.rsqrt(v + eps)" = "c / (torch.sqrt(v) + eps)" }]
+    everyday = true
+    edits = [{ "std = torch.sqrt(variance + eps)" = "std = torch.sqrt(variance) + eps" }]
 
 Each table in ``edits`` is one way to make the mistake: ``"old" = "new"``, where ``old`` stands exactly once in the
 source of the exercise's reference. What no edit can say is a function, named in ``examples``, beside the reference.
+``everyday`` marks the slips that are made several at once: a check tries them together, so their edits should not
+overlap.
+
+Mistakes that several exercises share stand once, in a file of their own, with words such as ``{spread}`` in the text:
+
+    [shared]
+    file = "norms"
+    keys = ["unbiased_variance", "no_eps"]
+    words = { spread = "variance" }
+
+They come first. An exercise's own table of the same key changes their text and adds ways to make them.
 """
 
+import difflib
 import inspect
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,8 +50,10 @@ class Mistake:
         wrong: what the function does, in a sentence.
         matters: why that is not good enough, in a sentence or two.
         hint: a question or a nudge that does not give the answer away.
+        reference: the right function.
         edits: the ways to make it, each a mapping from the right code to the wrong code.
-        examples: runnable functions that make it, one for each of ``edits`` and then those written out.
+        written: functions that make it where no edit can say it.
+        everyday: whether it is a slip that is often made together with others.
     """
 
     key: str
@@ -45,8 +61,24 @@ class Mistake:
     wrong: str
     matters: str
     hint: str
-    edits: tuple[Mapping[str, str], ...]
-    examples: tuple[Callable[..., Any], ...]
+    reference: Callable[..., Any]
+    edits: tuple[Mapping[str, str], ...] = ()
+    written: tuple[Callable[..., Any], ...] = ()
+    everyday: bool = False
+
+    @cached_property
+    def examples(self) -> tuple[Callable[..., Any], ...]:
+        """Runnable functions that make it: one for each of ``edits``, and then those written out."""
+        return (*(edited(self.reference, edit) for edit in self.edits), *self.written)
+
+    def diff(self, form: int = 0) -> str:
+        """Return what an example does differently: a unified diff without its head, or the source of a function."""
+        if form >= len(self.edits):
+            return textwrap.dedent(inspect.getsource(self.written[form - len(self.edits)])).rstrip()
+        right = _source(self.reference)
+        wrong = _replaced(right, list(self.edits[form].items()), self.reference.__name__)
+        lines = difflib.unified_diff(right.splitlines(), wrong.splitlines(), n=1, lineterm="")
+        return "\n".join(list(lines)[2:])
 
 
 def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
@@ -55,41 +87,57 @@ def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
     Args:
         reference: the right function, in whose source the edits are made; functions named in ``examples`` stand in its
             module.
-
-    Raises:
-        ValueError: an edit does not match its source exactly once.
     """
     beside = vars(sys.modules[reference.__module__])
-    entries = tomllib.loads((FOLDER / f"{exercise}.toml").read_text(encoding="utf-8"))
+    own = _read(exercise)
+    shared = own.pop("shared", None)
+    entries: dict[str, dict[str, Any]] = {}
+    for key in shared["keys"] if shared else ():
+        common, words = _read(shared["file"])[key], shared.get("words", {})
+        entries[key] = {name: v.format(**words) if isinstance(v, str) else v for name, v in common.items()}
+    for key, entry in own.items():
+        known = entries.get(key, {})
+        ways = {name: [*known.get(name, ()), *entry.get(name, ())] for name in ("edits", "examples")}
+        entries[key] = known | entry | ways
     catalogue = {}
     for key, entry in entries.items():
-        edits = tuple(entry.pop("edits", ()))
-        written = tuple(beside[name] for name in entry.pop("examples", ()))
-        examples = (*(edited(reference, edit) for edit in edits), *written)
-        catalogue[key] = Mistake(key, **entry, edits=edits, examples=examples)
+        edits, written = tuple(entry.pop("edits", ())), tuple(beside[name] for name in entry.pop("examples", ()))
+        catalogue[key] = Mistake(key, **entry, reference=reference, edits=edits, written=written)
     return catalogue
 
 
-def edited(reference: Callable[..., Any], edits: Mapping[str, str]) -> Callable[..., Any]:
-    """Return ``reference`` with every ``old`` of its source replaced by ``new``.
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def edited(reference: Callable[..., Any], *edits: Mapping[str, str]) -> Callable[..., Any]:
+    """Return ``reference`` with every ``old`` of its source replaced by ``new``, in all of ``edits`` at once.
 
     Raises:
         ValueError: an ``old`` is not there exactly once, or two overlap.
     """
-    source = textwrap.dedent(inspect.getsource(reference))
+    pairs = [pair for edit in edits for pair in edit.items()]
+    namespace = dict(reference.__globals__)
+    source = _replaced(_source(reference), pairs, reference.__name__)
+    exec(compile(source, f"<{reference.__name__}, edited>", "exec"), namespace)
+    return namespace[reference.__name__]
+
+
+@cache
+def _source(function: Callable[..., Any]) -> str:
+    return textwrap.dedent(inspect.getsource(function))
+
+
+def _replaced(source: str, edits: Sequence[tuple[str, str]], name: str) -> str:
     spans = []
-    for old, new in edits.items():
+    for old, new in edits:
         if source.count(old) != 1:
-            raise ValueError(
-                f"an edit must match {reference.__name__} exactly once: {old!r} is there {source.count(old)}x"
-            )
+            raise ValueError(f"an edit must match {name} exactly once: {old!r} is there {source.count(old)}x")
         spans.append((source.index(old), source.index(old) + len(old), new))
     spans.sort(reverse=True)
     for (start, _, _), (_, end, new) in pairwise(spans):
         if end > start:
-            raise ValueError(f"edits of {reference.__name__} must not overlap: see {new!r}")
+            raise ValueError(f"edits of {name} must not overlap: see {new!r}")
     for start, end, new in spans:
         source = source[:start] + new + source[end:]
-    namespace = dict(reference.__globals__)
-    exec(compile(source, f"<{reference.__name__}, edited>", "exec"), namespace)
-    return namespace[reference.__name__]
+    return source

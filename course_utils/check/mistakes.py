@@ -27,6 +27,8 @@ class Mistake:
     matters: str
     hint: str
     examples: tuple[Callable[..., Any], ...]
+    edits: tuple[Mapping[str, str], ...] = ()
+    everyday: bool = False
 
 
 class Catalogue(Mapping[str, Mistake]):

@@ -1,6 +1,6 @@
 """What a check says: a line for what is right; for what is not, which mistake it is and an input that shows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from course_utils.book.tables import Table
-from course_utils.check.calls import Call
-from course_utils.check.mistakes import Mistake
+from course_utils.check.catalogue import Mistake
+from course_utils.check.probes import Call
 
-__all__ = ["Evidence", "ProbeResult", "Report", "evidence_for"]
+__all__ = ["Evidence", "ProbeResult", "Report", "evidence_for", "shown_tensor"]
 
 _SHOWN_ELEMENTS = 16  # of a tensor; of a larger one, only the worst element
 
@@ -102,8 +102,8 @@ class Report:
         passed: whether the function is right on every probe.
         attempted: whether there is anything to check yet.
         message: the result in a sentence or two.
-        misconception: the catalogue's key, where the mistake is a known one.
-        title: the mistake in a few words, to stand in a sentence.
+        misconceptions: the catalogue's keys of the mistakes that were recognised, the one to mend first first.
+        title: the first mistake in a few words, to stand in a sentence.
         matters, hint: what the catalogue says about it.
         evidence: the smallest input found that shows what is wrong.
         probes: what was tried.
@@ -115,7 +115,7 @@ class Report:
     passed: bool
     attempted: bool
     message: str
-    misconception: str | None = None
+    misconceptions: Sequence[str] = ()
     title: str = ""
     matters: str = ""
     hint: str = ""
@@ -126,6 +126,11 @@ class Report:
 
     def __bool__(self) -> bool:
         return self.passed
+
+    @property
+    def misconception(self) -> str | None:
+        """The catalogue's key of the mistake to mend first, where it is a known one."""
+        return self.misconceptions[0] if self.misconceptions else None
 
     @property
     def verdict(self) -> str:
@@ -148,15 +153,17 @@ class Report:
         if not self.passed:
             raise AssertionError(repr(self))
 
-    def naming(self, mistake: Mistake) -> "Report":
-        """Return this report with its message given to a known mistake."""
+    def naming(self, stages: Sequence[Sequence[Mistake]]) -> "Report":
+        """Return this report with its message given to known mistakes: for each stage those that it adds."""
+        first, later = stages[0], [mistake.title for stage in stages[1:] for mistake in stage]
+        message = " ".join(mistake.wrong for mistake in first) + (f" After that: {'; '.join(later)}." if later else "")
         return replace(
             self,
-            message=mistake.wrong,
-            misconception=mistake.key,
-            title=mistake.title,
-            matters=mistake.matters,
-            hint=mistake.hint,
+            message=message,
+            misconceptions=tuple(mistake.key for stage in stages for mistake in stage),
+            title=first[0].title,
+            matters=first[0].matters,
+            hint=first[0].hint,
         )
 
     def table(self) -> Table:
@@ -168,8 +175,10 @@ class Report:
         return Table(("looks at", "input", "result"), lines)
 
     def _headline(self) -> str:
-        count = f", {len(self.probes)} probes" if self.passed else ""
-        return f"{self.verdict}{count}{' (the solution of the course)' if self.by_course else ''}"
+        right = sum(probe.passed for probe in self.probes)
+        count = f", {len(self.probes)} probes" if self.passed else f", {right} of {len(self.probes)} right"
+        counted = count if self.passed or self.evidence else ""  # a call that had to be stopped was the last one
+        return f"{self.verdict}{counted}{' (the solution of the course)' if self.by_course else ''}"
 
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self._headline()}"]
@@ -204,15 +213,25 @@ def evidence_for(
     quantity: str = "",
     truth: Tensor | None = None,
     got: Tensor | None = None,
+    sent_back: Tensor | None = None,
+    shown: Callable[[Call], Sequence[str]] | None = None,
 ) -> Evidence:
-    """Return ``call`` as evidence that the function ``name`` gives ``got`` where ``truth`` (both float64) is right."""
-    arguments = [_argument(key, value, key in required) for key, value in call.arguments.items()]
-    line = f"{name}({', '.join(arguments)})"
-    inputs = [f"{key} = {_input(value)}" for key, value in call.tensors()]
+    """Return ``call`` as evidence that the function ``name`` gives ``got`` where ``truth`` (both float64) is right.
+
+    Args:
+        sent_back: the gradient that was sent back through the output, where ``quantity`` is a gradient.
+        shown: the call, and a line for each of its inputs, for a check whose learner passes other arguments.
+    """
+    if shown:
+        line, *inputs = shown(call)
+    else:
+        arguments = [_argument(key, value, key in required) for key, value in call.arguments.items()]
+        line = f"{name}({', '.join(arguments)})"
+        inputs = [f"{key} = {shown_tensor(value)}" for key, value in call.tensors()]
     if truth is None or got is None:
         return Evidence(call.arguments, line, tuple(inputs))
-    if quantity.startswith("gradient"):
-        inputs.append("and the gradient that comes back is -0.5, 1.25, 0.25, -0.75, 1, ...")
+    if sent_back is not None:
+        inputs.append(f"and the gradient that comes back is {shown_tensor(sent_back)}")
     if truth.numel() <= _SHOWN_ELEMENTS:
         return Evidence(call.arguments, line, tuple(inputs), quantity, *_told_apart(truth, got))
     error = (got - truth).abs().nan_to_num(nan=float("inf"))
@@ -234,7 +253,8 @@ def _argument(name: str, value: Any, required: bool) -> str:
     return shown if required else f"{name}={shown}"
 
 
-def _input(tensor: Tensor) -> str:
+def shown_tensor(tensor: Tensor) -> str:
+    """Return a tensor as a report shows it: its values if they are few, else its shape and range."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     note = "" if tensor.dtype == torch.float32 else f" ({dtype})"
     if not tensor.is_contiguous():

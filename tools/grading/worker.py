@@ -98,7 +98,7 @@ def _take_answer(
     say: Callable[..., None],
 ) -> tuple[Any, list[str]]:
     """Run ``cells``; return the last value of ``exercise`` that is not the course's own, and which cells failed."""
-    from course_utils.check.learner import is_of_course
+    from course_utils.check.engine import is_of_course
 
     answer, failures = _MISSING, []
     for index, source, positions in cells:
@@ -115,7 +115,7 @@ def _take_answer(
 def _judge(exercise: str, answer: Any, bound: Any, failures: list[str]) -> dict[str, str]:
     """Return the verdict: status, mistake and message."""
     from course_utils import check
-    from course_utils.check.learner import is_of_torch
+    from course_utils.check.engine import is_of_torch
 
     first = "; ".join(failures[:1])
     if answer is _MISSING and bound is not _MISSING:

@@ -1,20 +1,23 @@
-"""What one call shows: outputs, updated arguments and gradients as float64, or the finding that stands in their way."""
+"""What one call shows, beside what is right: outputs, updated arguments and gradients, or a finding in their place."""
 
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_utils.check.calls import Call
-from course_utils.check.sandbox import PRINT_LIMIT, Outcome, TimeUp, TooMuchOutput
+from course_utils.check.probes import GRADIENTS, OUTPUTS, Call, Probe, Tolerance, error_ratio, largest_error, same
+from course_utils.check.report import ProbeResult
+from course_utils.check.sandbox import CALL_LIMIT_S, PRINT_LIMIT, Outcome, TimeUp, TooMuchOutput
 
-__all__ = ["Expected", "Finding", "Observation", "Observer", "trusted", "upstream"]
+__all__ = ["Compared", "Expected", "Finding", "Observation", "Observer", "trusted", "upstream"]
 
+_AS_BAD = 30.0  # a rough probe's error may be this many times the example's and still be the same mistake
 _MESSAGE_LENGTH = 300  # of a learner's exception; the rest is cut
 
 
@@ -22,12 +25,14 @@ _MESSAGE_LENGTH = 300  # of a learner's exception; the rest is cut
 class Finding:
     """Something that a comparison of numbers cannot say: an exception, a wrong shape, a changed input.
 
-    Two findings are of one kind when ``kind`` and ``what`` are equal; ``message`` is for the learner.
+    Two findings are of one kind when ``kind`` and ``what`` are equal; ``message`` is for the learner. ``shown`` is a
+    quantity, what it should be and what it is, where that can be shown.
     """
 
     kind: str
     what: str
     message: str
+    shown: tuple[str, Tensor, Tensor] | None = None
 
     @property
     def ends_check(self) -> bool:
@@ -37,7 +42,7 @@ class Finding:
 
 @dataclass
 class Observation:
-    """The quantities of one call by name (``output``, ``gradient of x``), and what stood in the way."""
+    """The quantities of one call by name (``output``, ``gradient of x``) in float64, and what stood in the way."""
 
     values: dict[str, Tensor] = field(default_factory=dict)
     dtypes: dict[str, torch.dtype] = field(default_factory=dict)
@@ -60,9 +65,9 @@ class Expected:
 class _Found(Exception):
     """Carries a finding out of the middle of an examination."""
 
-    def __init__(self, kind: str, what: str, message: str) -> None:
-        super().__init__(message)
-        self.finding = Finding(kind, what, message)
+    def __init__(self, *finding: Any) -> None:
+        self.finding = Finding(*finding)
+        super().__init__(self.finding.message)
 
 
 def trusted(function: Callable[[], Any]) -> Outcome:
@@ -103,36 +108,22 @@ class Observer:
             ValueError: the oracle does not take this call.
         """
         double = Call(spelled_out.fresh(double=True), call.axes)
-        exact = self.observe(oracle, double, gradients, trusted, device=torch.device("cpu"))
-        plain = self.observe(oracle, call, (), trusted)
+        on_cpu = replace(self, device=torch.device("cpu"))
+        exact = on_cpu.observe(oracle, double, gradients)
+        plain = self.observe(oracle, call)
         for finding in (exact.finding, plain.finding):
             if finding:
                 raise ValueError(finding.message)
         gradient_dtypes = {f"gradient of {name}": call.arguments[name].dtype for name in gradients}
         return Expected(exact.values, plain.dtypes | gradient_dtypes)
 
-    def expect_refusal(self, oracle: Callable[..., Any], call: Call, asks_for: str) -> Expected:
-        """Return that it takes an error to be right on ``call``.
-
-        Args:
-            asks_for: what the call asks for, as a noun phrase.
-
-        Raises:
-            ValueError: the oracle takes this call.
-        """
-        expected = Expected({}, {}, refused=asks_for)
-        if finding := self.observe(oracle, call, (), trusted, expected).finding:
-            raise ValueError(finding.message)
-        return expected
-
     def observe(
         self,
         function: Callable[..., Any],
         call: Call,
-        gradients: Sequence[str],
-        run: Callable[[Callable[[], Any]], Outcome],
+        gradients: Sequence[str] = (),
+        run: Callable[[Callable[[], Any]], Outcome] = trusted,
         expected: Expected | None = None,
-        device: torch.device | None = None,
     ) -> Observation:
         """Return what ``function`` shows on ``call``, forward and then, if asked for ``gradients``, backward.
 
@@ -142,54 +133,43 @@ class Observer:
         """
         seen = Observation()
         try:
-            self._observe_forward(seen, function, call, run, expected, device or self.device)
+            self._observe_forward(seen, function, call, run, expected)
             if gradients:
-                self._observe_backward(seen, function, call, gradients, run, device or self.device)
+                self._observe_backward(seen, function, call, gradients, run)
         except _Found as found:
             seen.finding = found.finding
         return seen
 
     def _observe_forward(
-        self,
-        seen: Observation,
-        function: Callable[..., Any],
-        call: Call,
-        run: Callable[[Callable[[], Any]], Outcome],
-        expected: Expected | None,
-        device: torch.device,
+        self, seen: Observation, function: Callable[..., Any], call: Call, run: Callable, expected: Expected | None
     ) -> None:
-        arguments = call.fresh(device)
+        arguments = call.fresh(self.device)
         originals = {name: value.clone() for name, value in arguments.items() if isinstance(value, Tensor)}
-        dictionaries = {name: value for name, value in call.arguments.items() if isinstance(value, dict)}
         outcome = run(self._bind(function, arguments))
         if expected is not None and expected.refused:
             self._require_refusal(outcome, seen, expected.refused)
             return
         outputs = self._named(self._value(outcome, seen), expected)
-        for name, original in originals.items():
-            if name not in self.updates and not _equal(arguments[name], original):
-                raise _Found("changes", name, f"It changes its input {name} in place; the caller still needs it.")
-        for name, dictionary in dictionaries.items():
-            if arguments[name] != dictionary:
+        for name, given in call.arguments.items():
+            if name in self.updates:
+                continue
+            if name in originals and not _equal(arguments[name], originals[name]):
+                after = (f"{name} after the call", _as_double(originals[name]), _as_double(arguments[name]))
+                message = f"It changes its input {name} in place; the caller still needs it."
+                raise _Found("changes", name, message, after)
+            if isinstance(given, dict) and arguments[name] != given:
                 raise _Found("changes", name, f"It changes the dictionary {name}; the caller still needs it as it was.")
-        if expected is not None:
-            for name, output in outputs.items():
-                if isinstance(output, Tensor):
-                    _hold_against(name, output, expected, device)
+        for name, output in outputs.items() if expected is not None else ():
+            if isinstance(output, Tensor):
+                _hold_against(name, output, expected, self.device)
         outputs |= {name: arguments[name] for name in originals if name in self.updates}
         seen.dtypes |= {name: output.dtype for name, output in outputs.items() if isinstance(output, Tensor)}
         seen.values |= {name: _as_double(output) for name, output in outputs.items()}
 
     def _observe_backward(
-        self,
-        seen: Observation,
-        function: Callable[..., Any],
-        call: Call,
-        gradients: Sequence[str],
-        run: Callable[[Callable[[], Any]], Outcome],
-        device: torch.device,
+        self, seen: Observation, function: Callable[..., Any], call: Call, gradients: Sequence[str], run: Callable
     ) -> None:
-        arguments = call.fresh(device, track=gradients)
+        arguments = call.fresh(self.device, track=gradients)
         sources = [arguments[name] for name in gradients]
         called = self._bind(function, arguments)
 
@@ -199,8 +179,7 @@ class Observer:
                 return None
             # A scalar to differentiate: autograd.grad with grad_outputs would import sympy first, for over a second.
             reached = [(output * upstream(output)).sum() for output in outputs if output.requires_grad]
-            total = torch.stack(reached).sum()
-            return torch.autograd.grad(total, sources, allow_unused=True)
+            return torch.autograd.grad(torch.stack(reached).sum(), sources, allow_unused=True)
 
         found = self._value(run(forward_and_backward), seen)
         for name in self.updates:
@@ -239,7 +218,8 @@ class Observer:
             wants_number = expected is not None and not expected.values[name].ndim
             is_number = isinstance(part, Real) and (expected is None or wants_number)  # numpy's numbers are Real too
             if not isinstance(part, Tensor) and not is_number:
-                raise _Found("type", _type_name(part), _type_message(part, "number" if wants_number else "tensor"))
+                what = f"{_type_name(part)} for {name}" if len(self.returns) > 1 else _type_name(part)
+                raise _Found("type", what, _type_message(part, what, "number" if wants_number else "tensor"))
             named[name] = part
         return named
 
@@ -250,21 +230,82 @@ class Observer:
         if isinstance(error, _Found):
             raise error
         if isinstance(error, TimeUp):
-            raise _Found("stopped", "time", f"It was still running after {outcome.time_allowed} and was stopped.")
+            raise _Found("stopped", "time", f"It was still running after {CALL_LIMIT_S:g} s and was stopped.")
         if isinstance(error, TooMuchOutput):
-            raise _Found(
-                "stopped", "output", f"It printed more than {PRINT_LIMIT:,} lines in one call and was stopped."
-            )
+            raise _Found("stopped", "output", f"It printed more than {PRINT_LIMIT:,} lines in one call.")
         if isinstance(error, SystemExit):
             raise _Found("stopped", "exit", f"It ends the program (SystemExit){_at(outcome)}.")
         if error is not None:
             raise _Found("raises", type(error).__name__, f"It raises {_error_text(error)}{_at(outcome)}.")
         if outcome.state_changed:
             changed = " and ".join(outcome.state_changed)
-            raise _Found(
-                "state", changed, f"It changes {changed}, which belongs to the whole program; it was put back."
-            )
+            message = f"It changes {changed}, which belongs to the whole program; it was put back."
+            raise _Found("state", changed, message)
         return outcome.value
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a function showed on a probe, beside what is right."""
+
+    probe: Probe
+    expected: Expected
+    seen: Observation
+
+    def tolerance(self, name: str) -> Tolerance:
+        """Return what is still right for a quantity: the probe's own tolerance, or its dtype's."""
+        is_gradient = name.startswith("gradient")
+        own = self.probe.gradient_tolerance if is_gradient else self.probe.tolerance
+        by_dtype = GRADIENTS if is_gradient else OUTPUTS
+        return own or by_dtype.get(self.expected.dtypes.get(name, torch.float64), OUTPUTS[torch.float64])
+
+    @cached_property
+    def ratios(self) -> dict[str, float]:
+        """The error of every quantity that there is, in units of what is allowed."""
+        return {
+            name: error_ratio(self.seen.values[name], self.expected.values[name], self.tolerance(name))
+            for name in self.probe.compares or self.expected.values
+            if name in self.seen.values
+        }
+
+    @property
+    def worst(self) -> str:
+        """The quantity that is most wrong, or nothing."""
+        name = max(self.ratios, key=lambda name: self.ratios[name], default="")
+        return name if name and self.ratios[name] > 1 else ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything compared is right."""
+        return not self.seen.finding and not self.worst
+
+    @property
+    def deserves_remark(self) -> bool:
+        """Whether what passed is less exact than the probe's remark is about."""
+        limit = self.probe.remark_beyond
+        return limit is not None and replace(self, probe=replace(self.probe, tolerance=limit)).worst != ""
+
+    def result(self) -> ProbeResult:
+        """Return the line of a report about this probe."""
+        error = largest_error(self.seen.values[self.worst], self.expected.values[self.worst]) if self.worst else 0.0
+        finding = self.seen.finding.message if self.seen.finding else ""
+        return ProbeResult(self.probe.name, self.probe.stage, self.passed, self.worst, error, finding, self.probe.rough)
+
+    def agrees_with(self, example: "Compared") -> bool:
+        """Return whether this is what the example of a mistake shows on the same probe."""
+        mine, theirs = self.seen.finding, example.seen.finding
+        if mine or theirs:
+            return bool(mine and theirs and (mine.kind, mine.what) == (theirs.kind, theirs.what))
+        return all(self._agrees_on(name, self.ratios[name], ratio, example) for name, ratio in example.ratios.items())
+
+    def _agrees_on(self, name: str, ratio: float, example_ratio: float, example: "Compared") -> bool:
+        if (ratio <= 1) != (example_ratio <= 1):
+            return False
+        if ratio <= 1:
+            return True
+        if self.probe.rough:
+            return ratio <= _AS_BAD * example_ratio and math.isfinite(ratio) == math.isfinite(example_ratio)
+        return same(self.seen.values[name], example.seen.values[name], self.tolerance(name))
 
 
 def _as_double(value: Tensor | Real) -> Tensor:
@@ -305,14 +346,14 @@ def _type_name(value: Any) -> str:
     return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _type_message(value: Any, wanted: str) -> str:
+def _type_message(value: Any, what: str, wanted: str) -> str:
     hints = {
-        "NoneType": "; is a return missing?",
+        "NoneType": "" if " for " in what else "; is a return missing?",
         "ellipsis": "; a `...` is still to be filled in",
         "generator": "; a yield makes the function a generator",
         "coroutine": "; an async function returns a coroutine",
     }
-    return f"It returns {_type_name(value)}; expected a {wanted}{hints.get(type(value).__name__, '')}."
+    return f"It returns {what}; expected a {wanted}{hints.get(type(value).__name__, '')}."
 
 
 def _error_text(error: BaseException) -> str:

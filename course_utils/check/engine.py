@@ -1,0 +1,414 @@
+"""A check: inputs that tell the known mistakes apart, the truth, and the catalogue that an answer is held against."""
+
+import dis
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import combinations, islice, product, takewhile
+from math import isfinite
+from types import CodeType
+from typing import Any
+
+import torch
+
+from course_utils.book import progress
+from course_utils.check.catalogue import Mistake, edited
+from course_utils.check.observe import Compared, Expected, Finding, Observer, upstream
+from course_utils.check.probes import Call, Probe
+from course_utils.check.report import Evidence, Report, evidence_for
+from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Sandbox
+from course_utils.check.smallest import Simplest, smallest_failing
+
+__all__ = ["Check", "Convention", "code_of", "is_of_course", "is_of_torch", "is_stub"]
+
+_CLEARLY_WRONG = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
+_FAR_LESS = 10.0  # times: a wrong result so much nearer to another convention was meant to follow that one
+_COMBINATIONS = 1_500  # of mistakes that are tried for one stage
+_TO_DO = "Write the function in the cell above, run it, then run this cell again."
+_PRINTS = "It prints; what it printed is left out here."
+
+Slips = tuple[tuple[str, int], ...]  # mistakes made at once: for each its key, and which of its examples
+
+
+@dataclass(frozen=True)
+class Convention:
+    """Another convention that is as right as the oracle's, and accepted with a remark."""
+
+    remark: str
+    oracle: Callable[..., Any]
+
+
+@dataclass(eq=False)
+class Check:
+    """Checks a learner's function, and says which mistakes it makes.
+
+    Args:
+        name: of the exercise and of the function.
+        oracle: what the function must agree with; its signature is the contract.
+        probes: what to try, in the order of their stages.
+        catalogue: the known mistakes by key.
+        spell_out: turns a call into the same one with those defaults spelled out that depend on the dtype, before it is
+            made in float64 for the truth.
+        returns: names for what the function returns.
+        updates: the arguments that it is meant to update in place.
+        conventions: other right answers.
+        any_dtype: whether outputs may come in another dtype than the oracle's, where the values are right.
+        flatten: turns a function into one of a probe's arguments that returns ``returns``, where it takes others.
+        is_possible: whether a smaller call is one that the exercise is about, and not a degenerate one.
+        simplest: for an argument, the values that are best to read in a small input; else 1, 2, 3, ...
+        shown: the call as the learner writes it and a line for each input, where it differs from the probe's.
+    """
+
+    name: str
+    oracle: Callable[..., Any]
+    probes: Sequence[Probe]
+    catalogue: Mapping[str, Mistake]
+    spell_out: Callable[[Call], Call] = lambda call: call
+    returns: Sequence[str] = ("output",)
+    updates: Sequence[str] = ()
+    conventions: Sequence[Convention] = ()
+    any_dtype: bool = False
+    flatten: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
+    is_possible: Callable[[Call], bool] = lambda call: True
+    simplest: Mapping[str, Simplest] = field(default_factory=dict)
+    shown: Callable[[Call], Sequence[str]] | None = None
+    _expected: dict[Any, Expected] = field(default_factory=dict, init=False, repr=False)
+    _made: dict[Slips, Callable[..., Any] | None] = field(default_factory=dict, init=False, repr=False)
+    _examples: dict[Any, Compared] = field(default_factory=dict, init=False, repr=False)
+    _last_reason: str = field(default="is not attempted yet", init=False, repr=False)
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.probes)} probes, {len(self.catalogue)} known mistakes"
+        return f"<check.{self.name}: {self._call_form}, {counts}>"
+
+    def __call__(
+        self, function: Callable[..., Any], *, device: torch.device | str | None = None, record: bool = True
+    ) -> Report:
+        """Return what is right and wrong about ``function``, whatever it does when it is called.
+
+        Args:
+            function: the learner's, with the signature of this check's oracle.
+            device: where the inputs live; by default torch's default device, which is the CPU unless it was set.
+            record: whether a pass counts as the learner's progress; the course's and torch's own functions never do.
+
+        Raises:
+            KeyboardInterrupt: the user pressed Ctrl-C.
+        """
+        report = self._report(function, torch.device(device or torch.get_default_device()))
+        report = replace(report, by_course=is_of_course(function))
+        if not report.by_course:
+            self._last_reason = report.reason
+            if record and report.attempted and not is_of_torch(function):
+                progress.record(self.name, report.passed)
+        return report
+
+    def solution(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Mark ``function`` as the course's own (a decorator): it is checked, and never counted as the learner's."""
+        function.__course_solution__ = True  # type: ignore[attr-defined]
+        return function
+
+    def choose(self, yours: Callable[..., Any], solution: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``yours`` if it passes, else ``solution``, and print in a line which is used from here and why.
+
+        Raises:
+            AssertionError: neither passes.
+        """
+        if not is_of_course(yours) and self(yours):
+            print(f"Using your {self.name} from here.")
+            return yours
+        self(self.solution(solution)).require()
+        print(f"Using the course's {self.name} from here: yours {self._last_reason}.")
+        return solution
+
+    # From here on: how a report comes about.
+
+    @property
+    def _call_form(self) -> str:
+        return self.name + str(inspect.signature(self.oracle)).replace("1e-05", "1e-5")
+
+    @cached_property
+    def _arguments(self) -> tuple[list[str], list[str]]:
+        return argument_names(self.flatten(self.oracle))
+
+    @cached_property
+    def _by_convention(self) -> list[tuple[str, "Check"]]:
+        return [(one.remark, replace(self, oracle=one.oracle, conventions=())) for one in self.conventions]
+
+    def _observer(self, device: torch.device) -> Observer:
+        return Observer(self._arguments[0], self.returns, self.updates, device, self.flatten)
+
+    def _failure(self, message: str, *, attempted: bool = True) -> Report:
+        return Report(self.name, passed=False, attempted=attempted, message=message)
+
+    def _report(self, function: Callable[..., Any], device: torch.device) -> Report:
+        if not callable(function):
+            kind = type(function).__name__
+            return self._failure(f"This is not a function (its type is {kind}): pass the function itself, uncalled.")
+        if is_stub(function):
+            return self._failure(_TO_DO, attempted=False)
+        if complaint := signature_complaint(function, self.oracle):
+            takes = str(inspect.signature(function))
+            return self._failure(f"It is called as {self._call_form}, and takes {takes}: {complaint}.")
+        report = self._try(function, device)
+        for remark, its_check in self._by_convention if not report.passed else ():
+            other = its_check._try(function, device)
+            if other.passed:
+                return replace(other, remarks=(remark, *other.remarks))
+            report = other if _is_nearer(other, report) else report
+        return report
+
+    def _try(self, function: Callable[..., Any], device: torch.device) -> Report:
+        """Try every probe, and explain what fails."""
+        sandbox = _sandbox_for(function)
+        tried = self._tried(function, device, sandbox)
+        probes = [one.result() for one in tried]
+        prints = (_PRINTS,) if any(one.seen.lines_printed for one in tried) else ()
+        failed = next((one for one in tried if not one.passed), None)
+        if failed is None:
+            remarks = (*prints, *dict.fromkeys(one.probe.remark for one in tried if one.deserves_remark))
+            return Report(self.name, True, True, "Right on every probe.", probes=probes, remarks=remarks)
+        report = replace(self._failure(_describe(failed, tried)), probes=probes, remarks=prints)
+        if failed.seen.finding and failed.seen.finding.ends_check:
+            return report
+        report = replace(report, evidence=self._evidence(function, failed, device, sandbox))
+        stages = self._name(tried, device)
+        return report.naming(stages) if stages else report
+
+    def _tried(self, function: Callable[..., Any], device: torch.device, sandbox: Sandbox) -> list[Compared]:
+        """Return what ``function`` shows on every probe, up to one where it had to be stopped."""
+        observer, tried = self._observer(device), []
+        for probe in self.probes:
+            expected = self._expect(probe, device)
+            seen = observer.observe(function, probe.call, probe.gradients, sandbox.call, expected)
+            tried.append(Compared(probe, expected, seen))
+            if seen.finding and seen.finding.ends_check:
+                break
+        return tried
+
+    def _expect(self, probe: Probe, device: torch.device) -> Expected:
+        key = (id(probe), device)
+        if key not in self._expected:
+            self._expected[key] = (
+                self._refusal(probe, device) if probe.is_refused else self._truth(probe.call, probe.gradients, device)
+            )
+        return self._expected[key]
+
+    def _truth(self, call: Call, gradients: Sequence[str], device: torch.device) -> Expected:
+        expected = self._observer(device).expect(self.oracle, call, self.spell_out(call), gradients)
+        return replace(expected, dtypes={}) if self.any_dtype else expected
+
+    def _refusal(self, probe: Probe, device: torch.device) -> Expected:
+        """Return that it takes an error to be right; ``ValueError`` if the oracle raises none."""
+        expected = Expected({}, {}, refused=probe.name)
+        if finding := self._observer(device).observe(self.oracle, probe.call, expected=expected).finding:
+            raise ValueError(finding.message)
+        return expected
+
+    # Which mistakes show what the learner's function shows.
+
+    def _name(self, tried: Sequence[Compared], device: torch.device) -> list[list[Mistake]]:
+        """Return the mistakes that together show what the learner's function shows, in groups.
+
+        The first group is what the first wrong stage shows, the next what it takes besides for the next wrong stage,
+        and so on, until nothing explains one.
+        """
+        groups: list[list[Mistake]] = []
+        named: Slips = ()
+        for stage in dict.fromkeys(one.probe.stage for one in tried if not one.passed):
+            upto = [*(one for one in tried if one.probe.stage == stage), *_before(stage, tried)]
+            found = next((slips for slips in self._candidates(named) if self._explains(slips, upto, device)), None)
+            if found is None:
+                break
+            known = {key for key, _ in named}
+            if added := [self.catalogue[key] for key, _ in found if key not in known]:
+                groups.append(added)
+            named = found
+        return groups
+
+    def _candidates(self, named: Slips) -> Iterator[Slips]:
+        """Yield what may explain a stage: what is named already, with one more, with everyday ones, fewest first."""
+        known = [key for key, _ in named]
+        others = [key for key in self.catalogue if key not in known]
+        everyday = [key for key in others if self.catalogue[key].everyday]
+        if named:
+            others.sort(key=lambda key: not self.catalogue[key].everyday)
+        more: list[tuple[str, ...]] = [*([()] if named else []), *((key,) for key in others)]
+        more += [several for size in range(2, len(everyday) + 1) for several in combinations(everyday, size)]
+        yield from islice((slips for several in more for slips in self._ways((*known, *several))), _COMBINATIONS)
+
+    def _ways(self, keys: Sequence[str]) -> Iterator[Slips]:
+        """Yield the ways to make these mistakes at once; only edits can be made together."""
+        known = [self.catalogue[key] for key in keys]
+        counts = [len(one.examples if len(known) == 1 else one.edits) for one in known]
+        yield from product(*([(key, form) for form in range(count)] for key, count in zip(keys, counts, strict=True)))
+
+    def _explains(self, slips: Slips, tried: Sequence[Compared], device: torch.device) -> bool:
+        """Return whether a function with exactly these slips shows what was seen."""
+        if slips not in self._made:
+            self._made[slips] = self.made_with(slips)
+        function = self._made[slips]
+        return function is not None and all(
+            one.agrees_with(self._shown_by(slips, function, one, device)) for one in tried
+        )
+
+    def made_with(self, slips: Slips) -> Callable[..., Any] | None:
+        """Return a function that makes these mistakes at once, or None where their edits overlap."""
+        if len(slips) == 1:
+            ((key, form),) = slips
+            return self.catalogue[key].examples[form]
+        try:
+            return edited(
+                self.catalogue[slips[0][0]].reference, *(self.catalogue[key].edits[form] for key, form in slips)
+            )
+        except (ValueError, SyntaxError):
+            return None
+
+    def _shown_by(self, slips: Slips, function: Callable[..., Any], one: Compared, device: torch.device) -> Compared:
+        key = (slips, id(one.probe), device)
+        if key not in self._examples:
+            seen = self._observer(device).observe(function, one.probe.call, one.probe.gradients, expected=one.expected)
+            self._examples[key] = Compared(one.probe, one.expected, seen)
+        return self._examples[key]
+
+    def _evidence(
+        self, function: Callable[..., Any], failed: Compared, device: torch.device, sandbox: Sandbox
+    ) -> Evidence:
+        """Return the smallest input found on which the function fails in the same way as on the failed probe.
+
+        An input to be refused is shown as it is: a smaller one may have to be refused for another reason.
+        """
+        probe, finding, wrong = failed.probe, failed.seen.finding, failed.worst
+        required, optional = self._arguments
+        present = partial(evidence_for, self.name, required, shown=self.shown)
+        if probe.is_refused:
+            return present(probe.call)
+        observer, least = self._observer(device), min(_CLEARLY_WRONG, failed.ratios.get(wrong, 0.0))
+        best = failed
+
+        def fails(call: Call) -> bool:
+            nonlocal best
+            if not self.is_possible(call):
+                return False
+            try:
+                expected = self._truth(call, probe.gradients, device)
+            except ValueError:  # the oracle does not take this call
+                return False
+            seen = observer.observe(function, call, probe.gradients, sandbox.call, expected)
+            one = Compared(replace(probe, call=call), expected, seen)
+            if finding or seen.finding:
+                found = _are_alike(seen.finding, finding)
+            else:
+                found = one.ratios[wrong] >= least and isfinite(one.ratios[wrong]) == isfinite(failed.ratios[wrong])
+            best = one if found else best
+            return found
+
+        kept = (*probe.gradients, *self.updates)
+        call = smallest_failing(probe.call, fails, [name for name in optional if name not in kept], self.simplest)
+        if finding:
+            shown = best.seen.finding.shown if best.seen.finding else None
+            return present(call, *(shown or ()))
+        sent_back = upstream(best.expected.values[self.returns[0]].float()) if wrong.startswith("gradient") else None
+        return present(call, wrong, best.expected.values[wrong], best.seen.values[wrong], sent_back)
+
+
+def _before(stage: str, tried: Sequence[Compared]) -> list[Compared]:
+    return list(takewhile(lambda one: one.probe.stage != stage, tried))
+
+
+def _describe(failed: Compared, tried: Sequence[Compared]) -> str:
+    """Return what can be said without the catalogue: what is wrong, and which stages are right already."""
+    finding, name, stage = failed.seen.finding, failed.probe.name, failed.probe.stage
+    unknown = f"The {failed.worst} is wrong, by none of the known mistakes. Seen first on: {name}."
+    right = dict.fromkeys(one.probe.stage for one in _before(stage, tried))
+    return (finding.message if finding else unknown) + (f" Right already: {', '.join(right)}." if right else "")
+
+
+def _is_nearer(other: Report, report: Report) -> bool:
+    """Return whether a failing function follows the convention of ``other``: it fails later there, or by far less."""
+    (at, failed), (other_at, other_failed) = (
+        next((at, probe) for at, probe in enumerate(one.probes) if not probe.passed) for one in (report, other)
+    )
+    return other_at > at or (other_at == at and _FAR_LESS * other_failed.error < failed.error)
+
+
+def _are_alike(one: Finding | None, other: Finding | None) -> bool:
+    """Return whether two findings are of a kind; a wrong shape is of another size on a smaller input."""
+    if one is None or other is None:
+        return False
+    return one.kind == other.kind and (one.what == other.what or one.kind == "shape")
+
+
+# What can be told of a function before it is called: whose it is, whether anything is in it, how it wants to be called.
+
+
+def code_of(function: Callable[..., Any]) -> CodeType | None:
+    """Return the code of a function, of what a decorator wraps; None for what is not written in Python."""
+    try:
+        return getattr(inspect.unwrap(function), "__code__", None)
+    except ValueError:  # it wraps itself
+        return None
+
+
+def _sandbox_for(function: Callable[..., Any]) -> Sandbox:
+    is_compiled = hasattr(function, "_torchdynamo_orig_callable")
+    return Sandbox(code_of(function), COMPILE_LIMIT_S if is_compiled else CALL_LIMIT_S)
+
+
+def is_of_course(function: Callable[..., Any]) -> bool:
+    """Return whether a function is one of the course's: marked, or out of this package."""
+    return hasattr(function, "__course_solution__") or _module(function).startswith("course_utils.")
+
+
+def is_of_torch(function: Callable[..., Any]) -> bool:
+    """Return whether a function is one of torch's."""
+    return _module(function).split(".")[0] == "torch"
+
+
+def _module(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__module__", None) or "")
+
+
+# What the body of a function that does nothing compiles to: a docstring, `...` and `pass` leave no trace.
+_NOTHING = {"RESUME", "NOP", "CACHE", "PRECALL", "PUSH_NULL", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
+_LOADS = {"LOAD_GLOBAL", "LOAD_COMMON_CONSTANT"}
+_NOT_IMPLEMENTED = _NOTHING | _LOADS | {"CALL", "RAISE_VARARGS"}
+
+
+def is_stub(function: Callable[..., Any]) -> bool:
+    """Return whether the body is only a docstring and ``...``, ``pass`` or ``raise NotImplementedError``."""
+    code = code_of(function)
+    if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+        return False
+    steps = list(dis.get_instructions(code))
+    names = {step.opname for step in steps}
+    if names <= _NOTHING:
+        return [step.argval for step in steps if step.opname in ("LOAD_CONST", "RETURN_CONST")] == [None]
+    loaded = [step.argval for step in steps if step.opname in _LOADS]
+    is_not_implemented = all(name in ("NotImplementedError", NotImplementedError) for name in loaded)
+    return names <= _NOT_IMPLEMENTED and "RAISE_VARARGS" in names and is_not_implemented
+
+
+def argument_names(function: Callable[..., Any]) -> tuple[list[str], list[str]]:
+    """Return the names of a function's required and of its optional arguments."""
+    parameters = inspect.signature(function).parameters.values()
+    required = [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty]
+    return required, [parameter.name for parameter in parameters if parameter.name not in required]
+
+
+def signature_complaint(function: Callable[..., Any], oracle: Callable[..., Any]) -> str:
+    """Return why ``function`` cannot be called as ``oracle`` is, or nothing if it can or if that cannot be told.
+
+    What is required is passed by position and what is optional by keyword, so only the names of the latter matter.
+    """
+    try:
+        signature = inspect.signature(function)
+    except Exception:  # a learner's object may answer this with anything; the calls will show what it takes
+        return ""
+    required, optional = argument_names(oracle)
+    try:
+        signature.bind(*required)
+        signature.bind(*required, **dict.fromkeys(optional))
+    except TypeError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,197 @@
+"""The inputs of a check: a call, a probe, which is a call with the reason for it, and how far off is wrong."""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "DOUBLE",
+    "GRADIENTS",
+    "OUTPUTS",
+    "Call",
+    "Probe",
+    "Tolerance",
+    "counting",
+    "error_ratio",
+    "integers",
+    "largest_error",
+    "same",
+]
+
+
+def integers(*shape: int, seed: int, scale: float = 1.0, offset: float = 0.0) -> Tensor:
+    """Return whole numbers from −9 to 9, times ``scale`` plus ``offset``: the same on every machine, in float32."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-9, 10, shape, generator=generator, device="cpu").float() * scale + offset
+
+
+def counting(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return 1, 2, 3, ... in ``shape``, which is what a reader takes in at a glance."""
+    return torch.arange(1, torch.Size(shape).numel() + 1, device="cpu").to(dtype).reshape(tuple(shape))
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call, by name.
+
+    Args:
+        arguments: name to value; tensors, which are kept on the CPU, and dictionaries are never handed out themselves.
+        axes: for each argument that has a size in common with another, one letter per axis (``"NCHW"``; a tuple of
+            sizes such as ``normalized_shape`` has letters too), so that a call can be made smaller and stay valid.
+    """
+
+    arguments: Mapping[str, Any]
+    axes: Mapping[str, str] = field(default_factory=dict)
+
+    def fresh(
+        self, device: torch.device | str = "cpu", *, double: bool = False, track: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Return copies of the arguments on ``device``, strides kept; in float64 if ``double``."""
+        result: dict[str, Any] = {}
+        for name, value in self.arguments.items():
+            if isinstance(value, Tensor):
+                dtype = torch.float64 if double and value.is_floating_point() else value.dtype
+                value = value.to(device, dtype, copy=True).requires_grad_(name in track)
+            elif isinstance(value, dict):
+                value = copy.deepcopy(value)
+            result[name] = value
+        return result
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the arguments that are tensors."""
+        yield from ((name, value) for name, value in self.arguments.items() if isinstance(value, Tensor))
+
+    def replace(self, **arguments: Any) -> "Call":
+        """Return this call with other values for some arguments."""
+        return Call({**self.arguments, **arguments}, self.axes)
+
+    def without(self, name: str) -> "Call":
+        """Return this call with ``name`` left to its default."""
+        return Call({key: value for key, value in self.arguments.items() if key != name}, self.axes)
+
+    def sizes(self) -> dict[str, int]:
+        """Return the size of every lettered axis."""
+        sizes: dict[str, int] = {}
+        for name, letters in self.axes.items():
+            value = self.arguments.get(name)
+            if value is not None:
+                sizes.update(zip(letters, value.shape if isinstance(value, Tensor) else value, strict=True))
+        return sizes
+
+    def narrowed(self, letter: str, size: int) -> "Call":
+        """Return this call with the axis ``letter`` cut to its first ``size`` entries, wherever it occurs."""
+        changed: dict[str, Any] = {}
+        for name, letters in self.axes.items():
+            value = self.arguments.get(name)
+            if value is None or letter not in letters:
+                continue
+            at = letters.index(letter)
+            if isinstance(value, Tensor):
+                changed[name] = value.narrow(at, 0, size).clone()
+            else:
+                changed[name] = type(value)((*value[:at], size, *value[at + 1 :]))
+        return self.replace(**changed)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """An element may be off by ``relative`` of itself, plus ``absolute`` of the largest element (of 1, if smaller)."""
+
+    relative: float
+    absolute: float
+
+    def allowed(self, truth: Tensor) -> Tensor:
+        """Return how far off each element of ``truth`` (float64) may be."""
+        largest = truth.abs().max() if truth.numel() else truth.new_zeros(())
+        return self.relative * truth.abs() + self.absolute * largest.clamp_min(1.0)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One call of a check, with what it is there to show.
+
+    Args:
+        name: what the input is, in a few words.
+        stage: which part of the function it looks at. A check explains the first stage that fails, and then the next:
+            the inputs of a stage are chosen so that what later stages look at makes no difference in them.
+        call: the arguments.
+        gradients: the arguments whose gradients are compared too.
+        compares: of the outputs and updated arguments, the ones to compare; all by default.
+        rough: a wrong result here is rounding noise, different for each way of writing the same mistake; so that it
+            is wrong, and how badly, is compared with the catalogue, and not the values.
+        tolerance, gradient_tolerance: what is still right; by default, what the dtype allows.
+        remark: what to say of a function that passes this probe, and is yet off by more than ``remark_beyond``.
+        is_refused: whether it takes an error, of whatever kind, to pass; ``name`` then says what the call asks for.
+    """
+
+    name: str
+    stage: str
+    call: Call
+    gradients: Sequence[str] = ()
+    compares: Sequence[str] | None = None
+    rough: bool = False
+    tolerance: Tolerance | None = None
+    gradient_tolerance: Tolerance | None = None
+    remark: str = ""
+    remark_beyond: Tolerance | None = None
+    is_refused: bool = False
+
+
+DOUBLE = Tolerance(0.0, 1e-12)  # what float64 all the way through keeps; float32 anywhere loses 1e-8
+
+# Half a unit in the last place: the most that rounding a right value once to the dtype can move it, relative to it.
+_HALF_ULP = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+
+# Measured on the probes of the five norms, relative to the largest element: right float32 forms (two-pass, Welford,
+# einsum, torch's own) are off by up to 4e-7, the mildest catalogued mistake that is not rounding by 1e-2. In half
+# precision a result that is computed in float32 and rounded once is off by half a unit in the last place at most, plus
+# the float32 error before it, for which 2 % of that are left; rounded twice it is off by 1.3 to 2 times as much.
+OUTPUTS = {
+    torch.float64: Tolerance(0.0, 1e-5),  # float32 inside is a right way to write it
+    torch.float32: Tolerance(0.0, 1e-5),
+    **{dtype: Tolerance(1.02 * half_ulp, 2e-5) for dtype, half_ulp in _HALF_ULP.items()},
+}
+
+# A gradient is a sum: in half precision every use of x in the forward pass adds a rounded term, and torch's own CPU
+# kernels add up the rows of dweight in the input's dtype. Right forms are off by up to 1.3 half units of the largest
+# element; the tolerance is there to catch a wrong gradient, not a rounded one.
+GRADIENTS = {
+    torch.float64: Tolerance(0.0, 1e-5),
+    torch.float32: Tolerance(0.0, 1e-5),
+    **{dtype: Tolerance(0.0, 8 * half_ulp) for dtype, half_ulp in _HALF_ULP.items()},
+}
+
+# Two ways of writing one mistake agree as well as two right ways do: in half precision, to one unit in the last place.
+_AGREEMENT = 2.5
+
+
+def largest_error(values: Tensor, truth: Tensor) -> float:
+    """Return the largest |values − truth|; NaN counts as infinite, and equal infinities as no error."""
+    return _largest(_errors(values, truth))
+
+
+def error_ratio(values: Tensor, truth: Tensor, tolerance: Tolerance) -> float:
+    """Return the largest error in units of what is allowed: right is at most 1."""
+    return _largest(_errors(values, truth) / tolerance.allowed(truth))
+
+
+def _errors(values: Tensor, truth: Tensor) -> Tensor:
+    return (values - truth).abs().masked_fill(values == truth, 0.0)
+
+
+def _largest(errors: Tensor) -> float:
+    return errors.nan_to_num(nan=float("inf"), posinf=float("inf")).max().item() if errors.numel() else 0.0
+
+
+def same(values: Tensor, example: Tensor, tolerance: Tolerance) -> bool:
+    """Return whether ``values`` are what ``example`` is, NaN in the same places, within rounding."""
+    if values.shape != example.shape or not torch.equal(values.isfinite(), example.isfinite()):
+        return False
+    finite = example.isfinite()
+    if not torch.equal(values[~finite].nan_to_num(), example[~finite].nan_to_num()):
+        return False
+    return error_ratio(values[finite], example[finite], tolerance) <= _AGREEMENT
