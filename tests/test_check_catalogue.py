@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from course_utils import check
-from course_utils.check.mistakes import Catalogue
 
 NORMS = (check.layer_norm, check.rms_norm, check.group_norm, check.instance_norm, check.batch_norm)
 CHECKS = tuple(one for name in check.__all__ if isinstance(one := getattr(check, name), check.Check))
@@ -56,17 +55,6 @@ def test_examples_have_the_signature_of_the_function_that_they_stand_for():
         }
         call = [x, *(arguments[name] for name in required[1:])]
         assert its_check.oracle(*call).shape == x.shape
-
-
-def test_a_key_is_taken_once_and_needs_an_example():
-    catalogue = Catalogue()
-    catalogue.add("key", "title", "Wrong.", "Matters.", "Hint?", abs)
-    with pytest.raises(ValueError, match="'key' with 1 examples"):
-        catalogue.add("key", "title", "Wrong.", "Matters.", "Hint?", abs)
-    with pytest.raises(ValueError, match="'other' with 0 examples"):
-        catalogue.add("other", "title", "Wrong.", "Matters.", "Hint?")
-    assert list(catalogue) == ["key"]
-    assert repr(catalogue) == "key: Wrong."
 
 
 # Mistakes as they are published or first written, several at once: what is named is the one to mend first.

@@ -344,6 +344,7 @@ def test_the_device_of_the_inputs_is_the_one_asked_for_and_torch_s_default_other
     with torch.device("meta"):
         its_check(spy, device="cpu", record=False)
     assert set(seen) == {"cpu"}
+    torch.ones(2).to("meta") * 2  # what it imports takes seconds
     report = run(lambda x, factor=2.0: x.to("meta") * factor)
     assert report.message == "The output is on meta; the input was on cpu."
 
