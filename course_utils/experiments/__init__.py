@@ -9,7 +9,7 @@ runs one; ``load("lstm-length")`` returns the rows of the record that comes with
     archive      the records
     command      `course train`; pretrain: `course checkpoints`
     checkpoints  weights on disk that say what they are
-    seeding, ranks, resumable    random numbers, several processes, training that goes on where it ended
+    seeding      random numbers
     fitting      training on streams, for the long-context experiments
 
 The others are the experiments themselves, found by their word in ``study.STUDIES``; tags is long_context's task.

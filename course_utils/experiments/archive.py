@@ -9,12 +9,11 @@ import torch
 
 import course_utils
 from course_utils import recorded
-from course_utils.experiments import ranks
 from course_utils.experiments.rows import Rows
 from course_utils.recorded.sealed import RecordError, read_sealed, write_sealed
 from course_utils.timing.machine import device_name, driver
 
-__all__ = ["available", "device_type", "load", "provenance", "read", "record_path", "write"]
+__all__ = ["available", "load", "provenance", "read", "record_path", "write"]
 
 FOLDER = recorded.FOLDER / "experiments"
 FORMAT, VERSION = "course train", 1
@@ -57,35 +56,18 @@ def load(name: str) -> Rows:
     return read(record_path(name))
 
 
-def device_type(size: str) -> str:
-    """Return the type of device that an experiment of this size runs on: "cuda" or "cpu".
-
-    Raises:
-        RuntimeError: there is no such device here.
-    """
-    if size == "gpu" and not torch.cuda.is_available():
-        raise RuntimeError("size gpu needs an NVIDIA GPU, and PyTorch finds none here: `course doctor` says why")
-    return "cuda" if size == "gpu" else "cpu"
-
-
 def provenance(study: str, size: str, threads: int) -> dict[str, Any]:
-    """Return where results come from, as a record has it, without command, date and duration.
-
-    Raises:
-        RuntimeError: as ``device_type``.
-    """
-    device = device_type(size)
+    """Return where results come from, as a record has it, without command, date and duration."""
     return {
         "study": study,
         "size": size,
-        "device": device_name(device),
-        "driver": driver(device),
+        "device": device_name("cpu"),
+        "driver": driver("cpu"),
         "threads": threads,
         "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "torch": torch.__version__,
         "course": course_utils.__version__,
-        **({"ranks": ranks.count()} if device == "cuda" else {}),
     }
 
 
@@ -103,8 +85,7 @@ def read(path: Path) -> Rows:
     """
     content = read_sealed(path, validate)
     made = content["provenance"]
-    devices = f"{made['ranks']} × " if made.get("ranks", 1) > 1 else ""
-    origin = f"`{made['command']}` on {devices}{made['device']}, torch {made['torch']}, {made['date'][:10]}"
+    origin = f"`{made['command']}` on {made['device']}, torch {made['torch']}, {made['date'][:10]}"
     return Rows(content["rows"], origin)
 
 
@@ -115,7 +96,7 @@ def validate(content: Any) -> None:
     made, rows = content.get("provenance"), content.get("rows")
     if not isinstance(made, dict) or not isinstance(rows, list) or not rows:
         raise RecordError("'provenance' must be an object and 'rows' a list that is not empty")
-    for key, kinds in PROVENANCE.items() | ({("ranks", int)} if made.get("size") == "gpu" else set()):
+    for key, kinds in PROVENANCE.items():
         if not isinstance(made.get(key), kinds):
             raise RecordError(f"provenance has no {key!r} of the right kind: got {made.get(key)!r}")
     try:

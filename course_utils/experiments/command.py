@@ -5,9 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from course_utils.experiments import ranks
-from course_utils.experiments.archive import device_type
-from course_utils.experiments.study import STUDIES, Study, find, kept, partial, run_study
+from course_utils.experiments.study import STUDIES, find, partial, run_study
 from course_utils.recorded import RecordError
 
 __all__ = ["main"]
@@ -16,8 +14,6 @@ SIZES = """\
 sizes:
   reduced            as the notebooks run it
   full               as it is recorded
-  gpu                for long-context: a model of 60 million parameters; on several GPUs of one machine
-                     torchrun --standalone --nproc-per-node=4 -m course_utils train long-context --size gpu
 """
 
 
@@ -33,28 +29,13 @@ def main(argv: list[str] | None = None) -> int:
     out: Path = arguments.out or Path(study.name + (f"-{arguments.size}" if arguments.size != "full" else "") + ".json")
     if not out.parent.is_dir() or out.is_dir():
         return _stop(f"--out must be a file in a folder that exists: got {out}", 2)
-    prepared = arguments.size in study.prepare
     try:
-        if ranks.count() > 1 and not prepared:
-            raise ValueError(f"torchrun is for a size that trains for long: start {arguments.size} without it")
-        if ranks.rank() > 0:
-            return _help_to_prepare(study, arguments.size, out)
         rows = run_study(study, arguments.size, out, command=shlex.join(["course", "train", *argv]))
     except KeyboardInterrupt:
-        files = f"{partial(out)}{f' and {kept(out)}' if prepared else ''}"
-        return _stop(f"interrupted; what is done is kept in {files}: the same command goes on from there", 130)
-    except (ValueError, RecordError, OSError, RuntimeError) as error:
+        return _stop(f"interrupted; what is done is kept in {partial(out)}: the same command goes on from there", 130)
+    except (ValueError, RecordError, OSError) as error:
         return _stop(str(error), 2)
     print(f"{study.about}\n{len(rows)} runs in {out}")
-    if prepared:
-        print(f"the trained models in {kept(out)}")
-    return 0
-
-
-def _help_to_prepare(study: Study, size: str, out: Path) -> int:
-    """Do the part of a process that is not the first: train with the others, show and write nothing."""
-    device_type(size)  # the same refusal as the first process's
-    study.prepare[size](kept(out), False)
     return 0
 
 

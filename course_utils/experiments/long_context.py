@@ -4,8 +4,6 @@ A transformer of 0.3 million parameters learns the task of ``tags`` at 128 token
 that, with its rotary frequencies scaled in every way of chapter 13. Near order and far memory are measured apart, since
 one number for both would reward forgetting: the sliding window is there to show it.
 
-The same experiment at 60 million parameters, for a GPU, is in ``long_context_large``.
-
 Its base is 100, so that at 128 tokens about as large a share of its pairs completes a turn (11 of 16) as in Llama at
 4,096 (46 of 64).
 """
@@ -22,7 +20,7 @@ from torch import nn
 from course_utils.arguments import require_length
 from course_utils.experiments import archive, checkpoints
 from course_utils.experiments.fitting import fit, generator_of, warm_up_and_cool_down
-from course_utils.experiments.study import Cell, Progress, Run, Study
+from course_utils.experiments.study import Cell, Progress, Study
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
 from course_utils.models.decoder import Decoder
 from course_utils.rope import rope_frequencies
@@ -232,10 +230,6 @@ def finite(score: Score) -> dict[str, Any]:
 
 
 def _cells(size: str) -> list[Cell]:
-    if size == "gpu":
-        from course_utils.experiments.long_context_large import LARGE, cells
-
-        return cells(LARGE)
     reduced = ("none", "PI", "NTK", "by parts", "YaRN", "sliding window"), (1, 8)
     methods, multiples = reduced if size == "reduced" else ((*METHODS, "LongRoPE"), MULTIPLES)
     return [
@@ -253,17 +247,9 @@ def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
     return finite(evaluate(model, streams))
 
 
-def _prepare_on_gpu(folder: Path, progress: bool) -> Run:
-    from course_utils.experiments.long_context_large import LARGE, prepare
-
-    return prepare(LARGE, folder, progress=progress)
-
-
 ZERO_SHOT = Study(
     "long-context",
     "which way of scaling RoPE keeps near order and far memory beyond the trained window, without any training?",
     _cells,
     _run,
-    sizes=("reduced", "full", "gpu"),
-    prepare={"gpu": _prepare_on_gpu},
 )

@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,7 @@ from course_utils.experiments import archive
 from course_utils.experiments.rows import Rows
 from course_utils.recorded.journal import Journal
 
-__all__ = ["STUDIES", "Cell", "Progress", "Run", "Study", "find", "kept", "partial", "run_study"]
+__all__ = ["STUDIES", "Cell", "Progress", "Run", "Study", "find", "partial", "run_study"]
 
 Cell = dict[str, Any]  # the settings of one run: flat, JSON, with a "seed"
 Progress = Callable[[float], None]  # told the fraction of a run that is done
@@ -47,13 +47,11 @@ class Study:
     Attributes:
         name: the word after ``course train``, and the name of its record.
         about: the question that it answers, in a line.
-        cells: from a size ("reduced", "full" or "gpu") to the runs, the settings of each with a "seed".
+        cells: from a size ("reduced" or "full") to the runs, the settings of each with a "seed".
         run: from the settings of one run and a function to tell progress to, to what came out (flat, JSON). It must
             give the same on the same machine each time, and leave no global state behind.
         sizes: those that ``cells`` knows.
         threads: CPU threads that a run uses; 1, with which small networks are fastest, unless there is a reason.
-        prepare: for a size whose runs share something long in the making, such as trained models: a function from a
-            folder to keep it in, and whether to show progress, to what runs the cells in place of ``run``.
     """
 
     name: str
@@ -62,7 +60,6 @@ class Study:
     run: Run
     sizes: tuple[str, ...] = ("reduced", "full")
     threads: int = 1
-    prepare: Mapping[str, Callable[[Path, bool], Run]] = field(default_factory=dict)
 
 
 def find(name: str) -> Study:
@@ -96,37 +93,31 @@ def run_study(
         One row a run: its settings and what came out.
 
     Raises:
-        ValueError: no study, an unknown size, runs that are there twice, or no ``out`` for a size that is prepared.
+        ValueError: no study, an unknown size, runs that are there twice.
         RecordError: ``partial(out)`` belongs to another plan.
-        RuntimeError: size "gpu" without a GPU.
     """
     if not isinstance(study, Study):
         raise ValueError(f"study must be a Study, such as find('lstm-length'): got {study!r}")
     if size not in study.sizes:
         raise ValueError(f"size must be one of {', '.join(study.sizes)} for {study.name}: got {size!r}")
-    if size in study.prepare and out is None:
-        raise ValueError(f"out must be given for size {size}: what {study.name} trains is kept beside it")
     cells = study.cells(size)
     if len({str(cell) for cell in cells}) < len(cells):
         raise ValueError(f"the runs of {study.name} must differ: some are there twice")
     out = None if out is None else Path(out)
     origin = archive.provenance(study.name, size, study.threads)
     journal = None if out is None else Journal(partial(out), {**origin, "cells": cells})
-    rows = [] if journal is None else [entry["row"] for entry in journal.entries if entry["row"] is not None]
+    rows = [] if journal is None else [entry["row"] for entry in journal.entries]
 
-    with _on(study.threads):
-        run = study.run
-        if out is not None and journal is not None and size in study.prepare:
-            run = _prepared(study.prepare[size], kept(out), progress, journal)
-        with ProgressBar(f"{study.name}, {size}: {len(cells)} runs", len(cells), shown=progress) as bar:
-            for cell in _unfinished(cells, rows):
-                start = time.perf_counter()
-                row = {**cell, **run(dict(cell), lambda fraction: bar.show(len(rows) + fraction))}
-                _require_finite(study.name, cell, row)
-                rows.append(row)
-                bar.show(len(rows))
-                if journal is not None:
-                    journal.append({"row": row, "seconds": time.perf_counter() - start})
+    title = f"{study.name}, {size}: {len(cells)} runs"
+    with _on(study.threads), ProgressBar(title, len(cells), shown=progress) as bar:
+        for cell in _unfinished(cells, rows):
+            start = time.perf_counter()
+            row = {**cell, **study.run(dict(cell), lambda fraction: bar.show(len(rows) + fraction))}
+            _require_finite(study.name, cell, row)
+            rows.append(row)
+            bar.show(len(rows))
+            if journal is not None:
+                journal.append({"row": row, "seconds": time.perf_counter() - start})
 
     if out is None or journal is None:
         return Rows(rows)
@@ -140,20 +131,6 @@ def run_study(
 def partial(out: Path) -> Path:
     """Return the file that keeps the finished runs until the record ``out`` is written."""
     return out.with_name(out.name + ".partial")
-
-
-def kept(out: Path) -> Path:
-    """Return the folder beside the record ``out`` for what its runs share; it stays when the record is written."""
-    return out.with_name(out.stem + "-kept")
-
-
-def _prepared(prepare: Callable[[Path, bool], Run], folder: Path, progress: bool, journal: Journal) -> Run:
-    """Return what ``prepare`` does; the time that it takes is noted, also when it is interrupted."""
-    start = time.perf_counter()
-    try:
-        return prepare(folder, progress)
-    finally:
-        journal.append({"row": None, "seconds": time.perf_counter() - start})
 
 
 def _unfinished(cells: Iterable[Cell], rows: list[dict[str, Any]]) -> list[Cell]:
