@@ -11,8 +11,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from course_utils.parallel.cost import written_bytes
 from course_utils.parallel.sync_batch_norm import SyncBatchNorm, convert
-from course_utils.parallel.sync_cost import written_bytes
 
 
 def shard_of(x, sizes):

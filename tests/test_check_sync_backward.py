@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from course_utils.check.sync_backward_check import sync_backward
-from course_utils.parallel.lockstep import run_ranks
+from course_utils.parallel import run_ranks
 from course_utils.session import generator
 
 

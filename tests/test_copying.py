@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from course_utils.experiments import copying, find, run_study
 from course_utils.experiments.copying import LENGTH, LETTERS, NORMS, Copier, logits_and_entropy, words
-from course_utils.models.networks import CausalAttention
+from course_utils.models import CausalAttention
 
 CELL = {"qk_norm": False, "lr": 0.01, "norm": "layer norm", "depth": 1, "steps": 3, "seed": 0}
 

@@ -206,7 +206,7 @@ def test_a_rank_outside_of_the_group_is_told_so():
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux counts the bytes that a process writes")
 @pytest.mark.parametrize("ranks", RANKS)
 def test_the_bytes_on_the_wire_are_those_of_the_formula(ranks):
-    from course_utils.parallel.sync_cost import gather, reduce
+    from course_utils.parallel.cost import gather, reduce
 
     for found in found_by(ranks):
         for channels, (forward, backward) in found["bytes"].items():

@@ -184,7 +184,7 @@ def test_an_epoch_holds_every_image_once_in_a_new_order():
 
 
 def test_looking_at_accuracy_by_batches_changes_nothing_in_the_network():
-    from course_utils.models.networks import DigitsCNN
+    from course_utils.models import DigitsCNN
 
     model = DigitsCNN("batch")
     before = {name: value.clone() for name, value in model.state_dict().items()}

@@ -18,7 +18,7 @@ from course_utils.experiments.extrapolation import (
     points,
 )
 from course_utils.experiments.rows import Rows
-from course_utils.models.decoder import POSITIONS
+from course_utils.models import POSITIONS
 
 
 def generator(seed=0):

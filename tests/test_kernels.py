@@ -412,37 +412,6 @@ def test_gradients_are_finite_differences_in_float64(interpreter, name):
     assert interpreter(passes_gradcheck, name)
 
 
-def tuned_norms(name, times):
-    """Each direction's choice when the timer says ``times`` in turn, and the results under every candidate."""
-    from course_utils.kernels import launch, tuning
-
-    arguments = case((40, 96))
-    clock, results = iter(times), []
-
-    def time_ms(run):
-        run()
-        results.append(norm(name, *without_bias(name, arguments)))
-        return next(clock)
-
-    chosen = tuning.tune_norms(96, torch.float32, 16, "cpu", time_ms)
-    candidates = (launch.forward_launch(96, 4), launch.backward_launch(96, 4))
-    for direction in ("forward", "backward"):
-        launch.choose(direction, 96, 4, None)
-    return chosen, candidates, (launch.forward_launch(96, 4), launch.backward_launch(96, 4)), results
-
-
-@NORMS
-def test_tuning_takes_the_quickest_and_every_candidate_computes_the_same(interpreter, name):
-    times = [3.0, 1.0, 2.0, 4.0, 5.0, 4.0, 3.0, 1.0, 2.0]  # four forward, five backward
-    chosen, in_use, rule, results = interpreter(tuned_norms, name, times)
-    assert (chosen["forward"], chosen["backward"]) == in_use
-    assert chosen["forward"].warps == rule[0].warps // 2  # the second candidate
-    assert chosen["backward"].stages == 3 - rule[1].stages  # the fourth
-    exact = truth(name, *without_bias(name, case((40, 96))))
-    assert len(results) == len(times)
-    assert max(max(relative_errors(result, exact)) for result in results) < ROUNDING[torch.float32]
-
-
 # ---- rotary position
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils.parallel.lockstep import run_ranks
+from course_utils.parallel import run_ranks
 
 
 def test_shards_may_come_from_a_generator():

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from course_utils.models.networks import (
+from course_utils.models import (
     LSTM,
     CausalAttention,
     DigitsCNN,
@@ -16,9 +16,10 @@ from course_utils.models.networks import (
     TransformerBlock,
     ViT,
     feature_norm,
+    linear_recurrence,
+    linear_scan,
     patches,
 )
-from course_utils.models.recurrence import linear_recurrence, linear_scan
 
 
 def random(*shape, seed=0):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_utils.parallel.sync_cost import Traffic, gather, layer_step, reduce
+from course_utils.parallel.cost import Traffic, gather, layer_step, reduce
 
 
 @pytest.mark.parametrize(

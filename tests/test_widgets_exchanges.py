@@ -4,7 +4,7 @@ import pytest
 from widget_states import random_sync_states
 
 from course_utils import widgets
-from course_utils.parallel.sync_cost import Traffic, gather, layer_step, reduce
+from course_utils.parallel.cost import Traffic, gather, layer_step, reduce
 from course_utils.widgets.exchanges import RANKS, SyncState, sync_cost_figure
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.exercise import Check
 from course_utils.check.mistakes import Catalogue
-from course_utils.models.recurrence import linear_recurrence
+from course_utils.models import linear_recurrence
 
 __all__ = ["linear_scan"]
 

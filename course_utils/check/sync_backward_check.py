@@ -9,7 +9,7 @@ from torch import Tensor
 from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.exercise import Check
 from course_utils.check.mistakes import Catalogue
-from course_utils.parallel.lockstep import run_ranks
+from course_utils.parallel import run_ranks
 
 __all__ = ["sync_backward"]
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from course_utils.experiments.seeding import seeded
 from course_utils.experiments.study import Cell, Progress, Study
-from course_utils.models.networks import CausalAttention, TransformerBlock
+from course_utils.models import CausalAttention, TransformerBlock
 from course_utils.norms import DynamicTanh
 
 __all__ = ["DIVERGED", "GUESSING", "NORMS", "NORM_FAMILY", "QK_NORM", "Copier", "logits_and_entropy"]

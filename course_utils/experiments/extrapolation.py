@@ -19,7 +19,7 @@ from torch import Tensor
 
 from course_utils.experiments.rows import Rows
 from course_utils.experiments.study import Cell, Progress, Study
-from course_utils.models.decoder import POSITIONS, Decoder
+from course_utils.models import POSITIONS, Decoder
 
 __all__ = ["EXTRAPOLATION", "GUESSING", "WINDOW", "Sequences", "draw", "points", "score", "train"]
 

@@ -22,7 +22,7 @@ from course_utils.experiments import archive, checkpoints
 from course_utils.experiments.fitting import fit, generator_of, warm_up_and_cool_down
 from course_utils.experiments.study import Cell, Progress, Study
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
-from course_utils.models.decoder import Decoder
+from course_utils.models import Decoder
 from course_utils.rope import rope_frequencies
 
 __all__ = [

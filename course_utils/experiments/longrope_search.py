@@ -10,7 +10,7 @@ from torch import Tensor
 from course_utils.experiments.long_context import BASE, SEEDS, apply_method, evaluate, held_out_streams, pretrained
 from course_utils.experiments.study import Cell, Progress, Study
 from course_utils.experiments.tags import TASK, Score, Streams
-from course_utils.models.decoder import Decoder
+from course_utils.models import Decoder
 from course_utils.rope import Candidate, longrope_attention_factor, rope_inv_freq, search
 
 __all__ = [

@@ -8,8 +8,7 @@ from torch import nn
 
 from course_utils.experiments.seeding import seeded
 from course_utils.experiments.study import Cell, Progress, Study
-from course_utils.models.networks import LSTM, MinGRU, SelfAttention
-from course_utils.models.recurrence import linear_recurrence, linear_scan
+from course_utils.models import LSTM, MinGRU, SelfAttention, linear_recurrence, linear_scan
 
 __all__ = ["RNN_TIME", "power_law"]
 

@@ -11,7 +11,6 @@ included) imports Triton::
 Importing this module imports no Triton; the first call of a kernel does.
 
     launch          tiles, warps and programs
-    tuning          which launch is the quickest on this GPU
     norm_kernels    the Triton code of both norms
     norm_function   the autograd function around it
     rotary          the Triton code of RoPE and its autograd function
@@ -23,15 +22,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import torch
 from torch.nn import functional as F
 
-if TYPE_CHECKING:
-    from course_utils.kernels.launch import Launch
-
-__all__ = ["Availability", "available", "layer_norm", "rms_norm", "rope", "tune"]
+__all__ = ["Availability", "available", "layer_norm", "rms_norm", "rope"]
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
@@ -227,31 +222,3 @@ def rope(
     from course_utils.kernels.rotary import rotate
 
     return rotate(q, k, cos, sin, layout, inplace)
-
-
-def tune(
-    num_columns: int,
-    dtype: torch.dtype = torch.bfloat16,
-    num_rows: int | None = None,
-    device: str | torch.device = "cuda",
-) -> "dict[str, Launch]":
-    """Time a handful of launches of both norms on this GPU and use the quickest in this process from now on.
-
-    Nothing is tuned unless this is called: it takes a compilation a candidate and waits for the device.
-
-    Args:
-        num_columns: the number of features to tune for.
-        dtype: the type of the input.
-        num_rows: the number of rows to time; by default enough that no cache holds them.
-        device: a CUDA device.
-
-    Returns:
-        The launch that is now in use for "forward" and for "backward".
-
-    Raises:
-        RuntimeError: no device to run on.
-    """
-    _require_device(torch.device(device).type)
-    from course_utils.kernels.tuning import tune_norms
-
-    return tune_norms(num_columns, dtype, num_rows, device)

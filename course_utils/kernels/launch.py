@@ -1,14 +1,13 @@
 """How the kernels are cut into programs: tiles, warps, programs per multiprocessor.
 
-A rule, not an autotuner at every new shape: tuning compiles every candidate and waits for the device, so it happens
-only where it is asked for, by ``kernels.tune``, and its choice then takes the place of the rule's. The rule follows
+A rule, not an autotuner, which at every new shape would compile every candidate and wait for the device. It follows
 what Triton's compiler reports for sm_90: 16 elements a thread load 16 bytes at a time, keep several forward programs on
 a multiprocessor (40 registers a thread) and hold the backward pass, with two float32 sums beside each element, to 128;
 sums and row no longer fit together at 16,384 features, so there a 16-bit row is read twice and a longer one looped
 over. No timing went into it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -16,11 +15,8 @@ import torch
 __all__ = [
     "Launch",
     "RotaryLaunch",
-    "backward_candidates",
     "backward_launch",
-    "choose",
     "column_sums_launch",
-    "forward_candidates",
     "forward_launch",
     "multiprocessors",
     "rotary_launch",
@@ -74,18 +70,6 @@ class RotaryLaunch:
     warps: int
 
 
-# (direction, num_columns, itemsize) -> what `kernels.tune` found quickest
-_CHOSEN: dict[tuple[str, int, int], Launch] = {}
-
-
-def choose(direction: str, num_columns: int, itemsize: int, launch: Launch | None) -> None:
-    """Use ``launch`` from now on for rows of this size, "forward" or "backward"; None goes back to the rule."""
-    if launch is None:
-        _CHOSEN.pop((direction, num_columns, itemsize), None)
-    else:
-        _CHOSEN[direction, num_columns, itemsize] = launch
-
-
 @cache
 def multiprocessors(device: torch.device) -> int:
     """Return the number of multiprocessors of ``device``, each of which runs programs of its own."""
@@ -110,9 +94,6 @@ def _tile(num_columns: int) -> tuple[int, int]:
 
 def forward_launch(num_columns: int, itemsize: int) -> Launch:
     """Return how to run the forward kernel on rows of ``num_columns`` elements of ``itemsize`` bytes."""
-    chosen = _CHOSEN.get(("forward", num_columns, itemsize))
-    if chosen is not None:
-        return chosen
     rows, block = _tile(num_columns)
     if block > _MAX_FORWARD_BLOCK:
         return Launch(rows=1, block=min(_LOOPED_BYTES // itemsize, 8192), warps=16, looped=True, stages=2)
@@ -121,9 +102,6 @@ def forward_launch(num_columns: int, itemsize: int) -> Launch:
 
 def backward_launch(num_columns: int, itemsize: int) -> Launch:
     """Return how to run the backward kernel on rows of ``num_columns`` elements of ``itemsize`` bytes."""
-    chosen = _CHOSEN.get(("backward", num_columns, itemsize))
-    if chosen is not None:
-        return chosen
     rows, block = _tile(num_columns)
     row_bytes = block * itemsize
     if row_bytes > _MAX_BACKWARD_ROW_BYTES:
@@ -146,34 +124,3 @@ def rotary_launch(num_heads: int, num_pairs: int) -> RotaryLaunch:
     heads = min(_power_of_two(num_heads), 4)
     positions = max(2048 // (heads * _power_of_two(num_pairs)), 1)
     return RotaryLaunch(heads, positions, warps=4)
-
-
-def _with_warps(launch: Launch) -> list[Launch]:
-    return [replace(launch, warps=warps) for warps in (launch.warps // 2, launch.warps * 2) if 1 <= warps <= _MAX_WARPS]
-
-
-def forward_candidates(num_columns: int, itemsize: int) -> list[Launch]:
-    """Return the small set that ``kernels.tune`` times for the forward kernel, the launch in use first."""
-    launch = forward_launch(num_columns, itemsize)
-    candidates = [launch, *_with_warps(launch)]
-    if not launch.looped and launch.block <= 2048:
-        candidates.append(replace(launch, rows=2 * launch.rows, warps=min(2 * launch.warps, _MAX_WARPS)))
-    if not launch.looped and launch.block >= 16_384:
-        candidates.append(Launch(rows=1, block=8192, warps=16, looped=True, stages=2))
-    return candidates
-
-
-def backward_candidates(num_columns: int, itemsize: int) -> list[Launch]:
-    """Return the small set that ``kernels.tune`` times for the backward kernel, the launch in use first."""
-    launch = backward_launch(num_columns, itemsize)
-    shared = 2 * launch.programs_per_multiprocessor
-    candidates = [
-        launch,
-        *_with_warps(launch),
-        replace(launch, stages=3 - launch.stages),
-        replace(launch, programs_per_multiprocessor=shared),
-    ]
-    if not launch.looped and launch.block >= 8192:
-        candidates.append(replace(launch, reload=not launch.reload, stages=1))
-        candidates.append(Launch(rows=2, block=2048, warps=16, looped=True, stages=2))
-    return candidates

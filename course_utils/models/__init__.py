@@ -1,1 +1,39 @@
-"""The small networks that the chapters train and take apart."""
+"""The small networks that the chapters train and take apart.
+
+networks            LSTM, CNN, MLP and vision transformer on 8×8 digits (chapters 06 and 07)
+recurrence          a linear recurrence as a loop and as a scan (chapter 07)
+decoder             a transformer whose positions are exchangeable (chapters 11 to 14); windowed_attention: its window
+source_layers       the layer norms of the write-ups that the course grew from (chapter 16)
+"""
+
+from course_utils.models.decoder import POSITIONS, Decoder
+from course_utils.models.networks import (
+    LSTM,
+    CausalAttention,
+    DigitsCNN,
+    DigitsMLP,
+    MinGRU,
+    SelfAttention,
+    TransformerBlock,
+    ViT,
+    feature_norm,
+    patches,
+)
+from course_utils.models.recurrence import linear_recurrence, linear_scan
+
+__all__ = [
+    "LSTM",
+    "POSITIONS",
+    "CausalAttention",
+    "Decoder",
+    "DigitsCNN",
+    "DigitsMLP",
+    "MinGRU",
+    "SelfAttention",
+    "TransformerBlock",
+    "ViT",
+    "feature_norm",
+    "linear_recurrence",
+    "linear_scan",
+    "patches",
+]

@@ -22,13 +22,13 @@ from torch import Tensor
 
 from course_utils.norms import contract
 from course_utils.norms.core import (
-    at_least_float32,
+    affine,
     centre,
     channel_shape,
     inverse_rms,
     moments,
-    scale_and_shift,
     trailing_dims,
+    upcast_half,
 )
 
 __all__ = [
@@ -64,7 +64,7 @@ def layer_norm_backward(
     contract.check_layer_norm(x, normalized_shape, weight, None)
     _check_gradient(dy, x)
     sharing = _layer_sharing(x, normalized_shape)
-    x_hat, rstd = _standardized(at_least_float32(x), sharing, eps)
+    x_hat, rstd = _standardized(upcast_half(x), sharing, eps)
     return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, sharing)
 
 
@@ -90,7 +90,7 @@ def batch_norm_backward(
     contract.check_batch_norm(x, None, None, weight, None, True, eps)
     _check_gradient(dy, x)
     sharing = _batch_sharing(x)
-    x_hat, rstd = _standardized(at_least_float32(x), sharing, eps)
+    x_hat, rstd = _standardized(upcast_half(x), sharing, eps)
     return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, sharing)
 
 
@@ -119,7 +119,7 @@ def rms_norm_backward(
     contract.check_rms_norm(x, normalized_shape, weight)
     _check_gradient(dy, x)
     sharing = _layer_sharing(x, normalized_shape)
-    z = at_least_float32(x)
+    z = upcast_half(x)
     rstd = inverse_rms(z, sharing.statistics, eps)
     dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, sharing, centred=False)
     return dx, dweight
@@ -186,15 +186,15 @@ class RMSNormFunction(torch.autograd.Function):
         contract.check_rms_norm(x, normalized_shape, weight)
         _check_real(x)
         ctx.sharing, ctx.eps = _layer_sharing(x, normalized_shape), eps
-        z = at_least_float32(x)
+        z = upcast_half(x)
         rstd = inverse_rms(z, ctx.sharing.statistics, eps)
         ctx.save_for_backward(x, weight, rstd)
-        return scale_and_shift(z * rstd, weight, None, normalized_shape).to(x.dtype)
+        return affine(z * rstd, weight, None, normalized_shape).to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         x, weight, rstd = ctx.saved_tensors
-        z = at_least_float32(x)
+        z = upcast_half(x)
         if torch.is_grad_enabled():
             rstd = inverse_rms(z, ctx.sharing.statistics, ctx.eps)
         dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, ctx.sharing, centred=False)
@@ -221,15 +221,15 @@ def _batch_sharing(x: Tensor) -> _Sharing:
 
 def _forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, sharing: _Sharing) -> Tensor:
     ctx.sharing, ctx.eps, ctx.has_bias = sharing, eps, bias is not None
-    centred, mean, variance = moments(at_least_float32(x), sharing.statistics)
+    centred, mean, variance = moments(upcast_half(x), sharing.statistics)
     rstd = torch.rsqrt(variance + eps)
     ctx.save_for_backward(x, weight, mean, rstd)
-    return scale_and_shift(centred * rstd, weight, bias, sharing.shape).to(x.dtype)
+    return affine(centred * rstd, weight, bias, sharing.shape).to(x.dtype)
 
 
 def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     x, weight, mean, rstd = ctx.saved_tensors
-    z = at_least_float32(x)
+    z = upcast_half(x)
     if torch.is_grad_enabled():
         # This gradient will itself be differentiated: the saved statistics are numbers, it needs functions of x.
         x_hat, rstd = _standardized(z, ctx.sharing, ctx.eps)
@@ -251,7 +251,7 @@ def _input_weight_bias_gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The formulas at the head of this module; ``centred`` is false where no mean was subtracted."""
     dy = dy.to(x_hat.dtype)
-    g = scale_and_shift(dy, weight, None, sharing.shape)
+    g = affine(dy, weight, None, sharing.shape)
     dx = g - x_hat * (g * x_hat).mean(sharing.statistics, keepdim=True)
     if centred:
         dx = dx - g.mean(sharing.statistics, keepdim=True)

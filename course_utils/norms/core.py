@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "at_least_float32",
+    "affine",
     "centre",
     "channel_shape",
     "inverse_rms",
-    "laid_out_as",
+    "match_memory_format",
     "moments",
     "result_dtype",
-    "scale_and_shift",
     "standardize",
     "trailing_dims",
+    "upcast_half",
 ]
 
 
@@ -58,7 +58,7 @@ def inverse_rms(x: Tensor, dims: tuple[int, ...], eps: float | None) -> Tensor:
     return torch.rsqrt(x.square().mean(dims, keepdim=True) + eps)
 
 
-def scale_and_shift(x_hat: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
+def affine(x_hat: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
     """Return γ·x̂ + β in the dtype of x̂, with γ and β viewed as ``shape``; a missing γ is one, a missing β zero."""
     weight = None if weight is None else weight.to(x_hat.dtype).reshape(shape)
     bias = None if bias is None else bias.to(x_hat.dtype).reshape(shape)
@@ -79,7 +79,7 @@ def channel_shape(x: Tensor) -> tuple[int, ...]:
     return (-1, *[1] * (x.dim() - 2))
 
 
-def at_least_float32(x: Tensor) -> Tensor:
+def upcast_half(x: Tensor) -> Tensor:
     """Return ``x`` in float32 where it is half precision, unchanged otherwise."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
@@ -87,11 +87,11 @@ def at_least_float32(x: Tensor) -> Tensor:
 def result_dtype(x: Tensor) -> torch.dtype:
     """Return the result's dtype: that of ``x``, but float32 where CUDA's autocast keeps this norm in float32."""
     if x.is_cuda and x.is_floating_point() and torch.is_autocast_enabled("cuda"):
-        return at_least_float32(x).dtype
+        return upcast_half(x).dtype
     return x.dtype
 
 
-def laid_out_as(x: Tensor, y: Tensor) -> Tensor:
+def match_memory_format(x: Tensor, y: Tensor) -> Tensor:
     """Return ``y`` channels-last in memory where ``x`` is, contiguous otherwise; ``y`` already has the strides of x."""
     if x.dim() in (4, 5):
         channels_last_order = (0, *range(2, x.dim()), 1)

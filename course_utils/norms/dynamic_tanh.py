@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.arguments import broadcasts_to
-from course_utils.norms.core import at_least_float32, scale_and_shift
+from course_utils.norms.core import affine, upcast_half
 from course_utils.norms.modules import AffineNorm, as_shape
 
 __all__ = ["DynamicTanh"]
@@ -54,9 +54,9 @@ class DynamicTanh(AffineNorm):
             raise ValueError(
                 f"input must match weight and bias of shape {self.normalized_shape}: got {tuple(input.shape)}"
             )
-        z = at_least_float32(input)
+        z = upcast_half(input)
         squashed = torch.tanh(self.alpha.to(z.dtype) * z)
-        return scale_and_shift(squashed, self.weight, self.bias, self.normalized_shape).to(input.dtype)
+        return affine(squashed, self.weight, self.bias, self.normalized_shape).to(input.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, alpha_init={self.alpha_init}"

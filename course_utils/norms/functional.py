@@ -7,15 +7,15 @@ from torch import Tensor
 
 from course_utils.norms import contract
 from course_utils.norms.core import (
-    at_least_float32,
+    affine,
     channel_shape,
     inverse_rms,
-    laid_out_as,
+    match_memory_format,
     moments,
     result_dtype,
-    scale_and_shift,
     standardize,
     trailing_dims,
+    upcast_half,
 )
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
@@ -49,8 +49,8 @@ def layer_norm(
     tensor([[-1.3416, -0.4472,  0.4472,  1.3416]])
     """
     contract.check_layer_norm(x, normalized_shape, weight, bias)
-    x_hat = standardize(at_least_float32(x), trailing_dims(normalized_shape), eps)
-    return scale_and_shift(x_hat, weight, bias, normalized_shape).to(result_dtype(x)).contiguous()
+    x_hat = standardize(upcast_half(x), trailing_dims(normalized_shape), eps)
+    return affine(x_hat, weight, bias, normalized_shape).to(result_dtype(x)).contiguous()
 
 
 def rms_norm(
@@ -77,9 +77,9 @@ def rms_norm(
     tensor([[0.8485, 1.1314]])
     """
     contract.check_rms_norm(x, normalized_shape, weight)
-    z = at_least_float32(x)
+    z = upcast_half(x)
     z_hat = z * inverse_rms(z, trailing_dims(normalized_shape), eps)
-    return laid_out_as(x, scale_and_shift(z_hat, weight, None, normalized_shape).to(result_dtype(x)))
+    return match_memory_format(x, affine(z_hat, weight, None, normalized_shape).to(result_dtype(x)))
 
 
 def group_norm(
@@ -103,9 +103,9 @@ def group_norm(
     Source: Wu, He 2018, eq. 7.
     """
     contract.check_group_norm(x, num_groups, weight, bias)
-    groups = at_least_float32(x).unflatten(1, (num_groups, x.shape[1] // num_groups))  # (N, G, C/G, *)
+    groups = upcast_half(x).unflatten(1, (num_groups, x.shape[1] // num_groups))  # (N, G, C/G, *)
     x_hat = standardize(groups, tuple(range(2, groups.dim())), eps).flatten(1, 2)  # (N, C, *)
-    return laid_out_as(x, scale_and_shift(x_hat, weight, bias, channel_shape(x)).to(result_dtype(x)))
+    return match_memory_format(x, affine(x_hat, weight, bias, channel_shape(x)).to(result_dtype(x)))
 
 
 def instance_norm(
@@ -176,10 +176,10 @@ def batch_norm(
     """
     contract.check_batch_norm(x, running_mean, running_var, weight, bias, training, eps)
     if x.numel() == 0:  # nothing to normalize and no statistics to learn; weight and bias still get a gradient of zero
-        return scale_and_shift(x.clone(), weight, bias, channel_shape(x))
+        return affine(x.clone(), weight, bias, channel_shape(x))
     batch_and_positions = (0, *range(2, x.dim()))
     y = _normalize_channels(x, batch_and_positions, running_mean, running_var, weight, bias, training, momentum, eps)
-    return laid_out_as(x, y)
+    return match_memory_format(x, y)
 
 
 def _normalize_channels(
@@ -195,7 +195,7 @@ def _normalize_channels(
 ) -> Tensor:
     """Batch and instance norm: statistics of the input over ``dims``, or the running ones, then γ and β a channel."""
     dtype, channels = x.dtype, channel_shape(x)
-    x = at_least_float32(x)
+    x = upcast_half(x)
     if use_input_stats:
         centred, mean, variance = moments(x, dims)
         if running_mean is not None and running_var is not None and x.numel() > 0:
@@ -208,7 +208,7 @@ def _normalize_channels(
         centred = x - running_mean.to(x.dtype).reshape(channels)
         variance = running_var.to(x.dtype).reshape(channels)
     x_hat = centred * torch.rsqrt(variance + eps)
-    return scale_and_shift(x_hat, weight, bias, channels).to(dtype)
+    return affine(x_hat, weight, bias, channels).to(dtype)
 
 
 @torch.no_grad()

@@ -1,1 +1,22 @@
-"""Batch norm on several machines: moments that merge, processes, and what the exchange costs (chapter 08)."""
+"""Batch norm across processes (chapter 08).
+
+sync_batch_norm     one batch in shards on several processes, normalized as the one batch that it is
+processes           run a function on several processes of this machine
+lockstep            several ranks in one process, one after the other
+cost                bytes, messages and time of a step
+"""
+
+from course_utils.parallel.lockstep import run_ranks
+from course_utils.parallel.processes import RanksFailed, command, launch
+from course_utils.parallel.sync_batch_norm import LostContact, SyncBatchNorm, convert, merge_ranks
+
+__all__ = [
+    "LostContact",
+    "RanksFailed",
+    "SyncBatchNorm",
+    "command",
+    "convert",
+    "launch",
+    "merge_ranks",
+    "run_ranks",
+]

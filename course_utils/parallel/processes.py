@@ -26,7 +26,7 @@ import torch
 
 from course_utils.arguments import is_whole
 
-__all__ = ["RanksFailed", "command", "launch"]
+__all__ = ["RanksFailed", "command", "launch", "run_job"]
 
 _JOB, _PROGRAM, _RESULT, _ERROR = "job.pt", "program.py", "rank{}.pt", "rank{}.error"
 _GRACE_S = 15.0  # beyond the limit: time for a process to say where it was stuck, and for torchrun to clear up
@@ -91,7 +91,7 @@ def command(ranks: int, folder: str | Path) -> list[str]:
     """Return the `torchrun` command line that starts ``ranks`` processes on the job in ``folder``."""
     torchrun = [sys.executable, "-m", "torch.distributed.run"]
     here = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={ranks}"]  # on a port that is free
-    return [*torchrun, *here, "-m", "course_utils.parallel.processes", str(folder)]
+    return [*torchrun, *here, "-m", "course_utils.parallel", str(folder)]
 
 
 def _save(value: Any, file: Path, role: str, given: str) -> None:
@@ -164,7 +164,7 @@ def _exit_text(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _main(folder: Path) -> None:
+def run_job(folder: Path) -> None:
     """What each of the processes does: join the others, call the function, leave the result or the reason why not."""
     import torch.distributed as dist
 
@@ -196,7 +196,3 @@ def _module(name: str, folder: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-if __name__ == "__main__":
-    _main(Path(sys.argv[1]))

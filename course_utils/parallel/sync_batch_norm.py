@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from course_utils.norms.core import at_least_float32, channel_shape, laid_out_as, moments, scale_and_shift
+from course_utils.norms.core import affine, channel_shape, match_memory_format, moments, upcast_half
 from course_utils.norms.functional import batch_norm
 from course_utils.norms.running_modules import _BatchNorm as CourseBatchNorm
 from course_utils.norms.statistics import Moments, ema
@@ -169,7 +169,7 @@ def sync_batch_norm(
     """
     if _ranks_in(process_group) == 1:
         return batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
-    z = at_least_float32(x)
+    z = upcast_half(x)
     count = x.numel() // x.shape[1]
     with torch.no_grad():
         batch = _moments_of_all_ranks(z, count, process_group)
@@ -182,7 +182,7 @@ def sync_batch_norm(
             running_var.copy_(ema(running_var, batch.variance(correction=1), momentum))
         rstd = torch.rsqrt(batch.variance() + eps)
     x_hat = _Standardize.apply(z, batch.mean.to(z.dtype), rstd.to(z.dtype), batch.count.to(z.dtype), process_group)
-    return laid_out_as(x, scale_and_shift(x_hat, weight, bias, channel_shape(x)).to(x.dtype))
+    return match_memory_format(x, affine(x_hat, weight, bias, channel_shape(x)).to(x.dtype))
 
 
 class _Standardize(torch.autograd.Function):

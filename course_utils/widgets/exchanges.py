@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from course_utils.book.tables import format_number
-from course_utils.parallel.sync_cost import ROUTES, Traffic, gather, reduce
+from course_utils.parallel.cost import ROUTES, Traffic, gather, reduce
 from course_utils.widgets.base import CourseWidget, browser_module
 from course_utils.widgets.controls import require_stops
 
