@@ -1,0 +1,21 @@
+"""How `make lab` starts JupyterLab: on chapter 00, for this machine only, and quietly."""
+
+import logging
+import os
+from pathlib import Path
+
+c = get_config()  # noqa: F821  # type: ignore[name-defined]
+
+c.ServerApp.root_dir = str(Path(__file__).parent.parent)
+c.LabApp.default_url = "/lab/tree/notebooks/00_start_here.ipynb"
+c.ServerApp.ip = "127.0.0.1"  # with a token, as is JupyterLab's default
+c.ServerApp.allow_root = hasattr(os, "geteuid") and os.geteuid() == 0  # as in most containers
+
+# What JupyterLab and a kernel say to each other is encrypted; kernels warn where it is not, even within one machine.
+c.KernelManager.transport_encryption = "auto"
+
+# Jupyter asks for 90 seconds, and Tornado warns that it takes 30: say so at once.
+c.ServerApp.tornado_settings = {"ws_ping_timeout": 30_000}
+
+# A cloned notebook is "not trusted": its stored outputs are shown without JavaScript. The course stores none.
+logging.getLogger("ServerApp").addFilter(lambda record: "is not trusted" not in record.msg)
