@@ -4,8 +4,8 @@
 #   TORCH_BACKEND=cpu     PyTorch's CPU build, 0.2 GB where the usual Linux build with CUDA is 3 GB
 #   CONSTRAINTS=          nothing after the = installs the newest versions inside pyproject.toml's ranges
 #   NB=02                 one chapter instead of all
-#   PYTEST_ARGS="-n 2"    handed to pytest by `make browser`
-#   LAB_ARGS=--no-browser handed to JupyterLab
+#   PYTEST_ARGS="-n 2"    handed to pytest by `make browser` and `make browser-quick`
+#   LAB_ARGS=--no-browser handed to JupyterLab; how else it starts is in .jupyter/
 #   SOAK_MINUTES=60       make soak starts nothing after so many minutes
 #   RECORD=l4             make gpu names its record so
 
@@ -21,18 +21,18 @@ RECORD ?= cuda
 VENV := .venv
 BIN := $(VENV)/bin
 SETUP := PYTHON="$(PYTHON)" TORCH_BACKEND="$(TORCH_BACKEND)" CONSTRAINTS="$(CONSTRAINTS)" sh .ci/set_up $(VENV)
-AUTHORING := $(BIN)/python -m tools
+TOOLS := $(BIN)/python -m tools
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check unit lint notebooks browser soak gpu run edit update links student handbook html format ledger freeze clean
+.PHONY: help lab test check unit lint notebooks browser browser-quick soak gpu run edit update links student handbook html format ledger freeze clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # One stamp a set-up: the file is there when everything in it is installed, and older than what it was made from when not.
 $(VENV)/.lab: $(INPUTS)
-	@$(SETUP) .
+	@$(SETUP) ".[course]"
 	@touch $@
 
 $(VENV)/.test: $(INPUTS)
@@ -41,8 +41,7 @@ $(VENV)/.test: $(INPUTS)
 
 lab: $(VENV)/.lab ## learn: open JupyterLab on chapter 00 (installs everything the first time)
 	@echo "JupyterLab opens in your browser; Ctrl-C twice here stops it."
-	@$(BIN)/jupyter lab notebooks/00_start_here.ipynb --ServerApp.root_dir=. --ServerApp.ip=127.0.0.1 \
-		--log-level=WARN $(LAB_ARGS)
+	@JUPYTER_CONFIG_PATH="$(CURDIR)/.jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" $(BIN)/jupyter lab --log-level=WARN $(LAB_ARGS)
 
 test: check unit lint notebooks ## prove: formatting, types, unit tests, notebook lint, every notebook run anew
 
@@ -55,13 +54,16 @@ unit: $(VENV)/.test ## the unit tests and the doctests
 	$(BIN)/pytest -q -rs -n 2 --dist loadfile
 
 lint: $(VENV)/.test ## what a reader of the notebooks would trip over (NB=02 for one)
-	$(AUTHORING) lint $(NB)
+	$(TOOLS) lint $(NB)
 
 notebooks: $(VENV)/.test ## run every notebook anew and compare its outputs (nbval, strict)
 	$(BIN)/pytest -q --nbval notebooks -n 2 --dist loadfile
 
 browser: $(VENV)/.test ## run every notebook in JupyterLab and move its widgets, in Chromium (NB=02 for one)
 	$(BIN)/pytest -v -rs -s --browser tests/browser $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)
+
+browser-quick: $(VENV)/.test ## the site and three notebooks in Chromium
+	$(BIN)/pytest -q -rs --browser --quick tests/browser $(PYTEST_ARGS)
 
 soak: $(VENV)/.test ## every notebook in every condition, every widget on a long random walk; hours (NB=02 for one)
 	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB))
@@ -71,35 +73,35 @@ gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladde
 	$(BIN)/course bench --device cuda --out course_utils/recorded/$(RECORD).json
 
 run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
-	$(AUTHORING) run $(NB)
+	$(TOOLS) run $(NB)
 
 edit: $(VENV)/.test ## author: NB=02 as a Python file in edit/
-	$(AUTHORING) edit $(NB)
+	$(TOOLS) edit $(NB)
 
 update: $(VENV)/.test ## author: bring edit/ back into the notebook (NB=02), keeping outputs
-	$(AUTHORING) update $(NB)
+	$(TOOLS) update $(NB)
 
 links: $(VENV)/.test ## author: write the lines that link chapters back and on (NB=02 for one)
-	$(AUTHORING) links $(NB)
+	$(TOOLS) links $(NB)
 
 student: $(VENV)/.test ## teach: copies without solutions, in student/
-	$(AUTHORING) student $(NB)
+	$(TOOLS) student $(NB)
 
 handbook: $(VENV)/.test ## teach: objectives, times and the common wrong answers, in handbook.md
-	$(AUTHORING) handbook
+	$(TOOLS) handbook
 
 html: $(VENV)/.test ## teach: the notebooks as a site to read without a kernel or a network, in site/
-	$(AUTHORING) html
+	$(TOOLS) html
 
 format: $(VENV)/.test ## author: format code and notebooks
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 ledger: $(VENV)/.test ## author: write the ledger of claims from the assertions that ran
-	$(AUTHORING) ledger
+	$(TOOLS) ledger
 
 freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
-	$(AUTHORING) freeze
+	$(TOOLS) freeze
 
 clean: ## remove what was made here, the environment included
 	rm -rf $(VENV) build dist edit student handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,12 +1,25 @@
-"""``make lab`` on machines that are not ready for it: each missing thing ends in one line that says what to do."""
+"""What ``make`` does before and after the course is installed: each missing thing ends in one line that says what to
+do, JupyterLab opens chapter 00 for this machine only, and ``norms`` and ``verify`` need none of it."""
 
+import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import websocket
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ("sh", "awk", "cat", "df", "rm", "uname", "mkdir", "cp", "chmod", "dirname")
@@ -26,11 +39,12 @@ case "$*" in
 esac
 """
 FAKE_UV = '#!/bin/sh\necho "uv $*" >> "$CALLS"\n[ -z "${UV_SAYS:-}" ] || { echo "$UV_SAYS" >&2; exit 2; }\n'
+FULL_DISK = "#!/bin/sh\necho header\necho disk 9 9 102400 9% /\n"
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A folder with the project's set-up files, and beside it a PATH with nothing but the shell's own tools."""
+    """A folder with the project's set-up files, and beside it a PATH with a Python and the shell's own tools."""
     tools, project = tmp_path / "bin", tmp_path / "project"
     tools.mkdir()
     (project / ".ci").mkdir(parents=True)
@@ -38,10 +52,12 @@ def machine(tmp_path: Path) -> Path:
         (tools / tool).symlink_to(shutil.which(tool) or "/missing")
     for file in ("pyproject.toml", "constraints.txt", ".ci/set_up"):
         shutil.copy(ROOT / file, project / file)
+    put(project, "uv", FAKE_UV)
+    put(project, "python3", FAKE_PYTHON)
     return project
 
 
-def install_fake(machine: Path, name: str, text: str) -> None:
+def put(machine: Path, name: str, text: str) -> None:
     path = machine.parent / "bin" / name
     path.unlink(missing_ok=True)
     path.write_text(text)
@@ -60,112 +76,169 @@ def set_up(machine: Path, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-def last_line(done: subprocess.CompletedProcess[str]) -> str:
+@pytest.mark.parametrize(
+    ("environment", "programs", "line"),
+    [
+        ({}, {"python3": ""}, "there is no Python here: install 3.11 or newer"),
+        (
+            {"TOO_OLD": "1", "VERSION": "3.9.18"},
+            {},
+            "the course needs Python 3.11 or newer, python3 is 3.9.18: install",
+        ),
+        ({"PYTHON": "python9"}, {}, "there is no python9: name an interpreter"),
+        ({"PYTHON": "python3", "TOO_OLD": "1"}, {}, "the course needs Python 3.11 or newer, python3 is 3.12.1: name"),
+        ({"NO_VENV": "1"}, {}, "python3 lacks its venv module: on Debian or Ubuntu, sudo apt install"),
+        ({}, {"df": FULL_DISK}, "100 MB are free on this disk and the course needs 2500: make room"),
+        ({"PIP_SAYS": "NewConnectionError('Failed to establish')"}, {}, "no network: packages are downloaded"),
+        ({"PIP_SAYS": "OSError: [Errno 28] No space left on device"}, {}, "the disk is full: free about 3 GB"),
+        ({"PIP_SAYS": "ERROR: No matching distribution found for torch"}, {}, "3.12.1 on "),
+        ({"PIP_SAYS": "ERROR: something else"}, {}, "installing failed (above; all of it in .venv/set_up.log)"),
+        ({"UV_SAYS": "error sending request: dns error", "TORCH_BACKEND": "cpu"}, {}, "no network"),
+    ],
+)
+def test_what_is_missing_ends_in_a_line_that_says_what_to_do(
+    environment: dict[str, str], programs: dict[str, str], line: str, machine: Path
+) -> None:
+    for name, text in programs.items():
+        put(machine, name, text or "#!/bin/sh\nexit 127\n")
+    if programs.get("python3") == "":
+        (machine.parent / "bin" / "python3").unlink()
+    done = set_up(machine, **environment)
     assert done.returncode != 0
-    return done.stderr.strip().splitlines()[-1]
-
-
-def with_python(machine: Path) -> None:
-    install_fake(machine, "uv", FAKE_UV)
-    install_fake(machine, "python3", FAKE_PYTHON)
-
-
-def test_no_python(machine: Path) -> None:
-    assert last_line(set_up(machine)).startswith("set-up: there is no Python here: install 3.11 or newer")
-
-
-def test_python_too_old(machine: Path) -> None:
-    with_python(machine)
-    line = last_line(set_up(machine, TOO_OLD="1", VERSION="3.9.18"))
-    assert line.startswith("set-up: the course needs Python 3.11 or newer, python3 is 3.9.18: install one")
+    assert done.stderr.strip().splitlines()[-1].startswith(f"set-up: {line}")
+    assert (machine / ".venv").exists() == any(name.endswith("_SAYS") for name in environment)
 
 
 def test_an_older_default_python_does_not_hide_a_newer_one(machine: Path) -> None:
-    install_fake(machine, "uv", FAKE_UV)
-    install_fake(machine, "python3", "#!/bin/sh\nexit 1\n")
-    install_fake(machine, "python3.12", FAKE_PYTHON)
+    put(machine, "python3", "#!/bin/sh\nexit 1\n")
+    put(machine, "python3.12", FAKE_PYTHON)
     done = set_up(machine)
     assert done.returncode == 0, done.stderr
     assert "making .venv with Python 3.12.1" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("python", "line"),
-    [
-        ("python9", "set-up: there is no python9: name an interpreter"),
-        ("python3", "set-up: the course needs Python 3.11 or newer, python3 is 3.9.18: name another"),
-    ],
-)
-def test_a_named_python_that_will_not_do(machine: Path, python: str, line: str) -> None:
-    with_python(machine)
-    assert last_line(set_up(machine, PYTHON=python, TOO_OLD="1", VERSION="3.9.18")).startswith(line)
-
-
-def test_no_venv_module(machine: Path) -> None:
-    with_python(machine)
-    assert "lacks its venv module: on Debian or Ubuntu, sudo apt install" in last_line(set_up(machine, NO_VENV="1"))
-    assert not (machine / ".venv").exists()
-
-
-def test_no_disk(machine: Path) -> None:
-    with_python(machine)
-    install_fake(machine, "df", "#!/bin/sh\necho header\necho disk 9 9 102400 9% /\n")
-    assert "100 MB are free on this disk and the course needs 2500: make room" in last_line(set_up(machine))
-    assert not (machine / ".venv").exists()
-
-
-@pytest.mark.parametrize(
-    ("pip_says", "line"),
-    [
-        ("NewConnectionError('Failed to establish a new connection')", "set-up: no network: packages are downloaded"),
-        ("OSError: [Errno 28] No space left on device", "set-up: the disk is full: free about 3 GB"),
-        ("ERROR: No matching distribution found for torch==2.13.0", "set-up: 3.12.1 on "),
-        ("ERROR: something else", "set-up: installing failed (above; all of it in .venv/set_up.log)"),
-    ],
-)
-def test_a_failed_install_names_its_reason(machine: Path, pip_says: str, line: str) -> None:
-    with_python(machine)
-    assert last_line(set_up(machine, PIP_SAYS=pip_says)).startswith(line)
-
-
 def test_an_interrupted_set_up_goes_on_in_the_same_environment(machine: Path) -> None:
-    with_python(machine)
     set_up(machine, PIP_SAYS="ERROR: Operation cancelled by user")
     done = set_up(machine)
     assert done.returncode == 0, done.stderr
     assert "making" not in done.stdout
 
 
-def test_one_variable_chooses_pytorchs_cpu_build(machine: Path) -> None:
-    with_python(machine)
-    done = set_up(machine, TORCH_BACKEND="cpu")
+@pytest.mark.parametrize("constraints", ["-c constraints.txt ", ""])
+def test_one_variable_chooses_pytorchs_cpu_build_and_one_the_newest_versions(constraints: str, machine: Path) -> None:
+    done = set_up(machine, TORCH_BACKEND="cpu", CONSTRAINTS=constraints[3:].strip())
     assert done.returncode == 0, done.stderr
     calls = (machine.parent / "calls").read_text().splitlines()
-    installs = [call for call in calls if " install " in call]
-    assert [call.split()[0] for call in installs] == ["python", "uv", "python"]
-    assert installs[0].endswith(" uv")
-    assert "--torch-backend=cpu -c constraints.txt torch>=" in installs[1]
-    assert installs[2].endswith("-c constraints.txt -e .[test]")
+    uv, torch, course = [call for call in calls if " install " in call]
+    assert uv.endswith(" uv")
+    assert torch.startswith("uv ")
+    assert f"--torch-backend=cpu {constraints}torch>=" in torch
+    assert course.endswith(f" {constraints}-e .[test]")
 
 
-def test_no_network_while_uv_installs(machine: Path) -> None:
-    with_python(machine)
-    said = "error: Failed to fetch\n  Caused by: error sending request for url\n  Caused by: dns error"
-    assert last_line(set_up(machine, TORCH_BACKEND="cpu", UV_SAYS=said)).startswith("set-up: no network")
-
-
-def test_without_constraints_the_newest_versions_are_installed(machine: Path) -> None:
-    with_python(machine)
-    assert set_up(machine, CONSTRAINTS="").returncode == 0
-    assert (machine.parent / "calls").read_text().splitlines()[-1].endswith("install -qq --progress-bar off -e .[test]")
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_alone_lists_every_target_in_a_line() -> None:
-    alone = {
-        name: value for name, value in os.environ.items() if not name.startswith("MAKE")
-    }  # not as a part of make test
-    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True, env=alone)
     makefile = (ROOT / "Makefile").read_text().splitlines()
     targets = next(line for line in makefile if line.startswith(".PHONY:")).split()[1:]
-    assert sorted(line.split()[1] for line in listed.stdout.splitlines()) == sorted(targets)
+    assert sorted(line.split()[1] for line in make().splitlines()) == sorted(targets)
+
+
+def make(*arguments: str) -> str:
+    """Run make, not as a part of the make that runs the tests, and return what it prints."""
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True, env=alone).stdout
+
+
+def test_everything_that_is_asked_for_is_pinned_in_its_range_and_everybody_installs_the_pins() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    asked = {canonicalize_name(r.name): r for r in map(Requirement, lines) if r.name != project["name"]}
+    pins = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", pin) for pin in pins)
+    versions = dict(pin.split("==") for pin in pins)
+    for name, requirement in asked.items():
+        assert {specifier.operator for specifier in requirement.specifier} == {">=", "<"}, name
+        assert requirement.specifier.contains(versions[name]), name
+    conda = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    assert conda[1:] == ["pip", {"pip": ["-c constraints.txt", "-e .[course]"]}]
+    assert '-c constraints.txt -e ".[course]"' in (ROOT / ".binder" / "postBuild").read_text()
+
+
+WITHOUT_THE_COURSE = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {absent!r}:
+            raise ImportError(f"{{name}} is not installed")
+
+sys.meta_path.insert(0, Absent())
+import torch
+from course_utils import norms, verify
+print(verify.compare(norms.LayerNorm(8), torch.nn.LayerNorm(8)))
+"""
+
+
+@pytest.mark.slow
+def test_norms_and_verify_need_numpy_and_pytorch_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    absent = {Requirement(line).name.replace("-", "_") for line in project["optional-dependencies"]["course"]}
+    absent |= {"IPython", "markdown_it", "nbformat", "traitlets"}
+    code = WITHOUT_THE_COURSE.format(absent=absent)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert "all agree" in done.stdout, done.stderr
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Path]:
+    """The log of what `make lab` starts, for somebody who has never used Jupyter."""
+    recipe = next(line for line in make("-n", "lab").splitlines() if "jupyter lab" in line)
+    command = recipe.replace(".venv/bin/jupyter lab", f"exec {sys.executable} -m jupyterlab") + " --no-browser"
+    home = {"HOME": str(tmp_path), "COURSE_PROGRESS_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    usual = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "XDG_"))}
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        server = subprocess.Popen(["sh", "-c", command], cwd=ROOT, env={**usual, **home}, stdout=file, stderr=file)
+    yield log
+    server.send_signal(signal.SIGTERM)  # it shuts its kernels down
+    server.wait(timeout=30)
+
+
+@pytest.mark.slow
+def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not (found := re.search(r"(http://127\.0\.0\.1:\d+)(/\S+)\?token=(\w{40,})", lab.read_text())):
+        assert time.monotonic() < deadline, lab.read_text()
+        time.sleep(0.2)
+    server, page, token = found.groups()
+    assert page == "/lab/tree/notebooks/00_start_here.ipynb"
+
+    def request(path: str, /, **what: object) -> dict:
+        message = urllib.request.Request(server + path, headers={"Authorization": f"token {token}"})
+        message.data = json.dumps(what).encode() if what else None
+        with urllib.request.urlopen(message, timeout=60) as answer:
+            return json.load(answer)
+
+    assert request(f"/api/contents{page.removeprefix('/lab/tree')}")["type"] == "notebook"
+    where = {"path": "notebooks/00_start_here.ipynb", "name": "", "type": "notebook"}
+    kernel = request("/api/sessions", kernel={"name": "python3"}, **where)["kernel"]["id"]
+    address = f"{server.replace('http', 'ws')}/api/kernels/{kernel}/channels?session_id=a&token={token}"
+    channel = websocket.create_connection(address, timeout=60)
+    header = {
+        "msg_id": "1",
+        "msg_type": "execute_request",
+        "session": "a",
+        "username": "",
+        "version": "5.3",
+        "date": "",
+    }
+    cell = {"code": "import course_utils; course_utils.setup()", "silent": False, "allow_stdin": False}
+    message = {"header": header, "parent_header": {}, "metadata": {}, "content": cell, "channel": "shell"}
+    channel.send(json.dumps(message))
+    while "torch" not in (answer := json.loads(channel.recv()))["content"].get("text", ""):
+        assert answer["msg_type"] != "error", answer
+    channel.close()
+    for alarm in ("[W", "[E", "WARN", "Error", "trust", "encrypt", "eavesdrop", "cannot"):
+        assert alarm not in lab.read_text(), lab.read_text()
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"{server}/api/contents", timeout=60)  # without its token

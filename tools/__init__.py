@@ -8,7 +8,6 @@
     handbook    for who teaches: times, objectives and the common wrong answers
     site        all notebooks as a static site
     readme      the numbers and the pictures of README.md
-    freeze      constraints.txt from what is installed
     doctor      whether this machine can run the course
     grading     the checks over a folder of submitted notebooks
 

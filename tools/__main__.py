@@ -1,10 +1,21 @@
 """``python -m tools COMMAND``: what the Makefile's targets for authors call."""
 
 import argparse
+import re
 import sys
+from importlib import metadata
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
 from tools.notebooks import NOTEBOOKS, find_notebooks, write_atomically
+
+_CONSTRAINTS = """\
+# The one set of versions that is tested, written by `make freeze`; `make lab` and `make test` install from it.
+# Ranges are in pyproject.toml. No local build tags, so that it holds for PyTorch's CPU and CUDA builds alike."""
+# not the course itself, not the installers, not what PyTorch chooses for its CUDA builds
+_UNPINNED = re.compile(r"(course-utils|pip|uv)$|(nvidia|cuda)-")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -169,10 +180,10 @@ def readme(_: list[str]) -> int:
 
 
 def freeze(_: list[str]) -> int:
-    """Write ``constraints.txt`` from what is installed."""
-    from tools.freeze import constraints
-
-    write_atomically(Path("constraints.txt"), constraints().encode())
+    """Write ``constraints.txt`` from what is installed in this environment, which holds nothing but the course."""
+    installed = {canonicalize_name(package.name): Version(package.version) for package in metadata.distributions()}
+    pins = [f"{name}=={version.public}" for name, version in sorted(installed.items()) if not _UNPINNED.match(name)]
+    write_atomically(Path("constraints.txt"), ("\n".join([_CONSTRAINTS, *pins]) + "\n").encode())
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Whether this machine can run the course: a line for each thing, OK or what to do about it.
+"""``course doctor``: can this machine run the course? A line for each thing, OK or what to do about it.
 
 Nothing heavy is imported: the doctor must be able to speak when everything else is broken.
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 
 __all__ = ["Finding", "examine", "main"]
 
-_INSTALL = "run `make lab`, or `pip install -e .` in the course's folder"
-_OPTIONAL = "optional"
+_INSTALL = "run `make lab`, or `pip install -e '.[course]'` in the course's folder"
 _OLDEST_PYTHON = (3, 11)  # as in pyproject.toml, which an interpreter too old for the course may not be able to read
+_MARKS = {"ok": "OK", "optional": "optional", "fix": "FIX"}
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Finding:
     advice: str = ""
 
     def __str__(self) -> str:
-        mark = {"ok": "OK      ", _OPTIONAL: "optional", "fix": "FIX     "}[self.status]
-        return f"{mark}  {self.subject:<18} {self.found}" + (f" -> {self.advice}" if self.advice else "")
+        advice = f" -> {self.advice}" if self.advice else ""
+        return f"{_MARKS[self.status]:<8}  {self.subject:<18} {self.found}{advice}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -71,28 +71,27 @@ def _dependencies() -> Iterator[Finding]:
         yield Finding("course-utils", "fix", "not installed", _INSTALL)
         return
     for requirement in requirements:
-        if ";" not in requirement:  # what an extra adds is not needed; Triton, for one system only, has its own line
-            yield _dependency(requirement)
+        range_, _, marker = requirement.partition(";")
+        if not marker or re.fullmatch(r"""\s*extra == ['"]course['"]""", marker):  # Triton's also names a system
+            yield _dependency(range_)
 
 
 def _dependency(requirement: str) -> Finding:
-    parsed = re.match(r"([\w.-]+)\s*(.*)", requirement)
-    assert parsed is not None
-    name, wanted = parsed[1], parsed[2].split(";")[0].strip()
+    name, wanted = re.match(r"([\w.-]+)\s*(.*)", requirement).groups()  # type: ignore[union-attr]
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return Finding(name, "fix", "not installed", _INSTALL)
-    if all(_satisfies(version, bound) for bound in wanted.split(",") if bound):
+    if all(_satisfies(version, bound.strip()) for bound in wanted.split(",") if bound):
         return Finding(name, "ok", version)
-    return Finding(name, "fix", version, f"the course is written for {name}{wanted}: {_INSTALL}")
+    return Finding(name, "fix", version, f"the course is written for {name}{wanted.strip()}: {_INSTALL}")
 
 
 def _satisfies(version: str, bound: str) -> bool:
     """Compare release numbers against one ``>=`` or ``<`` bound: all that the course's own ranges use."""
 
     def numbers(text: str) -> tuple[int, ...]:
-        release = re.match(r"[\d.]+", text.strip())
+        release = re.match(r"[\d.]+", text)
         parts = [int(part) for part in release[0].strip(".").split(".")] if release else []
         return tuple(parts + [0] * (4 - len(parts)))
 
@@ -105,17 +104,17 @@ def _cores() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if cores >= 2:
         return Finding("cores", "ok", str(cores))
-    return Finding("cores", _OPTIONAL, str(cores), "times in the course are for two cores; expect twice as long")
+    return Finding("cores", "optional", str(cores), "times in the course are for two cores; expect twice as long")
 
 
 def _memory() -> Finding:
     try:
         gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     except (AttributeError, ValueError, OSError):  # Windows, and some containers
-        return Finding("memory", _OPTIONAL, "unknown", "the course needs about 2 GiB free")
+        return Finding("memory", "optional", "unknown", "the course needs about 2 GiB free")
     if gib >= 3.5:
         return Finding("memory", "ok", f"{gib:.0f} GiB")
-    return Finding("memory", _OPTIONAL, f"{gib:.1f} GiB", "close other programs: a chapter takes up to 2 GiB")
+    return Finding("memory", "optional", f"{gib:.1f} GiB", "close other programs: a chapter takes up to 2 GiB")
 
 
 def _progress() -> Finding:
@@ -128,24 +127,23 @@ def _progress() -> Finding:
     advice = (
         "the course works, but forgets which checks you passed; set COURSE_PROGRESS_DIR to a folder you can write to"
     )
-    return Finding("progress", _OPTIONAL, f"{progress.directory()} is not writable", advice)
+    return Finding("progress", "optional", f"{progress.directory()} is not writable", advice)
 
 
 def _gpu() -> Finding:
     nvidia_smi = shutil.which("nvidia-smi")
     if nvidia_smi is None:
-        return Finding("GPU", _OPTIONAL, "none found", "everything runs on the CPU")
+        return Finding("GPU", "optional", "none found", "everything runs on the CPU")
     query = [nvidia_smi, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
     except (subprocess.SubprocessError, OSError) as failure:
-        return Finding("GPU", _OPTIONAL, f"nvidia-smi failed ({type(failure).__name__})", "check the driver")
+        return Finding("GPU", "optional", f"nvidia-smi failed ({type(failure).__name__})", "check the driver")
     found = ", driver ".join(part.strip() for part in answer.splitlines()[0].split(","))
     if _torch_sees_cuda():
         return Finding("GPU", "ok", found)
-    return Finding(
-        "GPU", _OPTIONAL, f"{found}, unused", "this PyTorch is a CPU build: `make clean lab` without TORCH_BACKEND"
-    )
+    advice = "this PyTorch is a CPU build: `make clean lab` without TORCH_BACKEND"
+    return Finding("GPU", "optional", f"{found}, unused", advice)
 
 
 def _torch_sees_cuda() -> bool:
@@ -160,12 +158,8 @@ def _triton() -> Finding:
     try:
         return Finding("Triton", "ok", metadata.version("triton"))
     except metadata.PackageNotFoundError:
-        return Finding(
-            "Triton",
-            _OPTIONAL,
-            "not installed",
-            "chapter 10 starts no kernel without it; on Linux with x86-64, `make lab` installs it",
-        )
+        advice = "chapter 10 starts no kernel without it; on Linux with x86-64, `make lab` installs it"
+        return Finding("Triton", "optional", "not installed", advice)
 
 
 def _compiler() -> Finding:
@@ -174,4 +168,4 @@ def _compiler() -> Finding:
     if compiler:
         return Finding("C++ compiler", "ok", Path(compiler).name)
     advice = "torch.compile needs one on the CPU; without it the compiled rungs of `course bench` are left out"
-    return Finding("C++ compiler", _OPTIONAL, "none found", advice)
+    return Finding("C++ compiler", "optional", "none found", advice)
