@@ -1,43 +1,41 @@
-"""The check of rotary embeddings: which way a pair turns, how fast, and at which position, in either layout."""
+"""Chapter 12: rotary embeddings, in either layout: which way a pair turns, how fast, and at which position."""
 
 import torch
 from torch import Tensor
 
 from course_utils.check.calls import Call, Probe, integers
+from course_utils.check.catalogue import edited, load
 from course_utils.check.comparison import Tolerance
 from course_utils.check.exercise import Check, Convention
-from course_utils.check.mistakes import Catalogue
-from course_utils.check.rotation_input_mistakes import add_input_mistakes
-from course_utils.check.rotation_mistakes import add_angle_mistakes
-from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
 __all__ = ["rope"]
 
 
-def _rope(x, positions, base=10_000.0, layout="half"):
-    dtype = torch.promote_types(x.dtype, torch.float32)
-    return apply_rope(x, *rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base), dtype=dtype), layout=layout)
+def _rope(x, positions, base=10_000.0):
+    dim = x.shape[-1]
+    inv_freq = base ** (-torch.arange(0, dim, 2, dtype=torch.float64, device=x.device) / dim)
+    angles = positions.double()[:, None] * inv_freq  # (T, dim/2)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    cos, sin = angles.cos().to(wide), angles.sin().to(wide)
+    first, second = x.to(wide).chunk(2, dim=-1)
+    turned = (first * cos - second * sin, first * sin + second * cos)
+    return torch.cat(turned, dim=-1).to(x.dtype)
 
 
-def _half(x, positions, base=10_000.0):
-    return _rope(x, positions, base)
-
-
-def _interleaved(x, positions, base=10_000.0):
-    return _rope(x, positions, base, "interleaved")
-
-
+_READ_PAIRS = {"chunk(2, dim=-1)": "unflatten(-1, (-1, 2)).unbind(-1)"}
+_WRITE_PAIRS = {"torch.cat(turned, dim=-1)": "torch.stack(turned, dim=-1).flatten(-2)"}
 _INTERLEAVED = Convention(
     "It pairs dimensions 2i and 2i + 1, as RoFormer and GPT-J do (the interleaved layout). It is as right as the half "
     "layout of Llama and GPT-NeoX, but weights made for one give nonsense in the other.",
-    _interleaved,
+    edited(_rope, _READ_PAIRS | _WRITE_PAIRS),
 )
 
 # A float32 angle near 131,071 is off by up to 131,071 * 2^-24 twice, from the frequency and from the product, and by as
 # much again where the frequencies come from exp and log: a hundredth of a radian in all. Right float32 forms measure
 # 2e-3 to 4e-3 of the largest element; an angle in half precision is wrong by whole turns.
 _FLOAT32_ANGLES = Tolerance(0.0, 3e-2)
-_EXACT_ANGLES = Tolerance(0.0, 1e-5)
+# The second frequency, 1/√base, has 24 binary digits: float32 holds it and does not hold its product with 131,071.
+_BASE_OF_A_FLOAT32_FREQUENCY = 0.7071067690849304**-2
 _FAR = (
     "At position 131,071 it is off by more than float32 has to be: the angles are float32, as in most models. "
     "Multiply positions and frequencies in float64, take the cosine, then go down to float32."
@@ -64,11 +62,19 @@ def _near_half_precision(name: str, dtype: torch.dtype, dim: int, positions: lis
                  remark_beyond=_ROUNDED_ONCE[dtype])  # fmt: skip
 
 
-def _probes() -> list[Probe]:
-    # Positions stay below 20 up to the half-precision probes: there float32 angles are right to a few 1e-6.
-    heads = integers(2, 3, 5, 8, seed=126)  # (B, H, T, C)
-    as_projected = integers(2, 5, 3, 8, seed=127).transpose(1, 2)  # (B, T, H, C), seen as (B, H, T, C)
-    return [
+def _far(name: str, dim: int, **others) -> Probe:
+    call = _call(integers(3, dim, seed=131), [65_537, 100_000, 131_071], **others.pop("base", {}))
+    return Probe(name, "long positions", call, rough=True, tolerance=_FLOAT32_ANGLES, **others)
+
+
+# Positions stay below 20 up to the half-precision probes: there float32 angles are right to a few 1e-6.
+_HEADS = integers(2, 3, 5, 8, seed=126)  # (B, H, T, C)
+_AS_PROJECTED = integers(2, 5, 3, 8, seed=127).transpose(1, 2)  # (B, T, H, C), seen as (B, H, T, C)
+
+rope = Check(
+    "rope",
+    _rope,
+    [
         Probe("[1, 0] at position 1", "one pair", _call(torch.tensor([[1.0, 0.0]]), [1])),
         Probe("one pair at positions 2 to 6", "one pair", _call(integers(5, 2, seed=120), torch.arange(2, 7))),
         Probe("four pairs", "frequencies", _call(integers(5, 8, seed=121), torch.arange(3, 8))),
@@ -76,25 +82,20 @@ def _probes() -> list[Probe]:
         Probe("positions in any order", "positions", _call(integers(6, 8, seed=123), [9, 0, 3, 3, 12, 17])),
         Probe("base 100", "base", _call(integers(5, 8, seed=124), torch.arange(5), base=100.0)),
         Probe("base 500,000", "base", _call(integers(5, 8, seed=125), torch.arange(5), base=500_000.0)),
-        Probe("as many heads as tokens", "heads",
-              _call(integers(2, 5, 5, 8, seed=128), torch.arange(5), "BHTC")),
-        Probe("batch and heads", "heads", _call(heads, torch.arange(5), "BHTC")),
+        Probe("as many heads as tokens", "heads", _call(integers(2, 5, 5, 8, seed=128), torch.arange(5), "BHTC")),
+        Probe("batch and heads", "heads", _call(_HEADS, torch.arange(5), "BHTC")),
         Probe("a batch without heads", "heads", _call(integers(3, 5, 6, seed=129), torch.arange(5), "BTC")),
-        Probe("heads not contiguous", "heads", _call(as_projected, torch.arange(4, 9), "BHTC")),
+        Probe("heads not contiguous", "heads", _call(_AS_PROJECTED, torch.arange(4, 9), "BHTC")),
         Probe("gradient of x", "gradient", _call(integers(4, 6, seed=130), torch.arange(4)), ("x",)),
         _near_half_precision("bfloat16, one pair near 257", torch.bfloat16, 2, [257, 259, 1001]),
         _near_half_precision("float16, one pair near 2,049", torch.float16, 2, [2049, 2051, 3001]),
         _near_half_precision("bfloat16, eight pairs", torch.bfloat16, 16, [101, 202, 256]),
         _near_half_precision("float16, eight pairs", torch.float16, 16, [500, 1000, 2000]),
-        Probe("positions up to 131,071", "long positions",
-              _call(integers(3, 32, seed=131), [65_537, 100_000, 131_071]), rough=True,
-              tolerance=_FLOAT32_ANGLES, remark=_FAR, remark_beyond=_EXACT_ANGLES),
+        _far("positions up to 131,071", 32),
+        _far("the same, with frequencies that float32 holds", 4, base={"base": _BASE_OF_A_FLOAT32_FREQUENCY},
+             remark=_FAR, remark_beyond=Tolerance(0.0, 1e-5)),
         Probe("float64", "float64", _call(integers(4, 6, seed=132).double(), torch.arange(4))),
-    ]  # fmt: skip
-
-
-MISTAKES = Catalogue()
-add_angle_mistakes(MISTAKES)
-add_input_mistakes(MISTAKES)
-
-rope = Check("rope", _half, _probes(), MISTAKES, conventions=(_INTERLEAVED,))
+    ],
+    load("rope", _rope),
+    conventions=(_INTERLEAVED,),
+)  # fmt: skip
