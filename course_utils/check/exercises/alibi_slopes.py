@@ -2,9 +2,9 @@
 
 import torch
 
-from course_utils.check.calls import Call, Probe
 from course_utils.check.catalogue import load
-from course_utils.check.exercise import Check
+from course_utils.check.engine import Check
+from course_utils.check.probes import Call, Probe
 
 __all__ = ["alibi_slopes"]
 

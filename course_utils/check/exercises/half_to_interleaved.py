@@ -2,9 +2,9 @@
 
 import torch
 
-from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.catalogue import load
-from course_utils.check.exercise import Check
+from course_utils.check.engine import Check
+from course_utils.check.probes import Call, Probe, integers
 
 __all__ = ["half_to_interleaved"]
 

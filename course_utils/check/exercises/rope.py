@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor
 
-from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.catalogue import edited, load
-from course_utils.check.comparison import Tolerance
-from course_utils.check.exercise import Check, Convention
+from course_utils.check.engine import Check, Convention
+from course_utils.check.probes import Call, Probe, Tolerance, integers
 
 __all__ = ["rope"]
 
