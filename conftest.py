@@ -37,6 +37,7 @@ _notebook_under_test: list[pytest.Collector] = []
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What the tests in tests/browser and tests/soak are asked for with."""
     parser.addoption("--browser", action="store_true", help="drive JupyterLab in Chromium (make browser)")
+    parser.addoption("--quick", action="store_true", help="with --browser: all pages of the site, but few notebooks")
     parser.addoption("--chapter", action="append", default=[], metavar="NB", help="only this chapter, e.g. 02")
     parser.addoption("--soak", action="store_true", help="run every notebook in every condition, for hours (make soak)")
     parser.addoption("--soak-minutes", type=float, default=240, help="start nothing after so many minutes of soak")

@@ -1,16 +1,13 @@
-"""``python one_run.py FOLDER``: execute the notebook on stdin in FOLDER and write it to stdout; exit 1 at an error."""
+"""``python one_run.py FOLDER``: execute the notebook on stdin in FOLDER and write it to stdout."""
 
 import sys
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError
 
 from tools.notebooks import CELL_TIMEOUT_S
 
-
-def main() -> None:
-    """Run every cell in a fresh kernel."""
+if __name__ == "__main__":
     notebook = nbformat.read(sys.stdin, as_version=4)
     client = NotebookClient(
         notebook,
@@ -20,12 +17,5 @@ def main() -> None:
         coalesce_streams=True,
         resources={"metadata": {"path": sys.argv[1]}},
     )
-    try:
-        client.execute()
-    except (CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        sys.exit(str(error))
+    client.execute()
     nbformat.write(notebook, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
