@@ -34,4 +34,5 @@ critical_dimension = Check(
         _probe("edges", 32, 100.0, 7),
     ],
     load("critical_dimension", _critical_dimension),
+    is_possible=lambda call: call.arguments["head_dim"] > 1 and call.arguments["window"] > 1,
 )

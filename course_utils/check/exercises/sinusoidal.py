@@ -63,4 +63,5 @@ sinusoidal = Check(
     ],
     load("sinusoidal", _sinusoidal),
     any_dtype=True,
+    is_possible=lambda call: call.arguments["dim"] > 1,
 )  # fmt: skip
