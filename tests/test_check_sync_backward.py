@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils.check.sync_backward_check import sync_backward
-from course_utils.parallel import run_ranks
+from course_utils.check.exercises.sync_backward import sync_backward
+from course_utils.parallel.lockstep import run_ranks
 from course_utils.session import generator
 
 

@@ -28,10 +28,10 @@ at, and a catalogue whose examples the tests run.
 
 from course_utils.check.backward_check import batch_norm_backward, layer_norm_backward, rms_norm_backward
 from course_utils.check.batch_norm_check import batch_norm
-from course_utils.check.ema_check import ema
 from course_utils.check.exercise import Check
 from course_utils.check.exercises.alibi_slopes import alibi_slopes
 from course_utils.check.exercises.critical_dimension import critical_dimension
+from course_utils.check.exercises.ema import ema
 from course_utils.check.exercises.half_to_interleaved import half_to_interleaved
 from course_utils.check.exercises.norm_bytes import norm_bytes
 from course_utils.check.exercises.ntk_inv_freq import ntk_inv_freq
@@ -39,6 +39,7 @@ from course_utils.check.exercises.predicted_ms import predicted_ms
 from course_utils.check.exercises.rope import rope
 from course_utils.check.exercises.rope_frequencies import rope_frequencies
 from course_utils.check.exercises.sinusoidal import sinusoidal
+from course_utils.check.exercises.sync_backward import sync_backward
 from course_utils.check.exercises.to_keep import to_keep
 from course_utils.check.exercises.yarn_frequencies import yarn_frequencies
 from course_utils.check.find_bug_check import (
@@ -68,7 +69,6 @@ from course_utils.check.merge_moments_check import merge_moments
 from course_utils.check.mistakes import Catalogue, Mistake
 from course_utils.check.report import Report
 from course_utils.check.rms_norm_check import rms_norm
-from course_utils.check.sync_backward_check import sync_backward
 
 __all__ = [
     "Catalogue",
