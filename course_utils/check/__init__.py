@@ -33,6 +33,8 @@ from course_utils.check.exercises.alibi_slopes import alibi_slopes
 from course_utils.check.exercises.critical_dimension import critical_dimension
 from course_utils.check.exercises.ema import ema
 from course_utils.check.exercises.half_to_interleaved import half_to_interleaved
+from course_utils.check.exercises.linear_scan import linear_scan
+from course_utils.check.exercises.merge_moments import merge_moments
 from course_utils.check.exercises.norm_bytes import norm_bytes
 from course_utils.check.exercises.ntk_inv_freq import ntk_inv_freq
 from course_utils.check.exercises.predicted_ms import predicted_ms
@@ -63,9 +65,7 @@ from course_utils.check.group_norm_check import group_norm
 from course_utils.check.instance_norm_check import instance_norm
 from course_utils.check.largest_error_check import largest_error
 from course_utils.check.layer_norm_check import layer_norm
-from course_utils.check.linear_scan_check import linear_scan
 from course_utils.check.masked_row_check import masked_layer_norm
-from course_utils.check.merge_moments_check import merge_moments
 from course_utils.check.mistakes import Catalogue, Mistake
 from course_utils.check.report import Report
 from course_utils.check.rms_norm_check import rms_norm

@@ -5,10 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.catalogue import load
-from course_utils.check.comparison import Tolerance
-from course_utils.check.exercise import Check
+from course_utils.check.engine import Check
+from course_utils.check.probes import Call, Probe, Tolerance, integers
 
 __all__ = ["ema"]
 

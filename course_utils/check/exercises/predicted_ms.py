@@ -1,9 +1,8 @@
 """Chapter 09: the least time of a computation on a machine with two limits, its memory and its arithmetic."""
 
-from course_utils.check.calls import Call, Probe
 from course_utils.check.catalogue import load
-from course_utils.check.comparison import Tolerance
-from course_utils.check.exercise import Check
+from course_utils.check.engine import Check
+from course_utils.check.probes import Call, Probe, Tolerance
 
 __all__ = ["predicted_ms"]
 

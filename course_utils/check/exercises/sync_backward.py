@@ -1,15 +1,16 @@
 """Chapter 08: synchronised batch norm's backward pass: what a rank adds up with the others, and by what it divides."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_utils.check.calls import Call, Probe, integers
 from course_utils.check.catalogue import load
-from course_utils.check.exercise import Check
-from course_utils.parallel.lockstep import run_ranks
+from course_utils.check.engine import Check
+from course_utils.check.probes import Call, Probe, integers
+from course_utils.check.report import shown_tensor
+from course_utils.parallel import run_ranks
 
 __all__ = ["sync_backward"]
 
@@ -22,12 +23,7 @@ def _sync_backward(g, x_hat, rstd, count, all_reduce):
 
 def _shards(g: Tensor, x: Tensor, rank: Tensor, ranks: int) -> list[tuple[Tensor, Tensor, Tensor, int]]:
     """Return what each rank is given, when row i of the whole batch lies on rank ``rank[i]``."""
-    if int(rank.max()) >= ranks:
-        raise ValueError(f"rank must be below ranks: got rank {int(rank.max())} of {ranks}")
-    variance = x.var(0, correction=0)
-    if not variance.all():
-        raise ValueError("a channel of equal values has no x_hat")
-    rstd = torch.rsqrt(variance)
+    rstd = torch.rsqrt(x.var(0, correction=0))
     x_hat = (x - x.mean(0)) * rstd
     return [(g[rank == r], x_hat[rank == r], rstd.clone(), len(g)) for r in range(ranks)]
 
@@ -50,6 +46,26 @@ def _on_all_ranks(function: Callable[..., Any]) -> Callable[..., Tensor]:
     return whole_batch
 
 
+def _first_row(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    return torch.cat([torch.ones(1, *shape[1:], dtype=dtype), torch.zeros(shape[0] - 1, *shape[1:], dtype=dtype)])
+
+
+def _is_possible(call: Call) -> bool:
+    """Whether the last rank has a sample, and no channel equal values."""
+    x, rank = call.arguments["x"], call.arguments["rank"]
+    return int(rank.max()) + 1 == call.arguments["ranks"] and bool((x != x[0]).any(0).all())
+
+
+def _shown(call: Call) -> list[str]:
+    shards = _shards(*call.arguments.values())
+    ranks = [
+        f"rank {r}: g = {shown_tensor(g)}, x_hat = {shown_tensor(x_hat)}" for r, (g, x_hat, *_) in enumerate(shards)
+    ]
+    _, _, rstd, count = shards[0]
+    call_form = "sync_backward(g, x_hat, rstd, count, all_reduce) on every rank, with"
+    return [call_form, *ranks, f"rstd = {shown_tensor(rstd)}, count = {count}"]
+
+
 def _probe(name: str, stage: str, rank: list[int], g: Tensor, x: Tensor) -> Probe:
     arguments = {"g": g, "x": x, "rank": torch.tensor(rank), "ranks": max(rank) + 1}
     return Probe(name, stage, Call(arguments, {"g": "NC", "x": "NC", "rank": "N"}))
@@ -70,11 +86,12 @@ sync_backward = Check(
         _numbers("two ranks of two samples", "sums", [0, 0, 1, 1], 310),
         _numbers("three ranks of two samples", "sums", [0, 0, 1, 1, 2, 2], 320),
         _numbers("shards of one and of four samples", "sums", [0, 1, 1, 1, 1], 330),
-        _probe(
-            "two ranks of one sample", "sums", [0, 1], 0, torch.tensor([[1.0], [3.0]]), torch.tensor([[-1.0], [1.0]])
-        ),
+        _probe("two ranks of one sample", "sums", [0, 1], *_OF_THE_TASK),
         _numbers("shards of three, none and two samples", "empty shard", [0, 0, 0, 2, 2], 340),
     ],
     load("sync_backward", _sync_backward),
     flatten=_on_all_ranks,
+    is_possible=_is_possible,
+    simplest={"g": _first_row},
+    shown=_shown,
 )

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Collection
 
-from course_utils.check.calls import Call, Probe
 from course_utils.check.catalogue import load
-from course_utils.check.comparison import Tolerance
-from course_utils.check.exercise import Check
+from course_utils.check.engine import Check
+from course_utils.check.probes import Call, Probe, Tolerance
 
 __all__ = ["to_keep"]
 
@@ -52,6 +51,6 @@ to_keep = Check(
         _probe("both are kept", True, True),
     ],
     load("to_keep", _to_keep),
-    returns=("number of bytes for a row", "way back to x̂ (1 if there is one)", "way back to rstd (1 if there is one)"),
+    returns=("number of bytes for a row", "number of ways back to x̂", "number of ways back to rstd"),
     flatten=_weighed,
 )

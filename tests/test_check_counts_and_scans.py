@@ -1,0 +1,261 @@
+"""The exercises of chapters 04 and 07 to 09: right answers pass in any form, and what a report has to say."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from course_utils import check
+from course_utils.models import recurrence
+from course_utils.norms import statistics
+from course_utils.norms.statistics import Moments
+from course_utils.parallel import run_ranks
+from course_utils.session import generator
+from course_utils.timing.bench.ladder import OPERATIONS
+
+
+def ema_by_lerp(average, value, momentum, convention="torch"):
+    average, value = torch.as_tensor(average), torch.as_tensor(value)
+    return torch.lerp(average, value, momentum if convention == "torch" else 1 - momentum)
+
+
+def ema_by_difference(average, value, momentum, convention="torch"):
+    momentum = 1 - momentum if convention == "torch" else momentum
+    return average - (average - value) * (1 - momentum)
+
+
+def ema_of_batch_norm(average, value, momentum, convention="torch"):
+    """What torch's layer does to its buffer, taken from the layer; two equal samples have the value as their mean."""
+    average, value = torch.as_tensor(average), torch.as_tensor(value)
+    momentum = momentum if convention == "torch" else 1 - momentum
+    layer = torch.nn.BatchNorm1d(value.numel(), momentum=momentum, dtype=value.dtype)
+    layer.running_mean.copy_(average.flatten())
+    layer(value.reshape(1, -1).expand(2, -1))
+    return layer.running_mean.reshape(average.shape)
+
+
+def ema_by_descent(average, value, momentum, convention="torch"):
+    """Gradient descent on half the squared distance is a moving average."""
+    start = torch.as_tensor(average).clone().requires_grad_()
+    (gradient,) = torch.autograd.grad((start - value).square().sum() / 2, start)
+    return average - (momentum if convention == "torch" else 1 - momentum) * gradient
+
+
+def merge_by_shares(a, b):
+    n = a.count + b.count
+    share = b.count / max(n, 1)
+    return Moments(n, a.mean + (b.mean - a.mean) * share, a.m2 + b.m2 + (b.mean - a.mean) ** 2 * a.count * share)
+
+
+def merge_about_the_new_mean(a, b):
+    (n_a, mean_a, m2_a), (n_b, mean_b, m2_b) = a, b
+    n = n_a + n_b
+    mean = (n_a * mean_a + n_b * mean_b) / n if n else mean_a
+    return n, mean, m2_a + n_a * (mean_a - mean) ** 2 + m2_b + n_b * (mean_b - mean) ** 2
+
+
+def merge_with_a_case_for_nothing(a, b):
+    if a.count == 0:
+        return b
+    if b.count == 0:
+        return a
+    n = int(a.count) + int(b.count)
+    delta = a.mean - b.mean
+    return [n, b.mean + delta * (int(a.count) / n), a.m2 + b.m2 + delta * delta / (1 / a.count + 1 / b.count)]
+
+
+def merge_with_nan_for_nothing(a, b):
+    """It divides by zero, and leaves it to Moments that the mean of nothing is not read."""
+    n, delta = a.count + b.count, b.mean - a.mean
+    return Moments(n, a.mean + delta * b.count / n, a.m2 + b.m2 + delta**2 * a.count * b.count / n)
+
+
+def scan_by_pairs(a, b, h0=None):
+    """Blelloch's way: pair up neighbours, scan the pairs, fill in the rest."""
+    if h0 is not None:
+        b = torch.cat([a[:, :1] * h0.unsqueeze(1) + b[:, :1], b[:, 1:]], dim=1)
+    length = b.shape[1]
+    if length == 1:
+        return b
+    odd = b[:, 1::2] + a[:, 1::2] * b[:, 0 : length - 1 : 2]
+    pairs = scan_by_pairs(a[:, 1::2] * a[:, 0 : length - 1 : 2], odd)
+    even = torch.cat([b[:, :1], b[:, 2::2] + a[:, 2::2] * pairs[:, : (length - 1) // 2]], dim=1)
+    states = torch.empty_like(b)
+    states[:, 0::2], states[:, 1::2] = even, pairs
+    return states
+
+
+def scan_by_a_loop(a, b, h0=None):
+    h, states = 0.0 if h0 is None else h0, []
+    for t in range(b.shape[1]):
+        h = a[:, t] * h + b[:, t]
+        states.append(h)
+    return torch.stack(states, 1)
+
+
+def scan_by_logarithms(a, b, h0=None):
+    """Sums of logarithms between any two steps, none subtracted: a gate of 0 is −∞, and its exponential is 0."""
+    b = b if h0 is None else torch.cat([a[:, :1] * h0.unsqueeze(1) + b[:, :1], b[:, 1:]], dim=1)
+    length = b.shape[1]
+    later = torch.ones(length, length).tril(-1).bool()[None, :, :, None]  # (1, T, S, 1): step t after step s
+    sums = torch.where(later, a.log().unsqueeze(2), 0.0).cumsum(dim=1)
+    weights = torch.where(later.transpose(1, 2), 0.0, sums.exp())
+    return (weights * b.unsqueeze(1)).sum(2)
+
+
+def sync_in_one_call(g, x_hat, rstd, count, all_reduce):
+    mean_g, mean_gx = all_reduce(torch.stack([g.sum(0), (g * x_hat).sum(0)])) / count
+    return rstd * (g - mean_g - x_hat * mean_gx)
+
+
+def sync_of_centred_gradients(g, x_hat, rstd, count, all_reduce):
+    """Σ(g − ḡ)x̂ is Σg·x̂, for Σx̂ is 0."""
+    g = g - all_reduce(g.sum(0)) / count
+    return rstd * (g - x_hat * all_reduce((g * x_hat).sum(0)) / count)
+
+
+def sync_in_float64(g, x_hat, rstd, count, all_reduce):
+    return sync_of_centred_gradients(g.double(), x_hat.double(), rstd.double(), count, all_reduce).to(g.dtype)
+
+
+def bytes_by_tensors(rows, features, itemsize=4, backward=False):
+    dtype = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}[itemsize]
+    x, vector = torch.empty(rows, features, dtype=dtype), torch.empty(features, dtype=dtype)
+    return torch.tensor((x.nbytes + vector.nbytes) * (5 if backward else 2))
+
+
+def ms_by_intensity(bytes_moved, operations, bandwidth_gbps, peak_gflops):
+    if bytes_moved == 0 or operations / bytes_moved > peak_gflops / bandwidth_gbps:
+        return operations / peak_gflops / 1e6
+    return bytes_moved / bandwidth_gbps / 1e6
+
+
+def keep_cheapest(x_is_kept, y_is_kept):
+    """Try all 32 choices and take a cheapest one from which x̂ and rstd come back without a sum over the row."""
+    prices = {"x": 4096 * (not x_is_kept), "y": 4096 * (not y_is_kept), "x_hat": 4096, "mean": 4, "rstd": 4}
+    choices = [set(choice) for size in range(6) for choice in itertools.combinations(prices, size)]
+    enough = [c for c in choices if "rstd" in c and ("x_hat" in c or "y" in c or {"x", "mean"} <= c)]
+    return min(enough, key=lambda choice: sum(prices[name] for name in choice))
+
+
+def keep_free_extras(x_is_kept, y_is_kept):
+    kept = ["rstd", "y"] if y_is_kept else ["rstd", "x", "mean"] if x_is_kept else ["rstd", "x_hat"]
+    return [*kept, "x"] if x_is_kept else kept
+
+
+def keep_y_where_nothing_is_kept(x_is_kept, y_is_kept):
+    return {"x", "mean", "rstd"} if x_is_kept and not y_is_kept else {"y", "rstd"}
+
+
+RIGHT = {
+    "ema": [statistics.ema, ema_by_lerp, ema_by_difference, ema_of_batch_norm, ema_by_descent],
+    "merge_moments": [Moments.merge, merge_by_shares, merge_about_the_new_mean, merge_with_a_case_for_nothing,
+                      merge_with_nan_for_nothing],
+    "linear_scan": [recurrence.linear_scan, recurrence.linear_recurrence, scan_by_pairs, scan_by_a_loop,
+                    scan_by_logarithms],
+    "sync_backward": [sync_in_one_call, sync_of_centred_gradients, sync_in_float64],
+    "norm_bytes": [bytes_by_tensors, lambda *args, **kwargs: float(bytes_by_tensors(*args, **kwargs))],
+    "predicted_ms": [ms_by_intensity],
+    "to_keep": [keep_cheapest, keep_free_extras, keep_y_where_nothing_is_kept],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "function"), [(name, one) for name, several in RIGHT.items() for one in several])
+def test_right_ways_to_write_it_pass(name, function):
+    report = getattr(check, name)(function, record=False)
+    assert report.passed, f"{report}\n{report.table()}"
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_wrong_answer_of_no_known_kind_is_shown_on_a_small_input(name):
+    def wrong(*args, **kwargs):
+        value = RIGHT[name][0](*args, **kwargs)
+        if isinstance(value, set):
+            return {"x", "y", "x_hat", "rstd"}
+        return (value.count + 1, value.mean, value.m2) if isinstance(value, Moments) else value * 1.37 + 0.37
+
+    its_check = getattr(check, name)
+    wrong.__signature__ = __import__("inspect").signature(its_check.oracle)
+    report = its_check(wrong, record=False)
+    assert not report.passed
+    assert report.misconception is None, report
+    assert "expected" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("function", "key"),
+    [
+        (lambda a, v, m, convention="torch": torch.lerp(a, v, m if convention == "torch" else 1 - m), "tensors_only"),
+        (lambda a, v, m, convention="torch": statistics.ema(a, v, m, convention).float(), "computed_in_single"),
+        (lambda a, v, m, convention="torch": v if not isinstance(a, torch.Tensor) and a == 0
+         else statistics.ema(a, v, m, convention), "starts_at_value"),
+    ],
+)  # fmt: skip
+def test_an_average_that_is_wrong_for_some_numbers_only_is_named(function, key):
+    report = check.ema(function, record=False)
+    assert report.misconception == key, f"{report}\n{report.table()}"
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda a, b: a.mean + b.mean, "It returns a Tensor; expected a tuple of count and mean and m2"),
+        (lambda a, b: (a.count, a.mean), "expected a tuple of count and mean and m2"),
+        (lambda a: a, "It is called as merge_moments(a, b)"),
+        (lambda a, b: (a.count + b.count, (a.mean + b.mean) / 2, a.m2), "a = Moments.of([1])"),
+    ],
+)
+def test_a_report_on_a_merge_speaks_of_the_learners_two_arguments(function, words):
+    assert words in str(check.merge_moments(function, record=False))
+
+
+def test_parts_near_100_million_are_shown_digit_by_digit():
+    (one_pass, *_) = check.merge_moments.catalogue["one_pass"].examples
+    assert "a = Moments.of([100000000])" in str(check.merge_moments(one_pass, record=False))
+
+
+def test_what_sync_backward_calls_right_is_the_gradient_of_torchs_batch_norm_on_the_whole_batch():
+    x = torch.randn(9, 4, generator=generator(1), dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(9, 4, generator=generator(2), dtype=torch.float64)
+    (truth,) = torch.autograd.grad((F.batch_norm(x, None, None, training=True) * upstream).sum(), x)
+    rstd = torch.rsqrt(x.var(0, correction=0) + 1e-5).detach()
+    x_hat = ((x - x.mean(0)) * rstd).detach()
+    shards = [(upstream[rows], x_hat[rows], rstd, 9) for rows in (slice(0, 2), slice(2, 2), slice(2, 9))]
+    torch.testing.assert_close(torch.cat(run_ranks(check.sync_backward.oracle, shards)), truth, atol=1e-13, rtol=0)
+
+
+def test_a_rank_that_returns_another_shape_is_told_so():
+    report = check.sync_backward(lambda g, x_hat, rstd, count, all_reduce: all_reduce(g.sum(0)), record=False)
+    assert "must return the gradient of its own shard" in report.message
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_what_norm_bytes_calls_right_is_the_sum_of_the_tensors_that_go_in_and_come_out(dtype, backward):
+    x, weight, bias = inputs = OPERATIONS["layer_norm"].inputs((3, 5), dtype, "cpu", 0)
+    tensors = [x, weight, bias, x, *([x, x, weight, x, weight, bias] if backward else ())]
+    counted = check.norm_bytes.oracle(3, 5, dtype.itemsize, backward)
+    assert counted == sum(tensor.nbytes for tensor in tensors)
+    assert counted == OPERATIONS["layer_norm"].bytes_moved(inputs, backward)
+
+
+@pytest.mark.parametrize("key", check.norm_bytes.catalogue)
+def test_the_rows_and_features_that_are_shown_tell_a_vector_from_a_matrix(key):
+    arguments = check.norm_bytes(check.norm_bytes.catalogue[key].examples[0], record=False).evidence.arguments
+    assert 1 < arguments["rows"] != arguments["features"] > 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("rstd", "a set of names"),
+        (None, "got None"),
+        ({"x", "variance"}, "got 'variance'"),
+        ({"x", "rstd"}, "expected number of ways back to x̂: 1"),
+    ],
+)
+def test_an_answer_of_other_names_is_told_what_was_expected(answer, words):
+    report = check.to_keep(lambda x_is_kept, y_is_kept: answer, record=False)
+    assert not report.passed
+    assert words in str(report)
