@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from course_utils import check
-from course_utils.models import recurrence
+from course_utils.models import linear_recurrence, linear_scan
 from course_utils.norms import statistics
 from course_utils.norms.statistics import Moments
 from course_utils.parallel import run_ranks
@@ -152,7 +152,7 @@ RIGHT = {
     "ema": [statistics.ema, ema_by_lerp, ema_by_difference, ema_of_batch_norm, ema_by_descent],
     "merge_moments": [Moments.merge, merge_by_shares, merge_about_the_new_mean, merge_with_a_case_for_nothing,
                       merge_with_nan_for_nothing],
-    "linear_scan": [recurrence.linear_scan, recurrence.linear_recurrence, scan_by_pairs, scan_by_a_loop,
+    "linear_scan": [linear_scan, linear_recurrence, scan_by_pairs, scan_by_a_loop,
                     scan_by_logarithms],
     "sync_backward": [sync_in_one_call, sync_of_centred_gradients, sync_in_float64],
     "norm_bytes": [bytes_by_tensors, lambda *args, **kwargs: float(bytes_by_tensors(*args, **kwargs))],
