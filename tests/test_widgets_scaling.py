@@ -216,8 +216,7 @@ def test_a_bad_paste_is_a_sentence_in_the_figure(text, words):
     assert re.search(words, data.problem), data.problem
     assert [method.name for method in data.methods] == ["linear", "ntk", "yarn"]  # the rest of the picture stays
     widget = widgets.rope_scaling(config=text)
-    assert data.problem in widget.describe()
-    widget.static_figure()
+    assert data.problem in widget.picture()[1]
 
 
 def test_a_method_that_a_tiny_head_cannot_have_is_left_out_with_a_word():

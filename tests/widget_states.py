@@ -1,98 +1,78 @@
 """States of the widgets, drawn at random over the whole range of their controls, the same ones every time."""
 
 import random
+from functools import partial
 
-from course_utils.widgets import clocks, distances, exchanges, gradients, least_times, neighbours, rows, running
-from course_utils.widgets.axes import LAYOUTS, NORMS, SIZE_LIMITS, AxisState
-from course_utils.widgets.clocks import ClockState
-from course_utils.widgets.distances import ENCODINGS, DistanceState
-from course_utils.widgets.exchanges import SyncState
-from course_utils.widgets.gradients import GradientState
-from course_utils.widgets.least_times import LeastTimeState
-from course_utils.widgets.neighbours import NeighbourState
-from course_utils.widgets.rows import RowState
-from course_utils.widgets.running import RunningState
-from course_utils.widgets.scaling_examples import EXAMPLES
-from course_utils.widgets.scaling_figure import METHODS, ScalingState
-from course_utils.widgets.scaling_figure import STOPS as SCALING_STOPS
+from course_utils import widgets
+from course_utils.timing.profiling import Roofline
+from course_utils.widgets import axes, gradients, rows
+
+MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
+MAKERS = {
+    "axis_explorer": widgets.axis_explorer,
+    "normalize_row": widgets.normalize_row,
+    "batch_neighbours": widgets.batch_neighbours,
+    "gradient_projection": widgets.gradient_projection,
+    "encoding_by_distance": widgets.encoding_by_distance,
+    "rope_clocks": widgets.rope_clocks,
+    "running_average": widgets.running_average,
+    "rope_scaling": widgets.rope_scaling,
+    "sync_cost": widgets.sync_cost,
+    "least_time": partial(widgets.least_time, MACHINE),
+}
+# lists that a control chooses from: the field of the state, and what it is called in the widget's data
+_CHOICES = {
+    "arithmetic": "arithmetics",
+    "mode": "modes",
+    "convention": "conventions",
+    "norm": "norms",
+    "layout": "layouts",
+    "shape": "shapes",
+    "encoding": "encodings",
+    "vectors": "vectors",
+    "route": "routes",
+    "dtype": "itemsizes",
+    "direction": "directions",
+}
 
 
-def random_axis_states(count, seed=0):
-    draw = random.Random(seed)
+def random_states(name, count, seed=0):
+    """Yield states of the widget ``name``, each from what its data say that its controls can produce."""
+    widget, draw = MAKERS[name](), random.Random(seed)
+    data = widget.data
     for _ in range(count):
-        sizes = {axis: draw.randint(1, limit) for axis, limit in SIZE_LIMITS.items()}
-        picked = {axis: draw.randint(0, limit - 1) for axis, limit in SIZE_LIMITS.items()}
-        yield AxisState(draw.choice(list(NORMS)), draw.choice(list(LAYOUTS)), sizes, draw.randint(1, 8), picked)
+        state = {field: draw.choice(stops) for field, stops in data.get("stops", {}).items() if field in widget.state}
+        for field, names in _CHOICES.items():
+            if field in widget.state:
+                state[field] = draw.choice(list(data[names]))
+        state |= _others(name, state, data, draw)
+        assert state.keys() == widget.state.keys(), name
+        yield state
 
 
-def random_row_states(count, seed=0):
-    draw = random.Random(seed)
-    for _ in range(count):
-        values = tuple(round(draw.uniform(-5, 5), 1) for _ in range(draw.randint(2, 16)))
-        offset = draw.choice(rows.STOPS["far offset"] + rows.STOPS["near offset"])
-        scale, eps = draw.choice(rows.STOPS["scale"]), draw.choice(rows.STOPS["eps"])
-        yield RowState(values, draw.randint(2, len(values)), offset, scale, eps, draw.choice(list(rows.ARITHMETICS)))
-
-
-def random_gradient_states(count, seed=0):
-    draw = random.Random(seed)
-    for _ in range(count):
-        gradient = tuple(round(draw.uniform(-gradients.LIMIT, gradients.LIMIT), 1) for _ in gradients.ROW)
-        norm, shape = draw.choice(list(gradients.NORMS)), draw.choice(list(gradients.SHAPES))
-        deviation, features = draw.choice(gradients.STOPS["deviation"]), draw.randint(2, 8)
-        yield GradientState(gradient, norm, shape, deviation, features, draw.randrange(features))
-
-
-def random_neighbour_states(count, seed=0):
-    draw = random.Random(seed)
-    for _ in range(count):
-        chosen = {name: draw.choice(stops) for name, stops in neighbours.STOPS.items()}
-        counts = {name: draw.randint(low, high) for name, (low, high) in neighbours.LIMITS.items()}
-        yield NeighbourState(**chosen, **counts, mode=draw.choice(["train", "eval"]))
-
-
-def random_running_states(count, seed=0):
-    draw = random.Random(seed)
-    for _ in range(count):
-        chosen = {name: draw.choice(stops) for name, stops in running.STOPS.items()}
-        convention, corrected = draw.choice(list(running.CONVENTIONS)), draw.random() < 0.5
-        yield RunningState(**chosen, convention=convention, corrected=corrected, seed=draw.randint(*running.SEEDS))
-
-
-def random_clock_states(count, seed=0):
-    draw = random.Random(seed)
-    for _ in range(count):
-        chosen = {name: draw.choice(clocks.STOPS[name]) for name in ("base", "dim", "reach")}
-        position = draw.choice([draw.choice(clocks.STOPS["position"]), draw.randint(0, clocks.STOPS["position"][-1])])
-        distance, picked = draw.randint(0, chosen["reach"]), draw.randrange(chosen["dim"] // 2)
-        yield ClockState(position, distance, vectors=draw.choice(list(clocks.VECTORS)), picked=picked, **chosen)
-
-
-def random_scaling_states(count, seed=0):
-    draw = random.Random(seed)
-    for _ in range(count):
-        methods = [name for name in METHODS if draw.random() < 0.5]
-        chosen = {name: draw.choice(stops) for name, stops in SCALING_STOPS.items()}
-        yield ScalingState(tuple(methods), **chosen, config=draw.choice(["", "", *EXAMPLES.values(), "not JSON"]))
-
-
-def random_distance_states(count, seed=0):
-    draw = random.Random(seed)
-    for _ in range(count):
-        chosen = {name: draw.choice(stops) for name, stops in distances.STOPS.items()}
-        yield DistanceState(draw.choice(list(ENCODINGS)), head=draw.randint(1, chosen["heads"]), **chosen)
-
-
-def random_sync_states(count, seed=0):
-    draw = random.Random(seed)
-    for _ in range(count):
-        chosen = {name: draw.choice(stops) for name, stops in exchanges.STOPS.items()}
-        yield SyncState(**chosen, route=draw.choice(list(exchanges.ROUTES)))
-
-
-def random_least_time_states(count, seed=0):
-    draw = random.Random(seed)
-    for _ in range(count):
-        chosen = {name: draw.choice(stops) for name, stops in least_times.STOPS.items()}
-        dtype, direction = draw.choice(list(least_times.ITEMSIZES)), draw.choice(list(least_times.DIRECTIONS))
-        yield LeastTimeState(**chosen, dtype=dtype, direction=direction)
+def _others(name, state, data, draw):
+    """The fields that are neither stops nor choices."""
+    if name == "axis_explorer":
+        sizes = {axis: draw.randint(1, limit) for axis, limit in axes.SIZE_LIMITS.items()}
+        picked = {axis: draw.randrange(size) for axis, size in sizes.items()}
+        return {"sizes": sizes, "picked": picked, "groups": draw.randint(1, 8)}
+    if name == "normalize_row":
+        values = [round(draw.uniform(-5, 5), 1) for _ in range(draw.randint(2, len(rows.VALUES)))]
+        return {"values": values, "features": draw.randint(2, len(values)), "picked": 0}
+    if name == "gradient_projection":
+        gradient = [round(draw.uniform(-gradients.LIMIT, gradients.LIMIT), 1) for _ in gradients.ROW]
+        return {"gradient": gradient, "features": draw.randint(2, 8), "picked": 0}
+    if name == "batch_neighbours":
+        return {field: draw.randint(low, high) for field, (low, high) in data["limits"].items()}
+    if name == "running_average":
+        return {"corrected": draw.random() < 0.5, "seed": draw.randint(*data["seeds"])}
+    if name == "encoding_by_distance":
+        return {"head": draw.randint(1, state["heads"])}
+    if name == "rope_clocks":
+        position = draw.choice([state["position"], draw.randint(0, data["stops"]["position"][-1])])
+        distance, picked = draw.randint(0, state["reach"]), draw.randrange(state["dim"] // 2)
+        return {"position": position, "distance": distance, "picked": picked}
+    if name == "rope_scaling":
+        methods = [method for method in data["methods"] if draw.random() < 0.5]
+        return {"methods": methods, "config": draw.choice(["", "", *data["examples"].values(), "not JSON"])}
+    return {}

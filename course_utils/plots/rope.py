@@ -1,25 +1,16 @@
 """Positions drawn: the sinusoidal code (chapter 11), RoFormer's bound (12), wavelengths under scaling (13)."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Wedge
 from numpy.typing import ArrayLike, NDArray
 
 from course_utils.plots.style import DASHES, INK, MARKERS, MUTED, PALETTE, PAPER, as_series, new_figure
 
-__all__ = ["attenuation", "encoding_by_distance", "rope_clocks", "rope_scaling", "sinusoid"]
-
-_LABELS = {
-    "none": "added to the score",
-    "alibi": "added to the score",
-    "sinusoidal": "product of two codes,\nas a share of the largest",
-    "t5": "bucket",
-}
+__all__ = ["attenuation", "rope_scaling", "sinusoid"]
 
 
 def sinusoid(code: ArrayLike, pairs: tuple[int, int] = (0, 2), start: int = 1, shift: int = 3) -> Figure:
@@ -63,40 +54,6 @@ def _clock(axes: Axes, pair: NDArray, start: int, shift: int) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), fontsize=9)
 
 
-def encoding_by_distance(state: Any, values: list[float]) -> Figure:
-    """Draw what an encoding says about each distance.
-
-    Args:
-        state: a ``DistanceState``.
-        values: what ``widgets.encoding_by_distance_values(state)`` returns.
-    """
-    figure, axes = new_figure(height=3.4)
-    axes.axhline(0, color=INK, linewidth=0.8, linestyle="-")
-    axes.plot(range(len(values)), values, color=PALETTE[0], marker="o" if len(values) <= 64 else "", linestyle="-")
-    axes.set(xlabel="distance (tokens)", ylabel=_LABELS[state.encoding])
-    return figure
-
-
-_NUMBERED = 16  # clocks; more are too small to stand numbers beside
-
-
-def rope_clocks(state: Any, data: Any) -> Figure:
-    """Draw a clock for each pair, with a hand for the key and one for the query, beside the score by distance.
-
-    Args:
-        state: a ``ClockState``.
-        data: what ``widgets.rope_clocks_figure(state)`` returns.
-    """
-    figure, (clocks, scores) = new_figure(height=3.6, ncols=2)
-    _draw_clocks(clocks, state, data)
-    scores.plot(data.scores, color=PALETTE[2], linewidth=2 if state.reach <= 64 else 1)
-    scores.axvline(state.distance, color=MUTED, linestyle=":", linewidth=1.2)
-    scores.plot(state.distance, data.score, marker="o", color=INK)
-    scores.set(ylim=(-1.05, 1.05), xlim=(0, state.reach))
-    scores.set(title="score, as a share of |q||k|", xlabel="distance (positions)")
-    return figure
-
-
 def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike], title: str = "") -> Figure:
     """Draw the mean of |S_j| by distance in one panel, and scores as shares of |q||k| in the other.
 
@@ -124,28 +81,6 @@ def _draw_lines(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) 
         axes.plot(as_series(name, values, length), label=name, linewidth=1.4, **look)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.1), borderaxespad=0.2, fontsize=9.5)
     axes.title.set_visible(True)
-
-
-def _draw_clocks(axes: Axes, state: Any, data: Any) -> None:
-    count = len(data.theta)
-    columns = 1 << math.ceil(math.log2(count) / 2)  # counts are powers of two: full rows
-    for k, (key, query, between) in enumerate(zip(data.key, data.query, data.between, strict=True)):
-        x, y, radius = k % columns, -(k // columns) * 1.2, 0.44
-        start, stop = np.degrees(key), np.degrees(key + between)
-        axes.add_patch(Wedge((x, y), radius, start, stop, facecolor=PALETTE[5], alpha=0.45, linewidth=0))
-        edge, width = (INK, 2.2) if k == state.picked else (MUTED, 1.0)
-        axes.add_patch(Circle((x, y), radius, fill=False, edgecolor=edge, linewidth=width))
-        for angle, length, colour, dash in ((key, 0.62, PALETTE[1], "--"), (query, 0.88, PALETTE[0], "-")):
-            reach = radius * length
-            line = axes.plot([x, x + reach * math.cos(angle)], [y, y + reach * math.sin(angle)], dash, color=colour)
-            line[0].set_label(("query" if dash == "-" else "key") if k == 0 else None)
-        if count <= _NUMBERED:
-            weight = "bold" if k == state.picked else "normal"
-            axes.text(x, y - 0.6, str(k), ha="center", va="center", fontsize=9, weight=weight)
-    axes.set(xlim=(-0.6, columns - 0.4), ylim=(-((count - 1) // columns) * 1.2 - 0.75, 0.6), aspect="equal")
-    axes.axis("off")
-    axes.set_title("the pairs")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, fontsize=9, facecolor=PAPER)
 
 
 # A colour for each method, dashed where it is the other form of one: as in the widget.

@@ -1,4 +1,4 @@
-"""Which elements of a tensor share a statistic, for five norms in two layouts: the rule as data, and what follows.
+"""The axis explorer: which elements of a tensor share a mean, for five norms in two layouts. Chapters 01 and 06.
 
 Notation used for tensor shapes
     B   samples in the batch
@@ -8,28 +8,25 @@ Notation used for tensor shapes
     G   groups of channels
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import textwrap
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Polygon, Rectangle
+from torch import nn
 
-from course_utils.arguments import is_whole, require_whole
+from course_utils.book.tables import format_number
+from course_utils.plots.style import INK, PALETTE, PAPER, RULE, new_figure
+from course_utils.session import generator
+from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module, one_of
 
-__all__ = [
-    "DEFAULT_SIZES",
-    "LAYOUTS",
-    "NORMS",
-    "RULES",
-    "SIZE_LIMITS",
-    "AxisState",
-    "Sharing",
-    "blocks",
-    "require_by_axis",
-    "sharing",
-]
+__all__ = ["axis_explorer"]
 
 LAYOUTS = {"B,C,H,W": "BCHW", "B,T,C": "BTC"}
 NORMS = {
@@ -43,180 +40,304 @@ DEFAULT_SIZES = {"B": 3, "C": 6, "H": 4, "W": 2, "T": 5}  # all different: a sha
 SIZE_LIMITS = {"B": 4, "C": 8, "H": 4, "W": 4, "T": 6}  # the largest tensor still shows a number in every cell
 
 
-def _rule(along: str, line: str, *, weight: str | None, bias: str | None, buffers: str | None, note: str = "") -> dict:
+def _rule(along: str, line: str, weight: str | None, bias: str | None, buffers: str | None, note: str = "") -> dict:
     return {"along": along, "line": line, "weight": weight, "bias": bias, "buffers": buffers, "note": note}
 
 
 _TRANSPOSED = "PyTorch wants the channels second, so the sequence is transposed and transposed back."
-_NO_AFFINE = "By default it has no weight and bias, and no running buffers."
+_ACROSS = f"{_TRANSPOSED} A group then spans its channels and every position."
+_PLAIN = "By default it has no weight and bias, and no running buffers."
 
 # For each norm and layout: along which axes an element's statistic differs from its neighbour's. One letter per axis:
 #   e  each index has its own statistic      a  all indices share one      g  the indices of one group share one
 # The same data draws the picture in the browser, sizes every shape, and drives the reduction that is compared with
-# PyTorch. Shapes are written with axis letters, separated by spaces; None where PyTorch's default has no such tensor.
+# PyTorch. Shapes of weight, bias and running buffers are written with axis letters, separated by spaces; None where
+# PyTorch's default has no such tensor.
 RULES: dict[str, dict[str, dict[str, Any]]] = {
     "batch": {
-        "B,C,H,W": _rule("aeaa", "nn.BatchNorm2d({C})(x)", weight="C", bias="C", buffers="C"),
-        "B,T,C": _rule(
-            "aae",
-            "nn.BatchNorm1d({C})(x.transpose(1, 2)).transpose(1, 2)",
-            weight="C",
-            bias="C",
-            buffers="C",
-            note=_TRANSPOSED,
-        ),
+        "B,C,H,W": _rule("aeaa", "nn.BatchNorm2d({C})(x)", "C", "C", "C"),
+        "B,T,C": _rule("aae", "nn.BatchNorm1d({C})(x.transpose(1, 2)).transpose(1, 2)", "C", "C", "C", _TRANSPOSED),
     },
     "layer": {
-        "B,C,H,W": _rule("eaaa", "nn.LayerNorm([{C}, {H}, {W}])(x)", weight="C H W", bias="C H W", buffers=None),
-        "B,T,C": _rule("eea", "nn.LayerNorm({C})(x)", weight="C", bias="C", buffers=None),
+        "B,C,H,W": _rule("eaaa", "nn.LayerNorm([{C}, {H}, {W}])(x)", "C H W", "C H W", None),
+        "B,T,C": _rule("eea", "nn.LayerNorm({C})(x)", "C", "C", None),
     },
     "instance": {
-        "B,C,H,W": _rule("eeaa", "nn.InstanceNorm2d({C})(x)", weight=None, bias=None, buffers=None, note=_NO_AFFINE),
+        "B,C,H,W": _rule("eeaa", "nn.InstanceNorm2d({C})(x)", None, None, None, _PLAIN),
         "B,T,C": _rule(
             "eae",
             "nn.InstanceNorm1d({C})(x.transpose(1, 2)).transpose(1, 2)",
-            weight=None,
-            bias=None,
-            buffers=None,
-            note=f"{_TRANSPOSED} {_NO_AFFINE}",
+            None,
+            None,
+            None,
+            f"{_TRANSPOSED} {_PLAIN}",
         ),
     },
     "group": {
-        "B,C,H,W": _rule("egaa", "nn.GroupNorm({G}, {C})(x)", weight="C", bias="C", buffers=None),
-        "B,T,C": _rule(
-            "eag",
-            "nn.GroupNorm({G}, {C})(x.transpose(1, 2)).transpose(1, 2)",
-            weight="C",
-            bias="C",
-            buffers=None,
-            note=f"{_TRANSPOSED} A group then spans its channels and every position.",
-        ),
+        "B,C,H,W": _rule("egaa", "nn.GroupNorm({G}, {C})(x)", "C", "C", None),
+        "B,T,C": _rule("eag", "nn.GroupNorm({G}, {C})(x.transpose(1, 2)).transpose(1, 2)", "C", "C", None, _ACROSS),
     },
     "rms": {
-        "B,C,H,W": _rule("eaaa", "nn.RMSNorm([{C}, {H}, {W}])(x)", weight="C H W", bias=None, buffers=None),
-        "B,T,C": _rule("eea", "nn.RMSNorm({C})(x)", weight="C", bias=None, buffers=None),
+        "B,C,H,W": _rule("eaaa", "nn.RMSNorm([{C}, {H}, {W}])(x)", "C H W", None, None),
+        "B,T,C": _rule("eea", "nn.RMSNorm({C})(x)", "C", None, None),
     },
 }
 
 
-def require_by_axis(name: str, values: Any) -> None:
-    """Raise unless ``values`` is a dictionary.
-
-    Raises:
-        ValueError: it is something else.
-    """
-    if not isinstance(values, Mapping):
-        raise ValueError(f"{name} must be a dictionary by axis letter, as in {{'B': 2}}: got {values!r}")
-
-
-@dataclass(frozen=True)
-class AxisState:
-    """What the learner has chosen: a norm, a layout, sizes, a number of groups and a picked element.
+def axis_explorer(
+    norm: str = "batch",
+    layout: str = "B,C,H,W",
+    sizes: Mapping[str, int] | None = None,
+    groups: int = 2,
+    picked: Mapping[str, int] | None = None,
+) -> CourseWidget:
+    """Return the axis explorer, ready to display.
 
     Args:
-        norm: a key of ``NORMS``.
-        layout: a key of ``LAYOUTS``.
-        sizes: size of every axis, 1 to ``SIZE_LIMITS``; those that the layout lacks are kept for when it changes.
-        groups: number of channel groups, used by group norm.
-        picked: index of the picked element along every axis; one that lies outside is moved to the last index.
-
-    Raises:
-        ValueError: a value that no control can produce.
+        norm: ``"batch"``, ``"layer"``, ``"instance"``, ``"group"`` or ``"rms"``.
+        layout: ``"B,C,H,W"`` or ``"B,T,C"``.
+        sizes: size by axis letter, 1 to ``SIZE_LIMITS``; those not named keep their default.
+        groups: number of channel groups of group norm, 1 to 8.
+        picked: index of the picked element by axis letter; 0 where not named.
     """
-
-    norm: str = "batch"
-    layout: str = "B,C,H,W"
-    sizes: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_SIZES))
-    groups: int = 2
-    picked: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(DEFAULT_SIZES, 0))
-
-    def __post_init__(self) -> None:
-        if self.norm not in NORMS:
-            raise ValueError(f"norm must be one of {', '.join(NORMS)}: got {self.norm!r}")
-        if self.layout not in LAYOUTS:
-            raise ValueError(f"layout must be one of {'; '.join(LAYOUTS)}: got {self.layout!r}")
-        for name, values in (("sizes", self.sizes), ("picked", self.picked)):
-            require_by_axis(name, values)
-            if set(values) != set(SIZE_LIMITS):
-                got = ", ".join(map(repr, values))
-                raise ValueError(f"{name} must name the axes {', '.join(SIZE_LIMITS)}: got {got}")
-        for axis, limit in SIZE_LIMITS.items():
-            require_whole(f"sizes[{axis!r}]", self.sizes[axis], 1, limit)
-            if not is_whole(self.picked[axis]):
-                raise ValueError(f"picked[{axis!r}] must be a whole number: got {self.picked[axis]!r}")
-        require_whole("groups", self.groups, 1, SIZE_LIMITS["C"])
-        inside = {axis: min(max(0, index), self.sizes[axis] - 1) for axis, index in self.picked.items()}
-        object.__setattr__(self, "picked", inside)
-
-    @property
-    def axes(self) -> str:
-        """The letters of the layout's axes."""
-        return LAYOUTS[self.layout]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The tensor's shape."""
-        return tuple(self.sizes[axis] for axis in self.axes)
-
-    @property
-    def picked_index(self) -> tuple[int, ...]:
-        """The index of the picked element in the tensor."""
-        return tuple(self.picked[axis] for axis in self.axes)
-
-    @property
-    def rule(self) -> dict[str, Any]:
-        """The rule of this norm in this layout."""
-        return RULES[self.norm][self.layout]
+    sizes, picked = {**DEFAULT_SIZES, **(sizes or {})}, {**dict.fromkeys(DEFAULT_SIZES, 0), **(picked or {})}
+    for name, values in (("sizes", sizes), ("picked", picked)):
+        if set(values) != set(SIZE_LIMITS):
+            raise ValueError(f"{name} must name the axes {', '.join(SIZE_LIMITS)}: got {', '.join(map(str, values))}")
+    for axis, limit in SIZE_LIMITS.items():
+        if sizes[axis] not in range(1, limit + 1):
+            raise ValueError(f"sizes[{axis!r}] must be a whole number from 1 to {limit}: got {sizes[axis]!r}")
+        if picked[axis] not in range(sizes[axis]):
+            raise ValueError(f"picked[{axis!r}] must be a whole number below {sizes[axis]}: got {picked[axis]!r}")
+    choices = {"norm": NORMS, "layout": LAYOUTS, "groups": range(1, SIZE_LIMITS["C"] + 1)}
+    chosen = one_of(choices, norm=norm, layout=layout, groups=groups)
+    data = {"rules": RULES, "norms": NORMS, "layouts": LAYOUTS, "limits": SIZE_LIMITS}
+    return _AxisExplorer({**chosen, "sizes": sizes, "picked": picked}, data)
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """Who shares a statistic with whom.
+class _AxisExplorer(AnsweringWidget):
+    _esm = browser_module("axis_rule", "axis_explorer")
 
-    Args:
-        group_of: for every element of the tensor, flattened, the number of the statistic it uses.
-        count: how many statistics there are.
-        members: how many elements share each.
-        statistic_shape: shape of the mean with the averaged axes kept as 1; a grouped axis becomes (G, 1).
+    def answer_to_state(self) -> dict[str, Any]:
+        try:
+            errors = largest_differences(self.state)
+        except (ValueError, RuntimeError) as refusal:
+            problem = f"{type(refusal).__name__}: {refusal}"
+            return {"problem": problem, "remark": "", "errors": "", "picked": ""}
+        text = ", ".join(f"{dtype} {format_number(error)}" for dtype, error in errors.items())
+        arithmetic, remark = _picked_arithmetic(self.state), _remark(self.state)
+        return {"problem": "", "remark": remark, "errors": f"largest difference: {text}", "picked": arithmetic}
+
+    def picture(self) -> tuple[Figure, str]:
+        state: dict[str, Any] = self.state
+        facts = _facts(state)
+        refusal = self.answer["problem"]
+        lines = {"PyTorch refuses": refusal, **facts, "picked": self.answer["picked"], "remark": self.answer["remark"]}
+        agrees = refusal or max(largest_differences(state).values()) < 1e-4
+        verdict = refusal or f"{'agrees' if agrees else 'disagrees'} with the rule"
+        return _draw(state, {label: textwrap.wrap(text, 76) for label, text in lines.items() if text}), (
+            f"Axis explorer: {NORMS[state['norm']]} of x ({', '.join(LAYOUTS[state['layout']])}) = {facts['x']}. "
+            f"Statistics: {facts['statistics']}. {facts['in PyTorch']}: {verdict}."
+        )
+
+
+# --- the rule, and PyTorch beside it ---
+
+
+def shape_of(state: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the tensor's shape."""
+    return tuple(state["sizes"][axis] for axis in LAYOUTS[state["layout"]])
+
+
+def blocks(state: Mapping[str, Any]) -> list[int] | None:
+    """Return into how many statistics each axis is split; None where the groups do not divide the channels."""
+    shape, along = shape_of(state), RULES[state["norm"]][state["layout"]]["along"]
+    counts = [{"e": size, "a": 1, "g": state["groups"]}[letter] for letter, size in zip(along, shape, strict=True)]
+    return None if any(size % count for size, count in zip(shape, counts, strict=True)) else counts
+
+
+def example_input(state: Mapping[str, Any], dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """Return the tensor that is normalized: mean 3, standard deviation 2, the same for the same shape."""
+    return (3 + 2 * torch.randn(shape_of(state), generator=generator(0), dtype=torch.float64)).to(dtype)
+
+
+def builtin(state: Mapping[str, Any], x: torch.Tensor) -> torch.Tensor:
+    """Return what PyTorch's own layer, newly made and in training mode, gives for ``x``, or raise its refusal."""
+    channels, last = state["sizes"]["C"], list(x.shape[1:] if x.ndim == 4 else x.shape[2:])
+    layers = {
+        "batch": lambda: (nn.BatchNorm2d if x.ndim == 4 else nn.BatchNorm1d)(channels),
+        "layer": lambda: nn.LayerNorm(last),
+        "instance": lambda: (nn.InstanceNorm2d if x.ndim == 4 else nn.InstanceNorm1d)(channels),
+        "group": lambda: nn.GroupNorm(state["groups"], channels),
+        "rms": lambda: nn.RMSNorm(last),
+    }
+    layer = layers[state["norm"]]().to(x.dtype)
+    with torch.no_grad():
+        if x.ndim == 4 or state["norm"] in ("layer", "rms"):
+            return layer(x)
+        return layer(x.transpose(1, 2)).transpose(1, 2)
+
+
+def by_rule(state: Mapping[str, Any], x: torch.Tensor) -> list[torch.Tensor]:
+    """Return mean, variance and normalized ``x`` by nothing but the rule, shaped like ``x``.
+
+    Every axis of size n is split into (blocks, n / blocks), and the average goes over the inner parts.
     """
-
-    group_of: tuple[int, ...]
-    count: int
-    members: int
-    statistic_shape: tuple[int, ...]
-
-
-def blocks(state: AxisState) -> tuple[int, ...]:
-    """Return into how many statistics each axis of the tensor is split.
-
-    Raises:
-        ValueError: the groups do not divide the channels.
-    """
-    split = {"e": lambda size: size, "a": lambda size: 1, "g": lambda size: state.groups}
-    counts = tuple(split[letter](size) for letter, size in zip(state.rule["along"], state.shape, strict=True))
-    for axis, size, count in zip(state.axes, state.shape, counts, strict=True):
-        if size % count:
-            raise ValueError(f"groups must divide the size of {axis}: got groups={count}, {axis}={size}")
-    return counts
+    parts = x.reshape([part for n, m in zip(x.shape, blocks(state) or [], strict=True) for part in (m, n // m)])
+    inner = tuple(range(1, parts.ndim, 2))
+    centred = state["norm"] != "rms"
+    mean = parts.mean(inner, keepdim=True) if centred else x.new_zeros(())
+    variance = (parts - mean).square().mean(inner, keepdim=True)
+    eps = 1e-5 if centred else torch.finfo(x.dtype).eps  # PyTorch's defaults
+    y = (parts - mean) / torch.sqrt(variance + eps)
+    return [values.expand(parts.shape).reshape(x.shape) for values in (mean, variance, y)]
 
 
-def sharing(state: AxisState) -> Sharing:
-    """Return which elements share a statistic.
+def largest_differences(state: Mapping[str, Any]) -> dict[str, float]:
+    """Return how far the rule is from PyTorch's layer, by dtype; raise what PyTorch raises."""
+    inputs = [example_input(state, dtype) for dtype in (torch.float32, torch.float64)]
+    expected = [builtin(state, x) for x in inputs]
+    errors = [(by_rule(state, x)[2] - y).abs().max().item() for x, y in zip(inputs, expected, strict=True)]
+    return dict(zip(("float32", "float64"), errors, strict=True))
 
-    Args:
-        state: what the learner has chosen.
 
-    Returns:
-        The number of the statistic of every element, numbered in the order in which the elements are stored.
+def _picked_arithmetic(state: Mapping[str, Any]) -> str:
+    at = tuple(state["picked"][axis] for axis in LAYOUTS[state["layout"]])
+    x = example_input(state)
+    value, mean, variance, output = (float(values[at]) for values in (x, *by_rule(state, x)))
+    numerator = f"{value:.2f}" if state["norm"] == "rms" else f"({value:.2f} − {mean:.2f})".replace("− -", "+ ")
+    line = f"x[{', '.join(map(str, at))}] = {value:.2f} becomes {numerator} / √({variance:.2f} + ε) = {output:.2f}"
+    return line.replace("-", "−")
 
-    Raises:
-        ValueError: the groups do not divide the channels.
-    """
+
+def _remark(state: Mapping[str, Any]) -> str:
+    if list(shape_of(state)) != blocks(state):
+        return ""
+    left = "its sign, ±1" if state["norm"] == "rms" else "0, up to rounding"
+    return f"Every statistic sees a single value, so what is left of it is {left}."
+
+
+# --- the picture without a browser ---
+
+
+def _facts(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return the lines under the picture, as the browser's ``facts`` words them."""
+    shape, counts, rule = shape_of(state), blocks(state), RULES[state["norm"]][state["layout"]]
+    sizes = {**state["sizes"], "G": state["groups"]}
+    count, statistic = "impossible: the groups do not divide the channels", "–"
+    if counts is not None:
+        members = prod(shape) // prod(counts)
+        count = f"{prod(counts)}, each over {members} {'element' if members == 1 else 'elements'}"
+        kept = zip(rule["along"], shape, counts, strict=True)
+        split = [(letter == "g", size, parts) for letter, size, parts in kept]
+        statistic = _tuple([n for grouped, _, parts in split for n in ((parts, 1) if grouped else (parts,))])
+        if "g" in rule["along"]:
+            seen_as = [n for grouped, size, m in split for n in ((m, size // m) if grouped else (size,))]
+            statistic += f", x seen as {_tuple(seen_as)}"
+    weight, bias, buffer = (
+        "none" if rule[name] is None else _tuple([sizes[axis] for axis in rule[name].split()])
+        for name in ("weight", "bias", "buffers")
+    )
+    centred = state["norm"] != "rms"
+    return {
+        "x": f"{_tuple(shape)}, {prod(shape)} elements",
+        "statistics": count,
+        "mean": statistic if centred else "none: RMS norm does not centre",
+        "variance" if centred else "mean square": statistic,
+        "weight": weight,
+        "bias": bias,
+        "running buffers": "none" if buffer == "none" else f"running_mean {buffer}, running_var {buffer}",
+        "in PyTorch": rule["line"].format(**sizes),
+        "note": rule["note"],
+    }
+
+
+def _tuple(shape: Sequence[int]) -> str:
+    return f"({shape[0]},)" if len(shape) == 1 else f"({', '.join(map(str, shape))})"
+
+
+# lengths in pixels of the page, as in the browser's drawing
+_LEFT, _TOP, _GAP, _LINE = 84, 46, 14, 21
+_SLOPE = 0.32  # how far a slice's columns climb: it stands at an angle, so that every element of a stack is seen
+
+
+def _draw(state: Mapping[str, Any], lines: Mapping[str, list[str]]) -> Figure:
+    """Draw the tensor as slices, shelves from top to bottom and cards side by side, and ``lines`` below them."""
+    letters = LAYOUTS[state["layout"]]
+    in_stacks = len(letters) == 4  # otherwise each sample is one slice, and all stand on one shelf
+    shape = (1, *shape_of(state))[-4:]
+    picked = (0, *(state["picked"][axis] for axis in letters))[-4:]
+    shelves, cards, rows, columns = shape
+    width = min(38.0, ((760 - _LEFT - 8) / cards - _GAP) / columns)  # of a cell
+    height = max(22.0, min(40.0, 96 / (rows * shelves)))
+    climb = _SLOPE * width * columns
+    pitch = rows * height + climb + 24  # of a shelf
+
+    def outline(place: Sequence[int], wide: int = 1, high: int = 1, inset: float = 0) -> list[tuple[float, float]]:
+        """Return the corners of ``wide`` by ``high`` elements from (shelf, card, row, column) on."""
+        shelf, card, row, column = place
+        x0, y0 = _LEFT + card * (width * columns + _GAP), _TOP + shelf * pitch + climb
+        left, right = column * width + inset, (column + wide) * width - inset
+        top, bottom = row * height + inset, (row + high) * height - inset
+        return [(x0 + x, y0 + y - _SLOPE * x) for x, y in ((left, top), (right, top), (right, bottom), (left, bottom))]
+
+    feet = [_TOP + shelf * pitch + climb + rows * height for shelf in range(shelves)]
+    head = feet[-1] + 44
+    page = head + _LINE * sum(map(len, lines.values())) + 10
+    figure, axes = new_figure(height=page / 100)
+    figure.set_layout_engine("none")  # data coordinates are pixels from the top left
+    axes.set(position=(0, 0, 1, 1), xlim=(0, 760), ylim=(page, 0))
+    axes.axis("off")
+    numbers = _numbers(state, shape)
+    for place in np.ndindex(*shape):
+        if numbers is None:
+            _draw_element(axes, outline(place), None, is_chosen=False)
+        else:
+            chosen = numbers[place] == numbers[picked]
+            _draw_element(axes, outline(place), int(numbers[place]), is_chosen=bool(chosen))
+    for shelf, card in np.ndindex(shelves, cards):
+        whole = outline((shelf, card, 0, 0), columns, rows)
+        axes.add_patch(Polygon(whole, fill=False, edgecolor=INK, linewidth=1))
+    axes.add_patch(Polygon(outline(picked, inset=1), fill=False, edgecolor=INK, linewidth=2.4))
+
+    for card in range(cards):
+        name = str(card) if card else "channel 0" if in_stacks else "sample 0"
+        middle = _LEFT + card * (width * columns + _GAP) + columns * width / 2
+        axes.text(middle, 20, name, ha="center", va="center", fontsize=9)
+    for shelf in range(shelves if in_stacks else 0):
+        axes.text(8, feet[shelf] - rows * height / 2, f"sample {shelf}", va="center", fontsize=9)
+    names = f"{letters[-2]} ↓   {letters[-1]} →"
+    axes.text(_LEFT, feet[-1] + 10, names, va="center", weight="bold", fontsize=9)
+    for label, text in lines.items():
+        if label == "PyTorch refuses":
+            box = (8, head - 16), 744, _LINE * len(text) + 2
+            axes.add_patch(Rectangle(*box, fill=False, edgecolor=PALETTE[1], linewidth=1.6))
+        axes.text(16, head, label, weight="bold", fontsize=10)
+        for row in text:
+            axes.text(150, head, row, fontsize=10)
+            head += _LINE
+    return figure
+
+
+def _numbers(state: Mapping[str, Any], shape: Sequence[int]) -> np.ndarray | None:
+    """Return the number of every element's statistic, in the order in which elements are stored."""
     counts = blocks(state)
-    group_of: NDArray[np.int64] = np.zeros(state.shape, dtype=np.int64)
-    for index, size, count in zip(np.indices(state.shape), state.shape, counts, strict=True):
-        group_of = group_of * count + index // (size // count)
-    kept = zip(state.rule["along"], counts, strict=True)
-    shape = [size for letter, count in kept for size in ((count, 1) if letter == "g" else (count,))]
-    count = prod(counts)
-    return Sharing(tuple(group_of.ravel().tolist()), count, prod(state.shape) // count, tuple(shape))
+    if counts is None:
+        return None
+    numbers = np.zeros(shape_of(state), dtype=int)
+    for index, size, count in zip(np.indices(numbers.shape), numbers.shape, counts, strict=True):
+        numbers = numbers * count + index // (size // count)
+    return numbers.reshape(shape)
+
+
+def _draw_element(axes: Axes, outline: list, number: int | None, *, is_chosen: bool) -> None:
+    colour: Any = RULE
+    if number is not None:
+        amount = 0.62 if is_chosen else 0.2
+        mixed = zip(to_rgb(PALETTE[number % 6]), to_rgb(PAPER), strict=True)
+        colour = tuple(paper + (ink - paper) * amount for ink, paper in mixed)
+    hatch = "---" if is_chosen else None  # the chosen statistic's elements do not rest on colour
+    axes.add_patch(Polygon(outline, facecolor=colour, edgecolor=PAPER, linewidth=0.8, hatch=hatch))
+    if number is not None:
+        x, y = np.mean(outline, axis=0).tolist()
+        axes.text(x, y, str(number), ha="center", va="center", fontsize=8)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 
 from course_utils.plots import image_html, style
 
-__all__ = ["AnsweringWidget", "CourseWidget", "StatefulWidget", "as_json", "browser_module"]
+__all__ = ["AnsweringWidget", "CourseWidget", "StatefulWidget", "browser_module", "one_of"]
 
 _SOURCES = Path(__file__).parent / "js"
 _SHARED = ("controls", "canvas", "mount")
@@ -32,25 +31,24 @@ def browser_module(*parts: str) -> str:
     return "\n".join([f"const STYLE = {json.dumps(colours)};", *files])
 
 
-def as_json(state: Any) -> dict[str, Any]:
-    """Return the fields of ``state``, a dataclass, as they travel to the browser and back: as objects and lists."""
+def one_of(choices: Mapping[str, Iterable[Any]], **given: Any) -> dict[str, Any]:
+    """Return ``given`` as a state; what ``choices`` names must be one of the stops of its slider or list.
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return dict(value)
-        return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
-
-    return {field.name: plain(getattr(state, field.name)) for field in fields(state)}
+    Raises:
+        ValueError: it is not; the message names it.
+    """
+    for name, values in choices.items():
+        if name in given and given[name] not in list(values):
+            raise ValueError(f"{name} must be one of {', '.join(map(str, values))}: got {given[name]!r}")
+    return given
 
 
 class StatefulWidget(anywidget.AnyWidget):
-    """What the browser draws from a ``state``, and refuses to draw from one that no control can produce.
-
-    Subclasses set ``_esm``.
+    """What the browser draws from a ``state``, which its controls change; subclasses set ``_esm``.
 
     Args:
-        state: the first state, a dataclass whose constructor refuses such values; its fields are the keys of the trait.
-        data: what the browser needs besides the state.
+        state: the first state, JSON.
+        data: what the browser needs besides the state, JSON.
     """
 
     _css = (_SOURCES / "widget.css").read_text(encoding="utf-8")
@@ -58,39 +56,23 @@ class StatefulWidget(anywidget.AnyWidget):
     state = traitlets.Dict().tag(sync=True)
     data = traitlets.Dict().tag(sync=True)  # never changes
 
-    def __init__(self, state: Any, data: Mapping[str, Any]) -> None:
-        self._state_type = type(state)
-        super().__init__(state=as_json(state), data=data)
-
-    def chosen(self) -> Any:
-        """Return the present state as the dataclass that it is."""
-        return self._state_type(**self.state)
-
-    @traitlets.validate("state")
-    def _validate_state(self, proposal: Any) -> dict[str, Any]:
-        return as_json(self._state_type(**proposal["value"]))
+    def __init__(self, state: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+        super().__init__(state=state, data=data)
 
 
 class CourseWidget(StatefulWidget):
-    """A picture drawn in the browser, with a static picture of its state where no kernel runs.
+    """A picture drawn in the browser, with a static picture of its state where no kernel runs."""
 
-    Subclasses also say what their state looks like without a browser.
-    """
-
-    def static_figure(self) -> Figure:
-        """Return the picture of the present state."""
-        raise NotImplementedError
-
-    def describe(self) -> str:
-        """Return the present state in words: what stands for the widget where pictures are not seen."""
+    def picture(self) -> tuple[Figure, str]:
+        """Return the present state without a browser: as a figure, and in words for those who cannot see it."""
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
         data, metadata = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
-        words = self.describe()
+        figure, words = self.picture()
         caption = "<figcaption>Run this notebook to use the widget; this is its first state.</figcaption>"
         data["text/plain"] = words
-        data["text/html"] = f'<figure style="margin:0">{image_html(self.static_figure(), words)}{caption}</figure>'
+        data["text/html"] = f'<figure style="margin:0">{image_html(figure, words)}{caption}</figure>'
         return data, metadata
 
 

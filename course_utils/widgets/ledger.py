@@ -1,7 +1,6 @@
-"""The ledger as a table to search: by words, by source, by verdict; without a kernel, the whole table, folded."""
+"""The ledger as a table to search: by words, by source, by verdict; without a kernel, the whole table. Chapter 16."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -10,33 +9,13 @@ from course_utils.book import ledger
 from course_utils.book.claims import VERDICTS
 from course_utils.book.ledger import Entry, by_work
 from course_utils.book.sources import WORKS, Work
-from course_utils.widgets.base import StatefulWidget, browser_module
+from course_utils.widgets.base import StatefulWidget, browser_module, one_of
 
-__all__ = ["LedgerState", "ledger_html", "ledger_table"]
+__all__ = ["ledger_html", "ledger_table"]
 
 # told apart by shape, not by colour: a full, a half and an empty disc
 _MARKS = dict(zip(VERDICTS, ("●", "◐", "○"), strict=True))
 _COLUMNS = ("claim", "verdict", "measured", "tested in")
-
-
-@dataclass(frozen=True)
-class LedgerState:
-    """What is shown: rows that hold every word of ``text``, of one ``source``, with one ``verdict``; "" means any.
-
-    Raises:
-        ValueError: a source that no claim comes from, or an unknown verdict.
-    """
-
-    text: str = ""
-    source: str = ""
-    verdict: str = ""
-
-    def __post_init__(self) -> None:
-        known = {"source": [work.name for work in WORKS], "verdict": list(VERDICTS)}
-        for name, values in known.items():
-            value = getattr(self, name)
-            if value and value not in values:
-                raise ValueError(f"{name} must be one of {', '.join(values)}, or empty for any: got {value!r}")
 
 
 def ledger_html(entries: Iterable[Entry]) -> str:
@@ -52,30 +31,27 @@ def ledger_table(
     Args:
         entries: by ``chapter:key``; by default the whole ledger.
         text: words that a row must hold.
-        source: the name of a work, as in ``course_utils.book.sources.WORKS``.
-        verdict: one of ``course_utils.book.claims.VERDICTS``.
-
-    Raises:
-        ValueError: an unknown source or verdict.
+        source: the name of a work, as in ``course_utils.book.sources.WORKS``; empty for any.
+        verdict: one of ``course_utils.book.claims.VERDICTS``; empty for any.
     """
-    shown = ledger.load() if entries is None else entries
-    return _LedgerTable(list(shown.values()), LedgerState(text, source, verdict))
+    shown = list((ledger.load() if entries is None else entries).values())
+    choices = {"source": ["", *(work.name for work in WORKS)], "verdict": ["", *VERDICTS]}
+    works = [[work.name, f"{work.name} ({len(group)})"] for work, group in by_work(shown).items()]
+    data = {"html": ledger_html(shown), "sources": works, "verdicts": list(VERDICTS)}
+    table = _LedgerTable(one_of(choices, text=text, source=source, verdict=verdict), data)
+    table.words = f"Ledger: {len(shown)} claims, to search by words, by source and by verdict."
+    return table
 
 
 class _LedgerTable(StatefulWidget):
     _esm = browser_module("ledger")
     _css = StatefulWidget._css + (Path(__file__).parent / "js" / "ledger.css").read_text(encoding="utf-8")
-
-    def __init__(self, entries: list[Entry], state: LedgerState) -> None:
-        works = [[work.name, f"{work.name} ({len(group)})"] for work, group in by_work(entries).items()]
-        self._html = ledger_html(entries)
-        self._words = f"Ledger: {len(entries)} claims, to search by words, by source and by verdict."
-        super().__init__(state, {"html": self._html, "sources": works, "verdicts": list(VERDICTS)})
+    words = ""  # what stands for it where no table is seen
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
         data, metadata = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
-        data["text/plain"] = self._words
-        data["text/html"] = f"{self._html}<p>Run this notebook to search in it.</p>"
+        data["text/plain"] = self.words
+        data["text/html"] = f"{self.data['html']}<p>Run this notebook to search in it.</p>"
         return data, metadata
 
 

@@ -45,24 +45,21 @@ class _RopeScaling(AnsweringWidget):
 
     def __init__(self, state: ScalingState) -> None:
         data = {"methods": METHODS, "kinds": KINDS, "stops": STOPS, "examples": EXAMPLES}
-        super().__init__(state, data)
+        super().__init__({**vars(state), "methods": list(state.methods)}, data)
 
     def answer_to_state(self) -> dict[str, Any]:
         return asdict(self._figure())
 
     def _figure(self) -> ScalingFigure:
-        return rope_scaling_figure(self.chosen())
+        return rope_scaling_figure(ScalingState(**self.state))
 
-    def static_figure(self) -> Figure:
+    def picture(self) -> tuple[Figure, str]:
         from course_utils import plots
 
-        return plots.rope_scaling(self._figure())
-
-    def describe(self) -> str:
         data = self._figure()
         told = "; ".join(f"{method.label}: {summary_of(method)}" for method in data.methods)
         problem = f" {data.problem}" if data.problem else ""
-        return (
+        return plots.rope_scaling(data), (
             f"Wavelengths of {len(data.trained)} rotary pairs trained on {data.window:,} positions, stretched for "
             f"{data.length:,}. {told}.{problem}"
         )

@@ -1,0 +1,155 @@
+"""What a norm costs: synchronising it over ranks (chapter 08), its bytes and operations on this machine (09)."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from matplotlib.figure import Figure
+
+from course_utils.book.tables import format_number
+from course_utils.check import norm_bytes
+from course_utils.parallel.cost import ROUTES, Traffic, gather, reduce
+from course_utils.plots import error_curves, grouped_bars
+from course_utils.plots.style import MUTED
+from course_utils.timing.profiling import Roofline, forward_and_backward, measure_in_turns
+from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module, one_of
+
+__all__ = ["least_time", "sync_cost"]
+
+RANKS = [2**power for power in range(1, 11)]  # 2 to 1024, what the curves are drawn over
+SYNC_STOPS: dict[str, list[float]] = {
+    "ranks": RANKS,
+    "channels": [16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
+    "layers": [1, 2, 5, 10, 20, 53, 100, 200],
+    "latency": [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+    "bandwidth": [0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 400],
+}
+
+TIME_STOPS = {"rows": [1, 4, 16, 64, 256, 1024, 4096], "features": [64, 128, 256, 512, 768, 1024]}
+ITEMSIZES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+DIRECTIONS = {"forward": "forward", "both": "forward and backward"}
+# for each value: forward adds to the mean, centres, squares, adds, scales, weighs, shifts; backward finds x̂ anew (2),
+# weighs dy (1), adds up two means (3), subtracts both and scales (4), adds up dweight and dbias (3)
+OPERATIONS = {"forward": 7, "both": 7 + 13}
+
+
+def sync_cost(
+    ranks: int = 8,
+    *,
+    channels: int = 512,
+    layers: int = 53,
+    latency: float = 20,
+    bandwidth: float = 10,
+    route: str = "ring",
+) -> CourseWidget:
+    """Return the time of a training step's exchanges against the number of ranks, ready to display.
+
+    Args:
+        ranks: how many processes share a batch: 2, 4, 8, ... 1024.
+        channels: of each layer: 16, 32, ... 4096.
+        layers: synchronised batch norms: 1, 2, 5, 10, 20, 53 (ResNet-50), 100 or 200.
+        latency: of a message, in µs: 1, 2, 5, ... 1000.
+        bandwidth: of a rank's link, in 10⁹ bytes per second: 0.1 to 400.
+        route: ``"ring"`` or ``"doubling"``.
+    """
+    chosen = one_of(
+        {**SYNC_STOPS, "route": ROUTES},
+        ranks=ranks,
+        channels=channels,
+        layers=layers,
+        latency=latency,
+        bandwidth=bandwidth,
+        route=route,
+    )
+    return _SyncCost(chosen, {"stops": SYNC_STOPS, "routes": ROUTES})
+
+
+def least_time(
+    machine: Roofline, rows: int = 1024, features: int = 768, dtype: str = "float32", direction: str = "forward"
+) -> CourseWidget:
+    """Return the picture of a layer norm's least and measured time, ready to display.
+
+    Args:
+        machine: the bandwidth and the arithmetic rate of this machine, as ``Roofline.of("cpu")`` measures them.
+        rows: 1, 4, 16, 64, 256, 1024 or 4096.
+        features: of a row, over which is normalized: 64, 128, 256, 512, 768 or 1024.
+        dtype: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        direction: ``"forward"``, or ``"both"`` for forward and backward.
+    """
+    if not isinstance(machine, Roofline):
+        raise ValueError(f'machine must be a Roofline, as Roofline.of("cpu") returns: got {machine!r}')
+    choices = {**TIME_STOPS, "dtype": ITEMSIZES, "direction": DIRECTIONS}
+    chosen = one_of(choices, rows=rows, features=features, dtype=dtype, direction=direction)
+    data = {"stops": TIME_STOPS, "itemsizes": ITEMSIZES, "directions": DIRECTIONS, "operations": OPERATIONS}
+    return _LeastTime(chosen, {**data, **asdict(machine)})
+
+
+class _SyncCost(CourseWidget):
+    _esm = browser_module("sync_cost")
+
+    def picture(self) -> tuple[Figure, str]:
+        state: dict[str, Any] = self.state
+        latency, bandwidth, layers = state["latency"], state["bandwidth"], state["layers"]
+
+        def time_ms(traffic: Traffic) -> float:
+            return layers * traffic.time_ms(latency, bandwidth)
+
+        forward = {ranks: gather(state["channels"], ranks, route=state["route"]) for ranks in RANKS}
+        backward = {ranks: reduce(state["channels"], ranks, route=state["route"]) for ranks in RANKS}
+        step = forward[state["ranks"]] + backward[state["ranks"]]
+        waiting = layers * step.messages * latency / 1e3 / time_ms(step)
+        curves = {
+            "forward: gather": list(map(time_ms, forward.values())),
+            "backward: reduce": list(map(time_ms, backward.values())),
+        }
+        figure = error_curves(RANKS, curves, "ranks that share a batch", "time of a step (ms)")
+        figure.axes[0].axvline(state["ranks"], color=MUTED, linewidth=1)
+        return figure, (
+            f"Time to synchronise {layers} batch norms of {state['channels']} channels against the number of ranks, "
+            f"{ROUTES[state['route']]}, {format_number(float(latency))} µs a message and "
+            f"{format_number(float(bandwidth))} GB/s: among {state['ranks']} ranks a step takes "
+            f"{format_number(time_ms(step))} ms, {waiting:.0%} of it waiting for messages."
+        )
+
+
+class _LeastTime(AnsweringWidget):
+    _esm = browser_module("least_time")
+
+    def answer_to_state(self) -> dict[str, Any]:
+        return {"measured_ms": measured_ms(**self.state)}
+
+    def picture(self) -> tuple[Figure, str]:
+        rows, features, dtype, direction = (self.state[name] for name in ("rows", "features", "dtype", "direction"))
+        machine = Roofline(self.data["bandwidth_gbps"], self.data["peak_gflops"])
+        moved = norm_bytes.oracle(rows, features, ITEMSIZES[dtype], backward=direction == "both")
+        operations = OPERATIONS[direction] * rows * features
+        memory_ms, arithmetic_ms = machine.predicted_ms(moved), machine.predicted_ms(0, operations)
+        times = {"least": [1e3 * memory_ms, 1e3 * arithmetic_ms]}
+        figure = grouped_bars(times, ("of the bytes", "of the operations"), "least time (µs)")
+        return figure, (
+            f"Layer norm, {DIRECTIONS[direction]}, of {rows} rows of {features} features in {dtype}: {moved:,} bytes "
+            f"take at least {format_number(1e3 * memory_ms)} µs, {operations:,} operations at least "
+            f"{format_number(1e3 * arithmetic_ms)} µs on a machine of {format_number(machine.bandwidth_gbps)} GB/s "
+            f"and {format_number(machine.peak_gflops)} GFLOP/s: bound by "
+            f"{'memory' if memory_ms >= arithmetic_ms else 'arithmetic'}."
+        )
+
+
+def measured_ms(rows: int, features: int, dtype: str, direction: str) -> float:
+    """Return the 10th percentile of what ``F.layer_norm`` takes here, from a few runs: a widget must not keep waiting.
+
+    The input is small enough to lie in a cache from one run to the next, as an activation often does.
+    """
+    kind = getattr(torch, dtype)
+    x = torch.ones(rows, features, dtype=kind)
+    weight, bias = torch.ones(features, dtype=kind), torch.zeros(features, dtype=kind)
+
+    def forward(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, (features,), weight, bias)
+
+    call: Callable[[], Any] = lambda: forward(x, weight, bias)  # noqa: E731
+    if direction == "both":
+        call = forward_and_backward(forward, x, weight, bias, upstream=(torch.ones_like(x),))
+    return measure_in_turns({"it": call}, rounds=10, seconds=0.02)["it"].p10_ms

@@ -1,0 +1,214 @@
+"""Positions by distance: what an encoding tells attention (chapter 11), and the clocks of a rotary embedding (12)."""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Wedge
+
+from course_utils.book.tables import format_number
+from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
+from course_utils.rope import alibi_slopes, t5_relative_bucket
+from course_utils.widgets.base import CourseWidget, browser_module, one_of
+
+__all__ = ["encoding_by_distance", "rope_clocks"]
+
+ENCODINGS = {"none": "none", "sinusoidal": "sinusoidal", "t5": "T5 bias", "alibi": "ALiBi"}
+DISTANCE_STOPS: dict[str, list[int]] = {
+    "heads": list(range(1, 17)),
+    "dim": [2, 4, 8, 16, 32, 64, 128],
+    "base": [10, 100, 1000, 10_000, 100_000],
+    "max_distance": [32, 64, 128, 256],
+    "reach": [32, 128, 512],
+}
+_LABELS = {
+    "none": "added to the score",
+    "alibi": "added to the score",
+    "sinusoidal": "product of two codes,\nas a share of the largest",
+    "t5": "bucket",
+}
+
+VECTORS = {"equal": "equal", "aimed": "aimed at half the axis", "random": "random"}
+CONTROLS = ("position", "distance", "base", "dim", "vectors", "reach")
+_ONES = list(range(33))
+_THEN = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096]
+CLOCK_STOPS: dict[str, list[int]] = {
+    "position": [*_ONES, *_THEN, 8192, 16_384, 32_768, 65_536, 100_000, 131_071],
+    "distance": [*_ONES, *_THEN],
+    "base": [10, 100, 1000, 10_000, 100_000, 500_000, 1_000_000],
+    "dim": [2, 4, 8, 16, 32, 64, 128],
+    "reach": [64, 512, 4096],
+}
+_NUMBERED = 16  # clocks; more are too small to stand numbers beside
+
+
+def encoding_by_distance(
+    encoding: str = "alibi",
+    *,
+    heads: int = 8,
+    head: int = 1,
+    dim: int = 64,
+    base: int = 10_000,
+    max_distance: int = 128,
+    reach: int = 32,
+) -> CourseWidget:
+    """Return a curve against distance with a choice of encodings, ready to display.
+
+    Args:
+        encoding: ``"none"``, ``"sinusoidal"``, ``"t5"`` or ``"alibi"``.
+        heads: number of heads, for ALiBi: 1 to 16.
+        head: the one that is shown, counted from 1.
+        dim: columns of the sinusoidal code: 2, 4, 8, ... 128.
+        base: of the sinusoidal code: 10, 100, ... 100,000.
+        max_distance: what T5's buckets are laid out for (the last one starts a little before it): 32, 64, 128 or 256.
+        reach: the last distance on the axis: 32, 128 or 512.
+    """
+    chosen = one_of(
+        {"encoding": ENCODINGS, **DISTANCE_STOPS},
+        encoding=encoding,
+        heads=heads,
+        head=head,
+        dim=dim,
+        base=base,
+        max_distance=max_distance,
+        reach=reach,
+    )
+    one_of({"head": range(1, heads + 1)}, head=head)
+    slopes = [alibi_slopes(count).tolist() for count in DISTANCE_STOPS["heads"]]
+    buckets = [_buckets(distance) for distance in DISTANCE_STOPS["max_distance"]]
+    data = {"encodings": ENCODINGS, "stops": DISTANCE_STOPS, "slopes": slopes, "buckets": buckets}
+    return _EncodingByDistance(chosen, data)
+
+
+def rope_clocks(
+    controls: Sequence[str] = CONTROLS,
+    *,
+    position: int = 4,
+    distance: int = 3,
+    base: float = 10_000,
+    dim: int = 16,
+    vectors: str = "equal",
+    reach: int = 64,
+) -> CourseWidget:
+    """Return the clocks beside the score, ready to display.
+
+    Args:
+        controls: which of ``position, distance, base, dim, vectors, reach`` are shown.
+        position: where the key stands, 0 to 131,071.
+        distance: how much further on the query stands, 0 to ``reach``.
+        base: the rotary base: 10, 100, ... 1,000,000.
+        dim: the rotary dimension, twice the number of clocks: 2, 4, 8, ... 128.
+        vectors: ``"equal"`` (query and key are one vector, all pairs of one length), ``"aimed"`` (the key is turned so
+            that the score is largest half-way along the axis) or ``"random"`` (drawn once, the same for everyone).
+        reach: the last distance on the score's axis: 64, 512 or 4096.
+    """
+    if isinstance(controls, str) or not set(controls) <= set(CONTROLS):
+        raise ValueError(f"controls must be among {', '.join(CONTROLS)}: got {controls!r}")
+    choices = {"base": CLOCK_STOPS["base"], "dim": CLOCK_STOPS["dim"], "reach": CLOCK_STOPS["reach"]}
+    chosen = one_of({**choices, "vectors": VECTORS}, base=base, dim=dim, reach=reach, vectors=vectors)
+    for name, value, last in (("position", position, 131_071), ("distance", distance, reach)):
+        if value not in range(last + 1):
+            raise ValueError(f"{name} must be a whole number from 0 to {last}: got {value!r}")
+    state = {"position": position, "distance": distance, **chosen, "picked": min(1, dim // 2 - 1)}
+    data = {"controls": list(controls), "vectors": VECTORS, "stops": CLOCK_STOPS, "random": _random_pairs().tolist()}
+    return _RopeClocks(state, data)
+
+
+class _EncodingByDistance(CourseWidget):
+    _esm = browser_module("encoding_by_distance")
+
+    def picture(self) -> tuple[Figure, str]:
+        state: dict[str, Any] = self.state
+        encoding, distances = state["encoding"], np.arange(state["reach"] + 1)
+        values, settings = np.zeros(len(distances)), ""
+        if encoding == "sinusoidal":
+            frequencies = state["base"] ** (-np.arange(0, state["dim"], 2) / state["dim"])
+            values = np.cos(distances[:, None] * frequencies).mean(1)
+            settings = f", {state['dim']} columns, base {state['base']:,}"
+        elif encoding == "alibi":
+            values = -alibi_slopes(state["heads"])[state["head"] - 1].item() * distances
+            settings = f", head {state['head']} of {state['heads']}"
+        elif encoding == "t5":
+            buckets = _buckets(state["max_distance"])
+            values = np.array(buckets[: len(distances)])
+            settings = f", last bucket from distance {buckets.index(buckets[-1])}"
+
+        figure, axes = new_figure(height=3.4)
+        axes.axhline(0, color=INK, linewidth=0.8, linestyle="-")
+        axes.plot(values, color=PALETTE[0], marker="o" if len(values) <= 64 else "", linestyle="-")
+        axes.set(xlabel="distance (tokens)", ylabel=_LABELS[encoding])
+        return figure, (
+            f"What the encoding «{ENCODINGS[encoding]}»{settings} tells attention about distances 0 to "
+            f"{state['reach']}: from {format_number(float(values[0]))} to {format_number(float(values[-1]))}."
+        )
+
+
+class _RopeClocks(CourseWidget):
+    _esm = browser_module("rope_clocks")
+
+    def picture(self) -> tuple[Figure, str]:
+        state: dict[str, Any] = self.state
+        position, distance, reach, count = state["position"], state["distance"], state["reach"], state["dim"] // 2
+        theta = state["base"] ** (-2 * np.arange(count) / state["dim"])  # (count,), radians a position
+        share, phase = np.full(count, 1 / count), np.zeros(count)
+        if state["vectors"] == "aimed":
+            phase = -(reach // 2) * theta
+        elif state["vectors"] == "random":
+            query, key, phase = _random_pairs()[:, :count]
+            share = query * key / (np.linalg.norm(query) * np.linalg.norm(key))
+        scores = np.cos(np.arange(reach + 1)[:, None] * theta + phase) @ share  # (reach + 1,)
+
+        figure, (clocks, curve) = new_figure(height=3.6, ncols=2)
+        _draw_clocks(clocks, position * theta, distance * theta, state["picked"])
+        curve.plot(scores, color=PALETTE[2], linewidth=2 if reach <= 64 else 1)
+        curve.axvline(distance, color=MUTED, linestyle=":", linewidth=1.2)
+        curve.plot(distance, scores[distance], marker="o", color=INK)
+        curve.set(ylim=(-1.05, 1.05), xlim=(0, reach))
+        curve.set(title="score, as a share of |q||k|", xlabel="distance (positions)")
+        return figure, (
+            f"The clocks of a rotary embedding of dimension {state['dim']}, base {int(state['base']):,}, for a key at "
+            f"position {position:,} and a query {distance:,} further on, beside the score at distances up "
+            f"to {reach:,} (vectors: {VECTORS[state['vectors']]}): here {format_number(float(scores[distance]))}."
+        )
+
+
+def _draw_clocks(axes: Axes, keys: np.ndarray, between: np.ndarray, picked: int) -> None:
+    count = len(keys)
+    columns = 1 << math.ceil(math.log2(count) / 2)  # counts are powers of two: full rows
+    for k in range(count):
+        x, y, radius = k % columns, -(k // columns) * 1.2, 0.44
+        key, gap = math.fmod(keys[k], 2 * math.pi), math.fmod(between[k], 2 * math.pi)
+        wedge = np.degrees((key, key + gap))
+        axes.add_patch(Wedge((x, y), radius, *wedge, facecolor=PALETTE[5], alpha=0.45, linewidth=0))
+        edge, width = (INK, 2.2) if k == picked else (MUTED, 1.0)
+        axes.add_patch(Circle((x, y), radius, fill=False, edgecolor=edge, linewidth=width))
+        hands = (("key", key, 0.62, PALETTE[1], "--"), ("query", keys[k] + between[k], 0.88, PALETTE[0], "-"))
+        for name, angle, length, colour, dash in hands:
+            tip = x + radius * length * math.cos(angle), y + radius * length * math.sin(angle)
+            axes.plot([x, tip[0]], [y, tip[1]], dash, color=colour, label=name if k == 0 else None)
+        if count <= _NUMBERED:
+            weight = "bold" if k == picked else "normal"
+            axes.text(x, y - 0.6, str(k), ha="center", va="center", fontsize=9, weight=weight)
+    axes.set(xlim=(-0.6, columns - 0.4), ylim=(-((count - 1) // columns) * 1.2 - 0.75, 0.6), aspect="equal")
+    axes.axis("off")
+    axes.set_title("the pairs")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, fontsize=9, facecolor=PAPER)
+
+
+@cache
+def _random_pairs() -> np.ndarray:
+    """Lengths of a random query's pairs, of a random key's, and the angle from key to query: (3, 64), to 3 digits."""
+    rng = np.random.default_rng(12)
+    query, key = (rng.standard_normal(64) + 1j * rng.standard_normal(64) for _ in range(2))
+    return np.round((np.abs(query), np.abs(key), np.angle(query * key.conj())), 3)
+
+
+@cache
+def _buckets(max_distance: int) -> list[int]:
+    distances = torch.arange(DISTANCE_STOPS["reach"][-1] + 1)
+    return t5_relative_bucket(-distances, bidirectional=False, max_distance=max_distance).tolist()
