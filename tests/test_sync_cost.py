@@ -1,4 +1,4 @@
-"""sync_cost: arguments at and beyond the edge; the algorithms are played in test_widgets_exchanges.py."""
+"""sync_cost: arguments at and beyond the edge; the algorithms are played in test_widgets.py."""
 
 import pytest
 

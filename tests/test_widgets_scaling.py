@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from widget_states import random_scaling_states
+from widget_states import random_states
 
 from course_utils import plots, widgets
 from course_utils.rope import from_config, rope_frequencies
@@ -24,6 +24,10 @@ from course_utils.widgets.scaling_figure import (
     rope_scaling_figure,
     summary_of,
 )
+
+
+def random_scaling_states(count, seed=0):
+    return [ScalingState(**state) for state in random_states("rope_scaling", count, seed)]
 
 
 def by_name(state):
