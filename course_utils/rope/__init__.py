@@ -1,38 +1,45 @@
-"""Positions: sinusoidal, rotary, ALiBi, T5; ways to scale RoPE; a model's config.json (chapters 11 to 15)."""
+"""Positions (chapters 11 to 15).
+
+    rotation   sinusoidal codes and rotary embeddings as functions, the two layouts of the pairs
+    embedding  rotary embeddings as a module
+    scaling    RoPE scaled to a longer context: one function a method, and ``rope_frequencies``, which picks one
+    config     what a model's config.json says of RoPE
+    biases     ALiBi and T5's buckets
+    longrope_search   LongRoPE's search, and the critical dimension
+"""
 
 from course_utils.rope.biases import alibi_bias, alibi_slopes, t5_relative_bucket
+from course_utils.rope.config import RopeConfig, from_config
 from course_utils.rope.embedding import RotaryEmbedding
-from course_utils.rope.formulas import (
-    blend,
-    dynamic_ntk_factor,
-    longrope_attention_factor,
-    ntk_base,
-    partial_inv_freq,
-    turns,
-    yarn_attention_factor,
-    yarn_correction_range,
-    yarn_paper_ramp,
-    yarn_ramp,
-)
-from course_utils.rope.longrope import Candidate, critical_dimension, search
+from course_utils.rope.longrope_search import Candidate, critical_dimension, search
 from course_utils.rope.rotation import (
     LAYOUTS,
     apply_rope,
     axial_rope_2d,
     half_to_interleaved,
     interleaved_to_half,
+    layout_of,
     rope_cos_sin,
     rope_inv_freq,
     sinusoidal,
 )
 from course_utils.rope.scaling import (
     ROPE_TYPES,
-    RopeConfig,
-    RopeMethod,
+    RopeParameters,
     RopeWarning,
-    from_config,
+    abf,
+    dynamic,
+    linear,
+    llama3,
+    longrope,
+    ntk,
+    partial_inv_freq,
+    proportional,
     rope_frequencies,
-    rope_method,
+    turns,
+    yarn,
+    yarn_paper_ramp,
+    yarn_ramp,
 )
 
 __all__ = [
@@ -40,32 +47,34 @@ __all__ = [
     "ROPE_TYPES",
     "Candidate",
     "RopeConfig",
-    "RopeMethod",
+    "RopeParameters",
     "RopeWarning",
     "RotaryEmbedding",
+    "abf",
     "alibi_bias",
     "alibi_slopes",
     "apply_rope",
     "axial_rope_2d",
-    "blend",
     "critical_dimension",
-    "dynamic_ntk_factor",
+    "dynamic",
     "from_config",
     "half_to_interleaved",
     "interleaved_to_half",
-    "longrope_attention_factor",
-    "ntk_base",
+    "layout_of",
+    "linear",
+    "llama3",
+    "longrope",
+    "ntk",
     "partial_inv_freq",
+    "proportional",
     "rope_cos_sin",
     "rope_frequencies",
     "rope_inv_freq",
-    "rope_method",
     "search",
     "sinusoidal",
     "t5_relative_bucket",
     "turns",
-    "yarn_attention_factor",
-    "yarn_correction_range",
+    "yarn",
     "yarn_paper_ramp",
     "yarn_ramp",
 ]

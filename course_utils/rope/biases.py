@@ -8,8 +8,6 @@ import math
 import torch
 from torch import Tensor
 
-from course_utils.arguments import require_length
-
 __all__ = ["alibi_bias", "alibi_slopes", "t5_relative_bucket"]
 
 
@@ -32,7 +30,8 @@ def alibi_slopes(num_heads: int) -> Tensor:
     >>> alibi_slopes(4)
     tensor([0.2500, 0.0625, 0.0156, 0.0039])
     """
-    num_heads = require_length("num_heads", num_heads, at_least=1)
+    if not isinstance(num_heads, int) or num_heads < 1:
+        raise ValueError(f"num_heads must be a whole number of at least 1: got num_heads={num_heads}")
 
     def geometric(heads: int) -> list[float]:
         return [2.0 ** (-8.0 * (head + 1) / heads) for head in range(heads)]

@@ -1,7 +1,8 @@
-"""What a model's ``config.json`` says of its rotary embeddings, in today's spelling or in the older ones."""
+"""What a model's ``config.json`` says of its rotary embeddings, read by transformers (chapters 13 and 15)."""
 
+import dataclasses
+import inspect
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,97 +10,59 @@ from typing import Any
 
 from torch import Tensor
 
-from course_utils.rope.config_reader import ConfigReader
-from course_utils.rope.methods import RopeMethod, rope_method
-from course_utils.rope.options import RopeWarning
+from course_utils.rope.scaling import METHODS, ROPE_TYPES, RopeParameters, warn
 
-__all__ = ["LayerRope", "RopeConfig", "from_config"]
+__all__ = ["RopeConfig", "from_config"]
 
-_MAIN_LAYERS = "full_attention"
+# Where models with several parts keep the text model, in some of them one inside another.
+_TEXT_PARTS = ("thinker_config", "text_config", "llm_config", "language_config")
+# What linear scaling starts from, where neither the file nor transformers tells: Gemma 3's files state 131,072, which
+# the models were scaled to by a factor of 8, from 32,768. Source: Gemma 3 Technical Report, 2025, §5.3.
+_TRAINED_WINDOWS = {"gemma3_text": 32_768}
+# Every key that a method reads: what a part of a file without its model_type may hold.
+_KEYS = {key for method in METHODS.values() for key in inspect.signature(method).parameters} - {"dim", "base"}
 
-
-@dataclass(frozen=True)
-class LayerRope:
-    """The rotary embeddings of one type of layer: the arguments of ``rope_frequencies``."""
-
-    rope_parameters: dict[str, Any]
-    head_dim: int
+Layers = dict[str, tuple[dict[str, Any], int]]  # type of layer -> its rope_parameters and the dimension of its heads
 
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """What ``from_config`` read.
-
-    ``layers`` maps each type of layer to its rotary embeddings; models of one type have the single key ``"all"``.
-    ``assumptions`` says what the file left out and what was taken for it; ``warnings`` what looks wrong in it.
-    """
+    """What ``from_config`` read; ``layers`` has one entry for each type of layer, or the single key ``"all"``."""
 
     model_type: str | None
     max_position_embeddings: int | None
-    layers: dict[str, LayerRope]
-    assumptions: tuple[str, ...]
+    layers: dict[str, RopeParameters]
     warnings: tuple[str, ...]
 
     @property
-    def main(self) -> LayerRope:
+    def main(self) -> RopeParameters:
         """The layers that see the whole context; where none is called so, the first."""
-        return self.layers.get(_MAIN_LAYERS, next(iter(self.layers.values())))
+        return self.layers.get("full_attention", next(iter(self.layers.values())))
 
     @property
     def rope_parameters(self) -> dict[str, Any]:
-        """The parameters of the layers that see the whole context, in the words of transformers."""
-        return self.main.rope_parameters
+        """The dictionary of the main layers, as ``rope_frequencies`` takes it."""
+        return self.main.parameters
 
     @property
     def head_dim(self) -> int:
-        """The head dimension of the layers that see the whole context."""
+        """The dimension of a head of the main layers."""
         return self.main.head_dim
 
-    def method(self, layer_type: str | None = None) -> RopeMethod:
-        """Return the method of one type of layer.
-
-        Args:
-            layer_type: a key of ``layers``; None for the layers that see the whole context.
-
-        Returns:
-            The method, with its factor, trained length and rotary dimension.
-
-        Raises:
-            ValueError: an unknown ``layer_type``.
-        """
+    def frequencies(self, seq_len: int | None = None, layer_type: str | None = None) -> tuple[Tensor, float]:
+        """Return inv_freq, (rotary_dim/2,) float64, and the attention factor; of the main layers, if not told which."""
         if layer_type is not None and layer_type not in self.layers:
             raise ValueError(f"layer_type must be one of {', '.join(self.layers)}: got {layer_type!r}")
-        layer = self.main if layer_type is None else self.layers[layer_type]
-        return rope_method(layer.rope_parameters, layer.head_dim, self.max_position_embeddings)
-
-    def frequencies(self, seq_len: int | None = None, layer_type: str | None = None) -> tuple[Tensor, float]:
-        """Return the frequencies and the attention factor of one type of layer.
-
-        Args:
-            seq_len: the length of the sequence so far; None counts as short.
-            layer_type: as for ``method``.
-
-        Returns:
-            inv_freq, (rotary_dim/2,) float64, and the factor for cosine and sine.
-
-        Raises:
-            ValueError: an unknown ``layer_type``, or a ``seq_len`` that is no length.
-        """
-        return self.method(layer_type).frequencies(seq_len)
+        return (self.main if layer_type is None else self.layers[layer_type]).frequencies(seq_len)
 
 
 def from_config(
-    config: str | Path | Mapping[str, Any],
-    *,
-    head_dim: int | None = None,
-    max_position_embeddings: int | None = None,
+    config: str | Path | Mapping[str, Any], head_dim: int | None = None, max_position_embeddings: int | None = None
 ) -> RopeConfig:
-    """Read the rotary embeddings from a model's ``config.json``.
+    """Read the rotary embeddings from a model's ``config.json``, of any age, as transformers reads it.
 
-    Today's ``rope_parameters`` (one dictionary, or one per type of layer) and the older ``rope_theta`` with
-    ``rope_scaling`` are read, and of models with several parts the text model. The part of a file that speaks of RoPE
-    is enough if ``head_dim`` is given. What is left out is what transformers takes, for each ``model_type`` that
-    ``rope_model_defaults`` names; for any other the base is 10,000, with a warning, and the whole head rotates.
+    Of models with several parts the text model is read. A part of a file without ``model_type`` is enough if it, or
+    ``head_dim``, tells the dimension of a head: then today's keys are read as they are, and without transformers.
 
     Args:
         config: the path of a ``config.json``, the directory that holds one, or its contents, as a dictionary or as
@@ -107,84 +70,129 @@ def from_config(
         head_dim: the dimension of a head where the file gives none.
         max_position_embeddings: the window where the file gives none.
 
-    Returns:
-        The parameters of each type of layer, with what was assumed and what looks wrong.
-
     Raises:
         ValueError: the file cannot be read, or a value is missing or impossible; the message names the key.
+        ImportError: the file has a ``model_type`` and transformers is not installed.
 
     Warns:
-        RopeWarning: what ``warnings`` of the result holds.
+        RopeWarning: a value looks wrong; the message says what was assumed.
 
-    Source: ``RotaryEmbeddingConfigMixin`` and the configuration classes of transformers 5.23.
-
-    >>> llama2 = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_scaling": None}
-    >>> read = from_config(llama2)
-    >>> read.rope_parameters, read.head_dim
-    ({'rope_type': 'default', 'rope_theta': 10000.0}, 128)
+    >>> from_config({"head_dim": 4, "rope_theta": 10_000.0, "rope_scaling": {"type": "linear", "factor": 2.0}}).frequencies()
+    (tensor([0.5000, 0.0050], dtype=torch.float64), 1.0)
     """
-    given = {"head_dim": head_dim, "max_position_embeddings": max_position_embeddings}
-    reader = ConfigReader(_load(config), {key: value for key, value in given.items() if value is not None})
-    layers = {name: LayerRope(*read) for name, read in reader.layers().items()}
-    window = reader.window()
-    for name, layer in layers.items():
-        _validate(reader, layer, window, "" if len(layers) == 1 else f"{name}: ")
-    reader.report_unread()
-    if len(layers) > 1 and _MAIN_LAYERS not in layers:
-        reader.assumptions.append(f"{next(iter(layers))} layers are shown as the main ones: none is {_MAIN_LAYERS}")
+    text: Mapping[str, Any] = _contents(config)
+    while part := next((text[key] for key in _TEXT_PARTS if isinstance(text.get(key), Mapping) and text[key]), None):
+        text = part
+    text = {key: value for key, value in text.items() if value is not None}
+    if not {"head_dim", "hidden_size", "n_embd"} & text.keys() and head_dim is not None:
+        text["head_dim"] = head_dim
+    if not {"max_position_embeddings", "n_positions"} & text.keys() and max_position_embeddings is not None:
+        text["max_position_embeddings"] = max_position_embeddings
+    model_type = text.get("model_type")
 
-    for message in reader.warnings:
-        warnings.warn(message, RopeWarning, stacklevel=2)
-    assumptions, suspicions = (tuple(dict.fromkeys(notes)) for notes in (reader.assumptions, reader.warnings))
-    return RopeConfig(reader.model_type, window, layers, assumptions, suspicions)
+    read = _read_plainly(text) if model_type is None else _read_by_transformers(text, str(model_type))
+    found, window, suspicions = read
+    layers = {}
+    for name, (parameters, size) in found.items():
+        try:
+            layers[name] = RopeParameters(parameters, size, window)
+            layers[name].frequencies()
+        except ValueError as error:
+            raise ValueError(str(error) if len(found) == 1 else f"{name}: {error}") from error
+        suspicions += layers[name].warnings if len(found) == 1 else [f"{name}: {w}" for w in layers[name].warnings]
+    warn(suspicions, stacklevel=3)
+    return RopeConfig(model_type, window, layers, tuple(suspicions))
 
 
-def _validate(reader: ConfigReader, layer: LayerRope, window: int | None, prefix: str) -> None:
-    """Refuse what ``rope_frequencies`` would refuse, and note what it would warn of."""
+def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers, int | None, list[str]]:
     try:
-        method = rope_method(layer.rope_parameters, layer.head_dim, window)
-    except ValueError as error:
-        raise ValueError(f"{prefix}{error}") from error
-    reader.warnings += [prefix + message for message in method.warnings]
-    if window is None or method.trained_length != window:
-        return
-    if method.rope_type in ("yarn", "longrope"):
-        reader.assumptions.append(
-            f"{prefix}max_position_embeddings={window} is the original length; stretched by factor={method.factor:g} "
-            f"the model reaches {method.factor * window:.0f} positions"
-        )
-    # Files differ in which of the two windows they state, and the frequencies of these methods do not tell.
-    if method.rope_type in ("linear", "ntk", "proportional") and method.factor > 1:
-        reader.assumptions.append(
-            f"{prefix}max_position_embeddings={window} is taken for the window before stretching by "
-            f"factor={method.factor:g}; if it is the one after, the model reaches {window} positions, and no more"
-        )
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+        from transformers.utils import logging
+    except ImportError as error:
+        raise ImportError("transformers is needed to read a config with model_type: pip install transformers") from error
+    if model_type not in CONFIG_MAPPING:
+        layers, window, _ = _read_plainly(text)
+        return layers, window, [f"model_type={model_type!r} is not known to transformers: today's keys are read"]
+    text = {key: value for key, value in text.items() if key != "model_type"}
+    for key in ("rope_scaling", "rope_parameters"):
+        if isinstance(text.get(key), Mapping):
+            text[key] = dict(text[key])
+            if text[key].get("type") == "su":  # LongRoPE's first name, over which Phi3Config stumbles
+                text[key]["type"] = "longrope"
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # what looks wrong is said here
+    try:
+        config = CONFIG_MAPPING[model_type](**text)
+    except Exception as error:
+        raise ValueError(f"config must be one that transformers reads for model_type={model_type!r}: {error}") from error
+    finally:
+        logging.set_verbosity(verbosity)
+
+    parameters = getattr(config, "rope_parameters", None)
+    if parameters is None:
+        if not getattr(config, "rotary_dim", None):
+            raise ValueError(f"model_type={model_type!r} has no rotary embeddings in transformers")
+        parameters = {"partial_rotary_factor": config.rotary_dim / _head_dim(config, {})}  # GPT-J
+    nested = {name: part for name, part in parameters.items() if isinstance(part, Mapping)}
+    layers = {}
+    for name, part in (nested or {"all": parameters}).items():
+        per_layer = getattr(config, "per_layer_config", None) or {}
+        part = {key: value for key, value in part.items() if key != "type"}
+        if part.get("rope_type") == "dynamic" and part.get("alpha") and model_type.startswith("hunyuan"):
+            part = {"rope_type": "ntk", "factor": part["alpha"], "rope_theta": part["rope_theta"]}
+        if part.get("rope_type") == "linear" and model_type in _TRAINED_WINDOWS:
+            part.setdefault("original_max_position_embeddings", _TRAINED_WINDOWS[model_type])
+        layers[name] = part, _head_dim(per_layer.get(name, config), part)
+    known = {field.name for field in dataclasses.fields(config)}
+    ignored = sorted(key for key in text if "rope" in key.lower() and key not in known and key in vars(config))
+    suspicions = [f"{', '.join(ignored)}: not known and ignored"] if ignored else []
+    return layers, getattr(config, "max_position_embeddings", None), suspicions
 
 
-def _load(config: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
+def _head_dim(config: Any, parameters: Mapping[str, Any]) -> int:
+    """The dimension of a head, or of the part of it that alone rotates (DeepSeek's latent attention)."""
+    rotary_part = getattr(config, "qk_rope_head_dim", None)
+    if rotary_part and parameters.get("partial_rotary_factor", 1.0) == 1.0:
+        return rotary_part
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
+def _read_plainly(text: Mapping[str, Any]) -> tuple[Layers, int | None, list[str]]:
+    """Today's keys as they are, or a ``rope_parameters`` dictionary itself."""
+    inside = text.get("rope_parameters") or text.get("rope_scaling") or text
+    if not isinstance(inside, Mapping):
+        raise ValueError(f"rope_parameters must be a dictionary or null: got {inside!r}")
+    outside = {key: value for key, value in text.items() if key in _KEYS | {"rope_theta", "rope_type"}}
+    if text.get("type") in ROPE_TYPES:
+        outside["type"] = text["type"]
+    nested = {name: part for name, part in inside.items() if isinstance(part, Mapping)}
+    head_dim, heads = text.get("head_dim"), text.get("num_attention_heads")
+    if head_dim is None and heads and "hidden_size" in text:
+        head_dim = text["hidden_size"] // heads
+    if head_dim is None:
+        raise ValueError("head_dim must be given, or hidden_size and num_attention_heads: got none")
+    own = {} if inside is text else inside
+    layers = nested or {"all": {**outside, **own}}
+    return {name: (dict(part), head_dim) for name, part in layers.items()}, text.get("max_position_embeddings"), []
+
+
+def _contents(config: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(config, Mapping):
         return config
-    source, text = _text_of(config)
+    source = "text"
     try:
-        contents = json.loads(text)
+        if isinstance(config, str) and config.lstrip().startswith("{"):  # no path
+            contents = json.loads(config)
+        else:
+            path = Path(config) / "config.json" if Path(config).is_dir() else Path(config)
+            source = str(path)
+            contents = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"config must be JSON: got {source}: {error}") from error
-    if not isinstance(contents, dict):
-        raise ValueError(f"config must hold a JSON object: got {source} with a {type(contents).__name__}")
-    return contents
-
-
-def _text_of(config: str | Path) -> tuple[str, str]:
-    """What to call the text, and the text: a string that opens a brace is no path."""
-    if isinstance(config, str) and config.lstrip().startswith("{"):
-        return "text", config
-    try:
-        path = Path(config)
-        path = path / "config.json" if path.is_dir() else path
-        return str(path), path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"config must be JSON: got {path}: {error}") from error
     except (OSError, TypeError) as error:
         raise ValueError(
             f"config must be a config.json, its directory, its text or a dictionary: got {config!r:.80}: {error}"
         ) from error
+    if not isinstance(contents, dict):
+        raise ValueError(f"config must hold a JSON object: got {source} with a {type(contents).__name__}")
+    return contents

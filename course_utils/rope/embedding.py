@@ -1,18 +1,17 @@
-"""Rotary embeddings as a module: any way of scaling, any positions, with a table of cosines and sines.
+"""Rotary embeddings as a module (chapters 12 and 13): any way of scaling, any positions, with a table of angles.
 
 Notation used for tensor shapes: T tokens; ``...`` any leading dimensions, such as batch and heads.
 """
 
-import warnings
-from collections.abc import Hashable, Mapping
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_utils.rope.methods import rope_method
-from course_utils.rope.options import DEFAULT_BASE, RopeWarning
-from course_utils.rope.rotation import apply_rope, is_count, require_layout, rope_cos_sin
+from course_utils.rope.rotation import apply_rope, is_count, layout_of, rope_cos_sin
+from course_utils.rope.scaling import RopeParameters, warn
 
 __all__ = ["TABLE_ROWS", "RotaryEmbedding"]
 
@@ -36,13 +35,11 @@ class RotaryEmbedding(nn.Module):
 
     Args:
         head_dim: the dimension of a head.
-        base: the rotary base; ``rope_theta`` of ``rope_parameters`` wins over the default.
-        rope_parameters: as for ``rope_scaling.rope_frequencies``; None scales nothing.
+        base: the rotary base; ``rope_theta`` of ``rope_parameters`` wins over the default, and must not contradict
+            another.
+        rope_parameters: as for ``rope_frequencies``; None scales nothing.
         max_position_embeddings: the model's window, for the methods that need it.
         layout: as for ``apply_rope``.
-
-    Raises:
-        ValueError: as ``rope_frequencies``, an unknown layout, or a base that contradicts ``rope_theta``.
 
     Source: Su et al. 2021, eq. 34; ``LlamaRotaryEmbedding`` in transformers.
 
@@ -54,39 +51,30 @@ class RotaryEmbedding(nn.Module):
     def __init__(
         self,
         head_dim: int,
-        base: float = DEFAULT_BASE,
+        base: float = 10_000.0,
         rope_parameters: Mapping[str, Any] | None = None,
         max_position_embeddings: int | None = None,
         layout: str = "half",
     ) -> None:
         super().__init__()
-        require_layout(layout)
         stated = (rope_parameters or {}).get("rope_theta")
-        if stated is not None and base not in (DEFAULT_BASE, stated):
+        if stated is not None and base not in (10_000.0, stated):
             raise ValueError(f"base and rope_theta must agree: got base={base}, rope_theta={stated}")
         self.head_dim = head_dim
+        self.layout = layout_of(layout)
         self.rope_parameters = {**(rope_parameters or {}), "rope_theta": base if stated is None else stated}
-        self.max_position_embeddings = max_position_embeddings
-        self.layout = layout
-        self._prepare()
-        for message in self._method.warnings:
-            warnings.warn(message, RopeWarning, stacklevel=2)
-
-    def _prepare(self) -> None:
-        self._method = rope_method(self.rope_parameters, self.head_dim, self.max_position_embeddings)
-        # One table per regime, dtype and device: two for longrope, one for all others.
-        self._tables: dict[Hashable, tuple[Tensor, Tensor]] = {}
+        self.scaling = RopeParameters(self.rope_parameters, head_dim, max_position_embeddings)
+        warn(self.scaling.warnings, stacklevel=3)
+        self.frequencies()  # refuses impossible values now rather than at the first call
+        # beyond this length the frequencies are others
+        changes = self.scaling.rope_type in ("dynamic", "longrope")
+        self._short: float = self.scaling.trained_length or math.inf if changes else math.inf
+        # (whether long, dtype, device) -> cosines and sines
+        self._tables: dict[tuple[bool, torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
 
     def frequencies(self, seq_len: int | None = None) -> tuple[Tensor, float]:
-        """Return the frequencies and the attention factor for sequences of this length.
-
-        Args:
-            seq_len: the length so far; None counts as short.
-
-        Returns:
-            inv_freq, (rotary_dim/2,) float64, and the factor for cosine and sine.
-        """
-        return self._method.frequencies(seq_len)
+        """Return inv_freq, (rotary_dim/2,) float64, and the attention factor, for sequences of this length."""
+        return self.scaling.frequencies(seq_len)
 
     def cos_sin(
         self,
@@ -105,31 +93,30 @@ class RotaryEmbedding(nn.Module):
 
         Returns:
             Cosine and sine, (..., T, rotary_dim/2), multiplied by the attention factor.
-
-        Raises:
-            ValueError: as ``rope_cos_sin``.
         """
         rows, is_whole = _rows_needed(positions)
-        regime = self._method.regime(max(rows, seq_len or 0))
+        length = max(rows, seq_len or 0)
+        is_long = length > self._short
         # Beyond the trained window dynamic scaling has other frequencies at every length: nothing to keep there.
-        keeps = self._method.rope_type != "dynamic" or regime == self._method.regime(None)
-        if not (keeps and is_whole and rows <= TABLE_ROWS):
+        if not is_whole or rows > TABLE_ROWS or (is_long and self.scaling.rope_type == "dynamic"):
             if is_count(positions):
                 positions = torch.arange(positions, device=device)
-            return rope_cos_sin(positions, *self._method.at(regime), dtype)
+            return rope_cos_sin(positions, *self.frequencies(length or None), dtype)
         device = positions.device if isinstance(positions, Tensor) else torch.device(device)
-        cos, sin = self._table(regime, rows, dtype, device)
+        cos, sin = self._table(length, is_long, rows, dtype, device)
         # Copies, never views: the caller may change them, and a table made in inference mode must serve training too.
         if not isinstance(positions, Tensor):
             return cos[:rows].clone(), sin[:rows].clone()
         places = positions.long()  # a tensor of bytes would be taken for a mask
         return cos[places], sin[places]
 
-    def _table(self, regime: Hashable, rows: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-        key = (regime, dtype, device)
+    def _table(
+        self, length: int, is_long: bool, rows: int, dtype: torch.dtype, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        key = (is_long, dtype, device)
         if key not in self._tables or len(self._tables[key][0]) < rows:
             grown = min(TABLE_ROWS, 1 << (rows - 1).bit_length()) if rows else 0
-            made = rope_cos_sin(torch.arange(grown, device=device), *self._method.at(regime), dtype)
+            made = rope_cos_sin(torch.arange(grown, device=device), *self.frequencies(length or None), dtype)
             if type(made[0]) is not Tensor:
                 return made  # a tracer's table holds no numbers: the next call must not meet it
             self._tables[key] = made
@@ -148,10 +135,6 @@ class RotaryEmbedding(nn.Module):
 
         Returns:
             Shape and dtype of ``x``; computed in float32, or in float64 for float64.
-
-        Raises:
-            ValueError: the last dimension of ``x`` is not ``head_dim``, a count of positions that is not T, or as
-                ``apply_rope``.
         """
         if x.shape[-1] != self.head_dim:
             raise ValueError(f"x must end in head_dim={self.head_dim}: got x {tuple(x.shape)}")
@@ -167,19 +150,13 @@ class RotaryEmbedding(nn.Module):
 
     def extra_repr(self) -> str:
         """Return what tells one module from another."""
-        parts = [f"{self.head_dim}", f"rope_parameters={self.rope_parameters}"]
-        if self.max_position_embeddings is not None:
-            parts.append(f"max_position_embeddings={self.max_position_embeddings}")
-        return ", ".join([*parts, f"layout={self.layout!r}"])
+        window = self.scaling.max_position_embeddings
+        length = "" if window is None else f", max_position_embeddings={window}"
+        return f"{self.head_dim}, rope_parameters={self.rope_parameters}{length}, layout={self.layout!r}"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be made anew, so that modules with tables stay small and can be pickled."""
-        return {key: value for key, value in self.__dict__.items() if key not in ("_method", "_tables")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make anew what ``__getstate__`` left out."""
-        super().__setstate__(state)
-        self._prepare()
+        """Leave the tables out, so that copies and pickles stay small."""
+        return {**self.__dict__, "_tables": {}}
 
 
 def _rows_needed(positions: int | Tensor) -> tuple[int, bool]:

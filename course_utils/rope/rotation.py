@@ -1,4 +1,4 @@
-"""Position for a model that has no idea of order: sinusoidal codes and rotary embeddings, and the biases' names.
+"""Sinusoidal codes and rotary embeddings as functions (chapters 11 and 12).
 
 Notation used for tensor shapes: T tokens; ``...`` any leading dimensions, such as batch and heads.
 
@@ -11,46 +11,35 @@ once for a cache.
 
 import math
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
-from course_utils.arguments import broadcasts_to
-from course_utils.rope.biases import alibi_bias, alibi_slopes, t5_relative_bucket
-
-if TYPE_CHECKING:
-    from course_utils.rope.embedding import RotaryEmbedding
-
 __all__ = [
-    "RotaryEmbedding",
-    "alibi_bias",
-    "alibi_slopes",
+    "LAYOUTS",
     "apply_rope",
     "axial_rope_2d",
     "half_to_interleaved",
     "interleaved_to_half",
-    "require_layout",
+    "layout_of",
     "rope_cos_sin",
     "rope_inv_freq",
     "sinusoidal",
-    "t5_relative_bucket",
 ]
 
-LAYOUTS = ("half", "interleaved")
-
-
-def __getattr__(name: str) -> Any:
-    if name != "RotaryEmbedding":
-        raise AttributeError(f"module 'course_utils.rope.rotation' has no attribute {name!r}")
-    # The module builds on this file and on every way of scaling, so it is loaded when it is first asked for.
-    from course_utils.rope.embedding import RotaryEmbedding
-
-    return RotaryEmbedding
+# each name of a layout, and the layout that it names
+LAYOUTS = {
+    "half": "half",
+    "neox": "half",
+    "llama": "half",
+    "interleaved": "interleaved",
+    "gptj": "interleaved",
+}
 
 
 def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return the sinusoidal code of each position: sine in the even columns, cosine in the odd ones.
+    """Return the sinusoidal code of each position: sine in the even columns, cosine in the odd ones. Chapter 11.
 
     Args:
         positions: how many positions, counted from 0, or a tensor of them (..., T), of any real dtype.
@@ -60,9 +49,6 @@ def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype:
 
     Returns:
         (T, dim), or (..., T, dim) for a tensor with more dimensions, on the positions' device.
-
-    Raises:
-        ValueError: an odd or non-positive ``dim``, a base that is not positive, or as ``rope_cos_sin``.
 
     Source: Vaswani et al. 2017, §3.5.
 
@@ -75,7 +61,7 @@ def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype:
 
 
 def rope_inv_freq(dim: int, base: float = 10_000.0) -> Tensor:
-    """Return the rotary frequencies θ_k = base^(-2k/dim), in radians per position.
+    """Return the rotary frequencies θ_k = base^(-2k/dim), in radians per position. Chapter 12.
 
     Args:
         dim: the rotary dimension (twice the number of pairs); even.
@@ -83,9 +69,6 @@ def rope_inv_freq(dim: int, base: float = 10_000.0) -> Tensor:
 
     Returns:
         (dim/2,), float64: see the module's first lines for why not float32.
-
-    Raises:
-        ValueError: an odd or non-positive ``dim``, or a base that is not positive.
 
     Source: Su et al. 2021, §3.2.2.
 
@@ -102,20 +85,16 @@ def rope_inv_freq(dim: int, base: float = 10_000.0) -> Tensor:
 def rope_cos_sin(
     positions: int | Tensor, inv_freq: Tensor, attention_factor: float = 1.0, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
-    """Return the cosine and the sine of every position's angles.
+    """Return the cosine and the sine of every position's angles. Chapter 12.
 
     Args:
         positions: how many positions, counted from 0, or a tensor of them (..., T), of any real dtype.
         inv_freq: (dim/2,), floating point; float64 as ``rope_inv_freq`` gives it, to keep far positions exact.
         attention_factor: multiplies both, so that the scores are multiplied by its square.
-        dtype: dtype of the result; the angles are float64 whatever it is.
+        dtype: floating dtype of the result; the angles are float64 whatever it is.
 
     Returns:
         Two tensors (T, dim/2), or (..., T, dim/2), on the device of the positions, or of ``inv_freq`` for a count.
-
-    Raises:
-        ValueError: positions that are neither a tensor of real numbers nor a count of at least 0, ``inv_freq`` not
-            floating (dim/2,), an ``attention_factor`` that is not positive, a ``dtype`` that is not floating.
 
     Source: Su et al. 2021, eq. 15 and 34.
     """
@@ -145,42 +124,46 @@ def rope_cos_sin(
 
 
 def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Tensor:
-    """Rotate the pairs of ``x`` by their position's angles; dimensions beyond the rotary ones pass through.
+    """Rotate the pairs of ``x`` by their position's angles; dimensions beyond the rotary ones pass through. Chapter 12.
 
     Args:
-        x: queries or keys (..., T, dim).
+        x: queries or keys (..., T, dim), floating point.
         cos: (T, rotary_dim/2), or with leading dimensions that broadcast with those of ``x``; rotary_dim at most dim.
         sin: as ``cos``.
-        layout: which two dimensions are a pair: ``"half"`` takes i and i + rotary_dim/2 (Llama, GPT-NeoX),
-            ``"interleaved"`` 2i and 2i + 1 (RoFormer, GPT-J).
+        layout: which two dimensions are a pair: ``"half"`` (also ``"neox"``, ``"llama"``) takes i and
+            i + rotary_dim/2, ``"interleaved"`` (also ``"gptj"``; RoFormer, Meta's Llama) takes 2i and 2i + 1.
 
     Returns:
         Shape and dtype of ``x``; computed in the wider of the dtypes of ``x`` and ``cos``, and rounded once where
         ``cos`` is the wider.
-
-    Raises:
-        ValueError: an unknown layout, shapes that do not fit, or an ``x`` that is not floating.
 
     Source: Su et al. 2021, eq. 34; ``apply_rotary_pos_emb`` of transformers' Llama, GPT-NeoX and GPT-J.
 
     >>> apply_rope(torch.tensor([[1.0, 0.0]]), *rope_cos_sin(torch.tensor([1]), rope_inv_freq(2)))
     tensor([[0.5403, 0.8415]])
     """
-    require_layout(layout)
+    in_halves = layout_of(layout) == "half"
     _require_shapes(x, cos, sin)
     if not x.is_floating_point():
         raise ValueError(f"x must hold floating-point numbers: got dtype {x.dtype}")
-    half = cos.shape[-1]
-    rotary, rest = x[..., : 2 * half], x[..., 2 * half :]
-    first, second = rotary.chunk(2, dim=-1) if layout == "half" else (rotary[..., 0::2], rotary[..., 1::2])
+    pairs = cos.shape[-1]
+    rotary, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
+    first, second = rotary.chunk(2, dim=-1) if in_halves else (rotary[..., 0::2], rotary[..., 1::2])
 
     turned = (first * cos - second * sin, first * sin + second * cos)  # (..., T, rotary_dim/2) each
-    rotated = torch.cat(turned, dim=-1) if layout == "half" else torch.stack(turned, dim=-1).flatten(-2)
+    rotated = torch.cat(turned, dim=-1) if in_halves else torch.stack(turned, dim=-1).flatten(-2)
     return torch.cat((rotated.to(x.dtype), rest), dim=-1)
 
 
+def layout_of(layout: str) -> str:
+    """Return ``"half"`` or ``"interleaved"`` for any name of a layout; another is a ``ValueError``. Chapter 12."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got layout={layout!r}")
+    return LAYOUTS[layout]
+
+
 def half_to_interleaved(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
-    """Reorder a projection made for the half layout so that the interleaved layout gives the same scores.
+    """Reorder a projection made for the half layout so that the interleaved layout gives the same scores. Chapter 12.
 
     Args:
         weight: the query's or key's projection: its weight (num_heads · head_dim, in_features) or its bias
@@ -190,27 +173,14 @@ def half_to_interleaved(weight: Tensor, num_heads: int, rotary_dim: int | None =
 
     Returns:
         A new tensor of the same shape: rows i and i + rotary_dim/2 of each head become rows 2i and 2i + 1.
-
-    Raises:
-        ValueError: ``num_heads`` does not divide the rows, or ``rotary_dim`` is odd or larger than a head.
     """
     return _reorder(weight, num_heads, rotary_dim, grid=(2, -1))
 
 
 def interleaved_to_half(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
-    """Undo ``half_to_interleaved``: what turns Meta's Llama weights into those of transformers.
+    """Undo ``half_to_interleaved``: what turns Meta's Llama weights into those of transformers. Chapter 12.
 
-    Args:
-        weight: the query's or key's projection: its weight (num_heads · head_dim, in_features) or its bias
-            (num_heads · head_dim,).
-        num_heads: heads in ``weight``: for grouped keys, the number of key heads.
-        rotary_dim: dimensions of a head that rotate; all of them by default.
-
-    Returns:
-        A new tensor of the same shape: rows 2i and 2i + 1 of each head become rows i and i + rotary_dim/2.
-
-    Raises:
-        ValueError: ``num_heads`` does not divide the rows, or ``rotary_dim`` is odd or larger than a head.
+    Arguments and result are as there: rows 2i and 2i + 1 of each head become rows i and i + rotary_dim/2.
 
     Source: ``permute`` in transformers' ``convert_llama_weights_to_hf.py``.
     """
@@ -220,7 +190,7 @@ def interleaved_to_half(weight: Tensor, num_heads: int, rotary_dim: int | None =
 def axial_rope_2d(
     height: int, width: int, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
-    """Return the cosine and the sine for patches of an image: half of the pairs turn by row, half by column.
+    """Return the cosine and the sine for patches of an image: half of the pairs turn by row, half by column. Chapter 12.
 
     Args:
         height: rows of patches.
@@ -231,9 +201,6 @@ def axial_rope_2d(
 
     Returns:
         Two tensors (height · width, dim/2) for ``apply_rope``, patches in row-major order, the row's pairs first.
-
-    Raises:
-        ValueError: a ``dim`` that is not a positive multiple of 4, or a negative size.
 
     Source: the vision tower of Qwen2-VL, as in transformers.
     """
@@ -247,16 +214,9 @@ def axial_rope_2d(
     return torch.cat((rows[0], columns[0]), dim=-1), torch.cat((rows[1], columns[1]), dim=-1)
 
 
-def require_layout(layout: str) -> None:
-    """Raise ``ValueError`` unless ``layout`` is one of ``LAYOUTS``."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got layout={layout!r}")
-
-
 def is_count(positions: Any) -> TypeGuard[int]:
     """Whether ``positions`` says how many there are; a compiler's symbol for a length does too."""
-    whole = isinstance(positions, int | Integral | torch.SymInt)
-    return whole and positions >= 0
+    return isinstance(positions, int | Integral | torch.SymInt) and positions >= 0
 
 
 def _require_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:
@@ -268,7 +228,8 @@ def _require_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:
     # A single row would broadcast and rotate every token by one angle without a word.
     if cos.shape[-2] != x.shape[-2]:
         raise ValueError(f"cos must have one row per token of x: {got}")
-    if not broadcasts_to(cos.shape[:-2], x.shape[:-2]):
+    leading = zip(reversed(cos.shape[:-2]), reversed(x.shape[:-2]), strict=False)
+    if cos.dim() > x.dim() or any(size not in (1, wanted) for size, wanted in leading):
         raise ValueError(
             "the leading dimensions of cos must broadcast with those of x; for positions (B, T) and x (B, H, T, dim) "
             f"pass positions[:, None]: {got}"

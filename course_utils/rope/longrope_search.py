@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from course_utils.rope.formulas import turns
 from course_utils.rope.rotation import rope_inv_freq
+from course_utils.rope.scaling import turns
 
 __all__ = ["Candidate", "Search", "critical_dimension", "search"]
 
