@@ -7,7 +7,8 @@ import torch
 
 from course_utils.experiments import longrope_search
 from course_utils.experiments.long_context import BASE, new_model
-from course_utils.rope import Candidate, critical_dimension, longrope, rope_inv_freq, search, turns
+from course_utils.rope import Candidate, critical_dimension, rope_inv_freq, search, turns
+from course_utils.rope import longrope_search as room
 
 PAIRS = 8
 TARGET = torch.linspace(1, 4, PAIRS, dtype=torch.float64)
@@ -56,8 +57,8 @@ def test_it_says_how_much_of_its_budget_is_used():
 def test_a_generation_is_filled_up_with_as_many_mutations_as_crossovers(monkeypatch, parents, pairs):
     calls = []
     for name in ("_mutate", "_cross"):
-        made = getattr(longrope, name)
-        monkeypatch.setattr(longrope, name, lambda *args, name=name, made=made: calls.append(name) or made(*args))
+        made = getattr(room, name)
+        monkeypatch.setattr(room, name, lambda *args, name=name, made=made: calls.append(name) or made(*args))
 
     def interrupted(candidate):
         if calls:  # the first generation is born, and its first candidate is tried
@@ -70,7 +71,7 @@ def test_a_generation_is_filled_up_with_as_many_mutations_as_crossovers(monkeypa
 
 
 def test_a_mutation_draws_some_factors_between_their_neighbours_and_bends_every_second_curve():
-    children = [longrope._mutate(Candidate(TARGET), 8.0, (0, 9), torch.Generator().manual_seed(n)) for n in range(600)]
+    children = [room._mutate(Candidate(TARGET), 8.0, (0, 9), torch.Generator().manual_seed(n)) for n in range(600)]
     factors = torch.stack([child.factors for child in children])
     kept = factors == TARGET
     is_bent = ~kept[:, 1:].any(dim=1)  # a power of 1 is 1
@@ -90,7 +91,7 @@ def test_a_mutation_draws_some_factors_between_their_neighbours_and_bends_every_
 
 def test_a_crossover_takes_every_factor_and_the_first_tokens_from_one_of_its_parents():
     one, other = Candidate(TARGET, 0), Candidate(TARGET + 0.1, 4)
-    children = [longrope._cross(one, other, torch.Generator().manual_seed(seed)) for seed in range(20)]
+    children = [room._cross(one, other, torch.Generator().manual_seed(seed)) for seed in range(20)]
     of_one = torch.stack([child.factors == one.factors for child in children])
     of_other = torch.stack([child.factors == other.factors for child in children])
     assert (of_one ^ of_other).all()

@@ -148,7 +148,7 @@ def test_a_published_configuration_is_drawn_as_it_is_read(name):
     inv_freq, attention_factor = read.frequencies(data.length)
     assert own.wavelengths == [2 * math.pi / f if f else None for f in inv_freq.tolist()]
     assert own.attention_factor == attention_factor
-    assert data.window == read.method().trained_length
+    assert data.window == read.main.trained_length
     assert 2 * data.pairs == read.head_dim
 
 

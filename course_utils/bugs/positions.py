@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from course_utils import rope as position
 from course_utils.bugs.piece import NearMiss, Piece
 from course_utils.bugs.takes import Numbers, Real, Whole
-from course_utils.rope import rotation as position
 
 __all__ = ["POSITIONS"]
 

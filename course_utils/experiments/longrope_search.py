@@ -1,5 +1,6 @@
 """Does a search over the factor of each pair beat YaRN's formula, and what must it be told to look for?"""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from course_utils.experiments.long_context import BASE, SEEDS, apply_method, eva
 from course_utils.experiments.study import Cell, Progress, Study
 from course_utils.experiments.tags import TASK, Score, Streams
 from course_utils.models import Decoder
-from course_utils.rope import Candidate, longrope_attention_factor, rope_inv_freq, search
+from course_utils.rope import Candidate, rope_inv_freq, search
 
 __all__ = [
     "FACTOR",
@@ -44,7 +45,7 @@ def search_streams(streams: int = 8) -> Streams:
 
 def apply_candidate(model: Decoder, candidate: Candidate) -> Decoder:
     """Stretch the model as ``candidate`` says, with LongRoPE's attention factor, and return it."""
-    attention_factor = longrope_attention_factor(FACTOR, TASK.window)
+    attention_factor = math.sqrt(1 + math.log(FACTOR) / math.log(TASK.window))  # as ``rope.longrope``
     model.set_attention_window(None)
     return model.set_rope(candidate.inv_freq(BASE), attention_factor, candidate.first_tokens)
 

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch.autograd.function import once_differentiable
 
 from course_utils.kernels.launch import rotary_launch
-from course_utils.rope import LAYOUTS
+from course_utils.rope import layout_of
 
 __all__ = ["Rotary", "launch_rotation", "rotate"]
 
@@ -95,8 +95,7 @@ def rotate(
     q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, layout: str, inplace: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Check the arguments of the public ``rope``, which says what they are and what is raised, and rotate."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got {layout!r}")
+    layout = layout_of(layout)
     for name, x in (("q", q), ("k", k)):
         if x.dim() != 4:
             raise ValueError(f"{name} must have 4 dimensions (B, H, T, D): got shape {tuple(x.shape)}")

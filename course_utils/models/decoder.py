@@ -81,7 +81,7 @@ class Decoder(nn.Module):
                 nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
 
     def set_rope(self, inv_freq: Tensor, attention_factor: float = 1.0, first_tokens: int = 0) -> "Decoder":
-        """Rotate by other frequencies from now on, as ``rope_scaling.rope_frequencies`` gives them; return self.
+        """Rotate by other frequencies from now on, as ``rope_frequencies`` gives them; return self.
 
         Args:
             inv_freq: (D/2,) float64.

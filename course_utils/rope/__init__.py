@@ -1,11 +1,11 @@
 """Positions (chapters 11 to 15).
 
-    rotation   sinusoidal codes and rotary embeddings as functions, the two layouts of the pairs
-    embedding  rotary embeddings as a module
-    scaling    RoPE scaled to a longer context: one function a method, and ``rope_frequencies``, which picks one
-    config     what a model's config.json says of RoPE
-    biases     ALiBi and T5's buckets
-    longrope_search   LongRoPE's search, and the critical dimension
+rotation   sinusoidal codes and rotary embeddings as functions, the two layouts of the pairs
+embedding  rotary embeddings as a module
+scaling    RoPE scaled to a longer context: one function a method, and ``rope_frequencies``, which picks one
+config     what a model's config.json says of RoPE
+biases     ALiBi and T5's buckets
+longrope_search   LongRoPE's search, and the critical dimension
 """
 
 from course_utils.rope.biases import alibi_bias, alibi_slopes, t5_relative_bucket

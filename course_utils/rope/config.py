@@ -77,7 +77,7 @@ def from_config(
     Warns:
         RopeWarning: a value looks wrong; the message says what was assumed.
 
-    >>> from_config({"head_dim": 4, "rope_theta": 10_000.0, "rope_scaling": {"type": "linear", "factor": 2.0}}).frequencies()
+    >>> from_config({"head_dim": 4, "rope_scaling": {"type": "linear", "factor": 2.0}}).frequencies()
     (tensor([0.5000, 0.0050], dtype=torch.float64), 1.0)
     """
     text: Mapping[str, Any] = _contents(config)
@@ -91,8 +91,8 @@ def from_config(
     model_type = text.get("model_type")
 
     read = _read_plainly(text) if model_type is None else _read_by_transformers(text, str(model_type))
-    found, window, suspicions = read
-    layers = {}
+    found, window, ignored = read
+    layers, suspicions = {}, []
     for name, (parameters, size) in found.items():
         try:
             layers[name] = RopeParameters(parameters, size, window)
@@ -100,6 +100,7 @@ def from_config(
         except ValueError as error:
             raise ValueError(str(error) if len(found) == 1 else f"{name}: {error}") from error
         suspicions += layers[name].warnings if len(found) == 1 else [f"{name}: {w}" for w in layers[name].warnings]
+    suspicions += ignored
     warn(suspicions, stacklevel=3)
     return RopeConfig(model_type, window, layers, tuple(suspicions))
 
@@ -109,14 +110,17 @@ def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
         from transformers.utils import logging
     except ImportError as error:
-        raise ImportError("transformers is needed to read a config with model_type: pip install transformers") from error
+        raise ImportError(
+            "transformers is needed to read a config with model_type: pip install transformers"
+        ) from error
     if model_type not in CONFIG_MAPPING:
         layers, window, _ = _read_plainly(text)
         return layers, window, [f"model_type={model_type!r} is not known to transformers: today's keys are read"]
     text = {key: value for key, value in text.items() if key != "model_type"}
+    stated = text.get("rope_scaling") or text.get("rope_parameters") or {}
     for key in ("rope_scaling", "rope_parameters"):
         if isinstance(text.get(key), Mapping):
-            text[key] = dict(text[key])
+            text[key] = dict(text[key])  # transformers writes into it
             if text[key].get("type") == "su":  # LongRoPE's first name, over which Phi3Config stumbles
                 text[key]["type"] = "longrope"
     verbosity = logging.get_verbosity()
@@ -124,7 +128,9 @@ def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers
     try:
         config = CONFIG_MAPPING[model_type](**text)
     except Exception as error:
-        raise ValueError(f"config must be one that transformers reads for model_type={model_type!r}: {error}") from error
+        raise ValueError(
+            f"config must be one that transformers reads for model_type={model_type!r}: {error}"
+        ) from error
     finally:
         logging.set_verbosity(verbosity)
 
@@ -133,20 +139,22 @@ def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers
         if not getattr(config, "rotary_dim", None):
             raise ValueError(f"model_type={model_type!r} has no rotary embeddings in transformers")
         parameters = {"partial_rotary_factor": config.rotary_dim / _head_dim(config, {})}  # GPT-J
+    window, original = getattr(config, "max_position_embeddings", None), "original_max_position_embeddings"
+    if stated and original not in {*text, *stated} and parameters.get(original) == window:
+        parameters.pop(original, None)  # filled in, not stated: there is something to warn of
     nested = {name: part for name, part in parameters.items() if isinstance(part, Mapping)}
     layers = {}
     for name, part in (nested or {"all": parameters}).items():
-        per_layer = getattr(config, "per_layer_config", None) or {}
         part = {key: value for key, value in part.items() if key != "type"}
         if part.get("rope_type") == "dynamic" and part.get("alpha") and model_type.startswith("hunyuan"):
             part = {"rope_type": "ntk", "factor": part["alpha"], "rope_theta": part["rope_theta"]}
         if part.get("rope_type") == "linear" and model_type in _TRAINED_WINDOWS:
             part.setdefault("original_max_position_embeddings", _TRAINED_WINDOWS[model_type])
-        layers[name] = part, _head_dim(per_layer.get(name, config), part)
+        layers[name] = part, _head_dim(config.per_layer_config[name] if nested else config, part)
     known = {field.name for field in dataclasses.fields(config)}
     ignored = sorted(key for key in text if "rope" in key.lower() and key not in known and key in vars(config))
     suspicions = [f"{', '.join(ignored)}: not known and ignored"] if ignored else []
-    return layers, getattr(config, "max_position_embeddings", None), suspicions
+    return layers, window, suspicions
 
 
 def _head_dim(config: Any, parameters: Mapping[str, Any]) -> int:

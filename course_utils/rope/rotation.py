@@ -190,7 +190,7 @@ def interleaved_to_half(weight: Tensor, num_heads: int, rotary_dim: int | None =
 def axial_rope_2d(
     height: int, width: int, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
-    """Return the cosine and the sine for patches of an image: half of the pairs turn by row, half by column. Chapter 12.
+    """Return cosine and sine for the patches of an image: half of the pairs turn by row, half by column. Chapter 12.
 
     Args:
         height: rows of patches.
@@ -216,7 +216,8 @@ def axial_rope_2d(
 
 def is_count(positions: Any) -> TypeGuard[int]:
     """Whether ``positions`` says how many there are; a compiler's symbol for a length does too."""
-    return isinstance(positions, int | Integral | torch.SymInt) and positions >= 0
+    whole = isinstance(positions, Integral | torch.SymInt)
+    return whole and positions >= 0
 
 
 def _require_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:

@@ -275,7 +275,12 @@ def proportional(
 
 
 def yarn_ramp(
-    dim: int, base: float, original_length: float, beta_fast: float = 32.0, beta_slow: float = 1.0, truncate: bool = True
+    dim: int,
+    base: float,
+    original_length: float,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    truncate: bool = True,
 ) -> Tensor:
     """Return the share of each frequency that ``yarn`` keeps, (d/2,) from 0 to 1: straight in the index of the pair."""
     options: dict[str, Any] = {"beta_fast": beta_fast, "beta_slow": beta_slow, "truncate": truncate}
@@ -383,6 +388,7 @@ class RopeParameters:
         self.warnings: list[str] = []
         self.rope_type = self._rope_type()
         self.base = self.parameters.get("rope_theta", 10_000.0)
+        _above(1, rope_theta=self.base)
         self._dim = self._turning()
         self.rotary_dim = 2 * math.ceil(self._dim / 2)
         self._keys = self._keys_of_method()
@@ -447,8 +453,8 @@ class RopeParameters:
         if original in known and original not in keys and window is not None:
             keys[original] = window
             self.warnings.append(
-                f"{original} is missing for rope_type={self.rope_type!r}: max_position_embeddings={window} is taken for "
-                "it, which is right only if that is the length before scaling"
+                f"{original} is missing for rope_type={self.rope_type!r}: max_position_embeddings={window} is taken "
+                "for it, which is right only if that is the length before scaling"
             )
         for key, argument in known.items():
             if argument.default is argument.empty and key not in keys:
@@ -457,21 +463,22 @@ class RopeParameters:
         return keys
 
 
-def _suspicions(rope_type: str, parameters: Mapping[str, Any], window: float | None, known: Mapping[str, Any]) -> list:
+def _suspicions(rope_type: str, parameters: Mapping[str, Any], window: Any, known: Mapping[str, Any]) -> list[str]:
     found = []
     if unknown := sorted(parameters.keys() - known.keys() - _WITHOUT_EFFECT):
-        found.append(f"{', '.join(unknown)}: not known for rope_type={rope_type!r} and ignored; it knows "
-                     f"{', '.join(known) or 'no keys'}")  # fmt: skip
-    factor, original = parameters.get("factor"), parameters.get("original_max_position_embeddings")
+        knows = ", ".join(known) or "no key of its own"
+        found.append(f"{', '.join(unknown)}: not known for rope_type={rope_type!r} and ignored; it knows {knows}")
+    factor: Any = parameters.get("factor")
+    original: Any = parameters.get("original_max_position_embeddings")
     if rope_type == "dynamic" and original is not None:
         found.append("original_max_position_embeddings: ignored for rope_type='dynamic', as in transformers")
+    possible = all(_is_number(value) and 0 < value <= LARGEST for value in (factor, original, window))
     # A window equal to the original one means that the file was never told of the scaling, as Qwen advises.
-    if rope_type in ("yarn", "longrope") and None not in (factor, original, window) and window != original:
-        if _is_number(factor) and _is_number(original) and not math.isclose(window / original, factor):
-            found.append(
-                f"factor={factor:g} disagrees with max_position_embeddings / original_max_position_embeddings = "
-                f"{window} / {original} = {window / original:g}: factor is used, as transformers does"
-            )
+    if rope_type in ("yarn", "longrope") and possible and window / original not in (1, factor):
+        found.append(
+            f"factor={factor:g} disagrees with max_position_embeddings / original_max_position_embeddings = "
+            f"{window} / {original} = {window / original:g}: factor is used, as transformers does"
+        )
     if rope_type == "yarn" and bool(parameters.get("mscale")) != bool(parameters.get("mscale_all_dim")):
         found.append("mscale and mscale_all_dim have no effect, as in transformers: both must be given and not zero")
     return found

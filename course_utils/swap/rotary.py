@@ -33,7 +33,7 @@ class _SwappedRotary(nn.Module):
         self.rotary = {
             name: RotaryEmbedding(
                 layer.head_dim,
-                rope_parameters=layer.rope_parameters,
+                rope_parameters=layer.parameters,
                 max_position_embeddings=rope.max_position_embeddings,
             )
             for name, layer in rope.layers.items()
@@ -58,7 +58,7 @@ class _OwnFrequencies(nn.Module):
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
         layer = self.rope.layers[layer_type] if layer_type is not None else self.rope.main
         window, seq_len = self.rope.max_position_embeddings, int(position_ids.max()) + 1
-        inv_freq, attention_factor = self.function(layer.rope_parameters, layer.head_dim, window, seq_len)
+        inv_freq, attention_factor = self.function(layer.parameters, layer.head_dim, window, seq_len)
         cos, sin = rope_cos_sin(position_ids, inv_freq, attention_factor)  # (B, T, R/2)
         return _for_both_halves(cos, x.dtype), _for_both_halves(sin, x.dtype)
 
@@ -149,7 +149,7 @@ def _require_plain(config: Any) -> None:
     layers = from_config(config.to_dict()).layers
     if len(layers) > 1:
         raise ValueError(f"rope must be None for a model whose RoPE differs by layer: this one has {', '.join(layers)}")
-    rope_type = next(iter(layers.values())).rope_parameters.get("rope_type", "default")
+    rope_type = next(iter(layers.values())).parameters.get("rope_type", "default")
     if rope_type != "default":
         raise ValueError(f"rope must be None for a model with rope_type {rope_type!r}: it scales nothing")
 

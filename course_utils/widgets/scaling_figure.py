@@ -12,14 +12,11 @@ from torch import Tensor
 from course_utils.arguments import require_names
 from course_utils.rope import (
     RopeConfig,
-    RopeMethod,
-    blend,
-    dynamic_ntk_factor,
+    RopeParameters,
     from_config,
-    rope_method,
+    llama3,
     turns,
-    yarn_attention_factor,
-    yarn_paper_ramp,
+    yarn,
 )
 from course_utils.widgets.controls import require_stops
 
@@ -150,9 +147,9 @@ class _Model:
     share: float
     window: int
 
-    def method(self, rope_type: str, **options: Any) -> RopeMethod:
+    def method(self, rope_type: str, **options: Any) -> RopeParameters:
         parameters = {"rope_type": rope_type, "rope_theta": self.base, "partial_rotary_factor": self.share, **options}
-        return rope_method(parameters, self.head_dim, self.window)
+        return RopeParameters(parameters, self.head_dim, self.window)
 
     def trained(self, rope_type: str = "default") -> Tensor:
         return self.method("proportional" if rope_type == "proportional" else "default").frequencies()[0]
@@ -161,7 +158,7 @@ class _Model:
 def rope_scaling_figure(state: ScalingState) -> ScalingFigure:
     """Return what the widget shows for ``state``; never raises: a bad configuration is a problem in the picture."""
     model = _Model(state.base, state.head_dim, state.share, state.window)
-    own: RopeMethod | None = None
+    own: RopeParameters | None = None
     problem, remarks = "", list[str]()
     if state.config.strip():
         try:
@@ -178,7 +175,9 @@ def rope_scaling_figure(state: ScalingState) -> ScalingFigure:
             remarks.append(f"{METHODS[name]} is left out: {error}")
     trained = model.trained(own.rope_type if own else "default")
     if own is not None:
-        s = dynamic_ntk_factor(own.factor, length, model.window) if own.rope_type == "dynamic" else own.factor
+        s = own.factor
+        if own.rope_type == "dynamic":
+            s = s * state.length - (s - 1)
         label, found = f"config: {own.rope_type}", own.frequencies(length)
         methods.append(_method_figure("config", label, trained, *found, s, model.window))
     pairs = model.head_dim // 2
@@ -223,13 +222,15 @@ def _compared(name: str, state: ScalingState, model: _Model, length: int) -> Met
     if name == "abf":
         inv_freq, attention_factor = model.method("default", rope_theta=state.new_base).frequencies()
     elif name == "yarn_paper":
-        trained = model.trained()
-        inv_freq, attention_factor = blend(trained, s, yarn_paper_ramp(trained, model.window)), yarn_attention_factor(s)
+        dim = int(model.head_dim * model.share)
+        keys: dict[str, Any] = {"factor": s, "original_max_position_embeddings": model.window}
+        inv_freq, _ = llama3(dim, model.base, **keys, low_freq_factor=1.0, high_freq_factor=32.0)
+        _, attention_factor = yarn(dim, model.base, **keys)
     else:
         options = {"yarn": original, "llama3": {**original, "low_freq_factor": 1.0, "high_freq_factor": 4.0}}
         inv_freq, attention_factor = model.method(name, factor=s, **options.get(name, {})).frequencies(length)
     if name == "dynamic":
-        s = dynamic_ntk_factor(s, length, model.window)
+        s = s * state.length - (s - 1)
     return _method_figure(name, METHODS[name], model.trained(name), inv_freq, attention_factor, s, model.window)
 
 
@@ -266,11 +267,11 @@ def _read(state: ScalingState) -> tuple[RopeConfig, list[str]]:
     """
     contents = _object_in(state.config.strip())
     read, taken = _with_sizes(contents, {"head_dim": state.head_dim, "max_position_embeddings": state.window})
-    if read.max_position_embeddings is None and read.method().trained_length is None:
+    if read.max_position_embeddings is None and read.main.trained_length is None:
         taken.append(f"max_position_embeddings={state.window}, where the text gives none")
     main = next(name for name, layer in read.layers.items() if layer is read.main)
     layers = [f"shown are the layers of type {main}, of {', '.join(read.layers)}"] if len(read.layers) > 1 else []
-    return read, [*read.warnings, *layers, *taken, *read.assumptions]
+    return read, [*read.warnings, *layers, *taken]
 
 
 def _object_in(text: str) -> dict[str, Any]:
@@ -315,7 +316,7 @@ def _with_sizes(contents: dict[str, Any], sizes: dict[str, int]) -> tuple[RopeCo
     raise refusal
 
 
-def _model_of(read: RopeConfig, state: ScalingState) -> tuple[RopeMethod, _Model]:
-    own, parameters = read.method(), read.rope_parameters
+def _model_of(read: RopeConfig, state: ScalingState) -> tuple[RopeParameters, _Model]:
+    own, parameters = read.main, read.rope_parameters
     window = own.trained_length or read.max_position_embeddings or state.window
     return own, _Model(own.base, read.head_dim, parameters.get("partial_rotary_factor", 1.0), window)

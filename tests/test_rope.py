@@ -1,0 +1,572 @@
+"""Positions: held against transformers' models, arbitrary precision, rotation matrices, and the papers' formulas."""
+
+import copy
+import io
+import math
+import pickle
+import warnings
+
+import mpmath
+import pytest
+import torch
+import transformers
+from torch._subclasses import FakeTensorMode
+from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.gpt_neox import modeling_gpt_neox as gpt_neox
+from transformers.models.gptj import modeling_gptj as gptj
+from transformers.models.llama import modeling_llama as llama
+from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
+from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2_vl
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from course_utils import rope
+from course_utils.rope import (
+    RopeWarning,
+    RotaryEmbedding,
+    alibi_bias,
+    alibi_slopes,
+    apply_rope,
+    axial_rope_2d,
+    half_to_interleaved,
+    interleaved_to_half,
+    rope_cos_sin,
+    rope_frequencies,
+    rope_inv_freq,
+    sinusoidal,
+    t5_relative_bucket,
+)
+from course_utils.rope.embedding import TABLE_ROWS
+
+transformers.logging.set_verbosity_error()
+
+LAYOUTS = ("half", "interleaved")
+
+
+def randn(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def exact_cos_sin(position, dim, base):
+    """Cosine and sine of each pair's angle at ``position``, computed with 40 digits and rounded to float64."""
+    with mpmath.workdps(40):
+        angles = [position * mpmath.power(base, mpmath.mpf(-2 * k) / dim) for k in range(dim // 2)]
+        values = [(float(mpmath.cos(angle)), float(mpmath.sin(angle))) for angle in angles]
+    return torch.tensor(values, dtype=torch.float64).unbind(-1)
+
+
+# -- sinusoidal codes and angles ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", [10_000.0, 50.0])
+def test_sinusoidal_is_the_formula_of_the_paper(base):
+    code = sinusoidal(50, 12, base)
+    for position in (0, 1, 49):
+        for i in range(6):
+            angle = position / base ** (2 * i / 12)
+            assert math.isclose(code[position, 2 * i], math.sin(angle), abs_tol=1e-7)
+            assert math.isclose(code[position, 2 * i + 1], math.cos(angle), abs_tol=1e-7)
+
+
+def test_sinusoidal_holds_the_values_of_gptj_in_another_order():
+    theirs = gptj.create_sinusoidal_positions(64, 32)  # all sines, then all cosines
+    ours = sinusoidal(64, 32)
+    torch.testing.assert_close(torch.cat((ours[:, 0::2], ours[:, 1::2]), dim=1), theirs, atol=5e-6, rtol=0)
+    assert torch.equal(sinusoidal(torch.arange(64).view(2, 32), 32), ours.view(2, 32, 32))
+
+
+@pytest.mark.parametrize(("dim", "base"), [(128, 10_000.0), (128, 500_000.0), (64, 100.0), (256, 1e6)])
+@pytest.mark.parametrize("position", [1, 4095, 131_071, 16_777_217])  # float32 lacks the last
+def test_cos_and_sin_are_right_to_float32_at_far_positions(dim, base, position):
+    cos, sin = rope_cos_sin(torch.tensor([position]), rope_inv_freq(dim, base))
+    exact_cos, exact_sin = exact_cos_sin(position, dim, base)
+    # Half a unit in the last place of float32 below 1 is 3e-8: nothing but the final rounding is left.
+    assert (cos[0].double() - exact_cos).abs().max() < 3.1e-8
+    assert (sin[0].double() - exact_sin).abs().max() < 3.1e-8
+
+
+@pytest.mark.parametrize(
+    ("rounded", "at_least"),
+    [
+        (lambda p, f: (p.float() * (1 / 10_000 ** (torch.arange(0, 128, 2).float() / 128))).cos(), 4.1e-3),
+        (lambda p, f: (p.double() * f.float().double()).cos(), 1.5e-3),
+        (lambda p, f: (p.double() * f).float().cos(), 1.0e-3),
+    ],
+    ids=["the usual float32 product", "float32 frequencies", "float32 angles"],
+)
+def test_rounding_any_part_of_the_angle_to_float32_costs_what_the_module_says(rounded, at_least):
+    exact_cos, _ = exact_cos_sin(131_071, 128, 10_000.0)
+    error = (rounded(torch.tensor(131_071), rope_inv_freq(128)).double() - exact_cos).abs().max()
+    assert at_least < error < 1.1 * at_least
+
+
+def test_half_precision_positions_and_results_do_not_lower_the_precision_of_the_angle():
+    cos, _ = rope_cos_sin(torch.tensor([4096.0], dtype=torch.bfloat16), rope_inv_freq(64), dtype=torch.bfloat16)
+    assert torch.equal(cos[0], exact_cos_sin(4096, 64, 10_000.0)[0].bfloat16())
+
+
+def test_frequencies_are_float64_and_run_from_one_to_the_base():
+    inv_freq = rope_inv_freq(128, 500_000.0)
+    assert inv_freq.dtype == torch.float64
+    assert inv_freq[0] == 1.0
+    assert math.isclose(inv_freq[-1], 500_000.0 ** (-126 / 128), rel_tol=1e-15)
+    torch.testing.assert_close(inv_freq.diff().div(inv_freq[:-1]), (inv_freq[1] - 1).expand(63), rtol=1e-12, atol=0)
+
+
+# -- rotation ----------------------------------------------------------------------------------------------------------
+
+
+def test_half_split_rope_is_that_of_llama_and_partial_that_of_gpt_neox():
+    q, k, place = randn(2, 4, 10, 64), randn(2, 4, 10, 64, seed=1), torch.arange(3, 13)
+    sizes = {"hidden_size": 256, "num_attention_heads": 4}
+    partial = {"rope_theta": 10_000.0, "partial_rotary_factor": 0.25}
+    for module, rotary_dim, table in (
+        (llama, 64, llama.LlamaRotaryEmbedding(LlamaConfig(**sizes))),
+        (gpt_neox, 16, gpt_neox.GPTNeoXRotaryEmbedding(GPTNeoXConfig(**sizes, rope_parameters=partial))),
+    ):
+        expected = module.apply_rotary_pos_emb(q, k, *table(q, place[None]))
+        cos_sin = rope_cos_sin(place, rope_inv_freq(rotary_dim))
+        for x, wanted in zip((q, k), expected, strict=True):
+            torch.testing.assert_close(apply_rope(x, *cos_sin), wanted, atol=5e-6, rtol=0)
+            assert torch.equal(apply_rope(x, *cos_sin)[..., rotary_dim:], x[..., rotary_dim:])
+
+
+def test_interleaved_rope_is_that_of_gptj():
+    q, place = randn(2, 10, 4, 64), torch.arange(10)  # GPT-J keeps (B, T, H, dim)
+    sin, cos = gptj.create_sinusoidal_positions(10, 64)[None].chunk(2, dim=-1)
+    expected = gptj.apply_rotary_pos_emb(q, sin, cos).transpose(1, 2)
+    ours = apply_rope(q.transpose(1, 2), *rope_cos_sin(place, rope_inv_freq(64)), layout="gptj")
+    torch.testing.assert_close(ours, expected, atol=5e-6, rtol=0)
+
+
+def test_layouts_have_the_names_of_those_who_use_them():
+    x, cos_sin = randn(5, 8), rope_cos_sin(5, rope_inv_freq(8))
+    for name, layout in (("neox", "half"), ("llama", "half"), ("gptj", "interleaved")):
+        assert torch.equal(apply_rope(x, *cos_sin, layout=name), apply_rope(x, *cos_sin, layout=layout))
+        assert torch.equal(RotaryEmbedding(8, layout=name)(x), RotaryEmbedding(8, layout=layout)(x))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("rotary_dim", [8, 12])
+def test_rope_is_a_rotation_matrix_of_each_pair_and_its_gradient_the_rotation_back(layout, rotary_dim):
+    position, dim, half = 7, 12, rotary_dim // 2
+    matrix = torch.eye(dim, dtype=torch.float64)
+    for k in range(half):
+        a, b = (k, k + half) if layout == "half" else (2 * k, 2 * k + 1)
+        angle = position / 10_000 ** (2 * k / rotary_dim)
+        matrix[a, a] = matrix[b, b] = math.cos(angle)
+        matrix[b, a], matrix[a, b] = math.sin(angle), -math.sin(angle)
+    x, dy = randn(1, dim, dtype=torch.float64).requires_grad_(), randn(1, dim, seed=1, dtype=torch.float64)
+
+    cos_sin = rope_cos_sin(torch.tensor([position]), rope_inv_freq(rotary_dim), dtype=torch.float64)
+    rotated = apply_rope(x, *cos_sin, layout=layout)
+    rotated.backward(dy)
+    torch.testing.assert_close(rotated.detach(), x.detach() @ matrix.T, atol=1e-14, rtol=0)
+    torch.testing.assert_close(x.grad, dy @ matrix, atol=1e-14, rtol=0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_scores_depend_on_the_distance_alone(layout):
+    q, k = randn(64, dtype=torch.float64), randn(64, seed=1, dtype=torch.float64)
+    place = torch.cat((torch.arange(40), torch.arange(100_000, 100_040)))
+    cos_sin = rope_cos_sin(place, rope_inv_freq(64), dtype=torch.float64)
+    rotated_q = apply_rope(q.expand(80, 64), *cos_sin, layout=layout)
+    rotated_k = apply_rope(k.expand(80, 64), *cos_sin, layout=layout)
+    near = (rotated_q[:40] @ rotated_k[:40].T) / (q.norm() * k.norm())  # relative to the largest possible score
+    far = (rotated_q[40:] @ rotated_k[40:].T) / (q.norm() * k.norm())
+    for distance in range(-39, 40):
+        diagonal = near.diagonal(distance)
+        assert (diagonal - diagonal[0]).abs().max() < 1e-12
+    # A float64 angle of 1e5 is itself rounded by 7e-12, which is all that separates the far scores from the near ones.
+    assert (near - far).abs().max() < 2e-11
+
+
+def test_the_attention_factor_multiplies_cos_and_sin_and_so_squares_in_the_score():
+    plain, scaled = (rope_cos_sin(5, rope_inv_freq(32), factor, dtype=torch.float64) for factor in (1.0, 1.2))
+    q, k = randn(5, 32, dtype=torch.float64), randn(5, 32, seed=1, dtype=torch.float64)
+    scores = apply_rope(q, *scaled) @ apply_rope(k, *scaled).T
+    torch.testing.assert_close(scores, 1.44 * (apply_rope(q, *plain) @ apply_rope(k, *plain).T))
+
+
+def test_each_sequence_of_a_batch_can_have_its_own_positions():
+    x, module = randn(2, 4, 5, 16), RotaryEmbedding(16)
+    place = torch.stack((torch.arange(5), torch.arange(30, 35)))[:, None]  # (B, 1, T): the same for all heads
+    together = apply_rope(x, *rope_cos_sin(place, rope_inv_freq(16)))
+    assert torch.equal(module(x, positions=place), together)
+    for b in range(2):
+        assert torch.equal(together[b], apply_rope(x[b], *rope_cos_sin(place[b, 0], rope_inv_freq(16))))
+
+
+def test_half_precision_is_rotated_in_float32_and_rounded_once():
+    x, cos_sin = randn(6, 32).bfloat16(), rope_cos_sin(torch.arange(1000, 1006), rope_inv_freq(32))
+    assert torch.equal(apply_rope(x, *cos_sin), apply_rope(x.float(), *cos_sin).bfloat16())
+
+
+# -- the two layouts of a projection, and images -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("num_heads", "head_dim", "rotary_dim"), [(4, 16, None), (3, 16, 8), (1, 2, 2)])
+def test_permuted_projections_give_the_same_scores_in_the_other_layout(num_heads, head_dim, rotary_dim):
+    tokens, features = 7, 10
+    x = randn(tokens, features, dtype=torch.float64)
+    cos_sin = rope_cos_sin(tokens, rope_inv_freq(rotary_dim or head_dim), dtype=torch.float64)
+    weights = [randn(num_heads * head_dim, features, seed=s, dtype=torch.float64) for s in (1, 2)]
+    biases = [randn(num_heads * head_dim, seed=s, dtype=torch.float64) for s in (3, 4)]
+
+    def scores(reorder, layout):
+        projected = [x @ reorder(w).T + reorder(b) for w, b in zip(weights, biases, strict=True)]
+        q, k = (p.view(tokens, num_heads, head_dim).transpose(0, 1) for p in projected)
+        return apply_rope(q, *cos_sin, layout=layout) @ apply_rope(k, *cos_sin, layout=layout).mT
+
+    as_is = scores(lambda w: w, "half")
+    permuted = scores(lambda w: half_to_interleaved(w, num_heads, rotary_dim), "interleaved")
+    torch.testing.assert_close(permuted, as_is, atol=1e-12, rtol=0)
+    if head_dim > 2:  # with one pair the layouts are one
+        assert (scores(lambda w: w, "interleaved") - as_is).abs().max() > 1
+    there = half_to_interleaved(weights[0], num_heads, rotary_dim)
+    assert torch.equal(interleaved_to_half(there, num_heads, rotary_dim), weights[0])
+
+
+def test_half_to_interleaved_brings_the_two_rows_of_each_pair_together():
+    rows = torch.arange(2 * 8)  # two heads of 8, as a bias: row i holds i
+    assert half_to_interleaved(rows, 2).tolist() == [0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15]
+    assert half_to_interleaved(rows, 2, rotary_dim=4).tolist() == [0, 2, 1, 3, 4, 5, 6, 7, 8, 10, 9, 11, 12, 13, 14, 15]
+
+
+def test_axial_rope_is_that_of_qwen2_vl():
+    height, width, dim, base = 3, 5, 32, 300.0
+    rope_parameters = {"rope_type": "axial", "rope_theta": base}
+    config = qwen2_vl.Qwen2VLVisionConfig(embed_dim=4 * dim, num_heads=4, rope_parameters=rope_parameters)
+    place = torch.cartesian_prod(torch.arange(height), torch.arange(width))  # (T, 2): row and column of each patch
+    q = randn(height * width, 4, dim)  # (T, H, dim)
+    cos, sin = qwen2_vl.Qwen2VLVisionRotaryEmbedding(config)(q, place)
+    expected, _ = qwen2_vl.apply_rotary_pos_emb_vision(q, q, cos, sin)
+    ours = apply_rope(q.transpose(0, 1), *axial_rope_2d(height, width, dim, base))
+    torch.testing.assert_close(ours.transpose(0, 1), expected, atol=5e-6, rtol=0)
+    _, sine = axial_rope_2d(2, 1, 8)
+    torch.testing.assert_close(sine[1], torch.tensor([math.sin(1.0), math.sin(0.01), 0.0, 0.0]))
+    assert [table.shape for table in axial_rope_2d(0, 3, 4)] == [(0, 2)] * 2
+
+
+# -- biases ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 3, 6, 8, 12, 20, 32, 71, 112])
+def test_alibi_slopes_are_those_of_bloom_and_mpt(num_heads):
+    bloom = build_alibi_tensor(torch.ones(1, 2), num_heads, torch.float32)[:, 0, 1]
+    # MPT writes the distance as a negative position, and for 1 head asks for 2^-8 as everyone does.
+    mpt = -build_mpt_alibi_tensor(num_heads, 2)[:, 0, 0]
+    torch.testing.assert_close(alibi_slopes(num_heads), bloom, rtol=1e-5, atol=0)  # Bloom powers a rounded base
+    torch.testing.assert_close(alibi_slopes(num_heads), mpt)
+
+
+def test_alibi_slopes_of_twelve_heads_add_every_other_slope_of_sixteen():
+    expected = [2.0**-k for k in range(1, 9)] + [2.0**-k for k in (0.5, 1.5, 2.5, 3.5)]
+    torch.testing.assert_close(alibi_slopes(12), torch.tensor(expected))
+
+
+def test_alibi_bias_gives_the_attention_of_bloom_and_its_last_rows_while_decoding():
+    num_heads, length = 6, 9
+    scores = randn(num_heads, length, length)
+    causal = torch.full((length, length), -math.inf).triu(1)
+    bloom = build_alibi_tensor(torch.ones(1, length), num_heads, torch.float32)  # (H, 1, K): grows with the key
+    ours = (scores + alibi_bias(num_heads, length, length) + causal).softmax(-1)
+    torch.testing.assert_close(ours, (scores + bloom + causal).softmax(-1))
+    assert torch.equal(alibi_bias(12, 2, 31), alibi_bias(12, 31, 31)[:, -2:])
+    bias = alibi_bias(4, 7, 7)  # keys ahead get the bias of their distance too
+    assert torch.equal(bias, bias.mT)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (64, 256), (8, 20), (4, 3), (10, 160), (20, 160)])
+def test_t5_buckets_are_those_of_transformers_at_every_distance(bidirectional, num_buckets, max_distance):
+    # With (10, 160), or (20, 160) for two directions, float64 would put distances 10, 20 and 80 one bucket higher.
+    relative = torch.arange(-1500, 1500)
+    expected = T5Attention._relative_position_bucket(relative, bidirectional, num_buckets, max_distance)
+    assert torch.equal(t5_relative_bucket(relative, bidirectional, num_buckets, max_distance), expected)
+    as_table = relative.short().view(3, 1000)
+    assert torch.equal(t5_relative_bucket(as_table, bidirectional, num_buckets, max_distance).flatten(), expected)
+
+
+# -- the module --------------------------------------------------------------------------------------------------------
+
+WINDOW = 64
+DYNAMIC = {"rope_type": "dynamic", "factor": 4.0}
+LONGROPE = {
+    "rope_type": "longrope",
+    "original_max_position_embeddings": 32,
+    "short_factor": [1.0 + 0.1 * k for k in range(8)],
+    "long_factor": [1.0 + k for k in range(8)],
+}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+LINEAR = {"rope_type": "linear", "factor": 2.0}
+PROPORTIONAL = {"rope_type": "proportional", "partial_rotary_factor": 0.25}
+ALL_PARAMETERS = [None, LINEAR, {"rope_type": "ntk", "factor": 2.0}, DYNAMIC, YARN, LONGROPE, PROPORTIONAL]
+every_method = pytest.mark.parametrize("parameters", ALL_PARAMETERS, ids=lambda p: p["rope_type"] if p else "none")
+
+
+def rotary(parameters=None, **others):
+    return RotaryEmbedding(16, rope_parameters=parameters, max_position_embeddings=WINDOW, **others)
+
+
+def at(x, positions, parameters, seq_len, **others):
+    """The answer, from the functions."""
+    return apply_rope(x, *rope_cos_sin(positions, *rope_frequencies(parameters, 16, WINDOW, seq_len)), **others)
+
+
+@every_method
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("length", [1, 33, 64, 200])
+def test_it_rotates_by_the_frequencies_of_the_length(parameters, layout, length):
+    x = randn(2, 3, length, 16)
+    assert torch.equal(rotary(parameters, layout=layout)(x), at(x, length, parameters, length, layout=layout))
+
+
+@every_method
+def test_a_call_gives_what_a_fresh_module_gives_whatever_was_called_before(parameters):
+    module, x = rotary(parameters), randn(300, 16)
+    for length in (WINDOW + 1, 300, WINDOW, 10, 100, 32, 33, 300, 32, 299, WINDOW - 1):
+        assert torch.equal(module(x[:length]), at(x[:length], length, parameters, length)), length
+        assert torch.equal(module.frequencies(length)[0], rotary(parameters).frequencies(length)[0])
+
+
+@pytest.mark.skipif(not transformers.__version__.startswith("5.23"), reason="a later release may have mended it")
+def test_after_a_long_call_transformers_keeps_the_stale_base_for_a_call_of_the_original_length():
+    config = LlamaConfig(head_dim=16, hidden_size=32, num_attention_heads=2, max_position_embeddings=WINDOW)
+    config.rope_parameters = {**DYNAMIC, "rope_theta": 1e4}
+    stateful, stale = llama.LlamaRotaryEmbedding(config), {}
+    for length in (4 * WINDOW, WINDOW, 2 * WINDOW, 10):
+        place, fresh = torch.arange(length)[None], llama.LlamaRotaryEmbedding(config)
+        stale[length] = not torch.equal(stateful(torch.zeros(1), place)[0], fresh(torch.zeros(1), place)[0])
+    assert stale == {4 * WINDOW: False, WINDOW: True, 2 * WINDOW: True, 10: False}
+
+
+@pytest.mark.parametrize("parameters", [None, YARN, DYNAMIC, LONGROPE])
+def test_the_last_position_tells_the_length_and_seq_len_may_tell_more(parameters):
+    x, module = randn(2, 30, 16), rotary(parameters)
+    for t in range(30):  # decoding
+        assert torch.equal(
+            module(x[:, t : t + 1], positions=torch.tensor([t])), at(x, 30, parameters, 30)[:, t : t + 1]
+        )
+    for position, seq_len in ((100, None), (5, 101), (5, None)):
+        place = torch.tensor([position])
+        expected = at(x[:, :1], place, parameters, seq_len or position + 1)
+        assert torch.equal(module(x[:, :1], positions=place, seq_len=seq_len), expected)
+
+
+@pytest.mark.parametrize("parameters", [None, YARN])
+@pytest.mark.parametrize(
+    "positions",
+    [
+        torch.tensor([0.5, 1.5, 2.0]),  # interpolated
+        torch.tensor([-3, -2, -1]),
+        torch.tensor([TABLE_ROWS + 1, 5_000_000, 16_777_217]),
+        torch.tensor([0, 2, 255], dtype=torch.uint8),
+        torch.tensor([3, 1, 2], dtype=torch.int32),
+    ],
+    ids=["fractional", "negative", "beyond the table", "bytes", "int32"],
+)
+def test_positions_of_any_kind_are_rotated_as_the_formula_says(positions, parameters):
+    x = randn(3, 16)
+    assert torch.equal(rotary(parameters)(x, positions=positions), at(x, positions, parameters, None))
+
+
+def test_positions_with_an_axis_for_each_of_xs_or_fewer_fit_and_others_are_told_how_they_would():
+    x = randn(2, 3, 5, 16)
+    for leading in ((), (3,), (1,), (1, 1), (2, 1), (1, 3), (2, 3)):
+        assert torch.equal(rotary()(x, positions=torch.arange(5).expand(*leading, 5)), rotary()(x))
+    for leading in ((2,), (5, 3), (1, 2, 3)):
+        with pytest.raises(ValueError, match=r"for positions \(B, T\).* pass positions\[:, None\]: got x"):
+            rotary()(x, positions=torch.arange(5).expand(*leading, 5))
+
+
+def test_a_count_is_computed_where_it_is_asked_for_and_no_tokens_are_no_trouble():
+    for length in (10, 100):
+        cos, sin = rotary(DYNAMIC).cos_sin(length, device="meta")  # a device that holds shapes and no numbers
+        assert (cos.device.type, sin.shape) == ("meta", (length, 8))
+    assert torch.equal(rotary()(randn(5, 16), positions=5), rotary()(randn(5, 16), positions=torch.arange(5)))
+    assert rotary(DYNAMIC)(randn(2, 0, 16)).shape == (2, 0, 16)
+    assert rotary()(randn(0, 16), positions=torch.tensor([], dtype=torch.long)).shape == (0, 16)
+
+
+def test_tables_are_kept_where_they_serve_again_and_grow_by_doubling_to_their_limit():
+    module = rotary(LONGROPE)
+    for length in (20, 100, 20, 60, 100):
+        module(randn(length, 16))
+    assert len(module._tables) == 2
+    module = rotary(DYNAMIC)
+    for length in range(10, 200):
+        module(randn(1, 16), positions=torch.tensor([length]))
+    assert [len(cos) for cos, _ in module._tables.values()] == [WINDOW]
+
+    module = RotaryEmbedding(2)
+    for length, rows in ((1, 1), (3, 4), (4, 4), (5, 8), (TABLE_ROWS, TABLE_ROWS), (TABLE_ROWS + 1, TABLE_ROWS)):
+        module.cos_sin(length)
+        ((cos, _),) = module._tables.values()
+        assert len(cos) == rows
+        module.cos_sin(rows)
+        assert next(iter(module._tables.values()))[0] is cos  # nothing is computed twice
+
+
+def test_half_precision_leaves_the_frequencies_in_float64_and_float64_is_rotated_in_float64():
+    module, x = rotary(YARN).half(), randn(40, 16).bfloat16()
+    assert module.frequencies()[0].dtype == torch.float64
+    assert torch.equal(module(x), rotary(YARN)(x.float()).bfloat16())  # rounded once, at the end
+    x = randn(40, 16, dtype=torch.float64)
+    cos_sin = rope_cos_sin(40, rope_inv_freq(16), dtype=torch.float64)
+    assert torch.equal(rotary()(x), apply_rope(x, *cos_sin))
+
+
+def test_tables_of_inference_mode_serve_training_and_a_tracers_are_not_kept():
+    module, x = rotary(YARN), randn(10, 16)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        module(x)
+    with torch.inference_mode():
+        assert torch.equal(module(x), rotary(YARN)(x))
+    leaf = x.clone().requires_grad_()
+    module(leaf).sum().backward()
+    assert leaf.grad is not None
+
+
+@every_method
+def test_copies_pickles_and_empty_state_dicts_rotate_alike(parameters):
+    module, x = rotary(parameters), randn(100, 16)
+    expected = module(x)
+    assert module.state_dict() == {}
+    saved = io.BytesIO()
+    torch.save(module, saved)
+    assert saved.tell() < 10_000  # without its tables
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert torch.equal(twin(x), expected)
+        assert repr(twin) == repr(module)
+    module.frequencies()[0].zero_()
+    for positions in (5, torch.arange(5)):
+        for table in module.cos_sin(positions):
+            table.zero_()
+    assert torch.equal(module(x), expected)  # what it gave may be changed
+
+
+class InTheirPlace(torch.nn.Module):
+    """Our module with the interface of transformers': half-split tables, each half written twice."""
+
+    def __init__(self, ours):
+        super().__init__()
+        self.ours = ours
+
+    def forward(self, x, position_ids):
+        cos, sin = self.ours.cos_sin(position_ids, x.dtype)
+        return torch.cat((cos, cos), dim=-1), torch.cat((sin, sin), dim=-1)
+
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": WINDOW,
+    "initializer_range": 0.1,
+}
+
+
+@pytest.mark.parametrize("parameters", [LINEAR, DYNAMIC, YARN, LONGROPE, PROPORTIONAL, {**LINEAR, "neox": True}])
+def test_a_whole_model_has_the_same_logits_with_our_module(parameters):
+    rope_parameters = {"rope_theta": 100.0, **parameters}
+    if rope_parameters.pop("neox", False):
+        rope_parameters["partial_rotary_factor"] = 0.25
+        model = GPTNeoXForCausalLM(GPTNeoXConfig(**SIZES, rope_parameters=dict(rope_parameters)))
+        body = model.gpt_neox
+    else:
+        model = LlamaForCausalLM(LlamaConfig(**SIZES, head_dim=16, rope_parameters=dict(rope_parameters)))
+        body = model.model
+    logits = []
+    for module in (None, rotary(rope_parameters), rotary({"rope_theta": 100.0})):
+        if module is not None:
+            body.rotary_emb = InTheirPlace(module)
+        with torch.no_grad():
+            logits.append(model.eval()(torch.arange(100)[None] % 50).logits)  # longer than the window
+    # Their angles are float32: off by 4e-6 at position 99.
+    assert (logits[1] - logits[0]).abs().max() < 2e-5
+    assert (logits[2] - logits[0]).abs().max() > 1e-2
+
+
+def test_rope_theta_wins_over_the_default_base_and_must_not_contradict_another():
+    for module in (
+        RotaryEmbedding(16, base=500.0),
+        rotary({"rope_theta": 500.0}),
+        rotary({"rope_theta": 500.0}, base=500.0),
+        rotary({"rope_theta": None}, base=500.0),
+    ):
+        assert torch.equal(module.frequencies()[0], rope_inv_freq(16, 500.0))
+    with pytest.raises(ValueError, match=r"base and rope_theta must agree: got base=300\.0, rope_theta=500\.0"):
+        rotary({"rope_theta": 500.0}, base=300.0)
+
+
+def test_it_warns_once_when_it_is_made_and_never_when_it_is_called():
+    with pytest.warns(RopeWarning, match="betafast: not known for rope_type='dynamic'") as caught:
+        module = RotaryEmbedding(16, rope_parameters={**DYNAMIC, "betafast": 3}, max_position_embeddings=WINDOW)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module(randn(100, 16))
+
+
+# -- bad arguments -----------------------------------------------------------------------------------------------------
+
+COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: sinusoidal(4, 7), "dim must be"),
+        (lambda: sinusoidal(-1, 8), "positions must be"),
+        (lambda: sinusoidal(2.5, 8), "positions must be"),
+        (lambda: rope_cos_sin([0, 1], rope_inv_freq(8)), "positions must be"),
+        (lambda: rope_cos_sin(torch.ones(3, dtype=torch.bool), rope_inv_freq(8)), "positions must hold real numbers"),
+        (lambda: rope_cos_sin(torch.ones(3) + 0j, rope_inv_freq(8)), "positions must hold real numbers"),
+        (lambda: rope_cos_sin(3, rope_inv_freq(8), 0.0), "attention_factor must be"),
+        (lambda: rope_cos_sin(3, rope_inv_freq(8), dtype=torch.int32), "dtype must be"),
+        (lambda: rope_cos_sin(3, rope_inv_freq(8), dtype=float), "dtype must be"),
+        (lambda: rope_cos_sin(3, torch.arange(4)), "inv_freq must be"),
+        (lambda: rope_cos_sin(3, torch.ones(2, 4)), "inv_freq must be"),
+        (lambda: rope_inv_freq(0), "dim must be"),
+        *((lambda base=base: rope_inv_freq(8, base=base), "base must be") for base in (0.0, math.nan, math.inf)),
+        (lambda: apply_rope(torch.ones(4, 8, dtype=torch.int64), *COS_SIN), "x must hold"),
+        (lambda: apply_rope(randn(4, 8), *COS_SIN, layout="split"), "one of half, neox, llama, interleaved, gptj: got"),
+        (lambda: apply_rope(randn(4, 6), *COS_SIN), r"must not exceed the last of x: got x \(4, 6\), cos \(4, 4\)"),
+        (lambda: apply_rope(randn(5, 8), *COS_SIN), "one row per token of x"),
+        (lambda: apply_rope(randn(5, 8), *rope_cos_sin(1, rope_inv_freq(8))), "one row per token of x"),
+        (lambda: apply_rope(randn(4, 8), COS_SIN[0], COS_SIN[1][:1]), "cos and sin must both be"),
+        (lambda: apply_rope(randn(8), *COS_SIN), "cos and sin must both be"),
+        (lambda: half_to_interleaved(randn(9, 2), 2), "num_heads must divide"),
+        (lambda: interleaved_to_half(randn(8, 2), 2, rotary_dim=3), "rotary_dim must be"),
+        (lambda: half_to_interleaved(randn(8, 2), 2, rotary_dim=6), "rotary_dim must be"),
+        *((lambda dim=dim: axial_rope_2d(2, 2, dim), "dim must be") for dim in (0, 6)),
+        *((lambda size=size: axial_rope_2d(*size, 8), "must not be negative") for size in ((-1, 2), (2, -1))),
+        *((lambda heads=heads: alibi_slopes(heads), "num_heads must be") for heads in (0, 2.5)),
+        (lambda: alibi_bias(2, 5, 4), "query_length must be"),
+        (lambda: t5_relative_bucket(torch.zeros(3)), "relative_position must hold integers"),
+        (lambda: t5_relative_bucket(torch.arange(3), num_buckets=7), "num_buckets must be"),
+        (lambda: t5_relative_bucket(torch.arange(3), False, 1), "num_buckets must be"),
+        (lambda: t5_relative_bucket(torch.arange(3), max_distance=8), "max_distance must be"),
+        (lambda: rotary(layout="split"), "layout must be"),
+        (lambda: rotary({"rope_type": "nkt"}), "rope_type must be"),
+        (lambda: rotary({**YARN, "factor": 0.5}), "factor must be"),
+        (lambda: RotaryEmbedding(16, rope_parameters=DYNAMIC), "max_position_embeddings must be"),
+        (lambda: RotaryEmbedding(15), "whole pairs within the head"),
+        *((lambda dim=dim: rotary()(randn(4, dim)), "x must end in head_dim=16") for dim in (8, 32)),
+        (lambda: rotary()(randn(1, 16), positions=29), r"for token 29 pass torch.tensor\(\[29\]\)"),
+        (lambda: rotary()(randn(1, 16), positions=[29]), "positions must be"),
+        (lambda: rotary().cos_sin(-1), "positions must be"),
+        (lambda: rotary()(randn(1, 16), positions=torch.tensor([True])), "positions must hold real numbers"),
+        (lambda: rotary()(randn(1, 16), positions=torch.tensor([1j])), "positions must hold real numbers"),
+    ],
+)
+def test_a_bad_argument_is_an_error_that_names_it(call, argument):
+    with pytest.raises((ValueError, TypeError), match=argument):
+        call()
+
+
+def test_the_room_has_every_name_that_it_promises():
+    assert all(hasattr(rope, name) for name in rope.__all__)
