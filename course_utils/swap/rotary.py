@@ -160,7 +160,7 @@ def _swap_rotation(swapped: Swapped, name: str, module: nn.Module, rope: Rope | 
     rotation = _course_rotation if rope is None else _own_rotation(rope, module.config)
     swapped.on_undo(lambda: module.__dict__.pop("forward", None))
     module.forward = types.MethodType(_with_global(forward, ROTATION, rotation), module)
-    what = "course_utils.rope.rotation.apply_rope" if rope is None else full_name(rope)
+    what = "course_utils.rope.apply_rope" if rope is None else full_name(rope)
     swapped.replaced.append((name, ROTATION, what))
 
 
