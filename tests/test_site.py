@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from course_utils.book.chapters import CHAPTERS
 from tools.lint import Page
 from tools.notebooks import METADATA, NOTEBOOKS, is_code
-from tools.site.build import build_site
+from tools.site import build_site
 
 # MyST-Parser's own business
 pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")

@@ -22,23 +22,23 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; return its exit status: 0, or 1 when there is something to mend."""
     parser = argparse.ArgumentParser(prog="python -m tools", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (what, _) in COMMANDS.items():
-        command = commands.add_parser(name, help=what, description=what)
-        if name not in ("freeze", "html", "ledger", "handbook", "numbers", "readme"):
-            command.add_argument(
-                "chapters", nargs="*", metavar="NB", help="a chapter's number or a notebook; by default all"
-            )
+    for name, run_it in {**OF_CHAPTERS, **OF_THE_COURSE}.items():
+        command = commands.add_parser(name, help=run_it.__doc__, description=run_it.__doc__)
+        if name in OF_CHAPTERS:
+            command.add_argument("chapters", nargs="*", metavar="NB", help="a chapter's number or a notebook; or all")
     arguments = parser.parse_args(argv)
-    if arguments.command != "freeze" and not NOTEBOOKS.is_dir():
+    if not NOTEBOOKS.is_dir():
         parser.error(f"run it from the project's folder: there is no {NOTEBOOKS}/ here")
     try:
-        return COMMANDS[arguments.command][1](getattr(arguments, "chapters", []))
+        if arguments.command in OF_THE_COURSE:
+            return OF_THE_COURSE[arguments.command]()
+        return OF_CHAPTERS[arguments.command](arguments.chapters)
     except ValueError as error:
         parser.error(str(error))
 
 
 def run(chapters: list[str]) -> int:
-    """Execute and normalize notebooks, one after the other; a failure stops none of the others."""
+    """Execute notebooks and store their outputs, the same bytes every time; a failure stops none of the others."""
     from tqdm import tqdm
 
     from tools.notebooks import ExecutionFailed, execute
@@ -72,41 +72,31 @@ def lint(chapters: list[str]) -> int:
 
 
 def edit(chapters: list[str]) -> int:
-    """Write text views to edit."""
-    from tools.text_view import Conflict, open_view
+    """Write text views to edit, into ``edit/``."""
+    from tools.text_view import open_view
 
-    status = 0
     for path in find_notebooks(chapters):
-        try:
-            print(f"{open_view(path)}: edit it, then `make update` brings it back into {path}")
-        except Conflict as conflict:
-            print(conflict, file=sys.stderr)
-            status = 1
-    return status
+        print(f"{open_view(path)}: edit it, then `make update` brings it back into {path}")
+    return 0
 
 
 def update(chapters: list[str]) -> int:
     """Bring edited text views back into their notebooks."""
-    from tools.text_view import VIEWS, Conflict, bring_back
+    from tools.text_view import VIEWS, bring_back
 
     views = [view for chapter in chapters or [""] for view in sorted(VIEWS.glob(f"{chapter}*.py"))]
     if not views:
         raise ValueError(
-            f"no text view in {VIEWS}/ for {' '.join(chapters) or 'any chapter'}: make one with `make edit`"
+            f"no text view of {' '.join(chapters) or 'any chapter'} in {VIEWS}/: make one with `make edit`"
         )
-    status = 0
     for view in views:
-        try:
-            path, changed = bring_back(view)
-            print(f"{path}: {'updated; now `make run`' if changed else 'already says the same'}")
-        except Conflict as conflict:
-            print(conflict, file=sys.stderr)
-            status = 1
-    return status
+        path, changed = bring_back(view)
+        print(f"{path}: {'updated; now `make run`' if changed else 'already says the same'}")
+    return 0
 
 
 def links(chapters: list[str]) -> int:
-    """Write the lines that link chapters back and on, from course_utils/chapters.py."""
+    """Write the lines that link chapters back and on, from the list of chapters."""
     from tools.lint import write_links
 
     for path in find_notebooks(chapters):
@@ -123,9 +113,9 @@ def student(chapters: list[str]) -> int:
     return 0
 
 
-def html(_: list[str]) -> int:
+def html() -> int:
     """Write the notebooks as a static site into ``site/``."""
-    from tools.site.build import build_site
+    from tools.site import build_site
 
     site = Path("site")
     status = build_site(site)
@@ -135,7 +125,7 @@ def html(_: list[str]) -> int:
     return status
 
 
-def ledger(_: list[str]) -> int:
+def ledger() -> int:
     """Write the ledger of claims from what the notebooks say; a claim that did not run stops it."""
     from course_utils.book.ledger import LEDGER
     from tools.ledger import collect, ledger_text
@@ -149,7 +139,7 @@ def ledger(_: list[str]) -> int:
     return int(bool(findings))
 
 
-def handbook(_: list[str]) -> int:
+def handbook() -> int:
     """Write the instructor's handbook to ``handbook.md``."""
     from tools.handbook import handbook as written
 
@@ -158,7 +148,7 @@ def handbook(_: list[str]) -> int:
     return 0
 
 
-def numbers(_: list[str]) -> int:
+def numbers() -> int:
     """Print what the course holds, counted, in the words of README.md."""
     from tools.readme import numbers as counted
 
@@ -167,7 +157,7 @@ def numbers(_: list[str]) -> int:
     return 0
 
 
-def readme(_: list[str]) -> int:
+def readme() -> int:
     """Bring the numbers in README.md up to date, and draw its pictures anew."""
     from tools.readme import numbers as counted
     from tools.readme import with_numbers, write_pictures
@@ -179,7 +169,7 @@ def readme(_: list[str]) -> int:
     return 0
 
 
-def freeze(_: list[str]) -> int:
+def freeze() -> int:
     """Write ``constraints.txt`` from what is installed in this environment, which holds nothing but the course."""
     installed = {canonicalize_name(package.name): Version(package.version) for package in metadata.distributions()}
     pins = [f"{name}=={version.public}" for name, version in sorted(installed.items()) if not _UNPINNED.match(name)]
@@ -187,19 +177,14 @@ def freeze(_: list[str]) -> int:
     return 0
 
 
-COMMANDS = {
-    "run": ("execute notebooks and store their outputs, the same bytes every time", run),
-    "lint": ("what a reader of the notebooks would trip over", lint),
-    "edit": ("write a notebook as a Python file into edit/", edit),
-    "update": ("bring the Python files in edit/ back into their notebooks", update),
-    "links": ("write the lines that link chapters back and on", links),
-    "student": ("copies without solutions, in student/", student),
-    "html": ("the notebooks as a static site, in site/", html),
-    "ledger": ("write the ledger of claims from the assertions that ran", ledger),
-    "handbook": ("times, objectives and the common wrong answers, in handbook.md", handbook),
-    "numbers": ("count what README.md says that the course holds", numbers),
-    "readme": ("bring README.md's numbers up to date and draw its pictures", readme),
-    "freeze": ("write constraints.txt from what is installed", freeze),
+OF_CHAPTERS = {"run": run, "lint": lint, "edit": edit, "update": update, "links": links, "student": student}
+OF_THE_COURSE = {
+    "html": html,
+    "ledger": ledger,
+    "handbook": handbook,
+    "numbers": numbers,
+    "readme": readme,
+    "freeze": freeze,
 }
 
 

@@ -40,15 +40,7 @@ NOTEBOOKS = Path("notebooks")  # from the project's folder, where make and CI st
 
 
 def find_notebooks(chapters: Sequence[str] = (), folder: Path = NOTEBOOKS) -> list[Path]:
-    """Return the notebooks of ``folder`` in the order of their names, or those that ``chapters`` choose.
-
-    Args:
-        chapters: a chapter's number ("02"), or the path of a notebook; none means every notebook.
-        folder: where chapters are looked up.
-
-    Raises:
-        ValueError: a chapter names no notebook.
-    """
+    """Return the notebooks of ``folder``, sorted, or those that ``chapters`` name: a number ("02") or a path."""
     if not chapters:
         return sorted(path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
     found: list[Path] = []
@@ -202,11 +194,10 @@ _STANDARD_LIBRARY = re.compile(_PATH_START + r"lib[/\\](python3\.\d+[/\\])")
 
 
 def normalize(notebook: nbformat.NotebookNode, root: Path | None = None) -> None:
-    """Make ``notebook`` the same whenever and wherever it ran, in place.
+    """Make an executed ``notebook`` the same whenever and wherever it ran, in place.
 
-    Args:
-        notebook: version 4, executed.
-        root: the project's folder; tracebacks show the files below it from there. By default the current folder.
+    Gone are timings, live widgets and their state, memory addresses, and the folders of the machine; tracebacks show
+    files from ``root``, the project's folder, by default the current one.
     """
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     keep_only_known_metadata(notebook)
@@ -264,19 +255,10 @@ class ExecutionFailed(Exception):
 
 
 def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
-    """Run the notebook at ``path`` from top to bottom and replace it by its executed, normalized form.
+    """Replace the notebook at ``path`` by its executed, normalized form, and return whether the file changed.
 
-    A cell may raise only where it is tagged ``raises-exception``. When anything goes wrong, the file stays as it was.
-
-    Args:
-        path: a notebook.
-        timeout: seconds that a cell may take.
-
-    Returns:
-        Whether the file changed.
-
-    Raises:
-        ExecutionFailed: a cell failed, took too long, or killed its kernel.
+    A cell may raise only where it is tagged ``raises-exception``, and may take ``timeout`` seconds. Where anything goes
+    wrong, the file stays as it was and an ``ExecutionFailed`` says why.
     """
     notebook = read_notebook(path)
     running: list[int] = []  # the cell that runs now, so that a failure can name it
@@ -286,16 +268,17 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
         timeout=timeout,
         kernel_name="python3",
         record_timing=False,
-        extra_arguments=[
-            "--log-level=ERROR"
-        ],  # a kernel warns of its unencrypted connection, which stays on this machine
+        # a kernel warns of its unencrypted connection, which stays on this machine
+        extra_arguments=["--log-level=ERROR"],
         coalesce_streams=True,  # how a program's prints are cut into messages is a matter of timing
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_execute=lambda cell, cell_index: running.append(cell_index),
     )
     with tempfile.TemporaryDirectory() as fresh_progress:
+        # nothing that the author has solved, and sums in the order that two threads give
+        alike = {"COURSE_PROGRESS_DIR": fresh_progress, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
         try:
-            client.execute(env=_kernel_environment(fresh_progress))
+            client.execute(env={**os.environ, **alike})
         except (CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             index = running[-1] if running else 0
             raise ExecutionFailed(
@@ -303,19 +286,6 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
             ) from error
     normalize(notebook)
     return write_notebook(notebook, path)
-
-
-def _kernel_environment(progress: str) -> dict[str, str]:
-    """Return the environment of a kernel whose outputs do not depend on who runs it.
-
-    Nothing that the author has solved shows in chapter 00, and PyTorch adds up in the order that two threads give.
-    """
-    return {
-        **os.environ,
-        "COURSE_PROGRESS_DIR": progress,
-        "OMP_NUM_THREADS": "2",
-        "OMP_WAIT_POLICY": "passive",
-    }
 
 
 def _explain(error: Exception, path: Path, index: int, cell_id: str, timeout: float) -> str:

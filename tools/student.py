@@ -9,44 +9,27 @@ import ast
 from importlib import import_module
 from pathlib import Path
 
-import nbformat
-from nbconvert.exporters import NotebookExporter
-from nbconvert.preprocessors import ClearOutputPreprocessor, Preprocessor
+from tools.notebooks import SOLUTION_SUFFIX, defined_names, has_tag, is_code, parse_code, read_notebook, write_notebook
 
-from tools.notebooks import SOLUTION_SUFFIX, defined_names, has_tag, parse_code, write_atomically
-
-__all__ = ["RemoveSolutions", "make_student_copy", "without_solution"]
+__all__ = ["make_student_copy", "without_solution"]
 
 
 def make_student_copy(path: Path, folder: Path) -> Path:
     """Write the notebook at ``path`` without solutions and outputs into ``folder``; return where."""
-    exporter = NotebookExporter(preprocessors=[RemoveSolutions, ClearOutputPreprocessor])
-    text, _ = exporter.from_filename(str(path))
-    copy = folder / path.name
-    write_atomically(copy, text.encode())
-    return copy
-
-
-class RemoveSolutions(Preprocessor):
-    """An nbconvert step that replaces what is defined in cells tagged ``solution`` by its stand-in."""
-
-    def preprocess(self, nb: nbformat.NotebookNode, resources: dict) -> tuple[nbformat.NotebookNode, dict]:
-        """Replace the solutions of ``nb``, in place."""
-        for cell in nb.cells:
-            if has_tag(cell, "solution"):
-                cell.source = without_solution(cell.source, cell.metadata.pop("stand_in", {}))
-        return nb, resources
+    notebook = read_notebook(path)
+    for cell in filter(is_code, notebook.cells):
+        cell.outputs, cell.execution_count = [], None
+        if has_tag(cell, "solution"):
+            cell.source = without_solution(cell.source, cell.metadata.pop("stand_in", {}))
+    write_notebook(notebook, folder / path.name)
+    return folder / path.name
 
 
 def without_solution(source: str, stand_ins: dict[str, str] | None = None) -> str:
     """Return a solution cell's ``source`` with every definition of a ``…_solution`` replaced by its stand-in.
 
-    Args:
-        source: the cell's code.
-        stand_ins: for a name without the suffix, "module:attribute" that does the same.
-
-    Raises:
-        ValueError: the cell is not plain Python, or a solution has no stand-in.
+    ``stand_ins`` gives for a name without the suffix the "module:attribute" that does the same; a solution for which
+    there is none, nor a check that chooses it, is a ``ValueError``.
     """
     tree = parse_code(source)
     if tree is None:
@@ -65,9 +48,11 @@ def _stand_in(solution: str, source: str, stand_ins: dict[str, str]) -> str:
     name = solution.removesuffix(SOLUTION_SUFFIX)
     if name in stand_ins:
         module, _, attribute = stand_ins[name].partition(":")
-        if hasattr(import_module(module), attribute):
-            return f"from {module} import {attribute} as {solution}"
-        raise ValueError(f"stand_in must name something that exists: got {stand_ins[name]!r}")
+        try:
+            getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as missing:
+            raise ValueError(f"stand_in must name something that exists: got {stand_ins[name]!r}") from missing
+        return f"from {module} import {attribute} as {solution}"
     check = _check_that_chooses(solution, source)
     if hasattr(getattr(import_module("course_utils.check"), check, None), "oracle"):
         return f"{solution} = check.{check}.oracle"

@@ -9,7 +9,7 @@ from accessibility import serious_in
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tools.site.build import build_site
+from tools.site import build_site
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
 

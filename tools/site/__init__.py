@@ -1,8 +1,77 @@
-"""The course as a static site: its notebooks with the outputs they hold, an index and a search, to read offline.
+"""Make the site: lay out what the pages are made from, and have Sphinx build them.
 
-build       lay out the sources and have Sphinx make the pages
-conf        Sphinx's own configuration
-index.md    the first page, made of parts of the README
-site.css    colours of the outputs, and wider columns
-site.js     the keyboard scrolls what is too wide for the page
+Nothing is executed and nothing is fetched, and what comes out is read from a file, without a server or a network.
 """
+
+import re
+import shutil
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import nbformat
+from sphinx.cmd.build import main as sphinx_build
+
+from course_utils.book.chapters import CHAPTERS, Chapter
+from tools.notebooks import NOTEBOOKS, read_notebook, write_notebook
+
+__all__ = ["build_site"]
+
+_HERE = Path(__file__).parent
+_LINK = re.compile(r"\]\(([^)#]+)")
+_NOTEBOOK_LINK = re.compile(r'(<a href="[\w.-]+)\.ipynb(?=["#])')
+
+
+def build_site(site: Path, project: Path = Path()) -> int:
+    """Write the site of all notebooks, in place of the one that was there.
+
+    Args:
+        site: the folder to write; its ``index.html`` is the first page.
+        project: the folder that holds the notebooks and the README.
+
+    Returns:
+        0, or 1 when there is something to mend, such as a link that leads nowhere; stderr says what.
+    """
+    shutil.rmtree(site, ignore_errors=True)
+    with TemporaryDirectory() as work:
+        sources, doctrees, built = (Path(work, name) for name in ("sources", "doctrees", "site"))
+        _lay_out(project, sources)
+        options = ["-q", "--fail-on-warning", "-b", "html", "-c", str(_HERE), "-d", str(doctrees)]
+        status = sphinx_build([*options, str(sources), str(built)])
+        shutil.move(built, site)  # MyST-NB leaves a folder of its own beside what it builds
+        return status
+
+
+def _lay_out(project: Path, sources: Path) -> None:
+    """Put into ``sources`` what Sphinx reads, where it stands in the project, so that links between files hold."""
+    chapters = [chapter for chapter in CHAPTERS if (project / NOTEBOOKS / chapter.file).exists()]
+    for chapter in chapters:
+        notebook = read_notebook(project / NOTEBOOKS / chapter.file)
+        _say_it_to_sphinx(notebook)
+        write_notebook(notebook, sources / NOTEBOOKS / chapter.file)
+    readme = (project / "README.md").read_text(encoding="utf-8")
+    for file in {"README.md", *_LINK.findall(readme)}:
+        if (project / file).is_file() and not (sources / file).exists():
+            (sources / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(project / file, sources / file)
+    index = (_HERE / "index.md").read_text(encoding="utf-8")
+    (sources / "index.md").write_text("\n".join([index, *_contents(chapters)]), encoding="utf-8")
+
+
+def _say_it_to_sphinx(notebook: nbformat.NotebookNode) -> None:
+    """Say in the words of Sphinx and MyST-NB, in place, what a notebook says in those of JupyterLab."""
+    for cell in notebook.cells:
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            cell.metadata.setdefault("tags", []).append("hide-input")
+        cell.metadata["anchor"] = f"cell-id={cell.id}"  # as JupyterLab has it; conf.py makes it the cell's
+        for output in cell.get("outputs", ()):
+            if "text/html" in output.get("data", {}):
+                output.data["text/html"] = _NOTEBOOK_LINK.sub(r"\1.html", output.data["text/html"])
+
+
+def _contents(chapters: list[Chapter]) -> Iterator[str]:
+    """Yield the sidebar's tables of contents, one for each part of the course."""
+    for part, in_part in groupby(chapters, key=lambda chapter: chapter.part):
+        pages = (f"{NOTEBOOKS}/{Path(chapter.file).stem}" for chapter in in_part)
+        yield "\n".join(["```{toctree}", ":hidden:", f":caption: {part}", "", *pages, "```"])

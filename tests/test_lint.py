@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_utils.book.chapters import CHAPTERS, chapter_of, line_back, line_on
-from tools.lint import RULES, Page, lint, lint_notebook
+from tools.lint import lint, lint_notebook, write_links
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 FIGURE = {
@@ -76,29 +76,17 @@ def test_a_notebook_that_keeps_every_rule_has_no_finding(tmp_path: Path) -> None
 
 def edit(cell_id: str, **values: object) -> Callable[[NotebookNode], None]:
     """Return a breakage that sets fields of one cell."""
-
-    def breakage(notebook: NotebookNode) -> None:
-        by_id(notebook, cell_id).update(nbformat.from_dict(values))
-
-    return breakage
+    return lambda notebook: by_id(notebook, cell_id).update(nbformat.from_dict(values))
 
 
 def append(cell_id: str, text: str) -> Callable[[NotebookNode], None]:
     """Return a breakage that adds text to the source of one cell."""
-
-    def breakage(notebook: NotebookNode) -> None:
-        by_id(notebook, cell_id).source += text
-
-    return breakage
+    return lambda notebook: by_id(notebook, cell_id).update(source=by_id(notebook, cell_id).source + text)
 
 
 def output(cell_id: str, kind: str, **fields: object) -> Callable[[NotebookNode], None]:
     """Return a breakage that replaces the outputs of one cell by one output."""
-
-    def breakage(notebook: NotebookNode) -> None:
-        by_id(notebook, cell_id).outputs = [new_output(kind, **fields)]
-
-    return breakage
+    return edit(cell_id, outputs=[new_output(kind, **fields)])
 
 
 def html(text: str) -> Callable[[NotebookNode], None]:
@@ -171,6 +159,7 @@ BREAKAGES = [
     ("a link in another notebook", append("hook", "\n\n[me](02_layer_norm.ipynb#Nowhere)"), "link", 2),
     ("a link in an output", html('<a href="missing.ipynb">x</a>'), "link", 3),
     ("no link back", edit("title", source="# 02 · Layer norm\n\n[below](#Your-turn)"), "links", 0),
+    ("links back twice", append("title", f"\n\n{line_back(LAYER_NORM)}"), "links", 0),
     ("no link on", edit("on", source="Goodbye."), "links", 9),
     ("a line after the links", append("on", "\n\nGoodbye."), "links", 9),
     ("a link from the root", append("hook", "\n\n[there](/README.md)"), "link", 2),
@@ -213,46 +202,49 @@ def test_what_breaks_a_rule_is_found_where_it_stands(
     assert (rule, cell) in findings(notebook, tmp_path)
 
 
-def test_every_rule_is_broken_by_some_notebook_above(tmp_path: Path) -> None:
-    silent = set(RULES)
-    for _, breakage, _, _ in BREAKAGES:
-        notebook = notebook_that_keeps_every_rule()
-        breakage(notebook)
-        page = Page.read(write(notebook, tmp_path))
-        silent -= {rule for rule in silent if any(rule(page))}
-    assert {rule.__name__ for rule in silent} == set()
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"nbformat": 4}', '{"nbformat": 3, "worksheets": []}', "null"])
+def test_a_file_that_is_no_notebook_is_a_finding_not_a_crash(text: str, tmp_path: Path) -> None:
+    (tmp_path / "broken.ipynb").write_text(text)
+    assert [finding.rule for finding in lint_notebook(tmp_path / "broken.ipynb")] == ["format"]
 
 
-def test_a_finding_says_file_cell_rule_and_what_to_do(tmp_path: Path) -> None:
-    notebook = notebook_that_keeps_every_rule()
-    edit("figure", execution_count=None)(notebook)
-    path = write(notebook, tmp_path)
-    assert [str(finding) for finding in lint_notebook(path)] == [
-        f"{path}: cell 3: not-run: never executed: run the notebook with `make run`"
-    ]
-
-
-def test_a_file_that_is_no_notebook_is_a_finding_not_a_crash(tmp_path: Path) -> None:
-    path = tmp_path / "broken.ipynb"
-    for text in ("", "{", "[]", '{"nbformat": 4}', '{"nbformat": 3, "worksheets": []}', "null"):
-        path.write_text(text)
-        assert [finding.rule for finding in lint_notebook(path)] == ["format"], text
-
-
-@pytest.mark.parametrize(
-    ("place", "is_stray"),
-    [
-        ("notebooks/02_x.ipynb", False),
-        ("notebooks/extra/02_x.ipynb", False),
-        ("notebooks/build/02_x.ipynb", True),
-        ("02_x.ipynb", True),
-        ("course_utils/02_x.ipynb", True),
-        ("student/02_x.ipynb", False),
-        (".venv/share/02_x.ipynb", False),
-    ],
-)
-def test_a_notebook_that_nbval_would_never_run_is_found(place: str, is_stray: bool, tmp_path: Path) -> None:
-    path = tmp_path / place
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{}")
+@pytest.mark.parametrize("place", ["02_x.ipynb", "course_utils/02_x.ipynb", "notebooks/02_x.ipynb", "student/x.ipynb"])
+def test_a_notebook_that_nbval_would_never_run_is_found(place: str, tmp_path: Path) -> None:
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_text("{}")
+    is_stray = not place.startswith(("notebooks/", "student/"))
     assert [finding.rule for finding in lint([], root=tmp_path)] == ["covered"] * is_stray
+
+
+OLDER = "Builds on [09 Gone](09_gone.ipynb), and [03 Batch norm](03_batch_norm.ipynb). Forty minutes to work through."
+
+
+@pytest.mark.parametrize("first", [OLDER, "You can derive it."], ids=["older links", "no links"])
+@pytest.mark.parametrize(
+    "last",
+    [
+        new_markdown_cell("A paper.\n\n**Next:** [09 Gone](09_gone.ipynb) is gone."),
+        new_markdown_cell("A paper."),
+        new_code_cell("claims.table()  # A paper."),
+    ],
+    ids=["an older line", "no line", "a code cell"],
+)
+def test_the_lines_between_chapters_are_written_as_the_lint_asks_for(
+    first: str, last: NotebookNode, tmp_path: Path
+) -> None:
+    cells = [new_markdown_cell(f"# 02 · Layer norm\n\n{first}"), new_code_cell("1 + 1", outputs=[]), last]
+    path = write(new_notebook(cells=cells), tmp_path)
+    said = [(finding.cell, finding.message) for finding in lint_notebook(path) if finding.rule == "links"]
+    assert [cell for cell, _ in said] == [0, 2]
+    assert all("python -m tools links 02" in message for _, message in said)
+    assert write_links(path)
+    assert not write_links(path)
+    assert "links" not in {finding.rule for finding in lint_notebook(path)}
+    assert all(kept in path.read_text() for kept in ("A paper.", "1 + 1"))
+    assert "gone" not in path.read_text()
+
+
+def test_only_a_chapter_has_lines_to_write(tmp_path: Path) -> None:
+    path = write(new_notebook(), tmp_path).rename(tmp_path / "scratch.ipynb")
+    with pytest.raises(ValueError, match="path must be a chapter's notebook"):
+        write_links(path)
