@@ -1,49 +1,37 @@
-"""Broken pieces, each modelled on a defect of published code, for a learner to find an input that shows it.
+"""Chapter 17: pieces of code with one bug each, modelled on published defects, for a learner to show by an input.
 
     from course_utils import bugs
 
-    bugs.show("A")            # the piece: source, what it takes, hints
+    bugs.show("A")            # the piece: source, what its arguments may be, hints
     bugs.reveal("A")          # what is wrong with it, folded
 
 The learner's input is judged by ``check.input_a`` and its like: it counts where the piece is wrong on it and the piece
 with its bug mended is right. That keeps out what every piece would fail on: NaN, overflow, the limits of a dtype.
 
-    pieces/    the sources, a file each, as the learner reads them; nothing there says what is wrong
-    piece      what there is to a piece
-    takes      what an argument may be
-    shown      how a piece shows itself
-    norms, running, positions, scaling, kernels    the pieces, by subject
+    pieces/      the sources, a file each, as the learner reads them; nothing there says what is wrong
+    bugs.toml    what each claims and what is wrong with it, in words
+    catalogue    what inputs each takes, what is right, what shows it
+    base         what can be done with any of them
 """
 
-from course_utils.bugs.kernels import KERNELS
-from course_utils.bugs.norms import NORMS
-from course_utils.bugs.piece import Piece
-from course_utils.bugs.positions import POSITIONS
-from course_utils.bugs.running import STATISTICS
-from course_utils.bugs.scaling import SCALING
-from course_utils.bugs.shown import Markdown, revealed, shown
+from course_utils.bugs.base import Bug, Markdown
+from course_utils.bugs.catalogue import BUGS
 
-__all__ = ["PIECES", "Piece", "piece", "reveal", "show"]
-
-PIECES = {piece.letter: piece for piece in (*NORMS, *STATISTICS, *POSITIONS, *SCALING, *KERNELS)}
+__all__ = ["BUGS", "Bug", "bug", "reveal", "show"]
 
 
-def piece(letter: str) -> Piece:
-    """Return the piece of that letter.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if letter not in PIECES:
-        raise ValueError(f"letter must be one of {', '.join(PIECES)}: got {letter!r}")
-    return PIECES[letter]
+def bug(letter: str) -> Bug:
+    """Return the bug of that letter, from A to N."""
+    if letter not in BUGS:
+        raise ValueError(f"letter must be one of {', '.join(BUGS)}: got {letter!r}")
+    return BUGS[letter]
 
 
 def show(letter: str) -> Markdown:
-    """Return a piece for the learner to read: what it claims, its source, what it takes, hints."""
-    return shown(piece(letter))
+    """Return a piece for the learner to read: what it claims, its source, what its arguments may be, hints."""
+    return bug(letter).show()
 
 
 def reveal(letter: str) -> Markdown:
     """Return what is wrong with a piece and where such a bug was seen, folded."""
-    return revealed(piece(letter))
+    return bug(letter).reveal()

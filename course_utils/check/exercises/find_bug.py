@@ -1,4 +1,4 @@
-"""The checks of chapter 17: does the learner's input show what is wrong with a piece?"""
+"""Chapter 17: does the learner's input show what is wrong with a piece of code?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,35 +9,16 @@ import torch
 from torch import Tensor
 
 from course_utils.book.tables import format_number
-from course_utils.bugs import PIECES, Piece
-from course_utils.bugs.piece import Arguments, Difference, copied
-from course_utils.bugs.takes import Numbers
-from course_utils.check.calls import Call, Probe
-from course_utils.check.exercise import Check
-from course_utils.check.learner import code_of
-from course_utils.check.mistakes import Mistake
+from course_utils.bugs import BUGS, Bug
+from course_utils.bugs.base import Arguments, Difference, copied
+from course_utils.check.catalogue import Mistake
+from course_utils.check.engine import Check, code_of
+from course_utils.check.probes import Call, Probe
 from course_utils.check.report import Evidence, Report, evidence_for
 from course_utils.check.sandbox import Outcome, Sandbox
 from course_utils.check.smallest import smallest_failing
 
-__all__ = [
-    "FindBug",
-    "Found",
-    "input_a",
-    "input_b",
-    "input_c",
-    "input_d",
-    "input_e",
-    "input_f",
-    "input_g",
-    "input_h",
-    "input_i",
-    "input_j",
-    "input_k",
-    "input_l",
-    "input_m",
-    "input_n",
-]
+__all__ = ["FindBug", "Found", *(f"input_{letter.lower()}" for letter in BUGS)]
 
 _CLEARLY = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
 _CLOSER = 3.0  # times: a difference so much larger than on the ordinary input is said to be on the way
@@ -62,86 +43,84 @@ class FindBug(Check):
     """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended is right.
 
     Args:
-        piece: what the input is to show the bug of.
+        bug: what the input is to show.
     """
 
     probes: Sequence[Probe] = ()
     catalogue: Mapping[str, Mistake] = field(default_factory=dict)
-    piece: Piece = field(kw_only=True)
+    bug: Bug = field(kw_only=True)
 
     def __repr__(self) -> str:
-        return f"<check.{self.name}: {self.name}(ordinary), an input that shows the bug of piece {self.piece.letter}>"
+        return f"<check.{self.name}: {self.name}(ordinary), an input that shows the bug of piece {self.bug.letter}>"
 
     def _try(self, function: Callable[..., Any], device: torch.device) -> Report:
         """Return what the learner's input shows; pieces run on the CPU, whatever the ``device``."""
         sandbox = Sandbox(code_of(function))
-        made = sandbox.call(lambda: function(self.piece.ordinary()))
+        made = sandbox.call(lambda: function(self.bug.ordinary()))
         if made.error is not None:
-            return self._failure(f"Making the input fails: {_told(made)}.")
+            return self._failure(f"Making the input fails: {_error_text(made)}.")
         if not isinstance(made.value, dict):
-            got, example = type(made.value).__name__, next(iter(self.piece.takes))
+            got, example = type(made.value).__name__, next(iter(self.bug.spec))
             return self._failure(f'It must return a dictionary of arguments, as {{"{example}": …}}: got {got}.')
-        arguments = self.piece.ordinary() | made.value
-        refused = sandbox.call(lambda: self.piece.complaint(arguments))
+        arguments = self.bug.ordinary() | made.value
+        refused = sandbox.call(lambda: self.bug.complaint(arguments))
         if refused.error is not None or refused.value:
-            return self._failure(f"No input of this piece. {refused.value or _told(refused)}")
+            return self._failure(f"No input of this piece. {refused.value or _error_text(refused)}")
         return self._judge(copied(arguments), sandbox)
 
     def _judge(self, arguments: Arguments, sandbox: Sandbox) -> Report:
         """Return whether a valid input shows the bug, and if not, what it does."""
-        broken = sandbox.call(lambda: self.piece.difference(self.piece.broken, arguments))
-        mended = sandbox.call(lambda: self.piece.difference(self.piece.mended, arguments))
+        broken = sandbox.call(lambda: self.bug.difference(self.bug.broken, arguments))
+        mended = sandbox.call(lambda: self.bug.difference(self.bug.mended, arguments))
         if isinstance(broken.error, ValueError):
             return self._failure(f"This input has no right answer to compare with: {broken.error}.")
         for outcome in (broken, mended):
             if outcome.error is not None:
-                return self._failure(f"No wrong answer to show: the piece does not answer at all ({_told(outcome)}).")
+                return self._failure(
+                    f"No wrong answer to show: the piece does not answer at all ({_error_text(outcome)})."
+                )
         if broken.value.ratio <= 1:
             return self._failure(self._agreement(arguments, broken.value))
         if mended.value.ratio > 1:
             return self._failure(_beyond(broken.value, mended.value))
-        remark = f"On your input, {broken.value.told()}."
+        remark = f"On your input, {broken.value.message()}."
         evidence = self._smallest(arguments, broken.value, sandbox)
         return Found(self.name, True, True, "The bug shows.", evidence=evidence, remarks=(remark,))
 
     def _agreement(self, arguments: Arguments, difference: Difference) -> str:
         """Return what to say where the piece is right: how close it came, and what was left as it was."""
-        ordinary = self.piece.ordinary()
+        ordinary = self.bug.ordinary()
         changed = [name for name in arguments if not _equal(arguments[name], ordinary[name])]
         if not changed:
             return "This is the ordinary input, and on it the piece is right."
-        before = self.piece.difference(self.piece.broken, ordinary)
+        before = self.bug.difference(self.bug.broken, ordinary)
         parts = [f"The piece is right on this input: off by {_share(difference)} of what is allowed."]
         if difference.ratio > _CLOSER * before.ratio and difference.ratio > 0.01:
             parts.append(f"You are on the way: on the ordinary input it is {_share(before)}.")
-        near = next((near.say for near in self.piece.near if near.when(arguments)), "")
+        near = zip(self.bug.near, self.bug.near_messages, strict=True)
+        message = next((message for is_near, message in near if is_near(**arguments)), "")
         kept = [f"`{name}`" for name in arguments if name not in changed]
-        return " ".join([*parts, near or (f"You left {' and '.join(kept)} as it was." if kept else "")]).strip()
+        return " ".join([*parts, message or (f"You left {' and '.join(kept)} as it was." if kept else "")]).strip()
 
     def _smallest(self, arguments: Arguments, shown: Difference, sandbox: Sandbox) -> Evidence:
         """Return the smallest input found that shows the bug too."""
-        piece = self.piece
-        limit = min(_CLEARLY, shown.ratio)
+        bug, least = self.bug, min(_CLEARLY, shown.ratio)
 
         def shows(call: Call) -> bool:
             nonlocal shown
-            if piece.complaint(call.arguments):
+            if bug.complaint(call.arguments):
                 return False
-            found = sandbox.call(
-                lambda: piece.difference(piece.broken, call.fresh()) if piece.shows(call.fresh()) else None
-            )
-            if found.value is None or found.value.ratio < limit or isfinite(found.value.ratio) != isfinite(shown.ratio):
+            found = sandbox.call(lambda: bug.difference(bug.broken, call.fresh()) if bug.shows(call.fresh()) else None)
+            if found.value is None or found.value.ratio < least or isfinite(found.value.ratio) != isfinite(shown.ratio):
                 return False
             shown = found.value
             return True
 
-        axes = {name: take.axes for name, take in piece.takes.items() if isinstance(take, Numbers)}
-        axes = {name: letters for name, letters in axes.items() if arguments[name] is not None}
-        call = smallest_failing(Call(arguments, axes), shows, ())
-        return evidence_for(piece.function, list(piece.takes), call, shown.quantity, shown.right, shown.got)
+        call = smallest_failing(Call(arguments, bug.axes(arguments)), shows, ())
+        return evidence_for(bug.function, list(bug.spec), call, shown.quantity, shown.right, shown.got)
 
 
-def _told(outcome: Outcome) -> str:
+def _error_text(outcome: Outcome) -> str:
     """Return an error in a few words, with the learner's line where it arose."""
     error = outcome.error
     text = " ".join(str(error).split())[:200].rstrip(".")
@@ -151,8 +130,8 @@ def _told(outcome: Outcome) -> str:
 def _beyond(broken: Difference, mended: Difference) -> str:
     by = format_number(mended.error)
     return (
-        f"The piece is wrong here ({broken.told()}), but with its bug mended it is wrong too, by {by}: what you see is "
-        "something else, such as the end of the dtype. Come a little nearer to the ordinary input."
+        f"The piece is wrong here ({broken.message()}), but with its bug mended it is wrong too, by {by}: what you "
+        "see is something else, such as the end of the dtype. Come a little nearer to the ordinary input."
     )
 
 
@@ -166,23 +145,9 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _find_bug(piece: Piece) -> FindBug:
-    return FindBug(f"input_{piece.letter.lower()}", piece.solution, piece=piece)
+def _find_bug(bug: Bug) -> FindBug:
+    return FindBug(f"input_{bug.letter.lower()}", bug.solution, bug=bug)
 
 
-(
-    input_a,
-    input_b,
-    input_c,
-    input_d,
-    input_e,
-    input_f,
-    input_g,
-    input_h,
-    input_i,
-    input_j,
-    input_k,
-    input_l,
-    input_m,
-    input_n,
-) = (_find_bug(piece) for piece in PIECES.values())
+(input_a, input_b, input_c, input_d, input_e, input_f, input_g) = map(_find_bug, list(BUGS.values())[:7])
+(input_h, input_i, input_j, input_k, input_l, input_m, input_n) = map(_find_bug, list(BUGS.values())[7:])
