@@ -32,19 +32,7 @@ from course_utils.check.exercise import Check
 from course_utils.check.exercises.alibi_slopes import alibi_slopes
 from course_utils.check.exercises.critical_dimension import critical_dimension
 from course_utils.check.exercises.ema import ema
-from course_utils.check.exercises.half_to_interleaved import half_to_interleaved
-from course_utils.check.exercises.linear_scan import linear_scan
-from course_utils.check.exercises.merge_moments import merge_moments
-from course_utils.check.exercises.norm_bytes import norm_bytes
-from course_utils.check.exercises.ntk_inv_freq import ntk_inv_freq
-from course_utils.check.exercises.predicted_ms import predicted_ms
-from course_utils.check.exercises.rope import rope
-from course_utils.check.exercises.rope_frequencies import rope_frequencies
-from course_utils.check.exercises.sinusoidal import sinusoidal
-from course_utils.check.exercises.sync_backward import sync_backward
-from course_utils.check.exercises.to_keep import to_keep
-from course_utils.check.exercises.yarn_frequencies import yarn_frequencies
-from course_utils.check.find_bug_check import (
+from course_utils.check.exercises.find_bug import (
     input_a,
     input_b,
     input_c,
@@ -60,6 +48,18 @@ from course_utils.check.find_bug_check import (
     input_m,
     input_n,
 )
+from course_utils.check.exercises.half_to_interleaved import half_to_interleaved
+from course_utils.check.exercises.linear_scan import linear_scan
+from course_utils.check.exercises.merge_moments import merge_moments
+from course_utils.check.exercises.norm_bytes import norm_bytes
+from course_utils.check.exercises.ntk_inv_freq import ntk_inv_freq
+from course_utils.check.exercises.predicted_ms import predicted_ms
+from course_utils.check.exercises.rope import rope
+from course_utils.check.exercises.rope_frequencies import rope_frequencies
+from course_utils.check.exercises.sinusoidal import sinusoidal
+from course_utils.check.exercises.sync_backward import sync_backward
+from course_utils.check.exercises.to_keep import to_keep
+from course_utils.check.exercises.yarn_frequencies import yarn_frequencies
 from course_utils.check.first_steps_check import centre, normalize
 from course_utils.check.group_norm_check import group_norm
 from course_utils.check.instance_norm_check import instance_norm
