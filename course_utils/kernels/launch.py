@@ -33,25 +33,15 @@ _INTERPRETED_MULTIPROCESSORS = 4  # enough programs for their sums to matter, fe
 
 @dataclass(frozen=True)
 class Launch:
-    """One way to run a norm kernel.
+    """One way to run a norm kernel; the fields from ``looped`` on say what it does with a row."""
 
-    Args:
-        rows: rows of a tile.
-        block: columns of a tile, a power of two.
-        warps: warps of 32 threads that hold a tile.
-        looped: walk along the row in blocks; otherwise a block holds the row.
-        reload: read the row a second time instead of holding it (backward).
-        stages: tiles in flight: 2 fetches the next while one is computed (backward, and any loop).
-        programs_per_multiprocessor: how many share the rows (backward).
-    """
-
-    rows: int
-    block: int
-    warps: int
-    looped: bool = False
-    reload: bool = False
-    stages: int = 1
-    programs_per_multiprocessor: int = 1
+    rows: int  # of a tile
+    block: int  # columns of a tile, a power of two
+    warps: int  # of 32 threads, that hold a tile
+    looped: bool = False  # walk along the row in blocks; otherwise a block holds the row
+    reload: bool = False  # read the row a second time instead of holding it (backward)
+    stages: int = 1  # tiles in flight: 2 fetches the next while one is computed (backward, and any loop)
+    programs_per_multiprocessor: int = 1  # that share the rows (backward)
 
     def programs(self, num_rows: int, num_multiprocessors: int) -> int:
         """Return how many programs share ``num_rows``: none idle, and their sums a small share of what they read."""

@@ -1,7 +1,5 @@
 """What stands around the kernels of ``norm_kernels``: views, buffers, launches, autograd; no arithmetic."""
 
-from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import torch
@@ -12,19 +10,7 @@ from torch.autograd.function import once_differentiable
 from course_utils.kernels import norm_kernels
 from course_utils.kernels.launch import backward_launch, column_sums_launch, forward_launch, multiprocessors
 
-__all__ = ["RowNorm", "launch_backward", "launch_forward", "normalize"]
-
-
-def normalize(
-    x: torch.Tensor,
-    normalized_shape: Sequence[int],
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    eps: float,
-    centred: bool,
-) -> torch.Tensor:
-    """Return layer norm of ``x`` (``centred``) or RMS norm (not); the arguments are those of the public functions."""
-    return RowNorm.apply(x, weight, bias, prod(normalized_shape), eps, centred)
+__all__ = ["RowNorm", "launch_backward", "launch_forward"]
 
 
 def _as_rows(x: torch.Tensor, num_columns: int) -> torch.Tensor:
@@ -101,7 +87,7 @@ def launch_backward(
 
 
 class RowNorm(torch.autograd.Function):
-    """Layer norm and RMS norm of the rows of a matrix; the backward pass cannot itself be differentiated."""
+    """Layer norm (``centred``) and RMS norm of the rows of a matrix; differentiable once."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, num_columns, eps, centred):

@@ -181,19 +181,9 @@ def backward_in_registers(
         inside = (rows < num_rows)[:, None] & (columns < num_columns)[None, :]
         mean, rstd = load_statistics(mean_ptr, rstd_ptr, rows, num_rows, CENTRED)
         dy, x_hat = load_for_backward(
-            dy_ptr,
-            x_ptr,
-            dy_stride,
-            x_stride,
-            rows,
-            columns,
-            inside,
-            mean,
-            rstd,
-            CENTRED,
-            DTYPE,
-            KEEP if RELOAD else ONCE,
-        )
+            dy_ptr, x_ptr, dy_stride, x_stride, rows, columns, inside, mean, rstd,
+            CENTRED, DTYPE, KEEP if RELOAD else ONCE,
+        )  # fmt: skip
         if RELOAD:
             weight = load_columns(weight_ptr, columns, num_columns, 1.0, DTYPE, KEEP)
         g = dy * weight

@@ -1,4 +1,4 @@
-"""What a notebook needs to write kernels of its own: Triton or what stands in for it, and a count of bytes.
+"""What chapter 10 needs to write kernels of its own: Triton or what stands in for it, and a count of bytes.
 
 Without Triton a cell that defines a kernel still runs; only starting the kernel says what is missing.
 """
@@ -61,17 +61,8 @@ def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested
     """Run ``call`` in Triton's interpreter and count, lane by lane, what its kernels ask of each tensor.
 
     A lane that the mask shuts out asks for nothing. A byte that is asked for twice counts twice, although a cache may
-    answer the second time. An atomic operation reads and writes.
-
-    Args:
-        call: what starts the kernels.
-        tensors: on the CPU, by the name they are to have in the answer.
-
-    Returns:
-        What was asked of each; under "others" what was asked of any other tensor.
-
-    Raises:
-        RuntimeError: Triton does not interpret here.
+    answer the second time. An atomic operation reads and writes. ``tensors`` are on the CPU, by the name they are to
+    have in the answer, where "others" is what was asked of any other tensor. Needs Triton's interpreter (RuntimeError).
     """
     if not available("cpu"):
         raise RuntimeError(available("cpu").reason)

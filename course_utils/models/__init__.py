@@ -2,7 +2,7 @@
 
 networks            LSTM, CNN, MLP and vision transformer on 8×8 digits (chapters 06 and 07)
 recurrence          a linear recurrence as a loop and as a scan (chapter 07)
-decoder             a transformer whose positions are exchangeable (chapters 11 to 14); windowed_attention: its window
+decoder             a transformer whose positions are exchangeable (chapters 11 to 14)
 source_layers       the layer norms of the write-ups that the course grew from (chapter 16)
 """
 

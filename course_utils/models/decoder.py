@@ -1,6 +1,6 @@
-"""A small decoder-only transformer whose way of telling positions apart is an argument, and can be changed afterwards.
+"""A small decoder-only transformer whose way of telling positions apart is an argument (chapters 11 to 14).
 
-Notation used for tensor shapes: B batch, T tokens, V vocabulary, C width, H heads, D = C / H.
+Notation used for tensor shapes: B batch, T tokens, V vocabulary, C width, H heads, D = C / H, W attention window.
 """
 
 import math
@@ -9,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.models.windowed_attention import windowed_attention
 from course_utils.rope import alibi_bias, apply_rope, rope_cos_sin, rope_inv_freq, sinusoidal, t5_relative_bucket
 
-__all__ = ["POSITIONS", "Decoder"]
+__all__ = ["POSITIONS", "Decoder", "windowed_attention"]
 
 POSITIONS = ("none", "sinusoidal", "learned", "t5", "alibi", "rope")
 BIASES = ("t5", "alibi")
@@ -23,20 +22,9 @@ T5_BUCKETS = 32
 class Decoder(nn.Module):
     """Pre-norm (RMS norm), no biases, GELU, untied head: what GPT and Llama have in common, at a size for a laptop.
 
-    Args:
-        vocabulary: V.
-        position: one of ``POSITIONS``.
-        window: the length that it is trained at; rows of the table of ``"learned"``, and the reach of T5's buckets.
-        width: C.
-        heads: H; they divide C.
-        depth: number of blocks.
-        hidden: features inside the feed-forward part.
-        base: the rotary base.
-        generator: for the initial weights; PyTorch's global one if None.
-
-    Raises:
-        ValueError: an unknown ``position``, heads that do not divide the width, or for ``"t5"`` a window within the
-            distances that have a bucket each.
+    ``position`` is one of ``POSITIONS``, and ``window`` the length that the model is trained at: rows of the table of
+    ``"learned"``, and the reach of T5's buckets. ``hidden`` are the features inside the feed-forward part, ``base`` is
+    the rotary base, and the initial weights come from ``generator``.
 
     Source: Radford et al. 2019, §2.3 (pre-norm); Touvron et al. 2023, §2.2 (RMS norm, RoPE).
     """
@@ -81,15 +69,10 @@ class Decoder(nn.Module):
                 nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
 
     def set_rope(self, inv_freq: Tensor, attention_factor: float = 1.0, first_tokens: int = 0) -> "Decoder":
-        """Rotate by other frequencies from now on, as ``rope_frequencies`` gives them; return self.
+        """Rotate by other frequencies ``inv_freq`` (D/2,) float64 from now on, as ``rope.rope_frequencies`` gives them.
 
-        Args:
-            inv_freq: (D/2,) float64.
-            attention_factor: multiplies cosine and sine.
-            first_tokens: so many tokens at the start keep the frequencies of training (Ding et al. 2024, §3.1).
-
-        Raises:
-            ValueError: the model has no rotary positions, or ``inv_freq`` has another shape.
+        ``attention_factor`` multiplies cosine and sine; the ``first_tokens`` at the start keep the frequencies of
+        training (Ding et al. 2024, §3.1). Returns self.
         """
         if self.position != "rope":
             raise ValueError(f"position must be 'rope' to set frequencies: got a model with {self.position!r}")
@@ -99,22 +82,14 @@ class Decoder(nn.Module):
         return self
 
     def set_attention_window(self, tokens: int | None) -> "Decoder":
-        """Let every token see the last ``tokens`` only, itself included; None takes the limit away. Return self.
-
-        Raises:
-            ValueError: the model tells positions apart by a bias, and has its mask for that.
-        """
+        """Let every token see the last ``tokens`` only, itself included; None takes the limit away. Return self."""
         if tokens is not None and self.position in BIASES:
             raise ValueError(f"position must not be one of {', '.join(BIASES)} for a window: got {self.position!r}")
         self.attention_window = tokens
         return self
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the logits of the next token, (B, T, V).
-
-        Raises:
-            ValueError: more tokens than a ``"learned"`` model has places for.
-        """
+        """Return the logits of the next token, (B, T, V)."""
         length, device = tokens.shape[1], tokens.device
         h = self.embedding(tokens)  # (B, T, C)
         if self.position == "sinusoidal":  # as small as the embedding, so that neither drowns the other
@@ -123,9 +98,7 @@ class Decoder(nn.Module):
             if length > self.window:
                 raise ValueError(f"a learned table has a row for each of {self.window} positions: got {length} tokens")
             h = h + self.places.weight[:length]
-        rope = None
-        if self.position == "rope":
-            rope = self._cos_sin(torch.arange(length, device=device))
+        rope = self._cos_sin(torch.arange(length, device=device)) if self.position == "rope" else None
         mask = self._mask(length, device)
         for block in self.blocks:
             h = block(h, rope, mask, self.attention_window)
@@ -171,3 +144,21 @@ class _Block(nn.Module):
             mixed = windowed_attention(q, k, v, window)
         h = h + self.out(mixed.transpose(1, 2).flatten(-2))
         return h + self.down(F.gelu(self.up(self.norm_forward(h))))
+
+
+def windowed_attention(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
+    """Return the attention (B, H, T, D) of every token to the last ``window`` ones, itself included.
+
+    Queries go through W at a time, with the keys of their own chunk and of the one before: the largest mask is W × 2W,
+    where a mask for all at once would be T × T, 4 GB at 32,768 tokens.
+
+    Source: Beltagy et al. 2020, §3.1 and appendix A (attention in chunks).
+    """
+    length, chunks = q.shape[2], []
+    places = torch.arange(length, device=q.device)
+    for start in range(0, length, window):
+        queries, keys = slice(start, start + window), slice(max(0, start - window), start + window)
+        back = places[queries, None] - places[keys]  # (W, 2W), at most
+        sees = (back >= 0) & (back < window)
+        chunks.append(F.scaled_dot_product_attention(q[:, :, queries], k[:, :, keys], v[:, :, keys], sees))
+    return torch.cat(chunks, dim=2)

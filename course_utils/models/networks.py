@@ -1,4 +1,4 @@
-"""The tiny networks of the experiments: an LSTM and its relatives, a CNN on 8×8 images, a transformer and a ViT.
+"""The tiny networks of chapters 06 and 07: an LSTM and its relatives, a CNN on 8×8 images, a transformer and a ViT.
 
 Notation used for tensor shapes: B batch, T sequence length, D input features, H hidden features, C channels or model
 width, L layers.
@@ -11,13 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.models.decoder import Decoder
 from course_utils.models.recurrence import linear_scan
 
 __all__ = [
     "LSTM",
     "CausalAttention",
-    "Decoder",
     "DigitsCNN",
     "DigitsMLP",
     "MinGRU",
@@ -39,11 +37,6 @@ class LSTM(nn.Module):
         h = σ(o) tanh(LN(c))
 
     where each LN over the gates sees all 4H sums of a sample together. Without it, each LN is left out.
-
-    Args:
-        input_size: D.
-        hidden_size: H.
-        layer_norm: normalize inside the step.
     """
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
@@ -78,11 +71,7 @@ class MinGRU(nn.Module):
     """A recurrent layer whose step is linear in the state, so that a scan computes all steps at once.
 
     z = σ(W_z x), h_t = (1 − z_t) h_{t−1} + z_t W_h x_t: the gate looks at the input only (Feng et al. 2024, §3.1).
-
-    Args:
-        input_size: D.
-        hidden_size: H.
-        recurrence: how h_t = a_t h_{t−1} + b_t is computed: ``linear_scan`` or ``linear_recurrence``.
+    ``recurrence`` computes h_t = a_t h_{t−1} + b_t: ``linear_scan`` or ``linear_recurrence``.
     """
 
     def __init__(
@@ -99,16 +88,10 @@ class MinGRU(nn.Module):
 
 
 def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
-    """Return a norm for features (B, C), or for images (B, C, H, W), by its name.
+    """Return a norm for features (B, C), or for images (B, C, H, W), by its name: "batch", "layer", "group" or "none".
 
-    Args:
-        kind: "batch", "layer", "group" (groups of four channels) or "none". As in Wu and He 2018 (§3.1), layer norm is
-            group norm with one group: it averages over C, H and W, and its weight and bias are per channel.
-        channels: C.
-        spatial: whether there is an H and a W.
-
-    Raises:
-        ValueError: another name, or channels that are not in fours for ``"group"``.
+    Groups have four channels. As in Wu and He 2018 (§3.1), layer norm is group norm with one group: it averages over C,
+    H and W, and its weight and bias are per channel.
     """
     kinds: dict[str, Callable[[], nn.Module]] = {
         "batch": lambda: nn.BatchNorm2d(channels) if spatial else nn.BatchNorm1d(channels),
@@ -118,17 +101,13 @@ def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
     }
     if kind not in kinds:
         raise ValueError(f"kind must be one of {', '.join(kinds)}: got {kind!r}")
-    if kind == "group" and (channels < 4 or channels % 4):
-        raise ValueError(f"channels must be a multiple of 4 for kind='group': got {channels!r}")
     return kinds[kind]()
 
 
 class DigitsCNN(nn.Sequential):
     """Three convolutions, each followed by a norm and a ReLU, for images (B, 1, 8, 8); returns logits (B, 10).
 
-    Args:
-        norm: one of ``feature_norm``'s names.
-        width: channels of the first convolution; the others have twice as many.
+    ``norm`` is one of ``feature_norm``'s names; the first convolution has ``width`` channels, the others twice as many.
     """
 
     def __init__(self, norm: str, width: int = 16) -> None:
@@ -142,9 +121,7 @@ class DigitsCNN(nn.Sequential):
 class DigitsMLP(nn.Sequential):
     """Three linear layers, each followed by a norm and a ReLU, for images (B, 1, 8, 8); returns logits (B, 10).
 
-    Args:
-        norm: one of ``feature_norm``'s names.
-        width: features of each layer.
+    ``norm`` is one of ``feature_norm``'s names, and ``width`` the number of features of each layer.
     """
 
     def __init__(self, norm: str, width: int = 64) -> None:
@@ -175,12 +152,9 @@ class SelfAttention(nn.Module):
 
 
 class CausalAttention(SelfAttention):
-    """Multi-head self-attention in which a token looks back only, with norms on queries and keys if wanted.
+    """Multi-head self-attention in which a token looks back only.
 
-    Args:
-        width: C.
-        heads: attention heads; they divide C.
-        qk_norm: RMS norm over each head of q and k (as Qwen3 and Gemma 3; Dehghani et al. 2023, §2, with layer norm).
+    ``qk_norm`` is RMS norm over each head of q and k (as Qwen3 and Gemma 3; Dehghani et al. 2023, §2, with layer norm).
     """
 
     def __init__(self, width: int, heads: int, qk_norm: bool = False) -> None:
@@ -209,11 +183,7 @@ class TransformerBlock(nn.Module):
 
     "pre":  x + f(norm(x)): the residual path runs through untouched (GPT-2; Xiong et al. 2020, figure 1b).
     "post": norm(x + f(x)): every sum is normalized (Vaswani et al. 2017, §3.1).
-
-    Args:
-        width: C.
-        heads: attention heads; they divide C.
-        placement: "pre", "post", or "none" for no norm at all.
+    "none": no norm at all.
     """
 
     def __init__(self, width: int, heads: int, placement: str = "pre") -> None:
@@ -233,25 +203,16 @@ class TransformerBlock(nn.Module):
 
 
 def patches(images: Tensor, size: int) -> Tensor:
-    """Cut images (B, C, H, W) into tokens (B, HW / size², C size²), row by row (Dosovitskiy et al. 2021, §3.1).
-
-    Raises:
-        ValueError: ``size`` does not divide H and W.
-    """
+    """Cut images (B, C, H, W) into tokens (B, HW / size², C size²), row by row (Dosovitskiy et al. 2021, §3.1)."""
     if size < 1 or any(side % size for side in images.shape[-2:]):
         raise ValueError(f"size must divide the sides of the images: got size={size!r}, images {tuple(images.shape)}")
     return F.unfold(images, kernel_size=size, stride=size).transpose(1, 2)
 
 
 class ViT(nn.Module):
-    """A vision transformer for images (B, 1, 8, 8): patches are tokens; returns logits (B, 10).
+    """A vision transformer for images (B, 1, 8, 8): patches of ``patch`` pixels a side are tokens; logits (B, 10).
 
-    Args:
-        depth: L, the number of blocks.
-        placement: where the blocks have their norms; "pre" has one more after the last block.
-        width: C.
-        heads: attention heads.
-        patch: the side of a patch in pixels.
+    ``depth`` blocks have their norms at ``placement``; "pre" has one more after the last block.
     """
 
     def __init__(self, depth: int, placement: str = "pre", width: int = 32, heads: int = 4, patch: int = 2) -> None:

@@ -1,4 +1,4 @@
-"""The linear recurrence h_t = a_t h_{t−1} + b_t: step by step, and all steps at once by a scan.
+"""The linear recurrence h_t = a_t h_{t−1} + b_t: step by step, and by a scan (chapter 07).
 
 A recurrence need not be computed in order. The step h → a h + b is a pair (a, b), two steps in a row are one again,
 
@@ -18,15 +18,9 @@ __all__ = ["calls", "linear_recurrence", "linear_scan"]
 
 
 def linear_recurrence(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
-    """Return every state of h_t = a_t h_{t−1} + b_t, one step after the other.
+    """Return every state (B, T, C) of h_t = a_t h_{t−1} + b_t, one step after the other.
 
-    Args:
-        a: how much of each state is kept, (B, T, C).
-        b: what is added, (B, T, C).
-        h0: the state before the first step, (B, C); zeros by default.
-
-    Returns:
-        The states after each step, (B, T, C).
+    ``a`` and ``b`` are (B, T, C); ``h0`` (B, C) is the state before the first step, zeros by default.
     """
     h = torch.zeros_like(b[:, 0]) if h0 is None else h0
     states = []
@@ -41,14 +35,6 @@ def linear_scan(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
 
     After the round with offset k, (a_t, b_t) is the one step that stands for the last 2k steps up to t. Nothing is ever
     divided, so a state that is forgotten (a = 0) is no trouble.
-
-    Args:
-        a: how much of each state is kept, (B, T, C).
-        b: what is added, (B, T, C).
-        h0: the state before the first step, (B, C); zeros by default.
-
-    Returns:
-        The states after each step, (B, T, C).
 
     Source: Hillis and Steele 1986, Data parallel algorithms; Blelloch 1990, Prefix sums and their applications, §1.4;
     for recurrent networks, Martin and Cundy 2018 and Feng et al. 2024, Were RNNs all we needed.

@@ -1,4 +1,4 @@
-"""The layer norms of the five write-ups that this course grew from, taken to their parts.
+"""The layer norms of the five write-ups that this course grew from, taken to their parts (chapter 16).
 
 They differ in four things only: what they divide by, where ε stands in it, how large it is, and which dimensions they
 average over. Each is a value here, so that one can be exchanged while the others stay:
@@ -56,7 +56,7 @@ class SourceLayer:
     """One write-up's layer norm, called as ``layer(x, normalized_shape, weight, bias)``.
 
     Args:
-        source: the write-up, a name in ``course_utils.book.sources.WRITE_UPS``.
+        source: the write-up's letter in the list of sources.
         formula: what it divides by, as one would say it.
         divisor: the same as a function of x, the dimensions and ε.
         eps: its ε.
@@ -76,19 +76,7 @@ class SourceLayer:
         weight: Tensor | None = None,
         bias: Tensor | None = None,
     ) -> Tensor:
-        """Return the layer's output, computed in the dtype of ``x``, as the write-up's code does.
-
-        Args:
-            x: (*, *normalized_shape), floating point.
-            normalized_shape: the trailing sizes.
-            weight, bias: (*normalized_shape,), the scale and shift; without them 1 and 0, as at the start.
-
-        Returns:
-            (*, *normalized_shape).
-
-        Raises:
-            ValueError: ``x`` does not end in ``normalized_shape``.
-        """
+        """Return the output (*, *normalized_shape), in the dtype of ``x``, as the write-up computes it."""
         if tuple(x.shape[x.ndim - len(normalized_shape) :]) != tuple(normalized_shape) or not normalized_shape:
             raise ValueError(
                 f"x must end in normalized_shape: got x of shape {tuple(x.shape)}, normalized_shape={normalized_shape}"

@@ -1,4 +1,4 @@
-"""The gradients of layer, batch and RMS norm written by hand: as functions, and as `torch.autograd.Function`s.
+"""The gradients of layer, batch and RMS norm written by hand: functions, and `torch.autograd.Function`s (chapter 05).
 
 With r = 1/√(σ² + ε), x̂ = (x − μ)·r and g = dy·γ, and with every mean over the set that shares μ and σ²:
 
@@ -44,84 +44,50 @@ __all__ = [
 def layer_norm_backward(
     dy: Tensor, x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of `norms.layer_norm` with respect to its input, weight and bias.
+    """Return the gradients dx, dweight and dbias of `norms.layer_norm`, given that of its result.
 
-    Args:
-        dy: (*, *normalized_shape), the gradient of the result.
-        x: (*, *normalized_shape), floating, the input.
-        normalized_shape: the sizes of the dimensions that share a mean and a variance.
-        weight: normalized_shape, γ; one without.
-        eps: added to the variance, inside the root.
+    ``dy`` and ``x`` are (*, *normalized_shape), weight and its gradients ``normalized_shape``. dx has the dtype of
+    ``x``; dweight and dbias have that of ``weight``, or of ``x`` where there is no weight.
 
-    Returns:
-        dx in the shape and dtype of ``x``; dweight and dbias in ``normalized_shape`` and the dtype of ``weight``, or
-        of ``x`` where there is no weight.
-
-    Raises:
-        ValueError: ``dy`` has not the shape of ``x``.
-        RuntimeError, TypeError, NotImplementedError: what `norms.layer_norm` refuses.
+    Raises ValueError where ``dy`` has not the shape of ``x``, and what `norms.layer_norm` raises.
     """
     contract.check_layer_norm(x, normalized_shape, weight, None)
     _check_gradient(dy, x)
-    sharing = _layer_sharing(x, normalized_shape)
-    x_hat, rstd = _standardized(upcast_half(x), sharing, eps)
-    return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, sharing)
+    dims = _layer_dims(x, normalized_shape)
+    x_hat, rstd = _standardized(upcast_half(x), dims, eps)
+    return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, dims)
 
 
 def batch_norm_backward(
     dy: Tensor, x: Tensor, weight: Tensor | None = None, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of `norms.batch_norm` in training with respect to its input, weight and bias.
+    """Return the gradients dx, dweight and dbias of `norms.batch_norm` in training, given that of its result.
 
-    Args:
-        dy: (N, C, *), the gradient of the result.
-        x: (N, C, *), floating, the input.
-        weight: (C,), γ; one without.
-        eps: added to the variance, inside the root.
-
-    Returns:
-        dx in the shape and dtype of ``x``; dweight and dbias (C,) in the dtype of ``weight``, or of ``x`` where there
-        is no weight.
-
-    Raises:
-        ValueError: ``dy`` has not the shape of ``x``.
-        RuntimeError, ValueError, NotImplementedError: what `norms.batch_norm` refuses.
+    ``dy`` and ``x`` are (N, C, *), weight and its gradients (C,); dtypes and errors as in `layer_norm_backward`.
     """
     contract.check_batch_norm(x, None, None, weight, None, True, eps)
     _check_gradient(dy, x)
-    sharing = _batch_sharing(x)
-    x_hat, rstd = _standardized(upcast_half(x), sharing, eps)
-    return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, sharing)
+    dims = _batch_dims(x)
+    x_hat, rstd = _standardized(upcast_half(x), dims, eps)
+    return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, dims)
 
 
 def rms_norm_backward(
     dy: Tensor, x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of `norms.rms_norm` with respect to its input and weight.
+    """Return the gradients dx and dweight of `norms.rms_norm`, given that of its result.
 
-    Args:
-        dy: (*, *normalized_shape), the gradient of the result.
-        x: (*, *normalized_shape), floating, the input.
-        normalized_shape: the sizes of the dimensions that share a root mean square.
-        weight: normalized_shape, γ; one without.
-        eps: added to the mean square, inside the root; ``None`` is the machine epsilon of the dtype computed in.
-
-    Returns:
-        dx in the shape and dtype of ``x``; dweight in ``normalized_shape`` and the dtype of ``weight``, or of ``x``
-        where there is no weight.
-
-    Raises:
-        ValueError: ``dy`` has not the shape of ``x``, or ``x`` is not real.
-        RuntimeError, TypeError, ValueError, NotImplementedError: what `norms.rms_norm` refuses.
+    Shapes, dtypes and errors as in `layer_norm_backward`; ``x`` must be real. An ``eps`` of None is the machine epsilon
+    of the dtype computed in.
 
     Source: Zhang, Sennrich 2019, section 4.
     """
     contract.check_rms_norm(x, normalized_shape, weight)
     _check_gradient(dy, x)
-    sharing = _layer_sharing(x, normalized_shape)
+    dims = _layer_dims(x, normalized_shape)
     z = upcast_half(x)
-    rstd = inverse_rms(z, sharing.statistics, eps)
-    dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, sharing, centred=False)
+    rstd = inverse_rms(z, dims.statistics, eps)
+    dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, dims, centred=False)
     return dx, dweight
 
 
@@ -142,7 +108,7 @@ class LayerNormFunction(torch.autograd.Function):
         eps: float = 1e-5,
     ) -> Tensor:
         contract.check_layer_norm(x, normalized_shape, weight, bias)
-        return _forward(ctx, x, weight, bias, eps, _layer_sharing(x, normalized_shape))
+        return _forward(ctx, x, weight, bias, eps, _layer_dims(x, normalized_shape))
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
@@ -161,7 +127,7 @@ class BatchNormFunction(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
     ) -> Tensor:
         contract.check_batch_norm(x, None, None, weight, bias, True, eps)
-        return _forward(ctx, x, weight, bias, eps, _batch_sharing(x))
+        return _forward(ctx, x, weight, bias, eps, _batch_dims(x))
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
@@ -185,9 +151,9 @@ class RMSNormFunction(torch.autograd.Function):
     ) -> Tensor:
         contract.check_rms_norm(x, normalized_shape, weight)
         _check_real(x)
-        ctx.sharing, ctx.eps = _layer_sharing(x, normalized_shape), eps
+        ctx.dims, ctx.eps = _layer_dims(x, normalized_shape), eps
         z = upcast_half(x)
-        rstd = inverse_rms(z, ctx.sharing.statistics, eps)
+        rstd = inverse_rms(z, ctx.dims.statistics, eps)
         ctx.save_for_backward(x, weight, rstd)
         return affine(z * rstd, weight, None, normalized_shape).to(x.dtype)
 
@@ -196,35 +162,35 @@ class RMSNormFunction(torch.autograd.Function):
         x, weight, rstd = ctx.saved_tensors
         z = upcast_half(x)
         if torch.is_grad_enabled():
-            rstd = inverse_rms(z, ctx.sharing.statistics, ctx.eps)
-        dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, ctx.sharing, centred=False)
+            rstd = inverse_rms(z, ctx.dims.statistics, ctx.eps)
+        dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, ctx.dims, centred=False)
         return dx, None, dweight if weight is not None else None, None
 
 
-class _Sharing(NamedTuple):
-    """Which elements share what, by the dimensions to average or sum over."""
+class _Dims(NamedTuple):
+    """The dimensions to average or sum over."""
 
-    statistics: tuple[int, ...]  # a mean and a variance
-    parameters: tuple[int, ...]  # a weight and a bias
+    statistics: tuple[int, ...]  # what shares a mean and a variance
+    parameters: tuple[int, ...]  # what shares a weight and a bias
     shape: tuple[int, ...]  # in which weight and bias stand beside x
 
 
-def _layer_sharing(x: Tensor, normalized_shape: Sequence[int]) -> _Sharing:
+def _layer_dims(x: Tensor, normalized_shape: Sequence[int]) -> _Dims:
     leading = tuple(range(x.dim() - len(normalized_shape)))
-    return _Sharing(trailing_dims(normalized_shape), leading, tuple(normalized_shape))
+    return _Dims(trailing_dims(normalized_shape), leading, tuple(normalized_shape))
 
 
-def _batch_sharing(x: Tensor) -> _Sharing:
+def _batch_dims(x: Tensor) -> _Dims:
     batch_and_positions = (0, *range(2, x.dim()))
-    return _Sharing(batch_and_positions, batch_and_positions, channel_shape(x))
+    return _Dims(batch_and_positions, batch_and_positions, channel_shape(x))
 
 
-def _forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, sharing: _Sharing) -> Tensor:
-    ctx.sharing, ctx.eps, ctx.has_bias = sharing, eps, bias is not None
-    centred, mean, variance = moments(upcast_half(x), sharing.statistics)
+def _forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, dims: _Dims) -> Tensor:
+    ctx.dims, ctx.eps, ctx.has_bias = dims, eps, bias is not None
+    centred, mean, variance = moments(upcast_half(x), dims.statistics)
     rstd = torch.rsqrt(variance + eps)
     ctx.save_for_backward(x, weight, mean, rstd)
-    return affine(centred * rstd, weight, bias, sharing.shape).to(x.dtype)
+    return affine(centred * rstd, weight, bias, dims.shape).to(x.dtype)
 
 
 def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -232,36 +198,36 @@ def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None, Tenso
     z = upcast_half(x)
     if torch.is_grad_enabled():
         # This gradient will itself be differentiated: the saved statistics are numbers, it needs functions of x.
-        x_hat, rstd = _standardized(z, ctx.sharing, ctx.eps)
+        x_hat, rstd = _standardized(z, ctx.dims, ctx.eps)
     else:
-        x_hat = centre(z, mean, ctx.sharing.statistics)[0] * rstd
-    dx, dweight, dbias = _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, ctx.sharing)
+        x_hat = centre(z, mean, ctx.dims.statistics)[0] * rstd
+    dx, dweight, dbias = _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, ctx.dims)
     return dx, dweight if weight is not None else None, dbias if ctx.has_bias else None
 
 
-def _standardized(x: Tensor, sharing: _Sharing, eps: float) -> tuple[Tensor, Tensor]:
+def _standardized(x: Tensor, dims: _Dims, eps: float) -> tuple[Tensor, Tensor]:
     """Return x̂ and r = 1/√(σ² + ε)."""
-    centred, _, variance = moments(x, sharing.statistics)
+    centred, _, variance = moments(x, dims.statistics)
     rstd = torch.rsqrt(variance + eps)
     return centred * rstd, rstd
 
 
 def _input_weight_bias_gradients(
-    dy: Tensor, x: Tensor, x_hat: Tensor, rstd: Tensor, weight: Tensor | None, sharing: _Sharing, centred: bool = True
+    dy: Tensor, x: Tensor, x_hat: Tensor, rstd: Tensor, weight: Tensor | None, dims: _Dims, centred: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The formulas at the head of this module; ``centred`` is false where no mean was subtracted."""
     dy = dy.to(x_hat.dtype)
-    g = affine(dy, weight, None, sharing.shape)
-    dx = g - x_hat * (g * x_hat).mean(sharing.statistics, keepdim=True)
+    g = affine(dy, weight, None, dims.shape)
+    dx = g - x_hat * (g * x_hat).mean(dims.statistics, keepdim=True)
     if centred:
-        dx = dx - g.mean(sharing.statistics, keepdim=True)
+        dx = dx - g.mean(dims.statistics, keepdim=True)
     dtype = x.dtype if weight is None else weight.dtype
-    return (rstd * dx).to(x.dtype), _sum_to_parameter(dy * x_hat, sharing, dtype), _sum_to_parameter(dy, sharing, dtype)
+    return (rstd * dx).to(x.dtype), _sum_to_parameter(dy * x_hat, dims, dtype), _sum_to_parameter(dy, dims, dtype)
 
 
-def _sum_to_parameter(terms: Tensor, sharing: _Sharing, dtype: torch.dtype) -> Tensor:
+def _sum_to_parameter(terms: Tensor, dims: _Dims, dtype: torch.dtype) -> Tensor:
     """Sum over all that share a parameter, in the precision of ``terms``."""
-    total = terms.sum(sharing.parameters) if sharing.parameters else terms  # sum(()) would sum over everything
+    total = terms.sum(dims.parameters) if dims.parameters else terms  # sum(()) would sum over everything
     return total.to(dtype)
 
 

@@ -1,4 +1,4 @@
-"""Layer norm and RMS norm written so that PyTorch's compiler makes fast CPU code of them, forward and backward.
+"""Layer norm and RMS norm written so that PyTorch's compiler makes fast CPU code of them (chapter 09).
 
 Compiled as it stands, the from-scratch forward pass is one loop over the rows: each is read from memory once and stays
 in cache for its mean, its variance and its output. What it takes to come level with the built-in:
@@ -18,11 +18,9 @@ in cache for its mean, its variance and its output. What it takes to come level 
   nothing else: what the functions of this module read besides does not change. Python itself counts: between other
   work every attribute that is asked for takes one to two µs, so shapes are checked and flattened when compiling.
 
-What is left: the forward pass runs at the speed of memory, like the built-in, and which of the two is ahead is decided
-by where the output comes to lie. A load waits for an earlier store whose address ends in the same 12 bits, so the same
-code takes up to a seventh more or less time with the output elsewhere within a page of 4096 bytes. And the compiler
-does not fuse a sum along the rows with a sum across them, so the backward pass reads ``x`` and ``dy`` twice, once for
-dx and once for dweight and dbias.
+What is left: which of this and the built-in is ahead forward is decided by where the output comes to lie (a load waits
+for an earlier store whose address ends in the same 12 bits), and the backward pass reads ``x`` and ``dy`` twice, since
+the compiler does not fuse a sum along the rows with a sum across them.
 """
 
 import inspect
@@ -42,27 +40,10 @@ BLOCKS = (8, 16)
 SHIFT_FEATURES = 16
 
 
-def layer_norm(
-    x: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor,
-    bias: Tensor,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Return layer norm of ``x``, compiled, with the backward pass of this module.
+def layer_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+    """Return layer norm of ``x`` (*, *normalized_shape), floating, compiled; differentiable once.
 
-    Args:
-        x: (*, *normalized_shape), floating; statistics are float32 for half precisions.
-        normalized_shape: the trailing sizes to normalize over.
-        weight: normalized_shape.
-        bias: normalized_shape.
-        eps: added to the variance.
-
-    Returns:
-        Shape and dtype of ``x``; differentiable once.
-
-    Raises:
-        RuntimeError: shapes that do not fit, in PyTorch's words.
+    Statistics are float32 for half precisions. Shapes that do not fit raise what PyTorch raises.
 
     Source: Ba, Kiros and Hinton 2016, eq. 4.
     """
@@ -70,19 +51,9 @@ def layer_norm(
 
 
 def rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor, eps: float = 1e-6) -> Tensor:
-    """Return RMS norm of ``x``, compiled, with the backward pass of this module.
+    """Return RMS norm of ``x`` (*, *normalized_shape), floating, compiled; differentiable once.
 
-    Args:
-        x: (*, *normalized_shape), floating; the mean square is float32 for half precisions.
-        normalized_shape: the trailing sizes to normalize over.
-        weight: normalized_shape.
-        eps: added to the mean square; by default Llama's 1e-6, where ``F.rms_norm`` takes float32's machine epsilon.
-
-    Returns:
-        Shape and dtype of ``x``; differentiable once.
-
-    Raises:
-        RuntimeError: shapes that do not fit, in PyTorch's words.
+    ``eps`` is Llama's 1e-6 by default, where ``F.rms_norm`` takes float32's machine epsilon.
 
     Source: Zhang and Sennrich 2019, eq. 4.
     """

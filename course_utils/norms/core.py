@@ -1,4 +1,4 @@
-"""What all norms share: x̂, a weight and a bias on it, and three decisions.
+"""What all norms share (chapters 02, 03 and 06): x̂, a weight and a bias on it, and three decisions.
 
 *Precision.* Half-precision inputs are computed in float32 and rounded once, at the end; weight and bias are used in
 float32 too, so that autograd sums their gradients over the rows in float32. Other inputs keep their dtype.

@@ -1,4 +1,10 @@
-"""The five norms as functions: arguments (the first is called ``x``), results and errors of ``torch.nn.functional``."""
+"""The five norms as functions: arguments (the first is called ``x``), results and errors of ``torch.nn.functional``.
+
+``weight`` is γ, one where it is missing; ``bias`` is β, zero where it is missing; ``eps`` is added inside the root. The
+result has the shape and dtype of ``x``.
+
+Notation used for tensor shapes: N samples, C channels, ``*`` any dimensions, the positions of a channel for instance.
+"""
 
 from collections.abc import Sequence
 
@@ -28,22 +34,11 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize each sample over its last ``len(normalized_shape)`` dimensions.
+    """Normalize each sample of ``x`` (*, *normalized_shape), floating, over its last dimensions; contiguous.
 
-    Args:
-        x: (*, *normalized_shape), floating.
-        normalized_shape: the sizes of the dimensions that share a mean and a variance.
-        weight: normalized_shape, γ; one without.
-        bias: normalized_shape, β; zero without.
-        eps: added to the variance, inside the root.
+    Weight and bias have the shape ``normalized_shape``.
 
-    Returns:
-        The shape and dtype of ``x``, contiguous.
-
-    Raises:
-        RuntimeError, TypeError, NotImplementedError: as `torch.nn.functional.layer_norm`.
-
-    Source: Ba, Kiros, Hinton 2016, eq. 3.
+    Chapter 02. Source: Ba, Kiros, Hinton 2016, eq. 3.
 
     >>> layer_norm(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), (4,))
     tensor([[-1.3416, -0.4472,  0.4472,  1.3416]])
@@ -56,22 +51,12 @@ def layer_norm(
 def rms_norm(
     x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """Divide each sample by its root mean square over its last ``len(normalized_shape)`` dimensions.
+    """Divide each sample of ``x`` (*, *normalized_shape), floating or complex, by its root mean square.
 
-    Args:
-        x: (*, *normalized_shape), floating or complex.
-        normalized_shape: the sizes of the dimensions that share a root mean square.
-        weight: normalized_shape; multiplied before the one rounding (Llama's own layer rounds first).
-        eps: added to the mean square, inside the root; ``None`` is the machine epsilon of the dtype computed in,
-            so float32's for half-precision inputs.
+    The weight, of shape ``normalized_shape``, is multiplied before the one rounding (Llama's own layer rounds first).
+    An ``eps`` of None is the machine epsilon of the dtype computed in, so float32's for half-precision inputs.
 
-    Returns:
-        The shape and dtype of ``x``.
-
-    Raises:
-        RuntimeError, TypeError, ValueError, NotImplementedError: as `torch.nn.functional.rms_norm`.
-
-    Source: Zhang, Sennrich 2019, eq. 4.
+    Chapter 06. Source: Zhang, Sennrich 2019, eq. 4.
 
     >>> rms_norm(torch.tensor([[3.0, 4.0]]), (2,))
     tensor([[0.8485, 1.1314]])
@@ -85,22 +70,12 @@ def rms_norm(
 def group_norm(
     x: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalize each sample over groups of neighbouring channels and all positions.
+    """Normalize each sample of ``x`` (N, C, *), floating, over groups of neighbouring channels and all positions.
 
-    Args:
-        x: (N, C, *), floating.
-        num_groups: G, a divisor of C; one is layer norm over (C, *), C is instance norm.
-        weight: (C,), γ; one without.
-        bias: (C,), β; zero without.
-        eps: added to the variance, inside the root.
+    One group is layer norm over (C, *), C groups are instance norm. Weight and bias are (C,); a channels-last input
+    stays so.
 
-    Returns:
-        The shape and dtype of ``x``; a channels-last input stays so.
-
-    Raises:
-        RuntimeError, ValueError, NotImplementedError: as `torch.nn.functional.group_norm`.
-
-    Source: Wu, He 2018, eq. 7.
+    Chapter 06. Source: Wu, He 2018, eq. 7.
     """
     contract.check_group_norm(x, num_groups, weight, bias)
     groups = upcast_half(x).unflatten(1, (num_groups, x.shape[1] // num_groups))  # (N, G, C/G, *)
@@ -118,25 +93,12 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize every channel of every sample over its own positions.
+    """Normalize every channel of every sample of ``x`` (N, C, *), floating, over its own positions; contiguous.
 
-    Args:
-        x: (N, C, *), floating, with more than one position.
-        running_mean, running_var: (C,), updated in place with the average over the samples when
-            ``use_input_stats``, used in place of the input's statistics otherwise.
-        weight: (C,), γ; one without.
-        bias: (C,), β; zero without.
-        use_input_stats: whether to normalize by the input's own statistics.
-        momentum: the weight of the new statistics in the running ones.
-        eps: added to the variance, inside the root.
+    Running statistics (C,) are moved in place, towards the average over the samples, when ``use_input_stats``, and take
+    the place of the input's otherwise. ``momentum`` is the weight of the new ones.
 
-    Returns:
-        The shape and dtype of ``x``, contiguous.
-
-    Raises:
-        RuntimeError, ValueError, NotImplementedError: as `torch.nn.functional.instance_norm`.
-
-    Source: Ulyanov, Vedaldi, Lempitsky 2016, eq. 3.
+    Chapter 06. Source: Ulyanov, Vedaldi, Lempitsky 2016, eq. 3.
     """
     contract.check_instance_norm(x, running_mean, running_var, weight, bias, use_input_stats)
     positions = tuple(range(2, x.dim()))
@@ -154,25 +116,13 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize every channel over the batch and all positions.
+    """Normalize every channel of ``x`` (N, C, *), floating, over the batch and all positions.
 
-    Args:
-        x: (N, C, *), floating, with more than one value per channel when training.
-        running_mean, running_var: (C,), updated in place when ``training`` (the variance unbiased), used in place
-            of the batch's statistics otherwise.
-        weight: (C,), γ; one without.
-        bias: (C,), β; zero without.
-        training: whether to normalize by the batch's own statistics (the variance biased).
-        momentum: the weight of the new statistics in the running ones.
-        eps: added to the variance, inside the root.
+    When ``training``, by the batch's own mean and biased variance, and the running statistics (C,) are moved in place,
+    the variance unbiased, with ``momentum`` as the weight of the new ones; otherwise by the running statistics. A
+    channels-last input stays so.
 
-    Returns:
-        The shape and dtype of ``x``; a channels-last input stays so.
-
-    Raises:
-        RuntimeError, ValueError, NotImplementedError: as `torch.nn.functional.batch_norm`.
-
-    Source: Ioffe, Szegedy 2015, algorithms 1 and 2.
+    Chapter 03. Source: Ioffe, Szegedy 2015, algorithms 1 and 2.
     """
     contract.check_batch_norm(x, running_mean, running_var, weight, bias, training, eps)
     if x.numel() == 0:  # nothing to normalize and no statistics to learn; weight and bias still get a gradient of zero

@@ -1,4 +1,4 @@
-"""Moments that merge, moving averages, and Precise BN: what a layer knows of data that it no longer has.
+"""Moments that merge, moving averages, and Precise BN: what a layer knows of data that it no longer has (chapter 04).
 
 *Two conventions of momentum.* In ``"torch"``'s it is the weight of the new value, and batch norm's default is 0.1; in
 ``"keras"``' (TensorFlow and Flax too) it is the weight of the old average, and the default is 0.99:
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from course_utils.norms.core import centre
-from course_utils.norms.running_modules import _BatchNorm as CourseBatchNorm
+from course_utils.norms.modules import BatchNorm
 
 __all__ = ["Convention", "Moments", "bias_corrected", "ema", "precise_batch_norm"]
 
@@ -42,12 +42,8 @@ class Moments:
     Args:
         count: n, a whole number or a tensor of them in a shape that broadcasts to that of ``mean``.
         mean: μ; a Python number or a tensor of any shape. Of an empty part it is not read and may be NaN.
-        m2: Σ(x − μ)², in the shape of ``mean``.
+        m2: Σ(x − μ)², in the shape of ``mean``, or it is a ValueError.
         residue: what is to be added to ``mean`` for the mean beyond its precision; zero where it is not known.
-
-    Raises:
-        ValueError: a negative ``count`` or ``m2`` (of a tensor, which may be on a GPU, not looked at), or an ``m2`` in
-            another shape than ``mean``.
 
     >>> a = Moments.of(torch.tensor([1.0, 2.0, 3.0]))
     >>> b = Moments.of(torch.tensor([5.0]))
@@ -65,10 +61,6 @@ class Moments:
         count, mean, m2, residue = (_in_float64(part, device) for part in (*self, self.residue))
         if mean.shape != m2.shape:
             raise ValueError(f"m2 must have the shape of mean: got {tuple(m2.shape)} beside {tuple(mean.shape)}")
-        if not isinstance(self.count, Tensor) and not self.count >= 0:
-            raise ValueError(f"count must be zero or more: got {self.count}")
-        if not isinstance(self.m2, Tensor) and self.m2 < 0:
-            raise ValueError(f"m2 must be zero or more: got {self.m2}")
         object.__setattr__(self, "count", count)
         for name, part in (("mean", mean), ("m2", m2), ("residue", residue)):
             # The mean of nothing is NaN, and NaN times zero is NaN: an empty part is zeros from the start.
@@ -80,22 +72,7 @@ class Moments:
 
     @classmethod
     def of(cls, x: Tensor, dim: int | Sequence[int] | None = None) -> "Moments":
-        """Return the moments of ``x`` over ``dim``.
-
-        Args:
-            x: (*), real, of any dtype; it may be empty.
-            dim: the dimensions that share a mean; all by default.
-
-        Returns:
-            moments in the shape that ``dim`` leaves of ``x``.
-
-        Raises:
-            TypeError: ``x`` is no tensor.
-            ValueError: ``x`` is complex.
-            IndexError: ``x`` has no such dimension.
-        """
-        if not isinstance(x, Tensor):
-            raise TypeError(f"x must be a tensor: got {x!r}")
+        """Return the moments of a real ``x`` over ``dim``, by default all dimensions; ``x`` may be empty."""
         if x.is_complex():
             raise ValueError(f"x must be real: got {x.dtype}")
         x = _in_float64(x)
@@ -109,13 +86,7 @@ class Moments:
         return cls(count, mean, centred.square().sum(dims), residue)  # type: ignore[arg-type]  # a number will do
 
     def merge(self, other: "Moments") -> "Moments":
-        """Return the moments of both parts' values together.
-
-        Args:
-            other: in a shape that broadcasts with this one's.
-
-        Source: Chan, Golub, LeVeque 1979, equations 2.1.
-        """
+        """Return the moments of both parts' values together (Chan, Golub, LeVeque 1979, equations 2.1)."""
         count = self.count + other.count
         smaller, larger = torch.minimum(self.count, other.count), torch.maximum(self.count, other.count)
         fraction = smaller / torch.where(count == 0, 1.0, count)  # of the pool: the smaller part's
@@ -135,21 +106,11 @@ class Moments:
 
 
 def ema(average: Average, value: Average, momentum: float, convention: Convention = "torch") -> Average:
-    """Return the exponential moving average after one more value.
+    """Return the exponential moving average (*) after one more value (*), a new tensor or number.
 
-    Args:
-        average: (*), so far.
-        value: (*), the new one.
-        momentum: in [0, 1]; what it weighs is the convention's.
-        convention: ``"torch"``, where ``momentum`` is the weight of ``value``, or ``"keras"``, where it is that of
-            ``average``.
-
-    Returns:
-        (*), a new tensor or number, in the dtype that torch gives the sum of both. In half precision it stalls where
-        a step is less than the spacing of the numbers: keep averages in float32.
-
-    Raises:
-        ValueError: a ``momentum`` outside [0, 1], or an unknown ``convention``.
+    ``momentum``, in [0, 1], is the weight of ``value`` in the convention ``"torch"`` and that of ``average`` in
+    ``"keras"``; anything else is a ValueError. In half precision it stalls where a step is less than the spacing of
+    the numbers: keep averages in float32.
 
     >>> ema(0.0, 1.0, momentum=0.1), ema(0.0, 1.0, momentum=0.9, convention="keras")
     (0.1, 0.09999999999999998)
@@ -169,15 +130,8 @@ def bias_corrected(
     Args:
         average: (*), after ``steps`` values.
         momentum, convention: as in `ema`; the new value's weight must not be zero.
-        steps: n, how many values went into the average.
+        steps: n, at least 1, how many values went into the average.
         start: what it was before the first: zero for batch norm's running mean, one for its running variance.
-
-    Returns:
-        (*), in the dtype of ``average``.
-
-    Raises:
-        ValueError: ``steps`` below one, a momentum outside [0, 1] or one that never takes in a value, or an unknown
-            ``convention``.
 
     Source: Kingma, Ba 2015, section 3.
     """
@@ -205,22 +159,14 @@ def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
     too. A layer is left alone that keeps no running statistics, that no batch reached, or that is in evaluation mode
     while the model is in training (frozen). Of a distributed model, each process sees its own batches only.
 
-    Args:
-        model: with `torch.nn`'s or the course's batch norm layers, in either mode.
-        batches: what the model is called with, one at a time; of a tuple or list, such as a `DataLoader` yields, the
-            first element.
-
-    Raises:
-        ValueError: the model has no such layer, ``batches`` is a tensor, or there are none; or a batch with one value
-            per channel, from the layer.
+    ``batches`` are what the model is called with, one at a time; of a tuple or list, such as a `DataLoader` yields, the
+    first element. No such layer, or no batch, is a ValueError.
 
     Source: Wu, Johnson 2021, section 3.
     """
     layers = [layer for layer in model.modules() if _keeps_statistics(layer) and layer.training >= model.training]
     if not layers:
         raise ValueError("model must have a batch norm layer that keeps running statistics and is not frozen: got none")
-    if isinstance(batches, Tensor):
-        raise ValueError(f"batches must be several batches, as [x] is: got one tensor of shape {tuple(batches.shape)}")
     pools: dict[nn.Module, Moments] = {}
     calls = dict.fromkeys(layers, 0)
 
@@ -265,7 +211,7 @@ def _estimating(model: nn.Module, layers: Sequence[nn.Module], pool: Any) -> Ite
 
 
 def _keeps_statistics(module: nn.Module) -> bool:
-    if not isinstance(module, (TorchBatchNorm, CourseBatchNorm)):
+    if not isinstance(module, (TorchBatchNorm, BatchNorm)):
         return False
     return module.track_running_stats and module.running_mean is not None
 

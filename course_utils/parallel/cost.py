@@ -1,4 +1,4 @@
-"""What synchronised batch norm costs: bytes and messages of a step, and a model of the time they take.
+"""What synchronised batch norm costs: bytes, messages and time of a step (chapter 08).
 
 A rank sends one message after the other. Each takes the link's latency, and its bytes take their share of the link's
 bandwidth (Thakur, Rabenseifner, Gropp 2005, section 3):
@@ -15,7 +15,6 @@ P − 1 (recursive doubling; halving and doubling, section 4); the bytes stay th
 """
 
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 
 __all__ = ["ROUTES", "Traffic", "gather", "layer_step", "reduce", "written_bytes"]
@@ -25,12 +24,7 @@ ROUTES = {"ring": "around a ring", "doubling": "by doubling"}
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one rank sends.
-
-    Args:
-        messages: how many, one after the other.
-        bytes: in all of them together.
-    """
+    """What one rank sends: ``messages``, one after the other, and the ``bytes`` in all of them together."""
 
     messages: int
     bytes: float
@@ -39,37 +33,24 @@ class Traffic:
         return Traffic(self.messages + other.messages, self.bytes + other.bytes)
 
     def time_ms(self, latency_us: float, bandwidth_gbps: float) -> float:
-        """Return how long it takes on a link with ``latency_us`` a message and ``bandwidth_gbps`` (10⁹ bytes/s).
-
-        Raises:
-            ValueError: a negative latency, or a bandwidth that is not above zero.
-        """
-        if latency_us < 0:
-            raise ValueError(f"latency_us must be zero or more: got {latency_us!r}")
-        if not bandwidth_gbps > 0:
-            raise ValueError(f"bandwidth_gbps must be above 0: got {bandwidth_gbps!r}")
+        """Return how long it takes on a link with ``latency_us`` a message and ``bandwidth_gbps`` (10⁹ bytes/s)."""
+        if latency_us < 0 or not bandwidth_gbps > 0:
+            raise ValueError(
+                f"latency_us must be 0 or more, and bandwidth_gbps above 0: got {latency_us!r} and {bandwidth_gbps!r}"
+            )
         return self.messages * latency_us / 1e3 + self.bytes / bandwidth_gbps / 1e6
 
 
 def gather(channels: int, ranks: int, itemsize: int = 4, route: str = "ring") -> Traffic:
     """Return the traffic of the forward pass: count, mean and M2 of every rank to every rank.
 
-    Args:
-        channels: C.
-        ranks: P, at least one.
-        itemsize: b, bytes a number.
-        route: a key of ``ROUTES``.
-
-    Raises:
-        ValueError: an unknown ``route``, no channels or no ranks, or an ``itemsize`` that is not a number above zero.
+    ``channels`` is C, ``ranks`` P, ``itemsize`` b, and ``route`` a key of ``ROUTES``.
     """
-    _require_itemsize(itemsize)
     return Traffic(_hops(channels, ranks, route), (ranks - 1) * (2 * channels + 1) * itemsize)
 
 
 def reduce(channels: int, ranks: int, itemsize: int = 4, route: str = "ring") -> Traffic:
     """Return the traffic of the backward pass: two sums a channel, added over all ranks; arguments as `gather`'s."""
-    _require_itemsize(itemsize)
     return Traffic(2 * _hops(channels, ranks, route), 2 * (ranks - 1) / ranks * 2 * channels * itemsize)
 
 
@@ -79,18 +60,9 @@ def layer_step(channels: int, ranks: int, itemsize: int = 4, route: str = "ring"
 
 
 def written_bytes() -> int:
-    """Return how many bytes this process has written so far, to files and sockets, as Linux counts them.
-
-    Raises:
-        FileNotFoundError: the system keeps no such count.
-    """
+    """Return how many bytes this process has written so far, to files and sockets; Linux alone counts them."""
     counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counts["wchar"])
-
-
-def _require_itemsize(itemsize: int) -> None:
-    if not isinstance(itemsize, Real) or not itemsize > 0:
-        raise ValueError(f"itemsize must be a number of bytes above 0: got {itemsize!r}")
 
 
 def _hops(channels: int, ranks: int, route: str) -> int:

@@ -1,4 +1,4 @@
-"""Several ranks in one process, one after the other: enough to try out what they say to each other.
+"""Several ranks in one process, one after the other: enough to try out what they exchange.
 
 No rank can know a sum before all have brought their part. So each is run until it asks for one, and then from its start
 again with that sum known, until none asks any more. A rank that returns while others still ask is an error here; on
@@ -14,8 +14,8 @@ from torch import Tensor
 __all__ = ["run_ranks"]
 
 
-class _Asks(BaseException):
-    """Leaves a rank that needs a sum which is not known yet; no ``except Exception`` on the way holds it up."""
+class _SumNeeded(BaseException):
+    """Leaves a rank that needs a sum which is not known yet, through any ``except Exception`` on the way."""
 
     def __init__(self, part: Tensor) -> None:
         self.part = part
@@ -24,13 +24,10 @@ class _Asks(BaseException):
 def run_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> list[Any]:
     """Return what ``function(*shard, all_reduce)`` returns for each shard, with ``all_reduce`` adding over all of them.
 
-    Args:
-        function: what every rank does; it is run several times, so it must not change its arguments.
-        shards: the arguments of each rank. To them is added ``all_reduce(tensor)``, which returns the sum of the
-            tensors that the ranks bring to the same call of it.
+    ``all_reduce(tensor)`` returns the sum of the tensors that the ranks bring to the same call of it. The function runs
+    several times, so it must not change its arguments. Chapter 08.
 
     Raises:
-        ValueError: there are no shards.
         RuntimeError: a rank returns without a sum that others wait for, or the ranks bring different shapes.
 
     >>> run_ranks(lambda x, all_reduce: x / all_reduce(x), [(torch.tensor(1.0),), (torch.tensor(3.0),)])
@@ -45,13 +42,13 @@ def run_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> list[Any
         for rank, shard in enumerate(shards):
             try:
                 results[rank] = function(*shard, _all_reduce(sums))
-            except _Asks as asks:
-                parts[rank] = asks.part
+            except _SumNeeded as needed:
+                parts[rank] = needed.part
         if not parts:
             return list(results.values())
         if results:
             raise RuntimeError(
-                f"{_named(results)} returned while {_named(parts)} waited in all_reduce: on real machines, for ever"
+                f"{_name(results)} returned while {_name(parts)} waited in all_reduce: on real machines, for ever"
             )
         shapes = {tuple(part.shape) for part in parts.values()}
         if len(shapes) > 1:
@@ -65,10 +62,10 @@ def _all_reduce(sums: Sequence[Tensor]) -> Callable[[Tensor], Tensor]:
     def all_reduce(tensor: Tensor) -> Tensor:
         for total in known:
             return total.clone()
-        raise _Asks(torch.as_tensor(tensor).detach())
+        raise _SumNeeded(torch.as_tensor(tensor).detach())
 
     return all_reduce
 
 
-def _named(ranks: dict[int, Any]) -> str:
+def _name(ranks: dict[int, Any]) -> str:
     return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

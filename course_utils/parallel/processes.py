@@ -1,4 +1,4 @@
-"""Run a function on several processes of this machine with `torchrun`, and get back what each returned.
+"""Run a function on several processes of this machine with `torchrun`, and get back what each returned (chapter 08).
 
 `torchrun` starts the processes and tells them of each other. Around it, a notebook and a test need a port that cannot
 collide (the operating system picks a free one, and `torchrun` holds it), one thread a process, a limit on the time that
@@ -7,7 +7,6 @@ every process also keeps by itself, and, when one dies, a line for each rank tha
 
 import faulthandler
 import importlib
-import importlib.util
 import inspect
 import os
 import pickle
@@ -24,11 +23,9 @@ from typing import Any
 
 import torch
 
-from course_utils.arguments import is_whole
-
 __all__ = ["RanksFailed", "command", "launch", "run_job"]
 
-_JOB, _PROGRAM, _RESULT, _ERROR = "job.pt", "program.py", "rank{}.pt", "rank{}.error"
+_JOB, _RESULT, _ERROR = "job.pt", "rank{}.pt", "rank{}.error"
 _GRACE_S = 15.0  # beyond the limit: time for a process to say where it was stuck, and for torchrun to clear up
 
 
@@ -54,25 +51,20 @@ def launch(
         backend: ``"gloo"`` on CPUs; ``"nccl"`` gives each rank the GPU of its number.
         timeout_s: how long one rank waits for the others in a collective.
         limit_s: how long it may all take, start-up included.
-        arguments: the same for every rank: tensors, numbers, strings, and lists and dictionaries of them.
-
-    Returns:
-        a list by rank: tensors, numbers, strings, None, and lists, tuples and dictionaries of them.
+        arguments: the same for every rank: tensors, numbers, strings, None, and lists, tuples and dictionaries of them;
+            what the function returns must be of these too.
 
     Raises:
         RanksFailed: a rank raised, died or did not end within the limit; none is left running.
-        ValueError: ``ranks`` is no whole number of at least one, a time that is not above zero, or a function that no
-            other process can find.
         TypeError: an argument of another kind.
     """
-    if not is_whole(ranks) or ranks < 1:
+    if not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks must be a whole number of at least 1: got {ranks!r}")
-    for name, seconds in (("timeout_s", timeout_s), ("limit_s", limit_s)):
-        if not seconds > 0:
-            raise ValueError(f"{name} must be above 0: got {seconds!r}")
+    if not timeout_s > 0 or not limit_s > 0:
+        raise ValueError(f"timeout_s and limit_s must be above 0: got {timeout_s!r} and {limit_s!r}")
     with tempfile.TemporaryDirectory(prefix="course-ranks-") as folder:
         job = {
-            **_where_to_find(function, Path(folder)),
+            "function": _locate(function),
             "path": list(sys.path),
             "backend": backend,
             "timeout_s": timeout_s,
@@ -104,16 +96,22 @@ def _save(value: Any, file: Path, role: str, given: str) -> None:
         raise TypeError(f"{role} must be {kinds}: got {given}") from None
 
 
-def _where_to_find(function: Callable[..., Any], folder: Path) -> dict[str, str]:
-    """Return how another process gets at ``function``: by its module, or from its source text left in ``folder``."""
+def _locate(function: Callable[..., Any]) -> dict[str, str]:
+    """How another process gets at ``function``: by its module, or from its source text if a notebook defines it."""
     name, module = getattr(function, "__qualname__", repr(function)), getattr(function, "__module__", None)
     if not name.isidentifier():
         raise ValueError(f"function must be defined with def, outside of any other: got {name}")
-    if module != "__main__":
-        return {"module": str(module), "name": name}
-    program = folder / _PROGRAM
-    program.write_text(inspect.getsource(function), encoding="utf-8")
-    return {"module": "", "name": name}
+    return {"name": name} | (
+        {"source": inspect.getsource(function)} if module == "__main__" else {"module": str(module)}
+    )
+
+
+def _function(name: str, module: str = "", source: str = "") -> Callable[..., Any]:
+    if module:
+        return getattr(importlib.import_module(module), name)
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    return namespace[name]
 
 
 def _run(arguments: list[str], limit_s: float) -> tuple[int | None, str]:
@@ -137,31 +135,25 @@ def _run(arguments: list[str], limit_s: float) -> tuple[int | None, str]:
 
 
 def _explain(folder: Path, ranks: int, code: int | None, log: str, limit_s: float) -> str:
-    """Return why the run failed: a line for each rank, those that only lost contact with the others at the end."""
+    """Why the run failed: a line for each rank, those that only lost contact with the others at the end."""
     exits = dict(re.findall(r"rank\s*: (\d+).*?exitcode\s*: (-?\d+)", log, re.DOTALL))  # of torchrun's own summary
     lines = []
     for rank in range(ranks):
         error = folder / _ERROR.format(rank)
-        words = error.read_text(encoding="utf-8") if error.exists() else ""
-        if words.startswith("Timeout"):
-            words = f"still running after {limit_s:g} s, in{_innermost_frame(words)}"
-        elif not words and str(rank) in exits:
-            words = f"died without a word ({_exit_text(int(exits[str(rank)]))})"
-        if words:
-            lines.append(f"rank {rank}: {words}")
+        message = error.read_text(encoding="utf-8") if error.exists() else ""
+        if message.startswith("Timeout"):
+            place = next((line[2:] for line in message.splitlines() if line.startswith("  File")), "a place unknown")
+            message = f"still running after {limit_s:g} s, in {place}"
+        elif not message and str(rank) in exits:
+            exit_code = int(exits[str(rank)])
+            cause = f"killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
+            message = f"died without a word ({cause})"
+        if message:
+            lines.append(f"rank {rank}: {message}")
     if not lines:
         return f"no rank began within {limit_s:g} s" if code is None else f"no rank began:\n{log[-2000:]}"
     lines.sort(key=lambda line: "LostContact" in line)
     return f"{len(lines)} of {ranks} ranks failed\n" + "\n".join(lines)
-
-
-def _innermost_frame(traceback: str) -> str:
-    """Return where a thread stood, of what `faulthandler` wrote: its first line with a file."""
-    return next((line for line in traceback.splitlines() if line.startswith("  File")), " a place unknown")[1:]
-
-
-def _exit_text(code: int) -> str:
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 def run_job(folder: Path) -> None:
@@ -179,20 +171,9 @@ def run_job(folder: Path) -> None:
             if job["backend"] == "nccl":
                 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
             dist.init_process_group(job["backend"], timeout=timedelta(seconds=job["timeout_s"]))
-            result = getattr(_module(job["module"], folder), job["name"])(**job["arguments"])
+            result = _function(**job["function"])(**job["arguments"])
             _save(result, folder / _RESULT.format(rank), "what function returns", type(result).__name__)
         except BaseException as error:
             error_file.write(f"{type(error).__name__}: {error}")
             raise
     dist.destroy_process_group()
-
-
-def _module(name: str, folder: Path) -> Any:
-    if name:
-        return importlib.import_module(name)
-    spec = importlib.util.spec_from_file_location("program", folder / _PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -1,4 +1,4 @@
-"""Synchronised batch norm: one batch in shards on several processes, normalized as the one batch that it is.
+"""Synchronised batch norm (chapter 08): one batch in shards on several processes, normalized as the one that it is.
 
 Each process (a *rank*) knows the moments of its own shard. In the forward pass all ranks exchange them and merge them
 exactly; in the backward pass they add up two sums for each channel, since every shard's loss depends on the shared mean
@@ -26,7 +26,7 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from course_utils.norms.core import affine, channel_shape, match_memory_format, moments, upcast_half
 from course_utils.norms.functional import batch_norm
-from course_utils.norms.running_modules import _BatchNorm as CourseBatchNorm
+from course_utils.norms.modules import BatchNorm
 from course_utils.norms.statistics import Moments, ema
 
 __all__ = ["LostContact", "SyncBatchNorm", "convert", "merge_ranks", "sync_batch_norm"]
@@ -36,23 +36,14 @@ class LostContact(RuntimeError):
     """A collective failed: another rank died, raised, or did not take part before the process group's timeout."""
 
 
-class SyncBatchNorm(CourseBatchNorm):
+class SyncBatchNorm(BatchNorm):
     """Batch norm over the batch that all processes of a group hold together.
 
     In training, every rank of the group must call the layer, forward and backward, as often as the others and in the
     same order; its shard may be smaller than the others' or empty. The running statistics come out equal on all. In
     evaluation, on a single process, or before `torch.distributed` is initialised, it is plain batch norm.
 
-    Args:
-        num_features: C.
-        eps: added to the variance, inside the root.
-        momentum: the weight of a new batch in the running statistics; ``None`` averages all batches equally.
-        affine: whether to learn a weight.
-        track_running_stats: whether to keep running statistics; without them evaluation uses the batch's own, which
-            is then each rank's own.
-        process_group: the ranks that share a batch; by default all.
-        device, dtype: of parameters and running statistics.
-        bias: whether to learn a bias beside the weight.
+    ``process_group`` are the ranks that share a batch, by default all; the other arguments are batch norm's.
 
     Raises:
         ValueError: in forward: an input that is not (N, C, *), a single value per channel on all ranks together, or
@@ -107,21 +98,15 @@ def convert(module: nn.Module, process_group: Any = None) -> nn.Module:
     """Return ``module`` with every batch norm in it, `torch.nn`'s or the course's, as a `SyncBatchNorm`.
 
     Parameters and running statistics are the same tensors as before, so an optimizer made before still holds them.
-    A layer that occurs in several places is converted once.
-
-    Args:
-        module: changed in place; a batch norm by itself is replaced, so use what is returned.
-        process_group: the ranks that share a batch; by default all.
-
-    Raises:
-        ValueError: a lazy batch norm that has not seen an input yet.
+    A layer that occurs in several places is converted once. The module is changed in place; a batch norm by itself is
+    replaced, so use what is returned. A lazy batch norm that has not seen an input yet is a ValueError.
     """
     return _converted(module, process_group, {})
 
 
 def _converted(module: nn.Module, process_group: Any, done: dict[nn.Module, nn.Module]) -> nn.Module:
     if module not in done:
-        is_batch_norm = isinstance(module, (TorchBatchNorm, CourseBatchNorm))
+        is_batch_norm = isinstance(module, (TorchBatchNorm, BatchNorm))
         done[module] = _synchronised(module, process_group) if is_batch_norm else module
         for name, child in module._modules.items():
             if child is not None:
@@ -151,21 +136,9 @@ def sync_batch_norm(
 ) -> Tensor:
     """Normalize every channel over the shards of all ranks: `norms.batch_norm` in training, on the whole batch.
 
-    Args:
-        x: (N, C, *), floating, this rank's shard; N may differ from rank to rank and may be zero.
-        running_mean, running_var: (C,), updated in place (the variance unbiased), alike on every rank.
-        weight: (C,), γ; one without. Its gradient is that of this shard alone.
-        bias: (C,), β; zero without. Its gradient is that of this shard alone.
-        momentum: the weight of the batch in the running statistics.
-        eps: added to the variance, inside the root.
-        process_group: the ranks that take part; by default all.
-
-    Returns:
-        The shape and dtype of ``x``; a channels-last input stays so.
-
-    Raises:
-        ValueError: the shards of all ranks together have one value per channel.
-        LostContact: another rank does not take part, as for ``SyncBatchNorm``.
+    ``x`` (N, C, *), floating, is this rank's shard; N may differ from rank to rank and may be zero. The running
+    statistics (C,) are updated in place, alike on every rank; the gradients of weight and bias (C,) are those of this
+    shard alone. Errors are those of ``SyncBatchNorm``.
     """
     if _ranks_in(process_group) == 1:
         return batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
@@ -202,7 +175,7 @@ class _Standardize(torch.autograd.Function):
         x_hat, rstd, count = ctx.saved_tensors
         dims, channels = (0, *range(2, x_hat.dim())), channel_shape(x_hat)
         sums = torch.stack([dx_hat.sum(dims), (dx_hat * x_hat).sum(dims)])  # (2, C)
-        with _in_touch("adding up gradients", ctx.process_group):
+        with _collective("adding up gradients", ctx.process_group):
             dist.all_reduce(sums, group=ctx.process_group)
         mean, mean_x_hat = (sums / count).reshape(2, *channels)  # mean(g) and mean(g·x̂) over the whole batch
         dx = rstd.reshape(channels) * (dx_hat - mean - x_hat * mean_x_hat)
@@ -214,7 +187,7 @@ def _moments_of_all_ranks(z: Tensor, count: int, process_group: Any) -> Moments:
     _, mean, variance = moments(z, (0, *range(2, z.dim())))
     own = torch.cat([z.new_tensor([count]), mean.flatten(), variance.flatten() * count])  # (2C + 1,)
     everyone = own.new_empty(_ranks_in(process_group), len(own))  # (P, 2C + 1)
-    with _in_touch("exchanging statistics", process_group):
+    with _collective("exchanging statistics", process_group):
         dist.all_gather(list(everyone.unbind()), own, process_group)
     return merge_ranks(*everyone.split([1, z.shape[1], z.shape[1]], dim=1))
 
@@ -222,13 +195,8 @@ def _moments_of_all_ranks(z: Tensor, count: int, process_group: Any) -> Moments:
 def merge_ranks(count: Tensor, mean: Tensor, m2: Tensor) -> Moments:
     """Return the moments of all ranks' values together, merged in pairs: log₂ P steps.
 
-    Args:
-        count: (P, 1), how many values a channel has on each rank; may be zero.
-        mean: (P, C), not read where the count is zero.
-        m2: (P, C), Σ(x − mean)².
-
-    Returns:
-        moments with ``mean`` and ``m2`` (C,) and ``count`` (1,).
+    ``count`` (P, 1) is how many values a channel has on each rank, which may be zero; ``mean`` (P, C) is not read where
+    it is; ``m2`` (P, C) is Σ(x − mean)².
 
     >>> count, mean, m2 = [[2], [0], [1]], [[1.0], [9.0], [4.0]], [[2.0], [0.0], [0.0]]  # of (0, 2), () and (4,)
     >>> batch = merge_ranks(torch.tensor(count), torch.tensor(mean), torch.tensor(m2))
@@ -255,8 +223,8 @@ def _ranks_in(process_group: Any) -> int:
 
 
 @contextmanager
-def _in_touch(doing: str, process_group: Any) -> Iterator[None]:
-    """Say in words what it means when a collective fails."""
+def _collective(doing: str, process_group: Any) -> Iterator[None]:
+    """Raise `LostContact` where a collective fails."""
     try:
         yield
     except RuntimeError as error:
