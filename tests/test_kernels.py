@@ -253,6 +253,7 @@ def test_error_is_at_most_twice_the_built_ins_at_any_offset(run, name, offset):
         assert (a - c).abs().max() <= 2 * (b - c).abs().max() + floor, what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_weight_gradients_of_8192_rows_are_those_of_float64_where_the_built_ins_are_not(run, dtype):
     arguments = case((8192, 16), dtype)

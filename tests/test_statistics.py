@@ -179,16 +179,6 @@ def test_a_corrected_average_is_the_weighted_mean_of_the_values_alone(convention
         assert abs(bias_corrected(average, momentum, steps, convention, start=start) - expected) < tolerance * 10
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-def test_moments_and_precise_statistics_live_where_the_values_do():
-    layer, batches = nn.BatchNorm1d(4).cuda().double(), [batch.cuda() for batch in batches_of([1, 30, 3])]
-    precise_batch_norm(layer, batches)
-    pooled = torch.cat(batches).transpose(1, 2).reshape(-1, 4)
-    assert_close(layer.running_var, pooled.var(0))
-    assert Moments(2, 0.0, 0.0).merge(Moments.of(pooled, 0)).count.is_cuda
-
-
 def batches_of(sizes, channels=4, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(size, channels, 3, generator=generator, dtype=torch.float64) * 2 + 5 for size in sizes]
@@ -259,18 +249,6 @@ def test_a_frozen_layer_and_one_without_statistics_are_left_alone():
     assert model[3].running_mean.eq(0).all()
     assert not frozen.training
     assert free.training
-
-
-def test_a_shared_layer_pools_every_call():
-    layer = nn.BatchNorm1d(4, affine=False, dtype=torch.float64)
-    with torch.random.fork_rng():
-        model = nn.Sequential(layer, nn.Linear(3, 3).double(), layer)
-    batches = batches_of([8, 8])
-    precise_batch_norm(model, batches)
-    assert layer.num_batches_tracked == 4
-    with torch.no_grad():
-        inputs = [*batches, *(model[1](torch.nn.functional.batch_norm(x, None, None, training=True)) for x in batches)]
-    assert_close(layer.running_var, torch.cat(inputs).transpose(1, 2).reshape(-1, 4).var(0))
 
 
 def test_an_error_on_the_way_leaves_the_model_as_it_was():

@@ -14,12 +14,11 @@ import torch
 
 __all__ = [
     "Launch",
-    "RotaryLaunch",
     "backward_launch",
     "column_sums_launch",
     "forward_launch",
     "multiprocessors",
-    "rotary_launch",
+    "rotary_tile",
 ]
 
 _MAX_FORWARD_BLOCK = 32_768
@@ -49,15 +48,6 @@ class Launch:
         # a program of fewer than 8 rows writes nearly as many sums as it reads inputs
         worthwhile = max(num_multiprocessors, num_rows // 8)
         return min(tiles, worthwhile, num_multiprocessors * self.programs_per_multiprocessor)
-
-
-@dataclass(frozen=True)
-class RotaryLaunch:
-    """A tile of ``heads`` by ``positions`` by all pairs, held by ``warps`` warps of 32 threads."""
-
-    heads: int
-    positions: int
-    warps: int
 
 
 @cache
@@ -109,8 +99,7 @@ def column_sums_launch(num_programs: int) -> Launch:
     return Launch(rows, block=min(8192 // rows, 256), warps=8)
 
 
-def rotary_launch(num_heads: int, num_pairs: int) -> RotaryLaunch:
-    """Return the tile of the rotary kernel for ``num_pairs`` rotated pairs a head: 16 pairs a thread."""
+def rotary_tile(num_heads: int, num_pairs: int) -> tuple[int, int]:
+    """Return (heads, positions) of a tile of the rotary kernel, which four warps hold: 16 pairs a thread."""
     heads = min(_power_of_two(num_heads), 4)
-    positions = max(2048 // (heads * _power_of_two(num_pairs)), 1)
-    return RotaryLaunch(heads, positions, warps=4)
+    return heads, max(2048 // (heads * _power_of_two(num_pairs)), 1)

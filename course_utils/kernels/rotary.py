@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch.autograd.function import once_differentiable
 
-from course_utils.kernels.launch import rotary_launch
+from course_utils.kernels.launch import rotary_tile
 from course_utils.rope import layout_of
 
 __all__ = ["Rotary", "launch_rotation", "rotate"]
@@ -161,16 +161,16 @@ def launch_rotation(
     batch, q_heads, positions, features = q.shape
     k_heads, pairs = k.shape[1], cos.shape[1]
     rest = 0 if q is q_out else features - 2 * pairs  # in place, what is not rotated stays where it is
-    launch = rotary_launch(max(q_heads, k_heads), pairs)
-    groups = triton.cdiv(q_heads, launch.heads) + triton.cdiv(k_heads, launch.heads)
+    heads_per_tile, positions_per_tile = rotary_tile(max(q_heads, k_heads), pairs)
+    groups = triton.cdiv(q_heads, heads_per_tile) + triton.cdiv(k_heads, heads_per_tile)
     in_double = any(x.dtype == torch.float64 for x in inputs)
     with torch.cuda.device_of(q):
-        rotate_queries_and_keys[(batch * groups * triton.cdiv(positions, launch.positions),)](
+        rotate_queries_and_keys[(batch * groups * triton.cdiv(positions, positions_per_tile),)](
             q, k, q_out, k_out, cos, sin,
             q.stride(), k.stride(), q_out.stride(), k_out.stride(), cos.stride(), sin.stride(),
             q_heads, k_heads, positions, pairs, rest,
             SIGN=sign, INTERLEAVED=layout == "interleaved", DTYPE=tl.float64 if in_double else tl.float32,
-            HEADS=launch.heads, POSITIONS=launch.positions,
+            HEADS=heads_per_tile, POSITIONS=positions_per_tile,
             PAIRS=triton.next_power_of_2(pairs), REST=triton.next_power_of_2(rest) if rest else 0,
-            num_warps=launch.warps,
+            num_warps=4,
         )  # fmt: skip

@@ -8,10 +8,7 @@ backward        the gradients by hand (chapter 05); intermediates: each of their
 statistics      moments that merge, moving averages, Precise BN (chapter 04)
 compiled        layer and RMS norm for PyTorch's compiler (chapter 09)
 
-The modules are no subclasses of ``torch.nn``'s. A tool that asks ``isinstance(module, nn.BatchNorm2d)``, such as
-``torch.optim.swa_utils.update_bn``, ``convert_sync_batchnorm`` or a list of what gets no weight decay, passes them by
-without a word: ``statistics.precise_batch_norm`` and ``parallel.convert`` are for these. A `torch.fx` tracer must take
-them for leaves, as it does ``torch.nn``'s (``Tracer.is_leaf_module``).
+A `torch.fx` tracer must take the modules for leaves, as it does ``torch.nn``'s (``Tracer.is_leaf_module``).
 """
 
 from course_utils.norms.functional import batch_norm, group_norm, instance_norm, layer_norm, rms_norm

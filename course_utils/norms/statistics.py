@@ -20,10 +20,9 @@ from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from course_utils.norms.core import centre
-from course_utils.norms.modules import BatchNorm
 
 __all__ = ["Convention", "Moments", "bias_corrected", "ema", "precise_batch_norm"]
 
@@ -164,10 +163,14 @@ def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
 
     Source: Wu, Johnson 2021, section 3.
     """
-    layers = [layer for layer in model.modules() if _keeps_statistics(layer) and layer.training >= model.training]
+    layers: list[Any] = [
+        layer
+        for layer in model.modules()
+        if isinstance(layer, _BatchNorm) and layer.track_running_stats and layer.training >= model.training
+    ]
     if not layers:
         raise ValueError("model must have a batch norm layer that keeps running statistics and is not frozen: got none")
-    pools: dict[nn.Module, Moments] = {}
+    pools: dict[Any, Moments] = {}
     calls = dict.fromkeys(layers, 0)
 
     def pool(layer: nn.Module, inputs: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> None:
@@ -185,13 +188,13 @@ def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
         raise ValueError("batches must yield at least one batch: got none")
     with torch.no_grad():
         for layer, moments in pools.items():
-            layer.running_mean.copy_(moments.mean)  # type: ignore[operator, union-attr]
-            layer.running_var.copy_(moments.variance(correction=1))  # type: ignore[operator, union-attr]
-            layer.num_batches_tracked.fill_(calls[layer])  # type: ignore[operator, union-attr]
+            layer.running_mean.copy_(moments.mean)
+            layer.running_var.copy_(moments.variance(correction=1))
+            layer.num_batches_tracked.fill_(calls[layer])
 
 
 @contextmanager
-def _estimating(model: nn.Module, layers: Sequence[nn.Module], pool: Any) -> Iterator[None]:
+def _estimating(model: nn.Module, layers: Sequence[Any], pool: Any) -> Iterator[None]:
     """Put ``layers`` in training without tracking, the rest in evaluation, and show ``pool`` what goes into them."""
     modes = {module: module.training for module in model.modules()}
     hooks = [layer.register_forward_pre_hook(pool, with_kwargs=True) for layer in layers]
@@ -199,21 +202,15 @@ def _estimating(model: nn.Module, layers: Sequence[nn.Module], pool: Any) -> Ite
         model.eval()
         for layer in layers:
             layer.train()
-            layer.track_running_stats = False  # type: ignore[assignment]  # it would move them by its own rule
+            layer.track_running_stats = False  # it would move them by its own rule
         yield
     finally:
         for layer in layers:
-            layer.track_running_stats = True  # type: ignore[assignment]
+            layer.track_running_stats = True
         for module, training in modes.items():
             module.training = training
         for hook in hooks:
             hook.remove()
-
-
-def _keeps_statistics(module: nn.Module) -> bool:
-    if not isinstance(module, (TorchBatchNorm, BatchNorm)):
-        return False
-    return module.track_running_stats and module.running_mean is not None
 
 
 def _weights(momentum: float, convention: str) -> tuple[float, float]:

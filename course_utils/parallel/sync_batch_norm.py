@@ -22,11 +22,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from course_utils.norms.core import affine, channel_shape, match_memory_format, moments, upcast_half
 from course_utils.norms.functional import batch_norm
-from course_utils.norms.modules import BatchNorm
+from course_utils.norms.modules import _BatchNorm
 from course_utils.norms.statistics import Moments, ema
 
 __all__ = ["LostContact", "SyncBatchNorm", "convert", "merge_ranks", "sync_batch_norm"]
@@ -36,7 +35,7 @@ class LostContact(RuntimeError):
     """A collective failed: another rank died, raised, or did not take part before the process group's timeout."""
 
 
-class SyncBatchNorm(BatchNorm):
+class SyncBatchNorm(_BatchNorm):
     """Batch norm over the batch that all processes of a group hold together.
 
     In training, every rank of the group must call the layer, forward and backward, as often as the others and in the
@@ -106,7 +105,7 @@ def convert(module: nn.Module, process_group: Any = None) -> nn.Module:
 
 def _converted(module: nn.Module, process_group: Any, done: dict[nn.Module, nn.Module]) -> nn.Module:
     if module not in done:
-        is_batch_norm = isinstance(module, (TorchBatchNorm, BatchNorm))
+        is_batch_norm = isinstance(module, nn.modules.batchnorm._BatchNorm)
         done[module] = _synchronised(module, process_group) if is_batch_norm else module
         for name, child in module._modules.items():
             if child is not None:
