@@ -1,7 +1,6 @@
 """The course's norms and RoPE inside transformers' own models: the same logits, whatever the model is asked to do."""
 
 import copy
-import functools
 
 import pytest
 import torch
@@ -85,93 +84,31 @@ def tokens(batch=2, length=40):
     return torch.randint(1, 64, (batch, length), generator=torch.Generator().manual_seed(1))
 
 
-@pytest.fixture(params=MODELS)
-def pair(request):
-    original = build(request.param)
-    model = copy.deepcopy(original)
-    swap(model)
-    return model, original
-
-
 def assert_same(mine, wanted):
     """Within 1e-5 of the largest logit: transformers' angles are float32 products, the course's are float64."""
     assert wanted.abs().max() > 1  # not so small that the tolerance hides everything
     assert (mine - wanted).abs().max() <= 1e-5 * wanted.abs().max()
 
 
-def test_the_logits_stay_the_same(pair):
-    mine, original = (model(tokens()).logits for model in pair)
-    assert_same(mine, original)
-
-
-def test_every_norm_and_every_rotation_is_replaced(pair):
-    model, _ = pair
+@pytest.mark.parametrize("functions", [{}, {"frequencies": rope_frequencies}], ids=["the course's", "one's own"])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_norm_and_rotation_is_replaced_and_logits_cache_padding_and_gradients_stay(name, functions):
+    original = build(name)
+    model = copy.deepcopy(original)
+    swapped = swap(model, **functions)
     kinds = [type(module).__name__ for module in model.modules()]
     assert not [kind for kind in kinds if kind.endswith(("RMSNorm", "LayerNorm", "RotaryEmbedding"))]
     assert not any(module.training for module in model.modules())
-    assert all("forward" in module.__dict__ for name, module in model.named_modules() if name.endswith("attn"))
-
-
-def test_with_a_cache_each_next_token_has_the_logits_of_the_whole(pair):
-    model, original = pair
-    ids = tokens()
-    cache, parts = None, []
-    for piece in (ids[:, :20], ids[:, 20:21], ids[:, 21:30], ids[:, 30:]):
-        output = model(piece, past_key_values=cache, use_cache=True)
-        cache, parts = output.past_key_values, [*parts, output.logits]
-    assert_same(torch.cat(parts, 1), original(ids).logits)
-
-
-def test_left_padding_changes_nothing_for_the_tokens_that_are_there(pair):
-    model, original = pair
-    ids, mask = tokens(), torch.ones(2, 40, dtype=torch.long)
-    ids[0, :10], mask[0, :10] = 0, 0
-    positions = (mask.cumsum(1) - 1).clamp(min=0)
-    mine, wanted = (m(ids, attention_mask=mask, position_ids=positions).logits for m in (model, original))
-    assert_same(mine[mask.bool()], wanted[mask.bool()])
-    alone = original(ids[:1, 10:]).logits
-    torch.testing.assert_close(mine[:1, 10:], alone, atol=1e-4, rtol=1e-4)
-
-
-def test_the_gradients_stay_the_same(pair):
-    gradients = []
-    for model in pair:
-        model(tokens(), labels=tokens()).loss.backward()
-        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
-    mine, wanted = gradients
-    assert mine.keys() == wanted.keys()
-    for name in wanted:
-        torch.testing.assert_close(mine[name], wanted[name], atol=1e-5, rtol=1e-4)
-
-
-def test_weights_keep_their_names_and_undo_gives_everything_back(pair):
-    model, original = pair
     assert model.state_dict().keys() == original.state_dict().keys()
-    again = copy.deepcopy(original)
-    swapped = swap(again)
+    assert_same(model(tokens()).logits, original(tokens()).logits)
+    found = trials(model, original, tokens())
+    assert list(found) == ["logits", "cached", "left-padded", "gradients"]
+    assert max(found.values()) < 1e-5
+    assert not any(parameter.grad is not None for parameter in (*model.parameters(), *original.parameters()))
+
     swapped.undo()
-    assert [type(module) for module in again.modules()] == [type(module) for module in original.modules()]
-    assert torch.equal(again(tokens()).logits, original(tokens()).logits)
-
-
-def test_one_model_is_swapped_and_no_other(pair):
-    _, original = pair
-    assert not any("forward" in module.__dict__ for module in original.modules())
-
-
-@pytest.mark.parametrize("name", ["llama", "gpt_neox"])
-@pytest.mark.parametrize("scaling", SCALINGS)
-def test_every_scaling_agrees_on_prompts_within_and_beyond_the_window(name, scaling):
-    parameters = {"rope_theta": 100.0, **SCALINGS[scaling]}
-    if name == "gpt_neox":
-        parameters["partial_rotary_factor"] = 1.0
-    window = WINDOW if scaling == "dynamic" else 4 * WINDOW
-    original = build(name, rope_parameters=parameters, max_position_embeddings=window)
-    model = copy.deepcopy(original)
-    swap(model)
-    for length in (4 * WINDOW, WINDOW // 2, WINDOW + 1, WINDOW):
-        # transformers keeps what a longer prompt left behind, see chapter 13: each of its answers from a fresh model
-        assert_same(model(tokens(1, length)).logits, copy.deepcopy(original)(tokens(1, length)).logits)
+    assert [type(module) for module in model.modules()] == [type(module) for module in original.modules()]
+    assert torch.equal(model(tokens()).logits, original(tokens()).logits)
 
 
 def build_scaled(scaling):
@@ -181,28 +118,32 @@ def build_scaled(scaling):
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
-def test_frequencies_of_ones_own_stand_in_every_scaled_model_within_and_beyond_the_window(scaling):
+def test_every_scaling_agrees_within_and_beyond_the_window_with_the_courses_frequencies_and_ones_own(scaling):
     original, calls = build_scaled(scaling), []
 
     def frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
         calls.append((rope_parameters["rope_type"], head_dim, max_position_embeddings, seq_len))
         return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
 
-    model = copy.deepcopy(original)
-    swapped = swap(model, frequencies=frequencies)
+    course, own = copy.deepcopy(original), copy.deepcopy(original)
+    swap(course)
+    swapped = swap(own, frequencies=frequencies)
     assert ("model.rotary_emb", "LlamaRotaryEmbedding", f"{__name__}.frequencies") in swapped.replaced
     assert not swapped.left
-    for length in (4 * WINDOW, WINDOW // 2, WINDOW + 1):
-        assert_same(model(tokens(1, length)).logits, copy.deepcopy(original)(tokens(1, length)).logits)
+    for length in (4 * WINDOW, WINDOW // 2, WINDOW + 1, WINDOW):
+        # transformers keeps what a longer prompt left behind, see chapter 13: each of its answers from a fresh model
+        wanted = copy.deepcopy(original)(tokens(1, length)).logits
+        assert_same(course(tokens(1, length)).logits, wanted)
+        assert_same(own(tokens(1, length)).logits, wanted)
         assert calls[-1] == (scaling, 8, original.config.max_position_embeddings, length)
 
 
-@pytest.mark.parametrize("name", ["qwen3", "gpt_neox", "gemma", "gemma3"])
-def test_frequencies_of_ones_own_stand_in_every_family(name):
-    original = build(name)
+def test_trials_pass_a_right_swap_beyond_the_window_whatever_was_asked_before():
+    # 70 tokens at once, then one by one: transformers' dynamic would still have the 140 of the last pass in mind
+    original = build_scaled("dynamic")
     model = copy.deepcopy(original)
-    swap(model, frequencies=rope_frequencies)
-    assert_same(model(tokens()).logits, original(tokens()).logits)
+    swap(model)
+    assert max(trials(model, original, tokens(length=140)).values()) < 1e-5
 
 
 def test_frequencies_of_ones_own_that_are_wrong_are_seen():
@@ -283,10 +224,12 @@ def test_a_model_whose_angles_are_not_those_of_its_config_keeps_them():
     assert {why for _, _, why in swap(model).left} == {"its angles are not those that its config asks for"}
 
 
-def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away():
-    model = build("llama", rope_parameters={"rope_theta": 100.0, **SCALINGS["linear"]})
+def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away_and_a_refused_model_is_as_it_was():
+    model = build_scaled("linear")
+    before = [type(module) for module in model.modules()]
     with pytest.raises(ValueError, match="rope must be None for a model with rope_type 'linear'"):
         swap(model, rope=lambda x, positions, base: x)
+    assert [type(module) for module in model.modules()] == before
     with pytest.raises(ValueError, match="whose RoPE differs by layer"):
         swap(build("gemma3"), rope=lambda x, positions, base: x)
 
@@ -315,11 +258,6 @@ def test_what_is_no_function_to_put_somewhere_is_refused(arguments, message):
         swap(build("llama"), **arguments)
 
 
-def test_anything_that_can_be_called_has_a_name_in_the_report():
-    swapped = swap(build("llama"), rms_norm=functools.partial(norms.rms_norm), rope=functools.partial(apply_rope))
-    assert {what for _, _, what in swapped.replaced} == {"functools.partial", "the positions themselves"}
-
-
 def test_a_model_is_swapped_once_until_it_is_given_back():
     model = build("llama")
     swapped = swap(model, keep_rope=True)
@@ -333,14 +271,6 @@ def test_a_model_is_swapped_once_until_it_is_given_back():
     assert swap(model).replaced
 
 
-def test_a_refused_swap_leaves_the_model_as_it_was():
-    model = build("llama", rope_parameters={"rope_theta": 100.0, **SCALINGS["linear"]})
-    before = [type(module) for module in model.modules()]
-    with pytest.raises(ValueError, match="rope must be None"):
-        swap(model, rope=apply_rope)
-    assert [type(module) for module in model.modules()] == before
-
-
 def test_a_function_that_was_put_nowhere_is_among_what_was_left():
     def mine(x, *arguments):
         return x
@@ -351,11 +281,6 @@ def test_a_function_that_was_put_nowhere_is_among_what_was_left():
     assert swap(build("gpt_neox"), layer_norm=lambda *arguments: norms.layer_norm(*arguments)).left == []
     assert swap(nn.Sequential(nn.Linear(2, 2)), rope=mine).left == [("rope", *nowhere[1:])]
     assert swap(nn.Sequential(nn.Linear(2, 2)), frequencies=mine).left == [("frequencies", *nowhere[1:])]
-
-
-def test_the_largest_error_of_all_may_be_nan():
-    layers = Layers([("a", 1.0), ("b", float("nan")), ("c", 2.0)], 1e-5)
-    assert repr(layers) == "a is the first of 3 layers to differ (largest error of all nan)"
 
 
 class Scale(nn.Module):
@@ -377,52 +302,11 @@ def test_an_error_is_relative_to_the_references_largest_value_and_infinite_for_a
     assert compare_layers(Scale(0.0), Scale(0.0), input=x).ok  # zero beside zero is no NaN
 
 
-def test_models_without_a_layer_to_compare_are_refused():
-    with pytest.raises(ValueError, match="must have layers of the same names that return tensors: got none"):
-        compare_layers(nn.Identity(), nn.Identity(), input=torch.ones(2, dtype=torch.long))
-
-
 @pytest.mark.parametrize(("bad", "shown"), [("f", "defg"), ("a", "abcd"), (None, "ijkl")])
 def test_the_table_begins_two_layers_before_the_first_that_differs_or_shows_the_last(bad, shown):
     layers = Layers([(name, float(name == bad)) for name in "abcdefghijkl"], 1e-5)
     assert [(name, ok) for name, _, ok in layers.table(4).rows] == [(name, name != bad) for name in shown]
     assert layers.ok == (bad is None)
-
-
-def test_an_input_that_nobody_would_read_is_refused():
-    model = build("llama")
-    with pytest.raises(ValueError, match=r"inputs must be arguments of mine\.forward: got within"):
-        compare_layers(model, model, input_ids=tokens(), within=1)
-    assert compare_layers(model, model, input_ids=tokens(), attention_mask=None, output_attentions=False).ok
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 3), (0, 8), (1, 2, 8)])
-def test_trials_need_rows_of_four_tokens(shape):
-    model = build("llama")
-    with pytest.raises(ValueError, match=r"ids must be tokens \(B, T\) with T of at least 4: got shape"):
-        trials(model, model, torch.ones(shape, dtype=torch.long))
-
-
-@pytest.mark.parametrize("length", [4, 40])
-def test_trials_of_a_swapped_model_agree_and_leave_no_gradients(length):
-    original = build("llama")
-    model = copy.deepcopy(original)
-    swap(model)
-    found = trials(model, original, tokens(length=length))
-    assert list(found) == ["logits", "cached", "left-padded", "gradients"]
-    assert max(found.values()) < 1e-5
-    assert not any(parameter.grad is not None for parameter in (*model.parameters(), *original.parameters()))
-
-
-@pytest.mark.parametrize("scaling", ["dynamic", "longrope"])
-@pytest.mark.parametrize("length", [80, 140])
-def test_trials_pass_a_right_swap_beyond_the_window_whatever_was_asked_before(scaling, length):
-    # 70 tokens at once, then one by one: transformers' dynamic would still have the 140 of the last pass in mind
-    original = build_scaled(scaling)
-    model = copy.deepcopy(original)
-    assert max(trials(model, original, tokens(length=length)).values()) < 1e-5
-    swap(model)
-    assert max(trials(model, original, tokens(length=length)).values()) < 1e-5
 
 
 class ForgetsMask(LlamaForCausalLM):
@@ -446,6 +330,15 @@ def test_trials_tell_a_fault_of_the_cache_from_one_of_the_mask_and_one_of_every_
     assert scale["gradients"] > 0.1
 
 
-def test_trials_need_models_of_one_vocabulary():
-    with pytest.raises(ValueError, match="mine and reference must have the same vocabulary: got 64 and 80 tokens"):
-        trials(build("llama"), build("llama", vocab_size=80), tokens())
+def test_what_cannot_be_compared_is_refused():
+    model = build("llama")
+    for call, message in (
+        (lambda: trials(model, model, torch.ones(2, 3, dtype=torch.long)), "ids must be tokens"),
+        (lambda: trials(model, model, torch.ones(8, dtype=torch.long)), "ids must be tokens"),
+        (lambda: trials(model, build("llama", vocab_size=80), tokens()), "mine and reference must have the same voc"),
+        (lambda: compare_layers(model, model, input_ids=tokens(), within=1), "inputs must be arguments of mine"),
+        (lambda: compare_layers(nn.Identity(), nn.Identity(), input=torch.ones(2).long()), "layers of the same names"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert compare_layers(model, model, input_ids=tokens(), attention_mask=None, output_attentions=False).ok

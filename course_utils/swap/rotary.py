@@ -1,4 +1,4 @@
-"""Rotary embeddings in the place of a model's, tables and rotation together.
+"""Rotary embeddings in the place of a model's, tables and rotation together (chapter 15).
 
 Notation used for tensor shapes: B batch, T tokens, H heads, D head dimension, R rotary dimension (at most D).
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.rope import RotaryEmbedding, apply_rope, from_config, rope_cos_sin
-from course_utils.swap.swapped import Swapped, full_name
+from course_utils.swap.report import Swapped, full_name
 
 __all__ = ["Frequencies", "Rope", "swap_positions"]
 
@@ -23,43 +23,31 @@ Frequencies = Callable[[Mapping[str, Any], int, int | None, int | None], tuple[T
 
 
 class _SwappedRotary(nn.Module):
-    """Cosine and sine as transformers hands them to its layers, (B, T, R) each, from the course's frequencies."""
+    """Cosine and sine as transformers hands them to its layers, (B, T, R) each, from the course's or other frequencies.
+
+    A ``frequencies`` function is asked anew at every call: it may depend on the length.
+    """
 
     put_for = "rope"
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, frequencies: Frequencies | None = None) -> None:
         super().__init__()
-        rope = from_config(config.to_dict())
+        self.config = from_config(config.to_dict())
+        self.function = frequencies
+        window = self.config.max_position_embeddings
         self.rotary = {
-            name: RotaryEmbedding(
-                layer.head_dim,
-                rope_parameters=layer.parameters,
-                max_position_embeddings=rope.max_position_embeddings,
-            )
-            for name, layer in rope.layers.items()
+            name: RotaryEmbedding(layer.head_dim, rope_parameters=layer.parameters, max_position_embeddings=window)
+            for name, layer in self.config.layers.items()
         }
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
-        rotary = self.rotary[layer_type] if layer_type is not None else next(iter(self.rotary.values()))
-        cos, sin = rotary.cos_sin(position_ids, torch.float32)  # (B, T, R/2)
-        return _for_both_halves(cos, x.dtype), _for_both_halves(sin, x.dtype)
-
-
-class _OwnFrequencies(nn.Module):
-    """The same from a ``frequencies`` function, which is asked anew at every call: it may depend on the length."""
-
-    put_for = "rope"
-
-    def __init__(self, config: Any, frequencies: Frequencies) -> None:
-        super().__init__()
-        self.rope = from_config(config.to_dict())
-        self.function = frequencies
-
-    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
-        layer = self.rope.layers[layer_type] if layer_type is not None else self.rope.main
-        window, seq_len = self.rope.max_position_embeddings, int(position_ids.max()) + 1
-        inv_freq, attention_factor = self.function(layer.parameters, layer.head_dim, window, seq_len)
-        cos, sin = rope_cos_sin(position_ids, inv_freq, attention_factor)  # (B, T, R/2)
+        name = next(iter(self.rotary)) if layer_type is None else layer_type
+        if self.function is None:
+            cos, sin = self.rotary[name].cos_sin(position_ids, torch.float32)  # (B, T, R/2)
+        else:
+            layer, window = self.config.layers[name], self.config.max_position_embeddings
+            seq_len = int(position_ids.max()) + 1
+            cos, sin = rope_cos_sin(position_ids, *self.function(layer.parameters, layer.head_dim, window, seq_len))
         return _for_both_halves(cos, x.dtype), _for_both_halves(sin, x.dtype)
 
 
@@ -90,12 +78,9 @@ def swap_positions(swapped: Swapped, model: nn.Module, rope: Rope | None, freque
         if rope is not None:
             _require_plain(module.config)
             swapped.replace(model, name, module, _Positions(), "the positions themselves")
-        elif frequencies is not None:
-            own = _OwnFrequencies(module.config, frequencies)
-            swapped.replace(model, name, module, own, full_name(frequencies))
         else:
-            new = _SwappedRotary(module.config)
-            swapped.replace(model, name, module, new, "the course's frequencies, in float64")
+            what = "the course's frequencies, in float64" if frequencies is None else full_name(frequencies)
+            swapped.replace(model, name, module, _SwappedRotary(module.config, frequencies), what)
     for name, module in layers:
         _swap_rotation(swapped, name, module, rope)
 

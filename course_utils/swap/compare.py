@@ -1,8 +1,8 @@
-"""Two copies of a model, layer by layer: where do they first differ?"""
+"""Two copies of a model of transformers: layer by layer, and plain, cached, padded and backwards (chapter 15)."""
 
 import inspect
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from course_utils.book.tables import Table
 
-__all__ = ["Layers", "compare_layers"]
+__all__ = ["Layers", "compare_layers", "trials"]
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,7 @@ class Layers:
         return self.first is None
 
     def require(self) -> None:
-        """Raise unless ``ok``.
-
-        Raises:
-            AssertionError: names the first layer that differs.
-        """
+        """Raise an ``AssertionError`` that names the first layer that differs, unless ``ok``."""
         if not self.ok:
             raise AssertionError(repr(self))
 
@@ -56,7 +52,7 @@ class Layers:
 
 
 def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-5, **inputs: Any) -> Layers:
-    """Run both on the same inputs and compare what each layer returns.
+    """Run both on the same inputs and compare what each layer returns. Chapter 15.
 
     Args:
         mine: a model.
@@ -71,7 +67,8 @@ def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-
         ValueError: the two have no layer in common that returns a tensor, or one does not take an input of this name.
     """
     for role, model in (("mine", mine), ("reference", reference)):
-        _require_inputs(role, model, inputs)
+        if unknown := sorted(inputs.keys() - _arguments_of(model, inputs)):
+            raise ValueError(f"inputs must be arguments of {role}.forward: got {', '.join(unknown)}")
     with torch.no_grad(), _outputs(reference) as wanted:
         reference(**inputs)
     with torch.no_grad(), _outputs(mine) as got:
@@ -82,8 +79,40 @@ def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-
     return Layers(errors, tolerance)
 
 
-def _require_inputs(role: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
-    """Refuse names that a model of transformers would pass on among its ``**kwargs`` and nobody would read."""
+def trials(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
+    """Run two causal models of transformers in four ways and compare them. Chapter 15.
+
+    Args:
+        mine: the model with something replaced.
+        reference: the model as it was.
+        ids: tokens, (B, T), at least 4 of them and none of them padding.
+
+    Returns:
+        For each way, the largest difference relative to the reference's largest value: ``logits`` of one pass;
+        ``cached``, the first half at once and then a token at a time; ``left-padded``, the first row without its first
+        quarter; ``gradients``, of all parameters. Both models are asked in the same way, since beyond the window the
+        frequencies may depend on the length so far, and a cache then holds what no single pass computes.
+    """
+    if ids.ndim != 2 or ids.shape[1] < 4 or not len(ids):
+        raise ValueError(f"ids must be tokens (B, T) with T of at least 4: got shape {tuple(ids.shape)}")
+    sizes = [model.get_input_embeddings().num_embeddings for model in (mine, reference)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"mine and reference must have the same vocabulary: got {sizes[0]} and {sizes[1]} tokens")
+    mask = torch.ones_like(ids)
+    mask[0, : ids.shape[1] // 4] = 0
+    padded = {"attention_mask": mask, "position_ids": (mask.cumsum(dim=1) - 1).clamp(min=0)}
+    found = []
+    for model in (mine, reference):
+        _logits(model, ids[:, :1])  # dynamic scaling of transformers keeps the longest length until a short one comes
+        cached = _one_at_a_time(model, ids)  # before any pass of the full length
+        ways = (_logits(model, ids), cached, _logits(model, ids, **padded)[mask.bool()], _gradients(model, ids))
+        found.append(ways)
+    names = ("logits", "cached", "left-padded", "gradients")
+    return {name: _error(got, wanted) for name, got, wanted in zip(names, *found, strict=True)}
+
+
+def _arguments_of(model: nn.Module, inputs: dict[str, Any]) -> set[str]:
+    """The names that ``forward`` reads: transformers passes others on among its ``**kwargs``, and nobody reads them."""
     known: set[str] = set()
     for name, parameter in inspect.signature(model.forward).parameters.items():
         if parameter.kind is not parameter.VAR_KEYWORD:
@@ -91,9 +120,8 @@ def _require_inputs(role: str, model: nn.Module, inputs: Mapping[str, Any]) -> N
         elif typing.get_origin(parameter.annotation) is typing.Unpack:
             known |= typing.get_args(parameter.annotation)[0].__annotations__.keys()
         else:
-            return  # says nothing of what it takes
-    if unknown := sorted(inputs.keys() - known):
-        raise ValueError(f"inputs must be arguments of {role}.forward: got {', '.join(unknown)}")
+            return set(inputs)  # says nothing of what it takes
+    return known
 
 
 def _error(got: Tensor, wanted: Tensor) -> float:
@@ -121,3 +149,29 @@ def _outputs(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@torch.no_grad()
+def _logits(model: Any, ids: Tensor, **inputs: Any) -> Tensor:
+    return model(ids, **inputs).logits
+
+
+@torch.no_grad()
+def _one_at_a_time(model: Any, ids: Tensor) -> Tensor:
+    """Return the logits of a prompt of half the tokens, and of one token after the other with a cache."""
+    half = ids.shape[1] // 2
+    output = model(ids[:, :half], use_cache=True)
+    parts = [output.logits]
+    for t in range(half, ids.shape[1]):
+        output = model(ids[:, t : t + 1], past_key_values=output.past_key_values, use_cache=True)
+        parts.append(output.logits)
+    return torch.cat(parts, dim=1)
+
+
+def _gradients(model: nn.Module, ids: Tensor) -> Tensor:
+    """Return the gradient of the loss for all parameters, one after the other, by name."""
+    model.zero_grad()
+    model(ids, labels=ids).loss.backward()
+    gradients = [p.grad.flatten() for _, p in sorted(model.named_parameters()) if p.grad is not None]
+    model.zero_grad()
+    return torch.cat(gradients)

@@ -1,5 +1,7 @@
-"""What a swap did: what was replaced, what was left and why, and the way back."""
+"""What a swap did: what was replaced, what was left and why, and the way back (chapter 15)."""
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,10 +45,8 @@ class Swapped:
 
     def table(self) -> Table:
         """Return both lists, equal lines of different layers counted together."""
-        counted: dict[tuple[str, str, str], int] = {}
-        for name, was, now in [*self.replaced, *((name, what, f"left: {why}") for name, what, why in self.left)]:
-            line = (_without_numbers(name), was, now)
-            counted[line] = counted.get(line, 0) + 1
+        lines = [*self.replaced, *((name, what, f"left: {why}") for name, what, why in self.left)]
+        counted = Counter((re.sub(r"(?<![^.])\d+(?![^.])", "*", name), was, now) for name, was, now in lines)
         rows = [(name, n, was, now) for (name, was, now), n in counted.items()]
         return Table(("module", "how many", "was", "is"), rows)
 
@@ -55,7 +55,3 @@ class Swapped:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
-
-
-def _without_numbers(name: str) -> str:
-    return ".".join("*" if part.isdigit() else part for part in name.split("."))
