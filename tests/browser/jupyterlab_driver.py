@@ -33,11 +33,9 @@ CHROMIUM_FLAGS = [
 ]
 _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
-# every cell is drawn, also far below the screen, and nobody asks the network for news
-_SETTINGS = {
-    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
-    "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
-}
+_CONFIG = Path(__file__).parent.parent.parent / ".jupyter"  # what `make lab` starts with
+# every cell is drawn, also far below the screen
+_SETTINGS = {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}}
 # JupyterLab's own complaints, which say nothing about the course
 _LABS_OWN_NOISE = (
     "/lab/api/",
@@ -73,13 +71,13 @@ def serve(root: Path, private: Path) -> Iterator[LabServer]:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(setting))
     port, token = _free_port(), secrets.token_hex(16)
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"]
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--LabApp.expose_app_in_browser=True"]
     command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
-    command += ["--LabApp.expose_app_in_browser=True"]
     environment = {
         **os.environ,
         "JUPYTER_TOKEN": token,
         "JUPYTER_CONFIG_DIR": str(private / "config"),
+        "JUPYTER_CONFIG_PATH": str(_CONFIG),
         "JUPYTER_RUNTIME_DIR": str(private / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(private / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(private / "workspaces"),
