@@ -206,7 +206,7 @@ def lab(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not (found := re.search(r"(http://127\.0\.0\.1:\d+)(/\S+)\?token=(\w{40,})", lab.read_text())):
         assert time.monotonic() < deadline, lab.read_text()
         time.sleep(0.2)

@@ -105,7 +105,7 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _wait_until_up(server: LabServer, process: subprocess.Popen, log: Path, timeout_s: float = 60) -> None:
+def _wait_until_up(server: LabServer, process: subprocess.Popen, log: Path, timeout_s: float = 180) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and process.poll() is None:
         with suppress(OSError), urllib.request.urlopen(f"{server.url}/api/status?token={server.token}", timeout=2):
