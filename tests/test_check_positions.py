@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from transformers import LlamaConfig
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
-from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from course_utils import check
+from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
 FAR = "the angles are float32"
 
@@ -27,18 +29,6 @@ def places(positions):
 def by_loops(positions, dim, base=10_000.0):
     angles = [[t / base ** (2 * i / dim) for i in range(dim // 2)] for t in places(positions).tolist()]
     return torch.tensor([[f(angle) for angle in row for f in (math.sin, math.cos)] for row in angles])
-
-
-def by_complex_numbers(positions, dim, base=10_000.0):
-    turned = torch.exp(1j * torch.outer(places(positions).double(), float64_frequencies(dim, base)))
-    return torch.stack((turned.imag, turned.real), -1).flatten(1).float()
-
-
-def quarter_turn(positions, dim, base=10_000.0):
-    """One sine for all columns: the cosine is a sine a quarter of a turn ahead."""
-    column = torch.arange(dim)
-    angles = places(positions).double()[:, None] * base ** (-(column - column % 2).double() / dim)
-    return torch.sin(angles + (column % 2) * math.pi / 2).float()
 
 
 def by_numpy(positions, dim, base=10_000.0):
@@ -66,18 +56,12 @@ def tutorial_in_float32(positions, dim, base=10_000.0):
     return code
 
 
-def powers_in_float32(positions, dim, base=10_000.0):
-    angles = places(positions).float()[:, None] / base ** (torch.arange(0, dim, 2).float() / dim)
-    return torch.stack((angles.sin(), angles.cos()), dim=2).view(len(angles), dim)
-
-
 @pytest.mark.parametrize(
     ("function", "remarks"),
     [
-        *((f, 0) for f in (by_loops, by_complex_numbers, quarter_turn, by_numpy, in_float64)),
+        *((f, 0) for f in (by_loops, by_numpy, in_float64)),
         (float32_frequencies_alone, 0),
         (tutorial_in_float32, 1),
-        (powers_in_float32, 1),
     ],
 )
 def test_right_sinusoids_pass_and_float32_angles_are_remarked_on(function, remarks):
@@ -102,11 +86,6 @@ def bloom_slopes(num_heads):
     return build_alibi_tensor(torch.ones(1, 2), num_heads, torch.float32)[:, 0, 1]
 
 
-def mpt_slopes(num_heads):
-    """What transformers' MPT has: the distance 1 is one before the last key."""
-    return -build_mpt_alibi_tensor(num_heads, 2)[:, 0, 0]
-
-
 def paper_slopes(num_heads):
     """The recursion in the authors' fairseq code."""
 
@@ -120,9 +99,129 @@ def paper_slopes(num_heads):
     return torch.tensor(slopes(num_heads))
 
 
-@pytest.mark.parametrize("function", [bloom_slopes, mpt_slopes, paper_slopes])
+@pytest.mark.parametrize("function", [bloom_slopes, paper_slopes])
 def test_right_slopes_pass(function):
     assert check.alibi_slopes(function, record=False).passed
+
+
+# --- rope ---
+
+INTERLEAVED, ROUNDED = "interleaved layout", "rotated in half precision"
+
+
+def course(x, positions, base=10_000.0):
+    return apply_rope(x, *rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base)))
+
+
+def llama(x, positions, base=10_000.0):
+    config = LlamaConfig(
+        hidden_size=x.shape[-1], num_attention_heads=1, head_dim=x.shape[-1], rope_parameters={"rope_theta": base}
+    )
+    cos, sin = LlamaRotaryEmbedding(config).to(x.device)(x, positions[None])
+    heads = x.reshape(1, -1, *x.shape[-2:])  # their (B, H, T, dim)
+    return apply_rotary_pos_emb(heads, heads, cos, sin)[0].reshape(x.shape)
+
+
+def meta(x, positions, base=10_000.0):
+    """Complex multiplication, as in the code that came with Llama."""
+    frequencies = 1.0 / (base ** (torch.arange(0, x.shape[-1], 2)[: x.shape[-1] // 2].float() / x.shape[-1]))
+    turns = torch.polar(torch.ones(len(positions), x.shape[-1] // 2), torch.outer(positions.float(), frequencies))
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns).flatten(-2).type_as(x)
+
+
+def matrices(x, positions, base=10_000.0):
+    """S2's 2×2 matrices, and einsum."""
+    half = x.shape[-1] // 2
+    angles = positions.double()[:, None] * base ** (-torch.arange(half, dtype=torch.float64) / half)
+    cos, sin = angles.cos(), angles.sin()
+    turn = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)  # (T, half, 2, 2)
+    pairs = torch.stack((x[..., :half], x[..., half:]), dim=-1).double()
+    rotated = torch.einsum("tkij,...tkj->...tki", turn, pairs)
+    return torch.cat(rotated.unbind(-1), dim=-1).to(x.dtype)
+
+
+def float32_frequencies_alone(x, positions, base=10_000.0):
+    angles = positions.double()[:, None] * rope_inv_freq(x.shape[-1], base).float()
+    first, second = x.double().chunk(2, dim=-1)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1).to(x.dtype)
+
+
+RIGHT = {
+    course: set(),
+    float32_frequencies_alone: set(),
+    llama: {ROUNDED, FAR},
+    meta: {INTERLEAVED, FAR},
+    matrices: set(),
+}
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda function: function.__name__)
+def test_a_right_way_to_write_it_passes_and_its_layout_and_precision_are_remarked_on(function):
+    report = check.rope(function, record=False)
+    assert report.passed, f"{report}\n{report.table()}"
+    assert len(report.remarks) == len(set(report.remarks))
+    remarks = " ".join(report.remarks)
+    assert {words for words in (INTERLEAVED, ROUNDED, FAR) if words in remarks} == RIGHT[function], remarks
+
+
+def with_pairs(x, positions, base, read, write):
+    cos, sin = rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base))
+    first, second = read(x.float())
+    return write((first * cos - second * sin, first * sin + second * cos)).to(x.dtype)
+
+
+def neighbours(x):
+    return x[..., 0::2], x[..., 1::2]
+
+
+def deepseek(x, positions, base=10_000.0):
+    return with_pairs(x, positions, base, neighbours, lambda turned: torch.cat(turned, dim=-1))
+
+
+def chunk_and_stack(x, positions, base=10_000.0):
+    return with_pairs(x, positions, base, lambda x: x.chunk(2, -1), lambda turned: torch.stack(turned, -1).flatten(-2))
+
+
+def neighbours_rotated_with_a_half_split_table(x, positions, base=10_000.0):
+    cos, sin = (t.repeat(1, 2).to(x) for t in rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base)))
+    even, odd = neighbours(x)
+    return x * cos + torch.stack((-odd, even), dim=-1).flatten(-2) * sin
+
+
+def rotate_half_of_neighbours(x, positions, base=10_000.0):
+    cos, sin = (t.repeat(1, 2).to(x) for t in rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base)))
+    even, odd = neighbours(x)
+    return x * cos + torch.cat((-odd, even), dim=-1) * sin
+
+
+@pytest.mark.parametrize(
+    ("function", "key"),
+    [
+        (deepseek, "reads_pairs_writes_halves"),
+        (
+            lambda x, positions, base=1e4: with_pairs(x, positions, base, halves, interleaved),
+            "reads_halves_writes_pairs",
+        ),
+        (neighbours_rotated_with_a_half_split_table, "mixed_layouts"),
+        (rotate_half_of_neighbours, "mixed_layouts"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_published_code_is_told_what_it_gets_wrong(function, key):
+    report = check.rope(function, record=False)
+    assert report.misconception == key, f"{report}\n{report.table()}"
+
+
+def test_a_mistake_in_the_interleaved_layout_is_named_under_that_layout():
+    report = check.rope(lambda x, positions, base=10_000.0: meta(x, positions), record=False)
+    assert report.misconception == "ignores_base"
+    assert report.evidence is not None
+    assert "base" in report.evidence.call
+
+
+# --- mistakes that nobody has listed ---
 
 
 # --- half_to_interleaved ---
@@ -206,12 +305,6 @@ def test_a_count_rounded_in_dimensions_is_named_on_the_number_of_the_task():
     assert check.critical_dimension(count, record=False).misconception == "rounded_in_dimensions"
 
 
-@pytest.mark.parametrize("number", [10**400, -(10**400), "22"])
-def test_what_is_no_count_is_wrong_and_nothing_is_raised(number):
-    report = check.critical_dimension(lambda head_dim, base, window: number, record=False)
-    assert (report.attempted, report.passed) == (True, False)
-
-
 # --- what none of the catalogues knows ---
 
 
@@ -220,7 +313,8 @@ def test_what_is_no_count_is_wrong_and_nothing_is_raised(number):
     [
         (check.sinusoidal, lambda positions, dim, base=1e4: by_loops(positions, dim, base * 2)),
         (check.sinusoidal, lambda positions, dim, base=1e4: by_loops(places(positions).clamp(max=100), dim, base)),
-        (check.alibi_slopes, lambda num_heads: bloom_slopes(num_heads) * 1.5),
+        (check.rope, lambda x, positions, base=1e4: course(course(x, positions, base), positions, base)),
+        (check.rope, lambda x, positions, base=1e4: course(x, positions % 4096, base)),
         (check.alibi_slopes, lambda num_heads: bloom_slopes(num_heads) if num_heads < 9 else torch.ones(num_heads)),
         (check.half_to_interleaved, lambda weight, num_heads: weight[order(len(weight), num_heads)].flip(0)),
         (check.critical_dimension, lambda head_dim, base, window: 6),

@@ -1,0 +1,147 @@
+"""The checks of chapter 13: right answers of many kinds, transformers' own functions among them."""
+
+import math
+
+import pytest
+import torch
+import transformers
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from course_utils import check
+from course_utils.rope import ROPE_TYPES, rope_frequencies
+
+transformers.logging.set_verbosity_error()
+
+# -- right answers -----------------------------------------------------------------------------------------------------
+
+
+def by_transformers(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    """What transformers answers: its own functions, float32; `default` and `ntk` from the nearest that it has."""
+    parameters = {"rope_theta": 10_000.0, **rope_parameters}
+    window = max_position_embeddings
+    if parameters["rope_type"] == "default":
+        parameters |= {"rope_type": "linear", "factor": 1.0}
+    if parameters["rope_type"] == "ntk":
+        seq_len = int(parameters["factor"] * window)
+        parameters |= {"rope_type": "dynamic", "factor": 1.0}
+    config = LlamaConfig(
+        head_dim=head_dim, hidden_size=2 * head_dim, max_position_embeddings=window, num_attention_heads=2
+    )
+    config.rope_parameters = parameters
+    return ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, seq_len=seq_len)
+
+
+@pytest.mark.parametrize("right", [by_transformers, rope_frequencies])
+def test_right_answers_pass_whoever_wrote_them(right):
+    report = check.rope_frequencies(right, record=False)
+    assert report.passed, f"{report}\n{report.table()}"
+    assert any("rounded to float32" in remark for remark in report.remarks) == (right is by_transformers)
+
+
+@pytest.mark.parametrize("exponent", [lambda d: d / (d - 2), lambda d: 1 + 2 / (d - 2)])
+def test_ntk_may_be_written_as_powers_of_the_factor(exponent):
+    def ntk(dim, base, factor):
+        k = torch.arange(dim // 2, dtype=torch.float64)
+        return base ** (-2 * k / dim) / factor ** (2 * k / (dim - 2))
+
+    def by_base(dim, base, factor):
+        stretched = base * factor ** exponent(dim)
+        return torch.tensor([stretched ** (-2 * k / dim) for k in range(dim // 2)], dtype=torch.float64)
+
+    assert check.ntk_inv_freq(ntk, record=False).passed
+    assert check.ntk_inv_freq(by_base, record=False).passed
+
+
+def yarn_in_dimensions(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
+    """The ramp over 0, 2, 4, ..., its ends rounded to whole dimensions."""
+    low, high = (dim * math.log(original_length / (b * 2 * math.pi), base) for b in (beta_fast, beta_slow))
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    return yarn_with((torch.arange(0, dim, 2) - max(low, 0)) / (min(high, dim - 1) - max(low, 0)), dim, base, factor)
+
+
+def yarn_as_printed(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
+    turns = original_length * base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim) / (2 * math.pi)
+    return yarn_with((beta_fast - turns) / (beta_fast - beta_slow), dim, base, factor)
+
+
+def yarn_with(ramp, dim, base, factor):
+    inv_freq = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    return torch.lerp(inv_freq, inv_freq / factor, ramp.double().clamp(0, 1)), 1 + math.log(factor) / 10
+
+
+@pytest.mark.parametrize(
+    ("function", "key"), [(yarn_in_dimensions, "rounded_in_dimensions"), (yarn_as_printed, "paper_ramp")]
+)
+def test_another_ramp_is_named_and_shown_in_a_window_that_models_have(function, key):
+    report = check.yarn_frequencies(function, record=False)
+    assert report.misconception == key
+    assert report.evidence.arguments["original_length"] == 512
+    assert report.evidence.arguments["dim"] == 16
+
+
+# -- wrong answers that are in no catalogue ----------------------------------------------------------------------------
+
+
+def changed(condition, change):
+    """The right answer, with ``change`` made to it where ``condition`` holds for the parameters."""
+
+    def rope(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        inv_freq, factor = rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+        return change(inv_freq, factor) if condition(rope_parameters) else (inv_freq, factor)
+
+    return rope
+
+
+@pytest.mark.parametrize(
+    ("rope_type", "change", "stage"),
+    [
+        ("linear", lambda f, a: (f * 1.001, a), "linear"),
+        ("ntk", lambda f, a: (f.sqrt(), a), "ntk"),
+        ("dynamic", lambda f, a: (f.flip(0), a), "dynamic"),
+        ("yarn", lambda f, a: (f, a + 0.01), "yarn, temperature"),
+        ("yarn", lambda f, a: (f.roll(1), a), "yarn, frequencies"),
+        ("llama3", lambda f, a: (f, 1.01), "llama3"),
+        ("longrope", lambda f, a: (torch.cat((f[:1] * 2, f[1:])), a), "longrope, lists"),
+        ("proportional", lambda f, a: (f + 1e-3, a), "proportional"),
+    ],
+)
+def test_an_unknown_mistake_is_rejected_with_an_input_that_shows_it(rope_type, change, stage):
+    report = check.rope_frequencies(changed(lambda p: p["rope_type"] == rope_type, change), record=False)
+    assert not report.passed
+    assert report.misconception is None
+    assert report.evidence is not None
+    assert repr(rope_type) in report.evidence.call
+    assert next(probe.stage for probe in report.probes if not probe.passed) == stage
+
+
+def test_a_type_that_is_not_written_yet_leaves_word_of_what_is_right_already():
+    def so_far(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        if rope_parameters["rope_type"] not in ("default", "linear", "ntk"):
+            raise ValueError(f"unknown rope_type {rope_parameters['rope_type']!r}")
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+    report = check.rope_frequencies(so_far, record=False)
+    assert not report.passed
+    assert "ValueError: unknown rope_type 'dynamic'" in report.message
+    assert "Right already: default, partial rotation, linear, ntk." in report.message
+
+
+def test_the_shown_parameters_hold_only_the_keys_that_it_takes_to_fail():
+    report = check.rope_frequencies(changed(lambda p: "mscale" in p, lambda f, a: (f * 2, a)), record=False)
+    assert not report.passed
+    assert "mscale" in report.evidence.call
+    assert "rope_theta" not in report.evidence.call
+
+
+@pytest.mark.parametrize(
+    "refuse", [lambda kind: {}[kind], lambda kind: exec("raise ValueError(kind)"), lambda kind: torch.ones(2) @ kind]
+)
+def test_an_unknown_type_may_be_refused_with_any_exception(refuse):
+    def refuses(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        if rope_parameters["rope_type"] not in ROPE_TYPES:
+            refuse(rope_parameters["rope_type"])
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+    assert check.rope_frequencies(refuses, record=False).passed
