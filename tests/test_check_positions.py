@@ -200,10 +200,7 @@ def rotate_half_of_neighbours(x, positions, base=10_000.0):
     ("function", "key"),
     [
         (deepseek, "reads_pairs_writes_halves"),
-        (
-            lambda x, positions, base=1e4: with_pairs(x, positions, base, halves, interleaved),
-            "reads_halves_writes_pairs",
-        ),
+        (chunk_and_stack, "reads_halves_writes_pairs"),
         (neighbours_rotated_with_a_half_split_table, "mixed_layouts"),
         (rotate_half_of_neighbours, "mixed_layouts"),
     ],
