@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import time
 from itertools import product
 
 import numpy as np
@@ -12,14 +13,17 @@ import torch.nn.functional as F
 from clipping import assert_nothing_is_clipped
 from in_node import call_in_node
 from torch import nn
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 from widget_states import MACHINE, MAKERS, random_states
 
 from course_utils import widgets
 from course_utils.parallel.cost import gather, reduce
-from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq, sinusoidal
-from course_utils.widgets import axes, batches, costs, gradients
+from course_utils.rope import apply_rope, from_config, rope_cos_sin, rope_frequencies, rope_inv_freq, sinusoidal
+from course_utils.widgets import axes, batches, costs, gradients, scaling
+from course_utils.widgets.scaling_examples import EXAMPLES, PUBLISHED
 
 
 @pytest.fixture
@@ -668,3 +672,187 @@ def test_the_scores_axis_follows_the_distance_and_no_control_leaves_the_range(in
         assert (far["distance"], far["reach"]) == (4096, 4096)
         assert (near["reach"], near["distance"]) == (64, min(64, state["distance"]))
         assert (flat["dim"], flat["picked"]) == (2, 0)
+
+
+# --- rope_scaling ---
+
+
+def compared(methods=("linear", "ntk", "yarn"), **chosen):
+    """The widget's numbers, and its methods by name."""
+    answer = widgets.rope_scaling(methods, **chosen).answer
+    return answer, {method["name"]: method for method in answer["methods"]}
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+@pytest.mark.parametrize("head_dim", [32, 128])
+def test_the_wavelengths_are_those_of_transformers(head_dim, share):
+    _, shown = compared(tuple(scaling.METHODS), head_dim=head_dim, share=share)
+    original = {"original_max_position_embeddings": 4096}
+    llama3 = {**original, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    keys = {"linear": {}, "dynamic": {}, "yarn": original, "llama3": llama3, "proportional": {}}
+    for name, extra in keys.items():
+        sizes = {"head_dim": head_dim, "hidden_size": 2 * head_dim, "num_attention_heads": 2}
+        config = LlamaConfig(**sizes, max_position_embeddings=4096)
+        config.rope_parameters = {"rope_type": name, "rope_theta": 1e4, "factor": 8.0, "partial_rotary_factor": share}
+        config.rope_parameters |= extra
+        inv_freq, attention_factor = ROPE_INIT_FUNCTIONS[name](config, seq_len=8 * 4096)
+        assert shown[name]["attention_factor"] == pytest.approx(attention_factor, abs=1e-9)
+        expected = [2 * math.pi / f if f else None for f in inv_freq.tolist()]
+        assert shown[name]["wavelengths"] == [None if w is None else pytest.approx(w, rel=3e-6) for w in expected]
+
+
+def test_yarn_as_printed_is_llama_3s_ramp_from_1_to_32_turns_with_yarns_temperature():
+    _, shown = compared(("yarn", "yarn_paper"))
+    scaled = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 32.0}
+    inv_freq, _ = rope_frequencies({**scaled, "original_max_position_embeddings": 4096}, 128, 4096)
+    assert shown["yarn_paper"]["wavelengths"] == pytest.approx((2 * math.pi / inv_freq).tolist())
+    assert shown["yarn_paper"]["attention_factor"] == shown["yarn"]["attention_factor"]
+
+
+def test_every_state_of_the_scaling_widget_has_parts_that_fit_together(in_browser):
+    shown, methods = widgets.rope_scaling(), []
+    for state in random_states("rope_scaling", 100, seed=1):
+        shown.state = state
+        answer = shown.answer
+        assert bool(answer["problem"]) == (state["config"] == "not JSON")
+        own = ["config"] if state["config"] in EXAMPLES.values() else []
+        assert [method["name"] for method in answer["methods"]] == [*state["methods"], *own]
+        assert answer["length"] == state["length"] * answer["window"]
+        for method in answer["methods"]:
+            assert len(method["wavelengths"]) == len(method["kinds"]) <= answer["pairs"]
+            assert [length is None for length in method["wavelengths"]] == [k == "still" for k in method["kinds"]]
+            assert method["reach"] is None or method["reach"] >= 1
+        json.dumps(answer, allow_nan=False)
+        methods += answer["methods"]
+    told = in_browser("rope_scaling", "module.summaryOf", [[method] for method in methods])
+    assert told == [scaling.summary_of(method) for method in methods]
+
+
+def bands(method):
+    return [method["kinds"].count(kind) for kind in ("kept", "blended", "stretched")]
+
+
+def test_pairs_are_kept_blended_or_stretched_as_the_methods_define_it():
+    _, shown = compared(("linear", "ntk"), config=EXAMPLES["Llama 3.1 8B"])
+    assert bands(shown["linear"]) == [0, 0, 64]
+    assert bands(shown["ntk"]) == [1, 62, 1]  # the first is as it was, the last divided by the whole factor
+    # Llama 3.1: more than 4 turns in 8,192 positions, between, less than 1
+    turned = 8192 * 500_000.0 ** (-torch.arange(64, dtype=torch.float64) / 64) / (2 * math.pi)
+    assert bands(shown["config"]) == [(turned > 4).sum(), ((turned <= 4) & (turned >= 1)).sum(), (turned < 1).sum()]
+    _, shown = compared(("abf",), base=10_000_000, new_base=20_000)
+    assert shown["abf"]["kinds"][1:] == ["faster"] * 63
+
+
+def seen_and_not(trained, scaled, window, position):
+    """Whether some pair's angle at a position lies outside the arc that 0 ≤ m < window swept: the definition."""
+    arc, angle = window * trained, position * scaled
+    return bool(((arc < 2 * math.pi) & (angle >= arc * (1 - 1e-9))).any())
+
+
+@pytest.mark.parametrize("rope_type", ["default", "linear", "ntk", "yarn", "llama3", "proportional"])
+def test_the_reach_is_the_first_position_at_which_an_angle_is_new(rope_type):
+    keys = {"factor": 4.0} if rope_type != "default" else {}
+    if rope_type in ("yarn", "llama3"):
+        keys["original_max_position_embeddings"] = 64
+    if rope_type == "llama3":
+        keys |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    plain = {"rope_type": "proportional" if rope_type == "proportional" else "default"}
+    trained, _ = rope_frequencies(plain, 32, 64)
+    scaled, _ = rope_frequencies({"rope_type": rope_type, **keys}, 32, 256)
+    walked = next(m for m in range(10_000) if seen_and_not(trained, scaled, 64, m))
+    assert scaling.first_new_position(trained, scaled, 64) == walked
+    assert (
+        scaling.first_new_position(torch.tensor([1.0, 0.2]), torch.tensor([1.0, 0.0]), 16) is None
+    )  # one stands still
+
+
+def test_interpolation_reaches_the_factor_times_the_window_ntk_falls_short_and_dynamic_grows_with_the_length():
+    _, shown = compared(("linear", "ntk", "yarn", "llama3"))
+    assert {shown[name]["reach"] for name in ("linear", "yarn", "llama3")} == {32_768}
+    assert 16_000 < shown["ntk"]["reach"] < 20_000
+    short, long = (compared(("dynamic",), length=length)[1]["dynamic"] for length in (1, 8))
+    assert set(short["kinds"]) == {"kept"}
+    assert short["reach"] == 4096
+    assert long["reach"] > 32_768
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_published_configuration_is_drawn_as_it_is_read(name):
+    answer, shown = compared((), config=PUBLISHED[name])
+    read = from_config(PUBLISHED[name])
+    inv_freq, attention_factor = read.frequencies(answer["length"])
+    assert shown["config"]["wavelengths"] == [2 * math.pi / f if f else None for f in inv_freq.tolist()]
+    assert shown["config"]["attention_factor"] == attention_factor
+    assert 2 * answer["pairs"] == read.head_dim
+    windows = {"Llama 3.1 8B": 8192, "gpt-oss 20B": 4096, "DeepSeek-V3": 4096, "Gemma 3 27B": 32_768}
+    assert answer["window"] == windows.get(name, answer["window"])
+    if name == "Gemma 4 E2B":  # it meets no new angle, because its slow pairs stand still
+        assert shown["config"]["kinds"] == ["kept"] * 64 + ["still"] * 192
+        assert shown["config"]["reach"] is None
+        assert "shown are the layers of type full_attention, of full_attention, sliding_attention" in answer["remarks"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"rope_theta": 500000.0,\n"rope_scaling": {"rope_type": "linear", "factor": 4.0},',
+        '{"rope_theta": 500000.0, "rope_scaling": {"type": "linear", "factor": 4.0}}',
+        '{"rope_type": "linear", "factor": 4.0, "rope_theta": 500000.0}',
+        '  {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500000.0}}  ',
+    ],
+)
+def test_a_part_of_a_file_is_enough_and_what_it_lacks_is_said(text):
+    answer, shown = compared((), config=text, head_dim=64, window=512)
+    assert answer["problem"] == ""
+    assert shown["config"]["wavelengths"][1] == pytest.approx(4 * 2 * math.pi * 500_000 ** (2 / 64))
+    assert any("head_dim=64, where the text gives none" in remark for remark in answer["remarks"])
+    assert any("max_position_embeddings=512, where the text gives none" in remark for remark in answer["remarks"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hello", "This is not JSON"),
+        ("{'rope_theta': 1}", "This is not JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
+        ('{"rope_scaling": {"rope_type": "nkt", "factor": 2}}', "rope_type"),
+        ('{"rope_scaling": {"rope_type": "linear", "factor": 0.5}}', "factor must be"),
+        ('{"rope_scaling": {"rope_type": "longrope", "short_factor": [1], "long_factor": [1]}}', "_factor"),
+        ('{"rope_theta": "big", "head_dim": 16}', "rope_theta"),
+        ("[1, 2]", r"This must be a JSON object: got \[1, 2\]"),
+        ("null", "This must be a JSON object: got null"),
+        ('{"a":' * 100_000, "This is not JSON"),
+    ],
+)
+def test_a_bad_paste_is_a_sentence_in_the_figure_and_the_rest_of_it_stays(text, words):
+    widget = widgets.rope_scaling(config=text)
+    assert re.search(words, widget.answer["problem"]), widget.answer["problem"]
+    assert [method["name"] for method in widget.answer["methods"]] == ["linear", "ntk", "yarn"]
+    assert widget.answer["problem"] in widget.picture()[1]
+
+
+def test_what_does_not_fit_a_pasted_configuration_is_said_below_the_picture():
+    answer, shown = compared(("linear", "ntk"), config='{"head_dim": 2, "rope_theta": 100.0}')
+    assert list(shown) == ["linear", "config"]
+    assert any("NTK-aware is left out: " in remark for remark in answer["remarks"])
+    answer, _ = compared(config={**PUBLISHED["Llama 3.1 8B"], "rope_mystery": 1})
+    assert any("rope_mystery" in remark for remark in answer["remarks"])
+
+
+def test_a_tick_adds_its_method_in_the_courses_order_and_an_example_fills_the_box(in_browser):
+    widget = widgets.rope_scaling(("yarn",))
+    moves = [("linear", True), ("yarn", False), ("example", "Pythia 70M"), ("factor", 16), ("config", "{}")]
+    calls = [[widget.state, control, value, widget.data] for control, value in moves]
+    ticked, unticked, chosen, moved, pasted = in_browser("rope_scaling", "module.change", calls)
+    assert ticked["methods"] == ["linear", "yarn"]
+    assert unticked["methods"] == []
+    assert chosen["config"] == EXAMPLES["Pythia 70M"]
+    assert (moved["factor"], pasted["config"]) == (16, "{}")
+
+
+def test_the_kernels_answer_leaves_most_of_the_tenth_of_a_second_to_the_way():
+    times = []
+    for state in random_states("rope_scaling", 40, seed=2):
+        start = time.perf_counter()
+        scaling.compare(state)
+        times.append(time.perf_counter() - start)
+    assert sorted(times)[len(times) // 2] < 0.03

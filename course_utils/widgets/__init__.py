@@ -19,10 +19,8 @@ from course_utils.widgets.ledger import ledger_html, ledger_table
 from course_utils.widgets.positions import encoding_by_distance, rope_clocks
 from course_utils.widgets.rows import normalize_row
 from course_utils.widgets.scaling import rope_scaling
-from course_utils.widgets.scaling_figure import ScalingState, rope_scaling_figure
 
 __all__ = [
-    "ScalingState",
     "axis_explorer",
     "batch_neighbours",
     "encoding_by_distance",
@@ -33,7 +31,6 @@ __all__ = [
     "normalize_row",
     "rope_clocks",
     "rope_scaling",
-    "rope_scaling_figure",
     "running_average",
     "sync_cost",
 ]

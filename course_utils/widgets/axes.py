@@ -228,19 +228,18 @@ def _facts(state: Mapping[str, Any]) -> dict[str, str]:
     if counts is not None:
         members = prod(shape) // prod(counts)
         count = f"{prod(counts)}, each over {members} {'element' if members == 1 else 'elements'}"
-        kept = zip(rule["along"], shape, counts, strict=True)
-        split = [(letter == "g", size, parts) for letter, size, parts in kept]
-        statistic = _tuple([n for grouped, _, parts in split for n in ((parts, 1) if grouped else (parts,))])
+        split = list(zip(rule["along"], shape, counts, strict=True))
+        statistic = str(tuple(n for letter, _, m in split for n in ((m, 1) if letter == "g" else (m,))))
         if "g" in rule["along"]:
-            seen_as = [n for grouped, size, m in split for n in ((m, size // m) if grouped else (size,))]
-            statistic += f", x seen as {_tuple(seen_as)}"
+            seen_as = tuple(n for letter, size, m in split for n in ((m, size // m) if letter == "g" else (size,)))
+            statistic += f", x seen as {seen_as}"
     weight, bias, buffer = (
-        "none" if rule[name] is None else _tuple([sizes[axis] for axis in rule[name].split()])
+        "none" if rule[name] is None else str(tuple(sizes[axis] for axis in rule[name].split()))
         for name in ("weight", "bias", "buffers")
     )
     centred = state["norm"] != "rms"
     return {
-        "x": f"{_tuple(shape)}, {prod(shape)} elements",
+        "x": f"{shape}, {prod(shape)} elements",
         "statistics": count,
         "mean": statistic if centred else "none: RMS norm does not centre",
         "variance" if centred else "mean square": statistic,
@@ -250,10 +249,6 @@ def _facts(state: Mapping[str, Any]) -> dict[str, str]:
         "in PyTorch": rule["line"].format(**sizes),
         "note": rule["note"],
     }
-
-
-def _tuple(shape: Sequence[int]) -> str:
-    return f"({shape[0]},)" if len(shape) == 1 else f"({', '.join(map(str, shape))})"
 
 
 # lengths in pixels of the page, as in the browser's drawing
