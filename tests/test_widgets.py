@@ -761,9 +761,8 @@ def test_the_reach_is_the_first_position_at_which_an_angle_is_new(rope_type):
     scaled, _ = rope_frequencies({"rope_type": rope_type, **keys}, 32, 256)
     walked = next(m for m in range(10_000) if seen_and_not(trained, scaled, 64, m))
     assert scaling.first_new_position(trained, scaled, 64) == walked
-    assert (
-        scaling.first_new_position(torch.tensor([1.0, 0.2]), torch.tensor([1.0, 0.0]), 16) is None
-    )  # one stands still
+    resting = torch.tensor([1.0, 0.0])  # the pair without a full turn stands still
+    assert scaling.first_new_position(torch.tensor([1.0, 0.2]), resting, 16) is None
 
 
 def test_interpolation_reaches_the_factor_times_the_window_ntk_falls_short_and_dynamic_grows_with_the_length():
@@ -850,9 +849,9 @@ def test_a_tick_adds_its_method_in_the_courses_order_and_an_example_fills_the_bo
 
 
 def test_the_kernels_answer_leaves_most_of_the_tenth_of_a_second_to_the_way():
-    times = []
+    widget, times = widgets.rope_scaling(), []
     for state in random_states("rope_scaling", 40, seed=2):
         start = time.perf_counter()
-        scaling.compare(state)
+        widget.state = state  # is answered
         times.append(time.perf_counter() - start)
     assert sorted(times)[len(times) // 2] < 0.03
