@@ -26,10 +26,10 @@ A new exercise is data: a function that is right (its signature is the contract)
 at, and a catalogue whose examples the tests run.
 """
 
-from course_utils.check.backward_check import batch_norm_backward, layer_norm_backward, rms_norm_backward
 from course_utils.check.batch_norm_check import batch_norm
 from course_utils.check.exercise import Check
 from course_utils.check.exercises.alibi_slopes import alibi_slopes
+from course_utils.check.exercises.batch_norm_backward import batch_norm_backward
 from course_utils.check.exercises.critical_dimension import critical_dimension
 from course_utils.check.exercises.ema import ema
 from course_utils.check.exercises.find_bug import (
@@ -49,11 +49,13 @@ from course_utils.check.exercises.find_bug import (
     input_n,
 )
 from course_utils.check.exercises.half_to_interleaved import half_to_interleaved
+from course_utils.check.exercises.layer_norm_backward import layer_norm_backward
 from course_utils.check.exercises.linear_scan import linear_scan
 from course_utils.check.exercises.merge_moments import merge_moments
 from course_utils.check.exercises.norm_bytes import norm_bytes
 from course_utils.check.exercises.ntk_inv_freq import ntk_inv_freq
 from course_utils.check.exercises.predicted_ms import predicted_ms
+from course_utils.check.exercises.rms_norm_backward import rms_norm_backward
 from course_utils.check.exercises.rope import rope
 from course_utils.check.exercises.rope_frequencies import rope_frequencies
 from course_utils.check.exercises.sinusoidal import sinusoidal

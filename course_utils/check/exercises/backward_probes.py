@@ -1,4 +1,4 @@
-"""The probes of the backward passes: the results one after the other, then what only some inputs show."""
+"""Chapter 05: the probes of the backward passes: the results one after the other, then what only some inputs show."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,15 +6,53 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_utils.check.calls import Call, Probe, integers
-from course_utils.check.comparison import GRADIENTS, Tolerance
-from course_utils.check.norm_probes import DOUBLE, NARROW, numbers
+from course_utils.check.probes import DOUBLE, GRADIENTS, Call, Probe, Tolerance, integers
 
-__all__ = ["channel_probes", "trailing_probes"]
+__all__ = [
+    "channel_probes",
+    "one_in_each_channel",
+    "one_in_each_row",
+    "shares_three_samples",
+    "shares_three_values",
+    "shares_two_values",
+    "trailing_probes",
+]
+
+_NARROW = "A float64 input is computed with float32's precision; torch keeps float64, which gradcheck needs."
 
 # Near 10,000 the mean of a set is known to half a unit in the last place, 5e-4, and x̂ no better. Relative to the
 # largest element, two-pass forms and torch's own are off by up to 5e-4, E[x²] − E[x]² by 300 and more.
 _OFFSET = Tolerance(0.0, 5e-3)
+
+
+def shares_three_values(call: Call) -> bool:
+    """Whether a mean is over three values or more: of two, layer norm leaves only the signs, and dx is 0."""
+    return torch.Size(call.arguments["normalized_shape"]).numel() >= 3
+
+
+def shares_two_values(call: Call) -> bool:
+    """Whether a mean square is over two values or more: of one, RMS norm leaves only the sign, and dx is 0."""
+    return torch.Size(call.arguments["normalized_shape"]).numel() >= 2
+
+
+def shares_three_samples(call: Call) -> bool:
+    """Whether a channel has three values or more."""
+    return call.arguments["x"][:, 0].numel() >= 3
+
+
+def one_in_each_row(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return 1, 0, 0, ... in every row. (Next to x = 1, 2, 3 a dy of 1, 2, 3 would hide everything: dx is 0.)"""
+    return torch.eye(1, shape[-1], dtype=dtype).expand(tuple(shape)).clone()
+
+
+def one_in_each_channel(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return 1, 0, 0, ... in every channel."""
+    return torch.eye(shape[0], 1, dtype=dtype).reshape(-1, *[1] * (len(shape) - 1)).expand(tuple(shape)).clone()
+
+
+def numbers(*shape: int, seed: int, scale: float = 100.0) -> Tensor:
+    """Return whole numbers of a ``scale`` next to which epsilon does not show, unless another is asked for."""
+    return integers(*shape, seed=seed, scale=scale)
 
 
 def _gradient(x: Tensor, seed: int) -> Tensor:
@@ -35,6 +73,7 @@ def trailing_probes(*, has_mean: bool) -> list[Probe]:
         axes = {"dy": letters, "x": letters, "normalized_shape": trailing, "weight": trailing}
         return Call({"dy": dy, "x": x, "normalized_shape": shape, **others}, axes)
 
+    of_the_task = torch.tensor([[1.0, 2.0, 4.0] if has_mean else [3.0, 4.0]])
     plain = {
         "five rows of six": call(numbers(5, 6, seed=1), "BC"),
         "as many rows as features": call(numbers(4, 4, seed=2), "BC"),
@@ -42,6 +81,7 @@ def trailing_probes(*, has_mean: bool) -> list[Probe]:
         "two normalized axes of three": call(numbers(5, 3, 4, seed=4), "BTC", 2),
         "every axis normalized": call(numbers(3, 4, seed=5), "TC", 2),
         "dy not contiguous": call(numbers(5, 6, seed=6), "BC", dy=_gradient(numbers(6, 5, seed=7), 92).t()),
+        "the numbers of the task": call(of_the_task, "BC", dy=one_in_each_row(of_the_task.shape, torch.float32)),
     }
     weighted = {
         "weight": call(numbers(5, 6, seed=10), "BC", weight=True),
@@ -69,11 +109,11 @@ def trailing_probes(*, has_mean: bool) -> list[Probe]:
             Probe("rows near 4,096", "large offset", call(far, "BC"), tolerance=_OFFSET),
             Probe(
                 "values near 10,000", "large offset",
-                call(numbers(64, 48, seed=23, scale=0.25, offset=1e4), "BC"), rough=True, tolerance=_OFFSET,
+                call(integers(64, 48, seed=23, scale=0.25, offset=1e4), "BC"), rough=True, tolerance=_OFFSET,
             ),
         ]  # fmt: skip
     else:
-        tiny = numbers(4, 5, seed=24, scale=2.0**-18, offset=2.0**-19)
+        tiny = integers(4, 5, seed=24, scale=2.0**-18, offset=2.0**-19)
         small["eps=0, values near 0.00001"] = call(tiny, "BC", eps=0.0)
         near_zero = (integers(8, 16, seed=32) / 256).bfloat16()
         half.append(_half("bfloat16, values near 0.01", call(near_zero, "BC"), rough=True))
@@ -92,6 +132,7 @@ def channel_probes() -> list[Probe]:
         dy = _gradient(x, seed=91) if dy is None else dy
         return Call({"dy": dy, "x": x, **others}, {"dy": letters, "x": letters, "weight": "C"})
 
+    of_the_task = torch.tensor([[1.0], [2.0], [4.0]])
     strided = _gradient(numbers(2, 3, 4, 3, seed=47), 92).permute(0, 3, 1, 2)
     plain = {
         "vectors": call(numbers(8, 3, seed=41), "NC"),
@@ -100,7 +141,8 @@ def channel_probes() -> list[Probe]:
         "signals as long as channels": call(numbers(4, 5, 5, seed=44), "NCL"),
         "images": call(numbers(3, 2, 3, 4, seed=45), "NCHW"),
         "one image": call(numbers(1, 2, 3, 4, seed=46), "NCHW"),
-        "dy not contiguous": call(numbers(2, 3, 3, 4, seed=48), "NCHW", dy=strided.transpose(2, 3).transpose(2, 3)),
+        "dy not contiguous": call(numbers(2, 3, 3, 4, seed=48), "NCHW", dy=strided),
+        "the numbers of the task": call(of_the_task, "NC", dy=one_in_each_channel(of_the_task.shape, torch.float32)),
     }
     weighted = {
         "weight": call(numbers(6, 3, seed=50), "NC", weight=True),
@@ -118,7 +160,7 @@ def channel_probes() -> list[Probe]:
         Probe("channels near 4,096", "large offset", call(far, "NC"), tolerance=_OFFSET),
         Probe(
             "values near 10,000", "large offset",
-            call(numbers(48, 64, seed=56, scale=0.25, offset=1e4), "NC"), rough=True, tolerance=_OFFSET,
+            call(integers(48, 64, seed=56, scale=0.25, offset=1e4), "NC"), rough=True, tolerance=_OFFSET,
         ),
     ]  # fmt: skip
     column = torch.tensor([[256.0, 258.0, 260.0, 262.0], [512.0, 516.0, 520.0, 524.0]]).t().contiguous().bfloat16()
@@ -170,5 +212,5 @@ def _in_order(
         *half,
         Probe("1,024 rows in bfloat16", "sums in half precision", many, compares=sums, rough=True,
               tolerance=GRADIENTS[torch.bfloat16]),
-        Probe("float64", "float64", double, remark=NARROW, remark_beyond=DOUBLE),
+        Probe("float64", "float64", double, remark=_NARROW, remark_beyond=DOUBLE),
     ]  # fmt: skip
