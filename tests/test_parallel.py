@@ -19,7 +19,6 @@ from torch import nn
 from course_utils import norms
 from course_utils.parallel import RanksFailed, SyncBatchNorm, convert, launch, merge_ranks, processes, run_ranks
 from course_utils.parallel.cost import Traffic, gather, layer_step, reduce
-from course_utils.parallel.sync_batch_norm import sync_batch_norm
 from course_utils.session import generator
 
 RANKS = (2, 3)
@@ -224,7 +223,6 @@ def test_on_a_single_process_it_is_batch_norm_with_torchs_arguments_and_state(mo
     monkeypatch.setattr(torch.distributed, "is_available", lambda: False)
     monkeypatch.delattr(torch.distributed, "is_initialized")  # such a build has nothing but is_available
     torch.testing.assert_close(SyncBatchNorm(3)(x), F.batch_norm(x, None, None, training=True))
-    torch.testing.assert_close(sync_batch_norm(x, None, None), F.batch_norm(x, None, None, training=True))
 
 
 def test_convert_replaces_every_batch_norm_and_keeps_its_tensors():

@@ -24,11 +24,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from course_utils.norms.core import affine, channel_shape, match_memory_format, moments, upcast_half
-from course_utils.norms.functional import batch_norm
 from course_utils.norms.modules import _BatchNorm
 from course_utils.norms.statistics import Moments, ema
 
-__all__ = ["LostContact", "SyncBatchNorm", "convert", "merge_ranks", "sync_batch_norm"]
+__all__ = ["LostContact", "SyncBatchNorm", "convert", "merge_ranks"]
 
 
 class LostContact(RuntimeError):
@@ -79,11 +78,25 @@ class SyncBatchNorm(_BatchNorm):
     def _normalize(
         self, x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, by_batch: bool, momentum: float
     ) -> Tensor:
-        if not self.training:
+        if not self.training or _ranks_in(self.process_group) == 1:
             return super()._normalize(x, running_mean, running_var, by_batch, momentum)
-        return sync_batch_norm(
-            x, running_mean, running_var, self.weight, self.bias, momentum, self.eps, self.process_group
-        )
+        z = upcast_half(x)
+        count = x.numel() // x.shape[1]
+        with torch.no_grad():
+            batch = _moments_of_all_ranks(z, count, self.process_group)
+            # A second value here settles it; only where there is none is the GPU waited for to know how many there are.
+            total = count if count > 1 else int(batch.count)
+            if total == 1:
+                raise ValueError(
+                    f"Expected more than 1 value per channel when training, got one on all ranks: {x.shape}"
+                )
+            if running_mean is not None and running_var is not None and total > 0:
+                running_mean.copy_(ema(running_mean, batch.mean, momentum))
+                running_var.copy_(ema(running_var, batch.variance(correction=1), momentum))
+            rstd = torch.rsqrt(batch.variance() + self.eps)
+        statistics = (values.to(z.dtype) for values in (batch.mean, rstd, batch.count))
+        x_hat = _Standardize.apply(z, *statistics, self.process_group)
+        return match_memory_format(x, affine(x_hat, self.weight, self.bias, channel_shape(x)).to(x.dtype))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SyncBatchNorm":
         """Copy everything but the process group: a connection cannot be copied, and the copy's batch is the same."""
@@ -121,40 +134,6 @@ def _synchronised(layer: Any, process_group: Any) -> SyncBatchNorm:
     sync.__dict__.update(layer.__dict__)
     sync.process_group = process_group
     return sync
-
-
-def sync_batch_norm(
-    x: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-    process_group: Any = None,
-) -> Tensor:
-    """Normalize every channel over the shards of all ranks: `norms.batch_norm` in training, on the whole batch.
-
-    ``x`` (N, C, *), floating, is this rank's shard; N may differ from rank to rank and may be zero. The running
-    statistics (C,) are updated in place, alike on every rank; the gradients of weight and bias (C,) are those of this
-    shard alone. Errors are those of ``SyncBatchNorm``.
-    """
-    if _ranks_in(process_group) == 1:
-        return batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
-    z = upcast_half(x)
-    count = x.numel() // x.shape[1]
-    with torch.no_grad():
-        batch = _moments_of_all_ranks(z, count, process_group)
-        # A second value here settles it; only where there is none is the GPU waited for to know how many there are.
-        total = count if count > 1 else int(batch.count)
-        if total == 1:
-            raise ValueError(f"Expected more than 1 value per channel when training, got one on all ranks: {x.shape}")
-        if running_mean is not None and running_var is not None and total > 0:
-            running_mean.copy_(ema(running_mean, batch.mean, momentum))
-            running_var.copy_(ema(running_var, batch.variance(correction=1), momentum))
-        rstd = torch.rsqrt(batch.variance() + eps)
-    x_hat = _Standardize.apply(z, batch.mean.to(z.dtype), rstd.to(z.dtype), batch.count.to(z.dtype), process_group)
-    return match_memory_format(x, affine(x_hat, weight, bias, channel_shape(x)).to(x.dtype))
 
 
 class _Standardize(torch.autograd.Function):
