@@ -125,6 +125,7 @@ def test_what_stands_in_for_a_solution_passes_the_check(name: str, tmp_path: Pat
     assert getattr(check, name)(names[f"{name}{SOLUTION_SUFFIX}"], record=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["00", "01"])
 def test_a_students_copy_runs_from_top_to_bottom(number: str, tmp_path: Path):
     copy = make_student_copy(NOTEBOOKS / chapter_of(number).file, tmp_path)

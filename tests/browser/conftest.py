@@ -20,19 +20,19 @@ QUICK = ["00", "02", "12"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what drives a browser where there is none, or where nobody asked for it, and say so."""
-    reason = None
-    if find_chromium() is None:
-        reason = "no Chromium: install one (Debian: apt-get install chromium), or name it in CHROMIUM"
-    elif not config.getoption("--browser"):
-        reason = "drives a browser for minutes: make browser runs it"
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.browser)
-            if reason:
-                item.add_marker(pytest.mark.skip(reason=reason))
-    if config.getoption("--browser"):  # the site takes longest: last of all, it would leave the other process idle
-        items.sort(key=lambda item: "notebook_path" in getattr(item, "fixturenames", ()))
+    """Leave out what drives a browser where nobody asked for it, and skip it where there is none."""
+    in_a_browser = [item for item in items if Path(__file__).parent in item.path.parents]
+    if not config.getoption("--browser"):
+        items[:] = [item for item in items if item not in in_a_browser]
+        config.hook.pytest_deselected(items=in_a_browser)
+        return
+    for item in in_a_browser:
+        item.add_marker(pytest.mark.browser)
+        if find_chromium() is None:
+            reason = "no Chromium: install one (Debian: apt-get install chromium), or name it in CHROMIUM"
+            item.add_marker(pytest.mark.skip(reason=reason))
+    # the site takes longest: last of all, it would leave the other process idle
+    items.sort(key=lambda item: "notebook_path" in getattr(item, "fixturenames", ()))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
