@@ -1,1 +1,34 @@
-"""How long things take and what they move: timers, bytes, the roofline, the ladder (chapters 09 and 10)."""
+"""How long things take and what they move (chapter 09, used in all).
+
+timers.py     the time of a call: of single runs, in turns with what it is compared with
+roofline.py   what a machine can do at most
+memory.py     what a forward pass keeps for the backward pass; dispatch.py: the operators of a call and their bytes
+ladder.py     every implementation of an operation, checked against float64 and timed; bench.py: ``course bench``
+records.py    what was measured elsewhere, with where it comes from
+"""
+
+from course_utils.timing.dispatch import Step, nesting, traffic
+from course_utils.timing.memory import saved_bytes
+from course_utils.timing.roofline import Roofline
+from course_utils.timing.timers import (
+    Timing,
+    copy_bandwidth,
+    forward_and_backward,
+    keep_freed_memory,
+    measure,
+    measure_in_turns,
+)
+
+__all__ = [
+    "Roofline",
+    "Step",
+    "Timing",
+    "copy_bandwidth",
+    "forward_and_backward",
+    "keep_freed_memory",
+    "measure",
+    "measure_in_turns",
+    "nesting",
+    "saved_bytes",
+    "traffic",
+]

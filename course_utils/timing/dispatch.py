@@ -1,4 +1,4 @@
-"""What a call dispatches: its operators, how they are nested, and the bytes that each reads and writes."""
+"""What a call dispatches: its operators, how they are nested, and the bytes that each moves (chapters 09 and 10)."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -29,11 +29,8 @@ class Step:
 def traffic(fn: Callable[..., Any], *args: Any) -> list[Step]:
     """Run ``fn(*args)`` and return the operators that touch memory, in order.
 
-    Each is counted as if it found nothing in cache: all its inputs read once and its results written once.
-
-    Args:
-        fn: a function of tensors; a compiled one hides its operators, so give it uncompiled.
-        args: its arguments.
+    Each is counted as if it found nothing in cache: all its inputs read once and its results written once. A compiled
+    function hides its operators, so give it uncompiled.
 
     >>> import torch
     >>> x = torch.ones(100)

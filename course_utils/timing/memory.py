@@ -1,4 +1,4 @@
-"""What a forward pass keeps in memory for the backward pass."""
+"""What a forward pass keeps in memory for the backward pass (chapter 02 first, chapter 09 most)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +14,7 @@ def saved_bytes(fn: Callable[..., Any], *args: Any) -> int:
 
     Every storage counts once, however many tensors view it; the arguments count too, where they are kept.
 
-    Args:
-        fn: a function of tensors.
-        args: its arguments; only what leads to one that requires a gradient is kept.
-
-    Raises:
-        ValueError: none of ``args`` requires a gradient, and the result does not either, so that nothing can be kept.
+    Where neither an argument nor the result requires a gradient, nothing can be kept, and that is a ``ValueError``.
 
     >>> x = torch.ones(1000, requires_grad=True)
     >>> saved_bytes(torch.exp, x), saved_bytes(lambda x: x + 1, x)

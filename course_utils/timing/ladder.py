@@ -1,0 +1,526 @@
+"""The ladder of chapters 09 and 10: each operation in every way the course knows, from loops to kernels.
+
+An ``Operation`` makes its inputs, knows the truth, counts the bytes that any implementation must move, and names its
+implementations, which all take the same inputs and compute with the same epsilon. ``attempt`` holds each against
+float64 and then times all that ran, in turns.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from course_utils import kernels, norms
+from course_utils.norms import backward, compiled
+from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
+from course_utils.session import generator
+from course_utils.timing.timers import Call, forward_and_backward, keep_freed_memory, measure_in_turns
+
+__all__ = [
+    "OPERATIONS",
+    "TOLERANCES",
+    "Case",
+    "CheckFailed",
+    "Implementation",
+    "Operation",
+    "attempt",
+    "attempt_elsewhere",
+    "new_process",
+]
+
+EPS = 1e-5  # added to the variance or the mean square in every implementation
+LOOP_ELEMENTS = 512  # above that, loops in Python are no longer bearable
+# Largest relative error ‖result − truth‖ / ‖truth‖. Rounding alone makes 3e-8, 1.2e-3 and 1.5e-4; the rest is room for
+# sums in any order.
+TOLERANCES = {"float32": 1e-5, "bfloat16": 5e-3, "float16": 1e-3}
+
+Function = Callable[..., Any]
+Inputs = tuple[Tensor, ...]
+# Results, and what was left out with the reason: each a list of objects as a record has them.
+Outcome = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+
+class CheckFailed(Exception):
+    """An implementation gave a wrong result."""
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One way to compute an operation.
+
+    Args:
+        name: what it is called in a record.
+        fn: takes the operation's inputs.
+        ours: written for this course, and so held to the dtype's tolerance in every result.
+        in_place: writes over its inputs and over the gradients that it is given, and so needs its own.
+        arrange: prepares the inputs, once and not timed.
+    """
+
+    name: str
+    fn: Function
+    ours: bool = True
+    in_place: bool = False
+    arrange: Callable[..., Inputs] | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is computed, and the ways to compute it.
+
+    Args:
+        differentiated: the names of the inputs that get a gradient, which come first among the inputs.
+        outputs: the names of the results.
+        inputs: makes random inputs for a shape, a dtype, a device and a seed.
+        truth: the result for float64 inputs, by code that is not on trial.
+        bytes_moved: the fewest bytes for given inputs, forward or forward with backward: each input read once and each
+            result written once in each pass that needs it. What an implementation moves beyond that, such as a second
+            pass, an intermediate or saved statistics, is its own cost and shows as a lower rate.
+        loops: the definition, an element at a time.
+        eager: the ways that run operator by operator.
+        to_compile: the way that ``torch.compile`` is given.
+        on_cpu: further ways that are made for a CPU.
+        built_in: PyTorch's own, where it has one.
+        triton: the course's kernels; those whose name ends in "in place" write over their inputs.
+        peers: other people's, each with its library; all but that of transformers need a GPU.
+    """
+
+    name: str
+    differentiated: tuple[str, ...]
+    outputs: tuple[str, ...]
+    inputs: Callable[[Sequence[int], torch.dtype, str, int], Inputs]
+    truth: Function
+    bytes_moved: Callable[[Inputs, bool], int]
+    loops: Function
+    eager: Mapping[str, Function]
+    to_compile: Function
+    on_cpu: Mapping[str, Function]
+    built_in: Function | None
+    triton: Mapping[str, Function]
+    peers: Sequence[tuple[str, Implementation]]
+
+    def implementations(self, shape: Sequence[int], device: str) -> Iterator[Implementation]:
+        """Yield the implementations that there are for this shape on this kind of device, slowest kind first."""
+        tiny = prod(shape) <= LOOP_ELEMENTS
+        if tiny:
+            yield Implementation("loops", self.loops)
+        yield from (Implementation(name, fn) for name, fn in self.eager.items())
+        if not tiny:  # where the time is all overhead, compiling shows nothing
+            yield Implementation("compiled", torch.compile(self.to_compile, dynamic=False))
+            yield from (Implementation(name, fn) for name, fn in self.on_cpu.items() if device == "cpu")
+        if self.built_in:
+            yield Implementation("built-in", self.built_in, ours=False)
+        if device == "cuda" and kernels.available(device):  # Triton's interpreter is for checking, not for speed
+            for name, fn in self.triton.items():
+                yield Implementation(name, fn, in_place=name.endswith("in place"))
+        for library, peer in self.peers:
+            if find_spec(library) and (device == "cuda" or library == "transformers"):
+                yield peer
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation in one direction at one shape and dtype, to be measured in every way there is."""
+
+    operation: str
+    direction: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.shape} {self.dtype} {self.direction}"
+
+    def fields(self) -> dict[str, Any]:
+        """Return the case as a record has it."""
+        return {**asdict(self), "shape": list(self.shape)}
+
+    @property
+    def with_backward(self) -> bool:
+        """Whether the gradients are part of it."""
+        return self.direction == "forward+backward"
+
+
+def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float) -> Outcome:
+    """Check and time every implementation of ``case``. Chapter 09.
+
+    Args:
+        case: what to measure.
+        device: "cpu" or "cuda".
+        seed: of the inputs and of the gradients of the outputs.
+        rounds: how often each is timed, at most.
+        seconds: for each, at most, on a CPU.
+
+    Returns:
+        The results, and what could not run, with the reason. An error above its tolerance, or a NaN, is a
+        ``CheckFailed``.
+    """
+    torch.compiler.reset()  # a new shape is compiled for itself, not for any shape
+    operation = OPERATIONS[case.operation]
+    inputs = operation.inputs(case.shape, getattr(torch, case.dtype), device, seed)
+    upstream = _upstream(operation, inputs, seed) if case.with_backward else []
+    exact, exact_upstream = (tuple(tensor.double() for tensor in tensors) for tensors in (inputs, upstream))
+    truth = _call(operation, Implementation("truth", operation.truth), exact, exact_upstream)()
+
+    calls: dict[str, Call] = {}
+    checks: dict[str, dict[str, Any]] = {}
+    left_out = []
+    for one in operation.implementations(case.shape, device):
+        if case.with_backward and one.in_place and one.ours:
+            continue  # autograd does not let a leaf be written over
+        try:
+            call = _call(operation, one, inputs, upstream)
+            errors = {name: _relative_error(found, truth[name]) for name, found in call().items()}
+            if device == "cuda":
+                measure_in_turns({one.name: call}, device, rounds=1)  # can its kernels be captured?
+        except Exception as error:  # whatever a compiler or another library raises; the others are still measured
+            first_line = (str(error).strip().splitlines() or [""])[0]
+            reason = f"{type(error).__name__}: {first_line}"[:300]
+            left_out.append({**case.fields(), "implementation": one.name, "reason": reason})
+            continue
+        checks[one.name] = _checked(case, one, errors)
+        calls[one.name] = call
+    del truth
+
+    source, destination = inputs[0], torch.empty_like(inputs[0])
+    with_copy = {**calls, "copy": lambda: destination.copy_(source)}
+    timings = measure_in_turns(with_copy, device, rounds=rounds, seconds=seconds)
+    together = {
+        "bytes_moved": operation.bytes_moved(inputs, case.with_backward),
+        "copy_gbps": 2 * source.nbytes / timings["copy"].median_ms / 1e6,
+    }
+    times = {
+        name: {key: getattr(timings[name], key) for key in ("median_ms", "p10_ms", "runs", "launch_ms")}
+        for name in calls
+    }
+    results = [{**case.fields(), "implementation": name, **checks[name], **times[name], **together} for name in calls]
+    return results, left_out
+
+
+def attempt_elsewhere(case: Case, device: str = "cuda", rounds: int = 30, seconds: float = 1.0) -> Outcome:
+    """Do what ``attempt`` does in a process of its own, in which Triton compiles. Chapter 10."""
+    with new_process() as process:
+        return process.submit(attempt, case, device, 0, rounds, seconds).result()
+
+
+def new_process() -> ProcessPoolExecutor:
+    """Return a process with as many threads, whose memory lies anew and in which Triton's interpreter is off."""
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (torch.get_num_threads(),))
+
+
+def _begin(threads: int) -> None:
+    os.environ["TRITON_INTERPRET"] = "0"
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+
+
+def _call(operation: Operation, one: Implementation, inputs: Inputs, upstream: Sequence[Tensor]) -> Call:
+    """Return a call that gives the results by name: the outputs, or with ``upstream`` the gradients."""
+    if one.in_place:
+        inputs, upstream = tuple(tensor.clone() for tensor in inputs), [tensor.clone() for tensor in upstream]
+    inputs = one.arrange(*inputs) if one.arrange else inputs
+    if not upstream:
+        return lambda: _without_gradients(one.fn, operation.outputs, inputs)
+    count = len(operation.differentiated)
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs[:count]]
+    gradients = forward_and_backward(one.fn, *leaves, *inputs[count:], upstream=upstream)
+    names = [f"d{name}" for name in operation.differentiated]
+    return lambda: dict(zip(names, gradients(), strict=True))
+
+
+@torch.no_grad()
+def _without_gradients(fn: Function, names: Sequence[str], inputs: Inputs) -> dict[str, Tensor]:
+    results = fn(*inputs)
+    return dict(zip(names, results if isinstance(results, tuple) else (results,), strict=True))
+
+
+def _upstream(operation: Operation, inputs: Inputs, seed: int) -> list[Tensor]:
+    """Draw the gradients of the outputs, which have the shapes of the first inputs."""
+    source = generator(seed + 1, inputs[0].device)
+    like = inputs[: len(operation.outputs)]
+    return [torch.randn(x.shape, generator=source, device=x.device).to(x.dtype) for x in like]
+
+
+def _relative_error(found: Tensor, truth: Tensor) -> float:
+    return float((found.double() - truth).norm() / truth.norm())
+
+
+def _checked(case: Case, one: Implementation, errors: Mapping[str, float]) -> dict[str, Any]:
+    """Return errors and tolerances as a record has them, or raise."""
+    tolerances = {name: _tolerance(one, name, case.dtype) for name in errors}
+    for name, error in errors.items():
+        if not error <= tolerances[name]:  # so that NaN is refused
+            raise CheckFailed(
+                f"{one.name}, {case}: relative error of {name} against float64 is {error:.2g}, "
+                f"allowed are {tolerances[name]:g}"
+            )
+    return {"errors": dict(errors), "tolerances": tolerances}
+
+
+def _tolerance(one: Implementation, name: str, dtype: str) -> float:
+    if one.ours or dtype == "float32":
+        return TOLERANCES[dtype]
+    # Other people's half precision: sums of a parameter's gradient in it may be tens of percent off, as PyTorch's are
+    # on a CPU; cosines rounded to it cost some units more. That is recorded, not refused.
+    return 0.5 if name in ("dweight", "dbias") else 4 * TOLERANCES[dtype]
+
+
+# -- the definitions, an element at a time, each addition and product one operation that autograd can follow
+
+
+def _layer_norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    rows = []
+    for row in x:
+        x_hat = _standardised(list(row))
+        rows.append(torch.stack([value * w + b for value, w, b in zip(x_hat, weight, bias, strict=True)]))
+    return torch.stack(rows)
+
+
+def _rms_norm_in_loops(x: Tensor, weight: Tensor) -> Tensor:
+    rows = []
+    for row in x:
+        mean_square = sum((value**2 for value in row), start=x.new_zeros(())) / len(row)
+        rstd = 1 / torch.sqrt(mean_square + EPS)
+        rows.append(torch.stack([value * rstd * w for value, w in zip(row, weight, strict=True)]))
+    return torch.stack(rows)
+
+
+def _batch_norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    channels = []
+    for channel, w, b in zip(x.transpose(0, 1), weight, bias, strict=True):
+        x_hat = _standardised(list(channel.flatten()))
+        channels.append(torch.stack([value * w + b for value in x_hat]).view(channel.shape))
+    return torch.stack(channels, dim=1)
+
+
+def _rope_in_loops(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    def rotated(x: Tensor) -> Tensor:
+        tokens, half = x.shape[-2], cos.shape[-1]
+        rows = []
+        for t, row in enumerate(x.flatten(0, -2)):
+            pairs = [(row[i], row[i + half], cos[t % tokens, i], sin[t % tokens, i]) for i in range(half)]
+            first = [a * c - b * s for a, b, c, s in pairs]
+            second = [a * s + b * c for a, b, c, s in pairs]
+            rows.append(torch.stack(first + second))
+        return torch.stack(rows).view(x.shape)
+
+    return rotated(q), rotated(k)
+
+
+def _standardised(values: Sequence[Tensor]) -> list[Tensor]:
+    """Return the values of one group, centred and scaled by their own mean and variance."""
+    zero = values[0].new_zeros(())
+    mean = sum(values, start=zero) / len(values)
+    variance = sum(((value - mean) ** 2 for value in values), start=zero) / len(values)
+    rstd = 1 / torch.sqrt(variance + EPS)
+    return [(value - mean) * rstd for value in values]
+
+
+# -- operator by operator
+
+
+def _layer_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The mean and the mean square in one go: E[x²] − E[x]², in float32, fast and exact only near zero."""
+    z = x.to(torch.promote_types(x.dtype, torch.float32))
+    mean = z.mean(-1, keepdim=True)
+    variance = z.square().mean(-1, keepdim=True) - mean.square()
+    return ((z - mean) * torch.rsqrt(variance + EPS) * weight + bias).to(x.dtype)
+
+
+def _layer_norm_in_two_passes(x: Tensor, weight: Tensor, bias: Tensor, fewest_operators: bool = True) -> Tensor:
+    """The mean first, then the mean square of what it leaves, in float32.
+
+    Every operator passes over memory, so the fewest are fastest; compiled, the plain formula is.
+    """
+    z, weight, bias = (t.to(torch.promote_types(t.dtype, torch.float32)) for t in (x, weight, bias))
+    centred = z - z.mean(-1, keepdim=True)
+    if not fewest_operators:
+        variance = centred.square().mean(-1, keepdim=True)
+        return torch.addcmul(bias, centred * torch.rsqrt(variance + EPS), weight).to(x.dtype)
+    variance = torch.linalg.vector_norm(centred, dim=-1, keepdim=True).square() / x.shape[-1]
+    rstd = torch.rsqrt(variance + EPS)
+    if torch.is_grad_enabled():
+        return torch.addcmul(bias, centred * rstd, weight).to(x.dtype)
+    # Nobody will ask for the intermediates: writing over them, no other memory is fetched to be written to.
+    return torch.addcmul(bias, centred.mul_(rstd), weight, out=centred).to(x.dtype)
+
+
+def _batch_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    z = x.to(torch.promote_types(x.dtype, torch.float32))
+    dims = (0, *range(2, x.dim()))
+    mean = z.mean(dims, keepdim=True)
+    variance = z.square().mean(dims, keepdim=True) - mean.square()
+    channels = mean.shape[1:]
+    return ((z - mean) * torch.rsqrt(variance + EPS) * weight.view(channels) + bias.view(channels)).to(x.dtype)
+
+
+def _rotated(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+    return apply_rope(q, cos, sin), apply_rope(k, cos, sin)
+
+
+def _rotated_as_complex(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+    """The rotation as a product of complex numbers."""
+
+    def rotated(x: Tensor) -> Tensor:
+        turned = torch.complex(*x.chunk(2, dim=-1)) * torch.complex(cos, sin)
+        return torch.cat((turned.real, turned.imag), dim=-1)
+
+    return rotated(q), rotated(k)
+
+
+def _norm_inputs(
+    shape: Sequence[int], dtype: torch.dtype, device: str, seed: int, channel_dim: int = -1, parameters: int = 2
+) -> Inputs:
+    """Return x, and a weight near 1 and a bias near 0 that are neither."""
+    draw = partial(torch.randn, generator=generator(seed, device), device=device)
+    x, weight, bias = draw(tuple(shape)), 1 + draw(shape[channel_dim]) / 4, draw(shape[channel_dim]) / 4
+    return tuple(tensor.to(dtype) for tensor in (x, weight, bias)[: 1 + parameters])
+
+
+def _rope_inputs(shape: Sequence[int], dtype: torch.dtype, device: str, seed: int) -> Inputs:
+    """Return q and k (B, H, T, D), in memory (B, T, H, D) as a projection leaves them, and float32 angles (T, D/2)."""
+    batch, heads, tokens, head_dim = shape
+    draw = partial(torch.randn, generator=generator(seed, device), device=device)
+    q, k = (draw((batch, tokens, heads, head_dim)).to(dtype).transpose(1, 2) for _ in range(2))
+    cos, sin = rope_cos_sin(tokens, rope_inv_freq(head_dim))
+    return q, k, cos.to(device), sin.to(device)
+
+
+def _norm_bytes(inputs: Inputs, with_backward: bool) -> int:
+    x, *parameters = (tensor.nbytes for tensor in inputs)
+    forward = 2 * x + sum(parameters)  # x and the parameters read, y written
+    # dy, x and the weight read, dx and the gradients of the parameters written
+    return forward + (3 * x + parameters[0] + sum(parameters) if with_backward else 0)
+
+
+def _rope_bytes(inputs: Inputs, with_backward: bool) -> int:
+    q, k, cos, sin = (tensor.nbytes for tensor in inputs)
+    one_way = 2 * (q + k) + cos + sin  # the gradient is the rotation back: it needs no q and no k
+    return 2 * one_way if with_backward else one_way
+
+
+# -- other people's libraries
+
+
+def _angles_as_in_llama(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+    """Prepare the angles as a model does once for all its layers: (1, T, D), each twice, in the dtype of ``q``."""
+    return q, k, torch.cat((cos, cos), -1).to(q.dtype)[None], torch.cat((sin, sin), -1).to(q.dtype)[None]
+
+
+def _liger(module: str, name: str) -> Any:
+    return getattr(import_module(f"liger_kernel.ops.{module}"), f"Liger{name}Function")
+
+
+def _flash(name: str) -> Any:
+    return getattr(import_module("flash_attn.ops.triton.layer_norm"), name)
+
+
+def _rope_of_transformers(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    return import_module("transformers.models.llama.modeling_llama").apply_rotary_pos_emb(q, k, cos, sin)
+
+
+def _peer(library: str, fn: Function, **how: Any) -> tuple[str, Implementation]:
+    return library, Implementation(f"peer: {library}", fn, ours=False, **how)
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation(
+            name="layer_norm",
+            differentiated=("x", "weight", "bias"),
+            outputs=("y",),
+            inputs=_norm_inputs,
+            truth=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
+            bytes_moved=_norm_bytes,
+            loops=_layer_norm_in_loops,
+            eager={
+                "eager, one pass": _layer_norm_in_one_pass,
+                "autograd.Function": lambda x, w, b: backward.LayerNormFunction.apply(x, w.shape, w, b, EPS),
+                "eager, centred twice": lambda x, w, b: norms.layer_norm(x, w.shape, w, b, EPS),
+                "eager, two passes": _layer_norm_in_two_passes,
+            },
+            to_compile=partial(_layer_norm_in_two_passes, fewest_operators=False),
+            on_cpu={"compiled, tuned": lambda x, w, b: compiled.layer_norm(x, w.shape, w, b, EPS)},
+            built_in=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
+            triton={"Triton": lambda x, w, b: kernels.layer_norm(x, w.shape, w, b, EPS)},
+            peers=(
+                _peer("liger_kernel", lambda x, w, b: _liger("layer_norm", "LayerNorm").apply(x, w, b, EPS)),
+                _peer("flash_attn", lambda x, w, b: _flash("layer_norm_fn")(x, w, b, eps=EPS)),
+            ),
+        ),
+        Operation(
+            name="rms_norm",
+            differentiated=("x", "weight"),
+            outputs=("y",),
+            inputs=partial(_norm_inputs, parameters=1),
+            truth=lambda x, w: F.rms_norm(x, w.shape, w, EPS),
+            bytes_moved=_norm_bytes,
+            loops=_rms_norm_in_loops,
+            eager={
+                "autograd.Function": lambda x, w: backward.RMSNormFunction.apply(x, w.shape, w, EPS),
+                "eager": lambda x, w: norms.rms_norm(x, w.shape, w, EPS),
+            },
+            to_compile=lambda x, w: norms.rms_norm(x, w.shape, w, EPS),
+            on_cpu={"compiled, tuned": lambda x, w: compiled.rms_norm(x, w.shape, w, EPS)},
+            built_in=lambda x, w: F.rms_norm(x, w.shape, w, EPS),
+            triton={"Triton": lambda x, w: kernels.rms_norm(x, w.shape, w, EPS)},
+            peers=(
+                # offset 0, Llama's casts, and not in place: its default writes dx over the gradient that it was given
+                _peer("liger_kernel", lambda x, w: _liger("rms_norm", "RMSNorm").apply(x, w, EPS, 0.0, "llama", False)),
+                _peer("quack", lambda x, w: import_module("quack").rmsnorm(x, w, eps=EPS)),
+                _peer("flash_attn", lambda x, w: _flash("rms_norm_fn")(x, w, None, eps=EPS)),
+            ),
+        ),
+        Operation(
+            name="batch_norm",
+            differentiated=("x", "weight", "bias"),
+            outputs=("y",),
+            inputs=partial(_norm_inputs, channel_dim=1),
+            truth=lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=EPS),
+            bytes_moved=_norm_bytes,
+            loops=_batch_norm_in_loops,
+            eager={
+                "eager, one pass": _batch_norm_in_one_pass,
+                "autograd.Function": lambda x, w, b: backward.BatchNormFunction.apply(x, w, b, EPS),
+                "eager, two passes": lambda x, w, b: norms.batch_norm(x, None, None, w, b, training=True, eps=EPS),
+            },
+            to_compile=lambda x, w, b: norms.batch_norm(x, None, None, w, b, training=True, eps=EPS),
+            on_cpu={},
+            built_in=lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=EPS),
+            triton={},
+            peers=(),
+        ),
+        Operation(
+            name="rope",
+            differentiated=("q", "k"),
+            outputs=("q", "k"),
+            inputs=_rope_inputs,
+            truth=_rotated_as_complex,
+            bytes_moved=_rope_bytes,
+            loops=_rope_in_loops,
+            eager={"eager": _rotated},
+            to_compile=_rotated,
+            on_cpu={},
+            built_in=None,  # torch has none; the one of transformers is a peer
+            triton={"Triton": kernels.rope, "Triton, in place": partial(kernels.rope, inplace=True)},
+            peers=(
+                _peer(
+                    "liger_kernel",
+                    lambda *inputs: _liger("rope", "Rope").apply(*inputs),
+                    in_place=True,
+                    arrange=_angles_as_in_llama,
+                ),
+                _peer("transformers", _rope_of_transformers, arrange=_angles_as_in_llama),
+            ),
+        ),
+    )
+}

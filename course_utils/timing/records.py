@@ -1,0 +1,173 @@
+"""Results that were measured elsewhere, with where they come from (chapters 09 and 10).
+
+A record of ``course bench`` is one JSON object: ``provenance``, the device, the versions and the command; ``sessions``,
+when it was measured and what a large copy moved then; ``results``, the errors and times of each implementation of each
+case; ``left_out``, what could not run, with the reason. ``range_ms`` are the least and the largest median time of
+several processes.
+
+>>> [record.provenance["device_type"] for record in map(load, available("cpu"))]
+['cpu']
+"""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import course_utils
+from course_utils.book.tables import Table
+
+__all__ = ["Record", "RecordError", "available", "describe", "keep", "load", "machine", "read", "resume", "write_json"]
+
+FOLDER = Path(__file__).parent / "recorded"
+FIELDS = ("provenance", "sessions", "results", "left_out")
+
+
+class RecordError(ValueError):
+    """A file that cannot be used, and why."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What ``course bench`` measured on one machine."""
+
+    name: str
+    provenance: Mapping[str, Any]
+    sessions: Sequence[Mapping[str, Any]]
+    results: Sequence[Mapping[str, Any]]
+    left_out: Sequence[Mapping[str, Any]]
+
+    @property
+    def origin(self) -> str:
+        """Where and when it was measured, in half a line."""
+        driver = f", driver {self.provenance['driver']}" if self.provenance["driver"] else ""
+        day = self.sessions[0]["date"][:10]
+        return f"{self.provenance['device']} (torch {self.provenance['torch']}{driver}, {day})"
+
+    def select(self, **wanted: Any) -> Iterator[Mapping[str, Any]]:
+        """Yield the results whose fields equal ``wanted``, perhaps none; a shape may be a tuple."""
+        wanted = {key: list(value) if isinstance(value, tuple) else value for key, value in wanted.items()}
+        return (result for result in self.results if all(result[key] == value for key, value in wanted.items()))
+
+    def table(self, **wanted: Any) -> Table:
+        """Return the selected results as a table, each beside a copy of its size in the same rounds."""
+        columns = ("case", "implementation", "median ms", "range ms", "p10 ms", "GB/s", "% of copy", "error")
+        rows = []
+        for result in self.select(**wanted):
+            gbps = result["bytes_moved"] / result["median_ms"] / 1e6
+            case = f"{result['operation']} {tuple(result['shape'])} {result['dtype']} {result['direction']}"
+            low_high = " to ".join(f"{time:.3g}" for time in result["range_ms"])
+            times = result["median_ms"], low_high * (self.provenance["processes"] > 1), result["p10_ms"]
+            share, error = round(100 * gbps / result["copy_gbps"]), float(max(result["errors"].values()))
+            rows.append((case, result["implementation"], *times, gbps, share, error))
+        return Table(columns, rows, f"{self.name}: measured on {self.origin}")
+
+
+def available(device_type: str | None = None) -> list[str]:
+    """Return the names of the records that come with the course, of one kind of device ("cpu", "cuda") or of all."""
+    names = sorted(path.stem for path in FOLDER.glob("*.json"))
+    return [name for name in names if device_type is None or load(name).provenance["device_type"] == device_type]
+
+
+def load(name: str) -> Record:
+    """Return the record ``name``, one of ``available()``; ``read`` takes the path of any other."""
+    path = FOLDER / f"{name}.json"
+    if not path.is_file():
+        known = ", ".join(available()) or "none"
+        raise FileNotFoundError(f"name must be a record that comes with the course: got {name!r}, there are: {known}")
+    return read(path)
+
+
+def describe(device_type: str = "cuda") -> str:
+    """Say in a sentence which results of this kind of device come with the course, or that none does.
+
+    >>> print(describe("quantum"))
+    No result of a quantum device is recorded in this copy of the course.
+    """
+    names = available(device_type)
+    if names:
+        return "Recorded: " + "; ".join(f"{name}, measured on {load(name).origin}" for name in names) + "."
+    kind = {"cuda": "GPU", "cpu": "CPU"}.get(device_type, f"{device_type} device")
+    sentence = f"No result of a {kind} is recorded in this copy of the course."
+    if device_type in ("cpu", "cuda"):
+        sentence += f" `course bench --device {device_type} --out FILE` measures one where there is such a device."
+    return sentence
+
+
+def read(path: Path) -> Record:
+    """Return the record in a file that ``course bench`` wrote, named after the file."""
+    return Record(path.stem, *read_json(path, FIELDS))
+
+
+def read_json(path: Path, fields: Sequence[str]) -> list[Any]:
+    """Return the values of ``fields`` in a JSON file; a ``RecordError`` says what is wrong with a damaged one."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return [content[field] for field in fields]
+    except ValueError as error:
+        raise RecordError(f"{path.name} is damaged: {error}") from None
+    except (KeyError, TypeError):
+        raise RecordError(f"{path.name} is damaged or no record: it must hold {', '.join(fields)}") from None
+
+
+def write_json(content: Mapping[str, Any], path: Path) -> None:
+    """Write ``content``, replacing ``path`` in one step."""
+    unfinished = path.with_name(path.name + ".new")
+    unfinished.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    os.replace(unfinished, path)
+
+
+def keep(path: Path, plan: Mapping[str, Any], finished: Sequence[Any]) -> None:
+    """Write what a run has finished, for ``resume``."""
+    write_json({"plan": plan, "finished": finished}, path)
+
+
+def resume(path: Path, plan: Mapping[str, Any]) -> list[Any]:
+    """Return what an interrupted run of the same ``plan`` has finished: nothing where there is no file."""
+    if not path.exists():
+        return []
+    begun, finished = read_json(path, ("plan", "finished"))
+    plan = json.loads(json.dumps(plan))  # tuples are lists in the file
+    if differing := [key for key in plan if begun.get(key) != plan[key]]:
+        raise RecordError(
+            f"{path.name} was begun with another {', '.join(differing)}: delete it or choose another file"
+        )
+    return finished
+
+
+def machine(device_type: str) -> dict[str, Any]:
+    """Return what any figure depends on: the device ("cpu" or "cuda"), its driver, the versions."""
+    query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return {
+        "device": torch.cuda.get_device_name() if device_type == "cuda" else _processor(),
+        "driver": (_output_of(*query).partition("\n")[0].strip() or None) if device_type == "cuda" else None,
+        "platform": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "course": course_utils.__version__,
+    }
+
+
+def _processor() -> str:
+    """Return the name of the processor, or its architecture where the system does not tell."""
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return _output_of("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor() or platform.machine()
+
+
+def _output_of(*command: str) -> str:
+    """Return what ``command`` prints; nothing where there is no such command or it fails."""
+    if not shutil.which(command[0]):
+        return ""
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    return finished.stdout.strip() if finished.returncode == 0 else ""
