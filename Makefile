@@ -68,9 +68,9 @@ browser-quick: $(VENV)/.test ## the site and three notebooks in Chromium
 soak: $(VENV)/.test ## every notebook in every condition, every widget on a long random walk; hours (NB=02 for one)
 	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB))
 
-gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into course_utils/recorded/
+gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into course_utils/timing/recorded/
 	$(BIN)/pytest -q -rs -m gpu
-	$(BIN)/course bench --device cuda --out course_utils/recorded/$(RECORD).json
+	$(BIN)/course bench --device cuda --out course_utils/timing/recorded/$(RECORD).json
 
 run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
 	$(TOOLS) run $(NB)

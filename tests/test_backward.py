@@ -21,7 +21,7 @@ from course_utils.norms.backward import (
     layer_norm_backward,
     rms_norm_backward,
 )
-from course_utils.timing.memory import saved_bytes
+from course_utils.timing import saved_bytes
 
 in_both_halves = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
 

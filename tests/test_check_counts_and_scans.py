@@ -12,7 +12,7 @@ from course_utils.norms import statistics
 from course_utils.norms.statistics import Moments
 from course_utils.parallel import run_ranks
 from course_utils.session import generator
-from course_utils.timing.bench.ladder import OPERATIONS
+from course_utils.timing.ladder import OPERATIONS
 
 
 def ema_by_lerp(average, value, momentum, convention="torch"):

@@ -1,24 +1,176 @@
-"""The norm experiments at toy size: right tasks, the same from the same seed, nothing left behind, resumable."""
+"""Experiments: seeds, progress, going on after an interruption; right tasks, and the same from the same seed."""
 
-import dataclasses
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from course_utils import data, experiments, plots
+from course_utils import data, experiments
 from course_utils.experiments import (
     Rows,
-    archive,
+    Spread,
+    Study,
+    at_best,
     batch_size,
+    command,
     lstm_length,
     norm_placement,
     rnn_time,
     run_study,
+    study,
 )
-from course_utils.experiments.tuning import at_best
-from course_utils.recorded import RecordError
+
+
+def toy(run=None):
+    def cells(size):
+        return [{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in range(2 if size == "reduced" else 3)]
+
+    def own(cell, progress):
+        progress(0.5)
+        return {"loss": cell["seed"] + (10.0 if cell["arm"] == "b" else 0.0)}
+
+    return Study("toy", "does the toy run?", cells, run or own)
+
+
+def test_every_cell_gives_a_row_of_its_settings_and_its_result():
+    rows = run_study(toy(), progress=False)
+    assert [dict(row) for row in rows] == [
+        {"arm": "a", "seed": 0, "loss": 0.0},
+        {"arm": "a", "seed": 1, "loss": 1.0},
+        {"arm": "b", "seed": 0, "loss": 10.0},
+        {"arm": "b", "seed": 1, "loss": 11.0},
+    ]
+    assert rows.origin == ""
+
+
+def test_rows_know_mean_standard_deviation_and_extremes_over_seeds():
+    rows = run_study(toy(), "full", progress=False)
+    assert rows.mean_and_spread("loss", ("arm",)) == {
+        "a": Spread(1.0, 1.0, 0.0, 2.0, (0.0, 1.0, 2.0)),
+        "b": Spread(11.0, 1.0, 10.0, 12.0, (10.0, 11.0, 12.0)),
+    }
+    assert set(rows.mean_and_spread("loss", ("arm", "seed"))) == {(arm, seed) for arm in "ab" for seed in range(3)}
+    assert len(rows.select(arm="b")) == 3
+    assert rows.table("loss", "arm", "seed").cells[1] == ["b", "10", "11", "12"]
+
+
+def test_rows_with_lists_unfold_into_one_row_a_place():
+    rows = Rows([{"seed": 0, "steps": [0, 10], "loss": [2.0, 1.0]}]).unfold("steps", "loss")
+    assert list(rows) == [{"seed": 0, "steps": 0, "loss": 2.0}, {"seed": 0, "steps": 10, "loss": 1.0}]
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
+    calls = []
+
+    def interrupted(cell, progress):
+        calls.append((cell["arm"], cell["seed"]))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return {"loss": float(len(calls))}
+
+    out = tmp_path / "toy.json"
+    with pytest.raises(KeyboardInterrupt):
+        run_study(toy(interrupted), out=out, progress=False)
+    assert not out.exists()
+    rows = run_study(toy(interrupted), out=out, progress=False)
+    assert calls == [("a", 0), ("a", 1), ("b", 0), ("b", 0), ("b", 1)]
+    assert [row["loss"] for row in rows] == [1.0, 2.0, 4.0, 5.0]
+    assert [path.name for path in tmp_path.iterdir()] == ["toy.json"]
+
+
+def test_a_run_leaves_threads_and_the_global_generator_as_they_were():
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    seen = []
+    run_study(toy(lambda cell, progress: seen.append(torch.get_num_threads()) or {"loss": 0.0}), progress=False)
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("name", study.STUDIES)
+def test_every_study_has_a_record_of_at_least_three_seeds_made_by_its_present_plan(name):
+    found, rows = experiments.find(name), experiments.load(name)
+    assert found.name == name
+    for size in ("reduced", "full"):
+        assert len({str(cell) for cell in found.cells(size) if "seed" in cell}) == len(found.cells(size))
+    assert len(rows.values("seed")) >= 3
+    cells = found.cells("full")
+    assert [{key: row[key] for key in cell} for cell, row in zip(cells, rows, strict=True)] == cells
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: run_study(toy(), "gpu"), "size must be one of reduced, full for toy: got 'gpu'"),
+        (lambda: experiments.find("toy"), "name must be one of .*: got 'toy'"),
+        (lambda: ROWS.select(arm="A"), "arm must be one of 'a', 'b': got 'A'"),
+        (lambda: ROWS.select(arms="a"), "field must be one of arm, seed, loss: got 'arms'"),
+        (lambda: ROWS.table("loss", "arm", "sed"), "sed"),
+        (lambda: Rows([{"seed": seed} for seed in range(50)]).select(seed=99), "seed must be .*, 11, …: got 99$"),
+    ],
+)
+def test_what_there_is_not_is_refused_with_what_there_is(ask, message):
+    with pytest.raises((ValueError, KeyError), match=message):
+        ask()
+
+
+def test_an_unknown_record_is_told_those_there_are():
+    with pytest.raises(FileNotFoundError, match=r"got 'toy', there are: batch-size, .*, vit-depth$"):
+        experiments.load("toy")
+
+
+def test_values_that_never_meet_in_a_row_select_none_and_infinity_shows_in_the_mean():
+    rows = Rows([{"seed": 0, "arm": "a"}, {"seed": 1, "arm": "b"}]).select(seed=0, arm="b")
+    assert list(rows) == list(rows.select(seed=2)) == []
+    assert Spread.of([1.0, float("inf")]).mean == float("inf")
+    assert repr(Rows([{"seed": 0}], "here")) == "1 run (here)"
+
+
+def test_the_command_writes_a_record_and_says_where(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(study.STUDIES, "toy", f"{__name__}:TOY_STUDY")
+    out = tmp_path / "t.json"
+    assert command.main(["toy", "--size", "reduced", "--out", str(out)]) == 0
+    assert "4 runs in" in capsys.readouterr().out
+    made = f"`course train toy --size reduced --out {out}` on "
+    assert study.read(out).origin.startswith(made)
+    assert f"torch {torch.__version__}, 20" in study.read(out).origin
+    assert command.main(["toy", "--out", str(tmp_path / "no" / "t.json")]) == 2
+    assert "--out must be a file in a folder that exists" in capsys.readouterr().err
+
+
+def test_what_another_run_began_or_damaged_is_one_line_and_an_interruption_says_how_to_go_on(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(study.STUDIES, "toy", f"{__name__}:STOPS")
+    out = tmp_path / "t.json"
+    assert command.main(["toy", "--size", "reduced", "--out", str(out)]) == 130
+    assert "the same command goes on from there" in capsys.readouterr().err
+    assert command.main(["toy", "--size", "full", "--out", str(out)]) == 2
+    assert "t.json.partial was begun with another size, cells" in capsys.readouterr().err
+    study.partial(out).write_text("{")
+    assert command.main(["toy", "--size", "reduced", "--out", str(out)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "t.json.partial is damaged" in line
+
+
+def test_a_record_that_json_cannot_hold_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="nan"):
+        run_study(toy(lambda cell, progress: {"loss": float("nan")}), out=tmp_path / "toy.json", progress=False)
+    assert list(tmp_path.glob("*.json")) == []
+
+
+def stops_at_the_second(cell, progress):
+    if cell["seed"]:
+        raise KeyboardInterrupt
+    return {"loss": 1.0}
+
+
+TOY_STUDY, STOPS = toy(), toy(stops_at_the_second)
+ROWS = run_study(TOY_STUDY, progress=False)
+
+
+# -- the experiments
 
 TOY = {
     "lstm-length": {"arm": "LN-LSTM", "length": 6, "batch": 4, "lr": 0.01, "steps": 25, "seed": 0},
@@ -44,26 +196,6 @@ def test_a_seed_gives_the_same_result_whatever_the_global_state(name):
         assert torch.equal(torch.random.get_rng_state(), state)
     assert results[0] == results[1]
     assert study.run({**TOY[name], "seed": 1}, nothing) != results[0]
-
-
-@pytest.mark.parametrize("name", TOY)
-def test_a_study_that_is_interrupted_goes_on_and_writes_the_same_record(name, tmp_path):
-    study = experiments.find(name)
-    cells = [{**TOY[name], "seed": seed} for seed in range(3)]
-    whole = run_study(dataclasses.replace(study, cells=lambda size: cells), progress=False)
-
-    def interrupted(cell, progress):
-        if cell["seed"] == 2:
-            raise KeyboardInterrupt
-        return study.run(cell, progress)
-
-    out = tmp_path / "record.json"
-    stops, goes_on = (dataclasses.replace(study, cells=lambda size: cells, run=run) for run in (interrupted, study.run))
-    with pytest.raises(KeyboardInterrupt):
-        run_study(stops, out=out, progress=False)
-    assert not out.exists()
-    assert list(run_study(goes_on, out=out, progress=False)) == list(whole)
-    assert archive.read(out).origin
 
 
 @pytest.mark.parametrize("name", [*TOY, "lstm-batch", "rnn-time"])
@@ -125,33 +257,6 @@ def test_clipping_bounds_what_is_applied_and_says_how_often():
     clipped = lstm_length.run(cell, nothing)
     assert 0 < clipped["clipped"] <= 1
     assert lstm_length.run({**cell, "arm": "LSTM"}, nothing)["clipped"] == 0
-
-
-def test_an_arm_that_does_not_exist_is_not_taken_for_a_plain_lstm():
-    with pytest.raises(ValueError, match=r"arm must be one of 'LSTM', 'LSTM, clipped', 'LN-LSTM': got 'layer norm'"):
-        lstm_length.run({**TOY["lstm-length"], "arm": "layer norm"}, nothing)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"batch": 0}, "batch must be a whole number of at least 1: got batch=0"),
-        ({"steps": 40.5}, "steps must be a whole number of at least 1: got steps=40.5"),
-        ({"seed": -1}, "seed must be a whole number of at least 0: got seed=-1"),
-        ({"length": 1}, "length must be a whole number of at least 2: got length=1"),
-        ({"lr": "0.03"}, "lr must be a positive number: got '0.03'"),
-        ({"lr": 0.0}, "lr must be a positive number: got 0.0"),
-        ({"rate": 0.03}, "the settings must be arm, lr, length, batch, steps, seed: got .*, rate$"),
-    ],
-)
-def test_an_impossible_setting_is_named(change, message):
-    with pytest.raises(ValueError, match=message):
-        lstm_length.run({**TOY["lstm-length"], **change}, nothing)
-
-
-def test_a_missing_setting_is_told():
-    with pytest.raises(ValueError, match=r"the settings must be arm, lr, length, batch, steps, seed: got arm$"):
-        lstm_length.run({"arm": "LSTM"}, nothing)
 
 
 @pytest.mark.parametrize("steps", [5, 25, 40])
@@ -243,52 +348,3 @@ def test_every_arm_is_judged_by_its_own_best_rate_chosen_on_another_number():
     ]
     lowest = at_best(rows, "lr", by=("arm",), value="validation", lowest=True)
     assert {(row["arm"], row["lr"]) for row in lowest} == {("a", 1), ("b", 2)}
-
-
-def test_the_rounds_of_a_scan_are_drawn_for_every_length_that_fits():
-    for length in range(2, 17):
-        labels = [tick.get_text() for tick in plots.scan_rounds(length).axes[0].get_yticklabels()]
-        assert len(labels) == 1 + math.ceil(math.log2(length))
-    with pytest.raises(ValueError, match="length must be from 2 to 16: got 17"):
-        plots.scan_rounds(17)
-
-
-# -- the form of a record
-
-
-def record(**changes):
-    origin = archive.provenance("toy", "full", 1)
-    origin |= {"device": "A Processor", "command": "course train toy", "date": "2026-01-02T03:04:05", "seconds": 1.0}
-    content = {"format": archive.FORMAT, "version": archive.VERSION, "provenance": origin, "rows": [{"seed": 0}]}
-    return {**content, **changes}
-
-
-def test_a_record_says_where_and_on_which_day_it_was_made(tmp_path):
-    archive.write(record()["provenance"], [{"seed": 0}], tmp_path / "toy.json")
-    made = f"`course train toy` on A Processor, torch {torch.__version__}, 2026-01-02"
-    assert archive.read(tmp_path / "toy.json").origin == made
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([record()], "`course train` did not write it"),
-        (record(version=2), "`course train` did not write it"),
-        (record(provenance=["A Processor"]), "'provenance' must be an object"),
-        (record(rows={"seed": 0}), "'rows' a list"),
-        (record(rows=["seed"]), r"rows\[0\] must be an object with a 'seed'"),
-    ],
-    ids=["a list", "another version", "provenance", "rows", "a row"],
-)
-def test_what_has_not_the_form_of_a_record_is_refused_in_words(content, message):
-    archive.validate(record())
-    with pytest.raises(RecordError, match=message):
-        archive.validate(content)
-
-
-def test_an_unknown_record_is_told_those_there_are(monkeypatch, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there are: batch-size, .*, vit-depth$"):
-        archive.load("toy")
-    monkeypatch.setattr(archive, "FOLDER", tmp_path)
-    with pytest.raises(FileNotFoundError, match="got 'toy', there are: none"):
-        archive.load("toy")

@@ -5,9 +5,8 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
 
-from course_utils.experiments import archive, checkpoints, long_context, long_context_tuning, longrope_search
+from course_utils.experiments import checkpoints, load, long_context, long_context_tuning, longrope_search
 from course_utils.experiments.checkpoints import CheckpointError
 from course_utils.experiments.fitting import fit
 from course_utils.experiments.long_context import METHODS, SEEDS, apply_method, evaluate, new_model, pretrained
@@ -122,7 +121,7 @@ def test_the_searched_factors_stretch_beyond_the_window_only_and_are_those_that_
     assert torch.equal(within.inv_freq, trained)
     assert within.attention_factor > 1
 
-    found = next(iter(archive.load("longrope-search").select(objective="all tokens", seed=seed)))
+    found = next(iter(load("longrope-search").select(objective="all tokens", seed=seed)))
     for multiple in (2, 8, 16):
         beyond = apply_method(new_model(seed), "LongRoPE", multiple * TASK.window, methods)
         candidate = Candidate(torch.tensor(found["factors"], dtype=torch.float64), found["first_tokens"])
@@ -132,13 +131,14 @@ def test_the_searched_factors_stretch_beyond_the_window_only_and_are_those_that_
 
 
 def test_the_record_of_the_searched_factors_is_what_they_give_today():
-    recorded = next(iter(archive.load("long-context").select(method="LongRoPE", multiple=2, seed=0)))
+    recorded = next(iter(load("long-context").select(method="LongRoPE", multiple=2, seed=0)))
     cell = {name: recorded[name] for name in ("method", "multiple", "seed", "streams")}
     today = long_context.ZERO_SHOT.run(cell, lambda fraction: None)
     assert today["local_loss"] == pytest.approx(recorded["local_loss"], abs=0.02)
     assert today["recall"] == pytest.approx(recorded["recall"], abs=0.02)
 
 
+@pytest.mark.slow
 def test_training_takes_the_steps_that_made_the_shipped_models(monkeypatch):
     """The whole course of training in 20 steps; all 600 are in tests/soak.
 
@@ -173,6 +173,7 @@ def test_training_again_with_one_seed_gives_the_same_bytes_and_another_seed_othe
     assert not torch.equal(trained(0), trained(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_shipped_models_hold_the_ordering_that_chapter_14_states(seed):
     model = pretrained(seed)
@@ -192,48 +193,25 @@ def test_the_shipped_models_hold_the_ordering_that_chapter_14_states(seed):
     assert trained_on.recall > 0.98
 
 
-def damaged(path, tmp_path, how):
-    content = bytearray(path.read_bytes())
-    if how == "cut":
-        content = content[:1000]
-    else:
-        content[-100] ^= 1
-    (tmp_path / path.name).write_bytes(content)
-    return tmp_path / path.name
-
-
-@pytest.mark.parametrize(("how", "message"), [("cut", "is damaged or no safetensors"), ("bit", "do not match their")])
-def test_a_damaged_checkpoint_is_refused_with_the_command_that_makes_it_again(tmp_path, how, message):
-    with pytest.raises(CheckpointError, match=rf"seed-0.*{message}.*`course checkpoints --seeds 0` makes it again"):
-        pretrained(0, damaged(long_context.checkpoint_path(0), tmp_path, how))
-
-
-def test_missing_and_foreign_checkpoints_are_told_apart(tmp_path):
+def test_checkpoints_that_are_damaged_missing_or_of_another_model_are_told_apart(tmp_path):
+    cut, foreign = tmp_path / "seed-0.safetensors", tmp_path / "foreign.safetensors"
+    cut.write_bytes(long_context.checkpoint_path(0).read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match=r"seed-0.*is damaged.*`course checkpoints --seeds 0` makes it again"):
+        pretrained(0, cut)
     with pytest.raises(CheckpointError, match=r"seed-7\.safetensors is missing"):
         pretrained(7)
     with pytest.raises(CheckpointError, match="was made with seed 0, and 1 is needed"):
         pretrained(1, long_context.checkpoint_path(0))
-    foreign = tmp_path / "foreign.safetensors"
-    save_file(load_file(long_context.checkpoint_path(0)), foreign)
-    with pytest.raises(CheckpointError, match="is not a course checkpoint 1: its format is None"):
-        pretrained(0, foreign)
     checkpoints.save(torch.nn.Linear(2, 2), foreign, long_context.facts(0))
-    with pytest.raises(CheckpointError, match="holds another model: bias, "):
+    with pytest.raises(CheckpointError, match="holds another model: "):
         pretrained(0, foreign)
-
-
-def test_a_refused_checkpoint_leaves_the_model_as_it_was(tmp_path):
-    model = new_model(0)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with pytest.raises(CheckpointError):
-        checkpoints.load(model, damaged(long_context.checkpoint_path(0), tmp_path, "bit"), {})
-    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
 def test_the_shipped_checkpoints_are_under_two_megabytes_together():
     assert sum(long_context.checkpoint_path(seed).stat().st_size for seed in SEEDS) < 2e6
 
 
+@pytest.mark.slow
 def test_fine_tuning_reports_a_value_for_each_mark_and_repairs_near_order():
     result = long_context_tuning.tune("YaRN", 0, (0, 2, 6), 2, lambda fraction: None)
     assert result["steps"] == [0, 2, 6]

@@ -16,11 +16,11 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from course_utils import plots, recorded
+from course_utils import plots
 from course_utils.plots import style
 from course_utils.rope import sinusoidal
-from course_utils.timing.bench import Case
-from course_utils.timing.profiling import Roofline
+from course_utils.timing import Roofline, records
+from course_utils.timing.ladder import Case
 
 NAN, INFINITY = float("nan"), float("inf")
 MAPS = np.repeat(np.arange(4)[:, None], 6, axis=1)
@@ -272,7 +272,7 @@ def test_words_on_the_ladder_stay_clear_of_bars_whiskers_and_of_each_other():
 
 
 def test_a_case_of_a_record_is_drawn_with_all_that_it_holds_and_whiskers_where_several_processes_measured():
-    record, case = recorded.load("cpu"), Case("rms_norm", "forward", (4096, 1024), "float32")
+    record, case = records.load("cpu"), Case("rms_norm", "forward", (4096, 1024), "float32")
     several, single = (replace(record, provenance={**record.provenance, "processes": n}) for n in (2, 1))
     (axes,) = plots.recorded_ladder(several, **case.fields()).axes
     results = {result["implementation"]: result for result in record.select(**case.fields())}
@@ -312,7 +312,7 @@ def test_the_hands_of_a_clock_are_a_shift_apart(pair):
         (lambda: plots.scan_rounds(17), "length must be from 2 to 16: got 17"),
         (lambda: roofline(points={"copy": (0.0, 1.0)}), "must be positive: got 0"),
         (lambda: plots.ladder({"none": 0.0}, 40.0), "must be positive: got"),
-        (lambda: plots.recorded_ladder(recorded.load("cpu"), "rope", "forward", (1, 2), "float32"), "hold the case"),
+        (lambda: plots.recorded_ladder(records.load("cpu"), "rope", "forward", (1, 2), "float32"), "hold the case"),
         (lambda: plots.sinusoid(np.zeros((4, 3))), "code must be"),
         (lambda: plots.attenuation({"a": [1.0]}, {"one": [1.0, 0.5], "other": [0.0]}), "'other' must have one value"),
     ],

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from course_utils.book.chapters import NOTEBOOKS
-from course_utils.timing.bench import Case
-from course_utils.timing.bench.elsewhere import attempt_elsewhere
+from course_utils.timing.ladder import Case, attempt_elsewhere
 
 ROOT = Path(__file__).parent.parent
 HIDDEN = "import sys; sys.modules['triton'] = None\n"  # as if it were not installed

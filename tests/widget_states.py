@@ -4,7 +4,7 @@ import random
 from functools import partial
 
 from course_utils import widgets
-from course_utils.timing.profiling import Roofline
+from course_utils.timing import Roofline
 from course_utils.widgets import axes, gradients, rows
 
 MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)

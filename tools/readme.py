@@ -7,10 +7,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from course_utils import check, plots, recorded, widgets
+from course_utils import check, plots, widgets
 from course_utils.book import ledger
 from course_utils.book.claims import VERDICTS
-from course_utils.timing.bench import Case
+from course_utils.timing import records
+from course_utils.timing.ladder import Case
 from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, read_notebook
 
 __all__ = ["FOLDER", "numbers", "pictures", "with_numbers", "write_pictures"]
@@ -64,7 +65,7 @@ _DPI = 120  # README shows them at half a page's width
 def pictures() -> Iterator[tuple[str, Figure]]:
     """Yield each picture's file name and its figure; the ladder only where a CPU's record comes with the course."""
     yield "widget.png", widgets.rope_clocks(position=4, distance=3).picture()[0]
-    for record in map(recorded.load, recorded.available("cpu")[:1]):
+    for record in map(records.load, records.available("cpu")[:1]):
         yield "ladder.png", plots.recorded_ladder(record, **RUNGS.fields())
 
 

@@ -1,22 +1,16 @@
-"""The experiments: each a ``Study``, run live in a chapter in a reduced form and recorded in its full one.
+"""The experiments of chapters 06, 07, 11 and 14: run live in a reduced form, and recorded in full.
 
     course train lstm-length --size full --out lstm-length.json
 
-runs one; ``load("lstm-length")`` returns the rows of the record that comes with the course.
+runs one; ``load("lstm-length")`` returns the rows of the record that comes with the course, in ``recorded/``.
 
-    study        what an experiment is, and running one: seeded, with progress, resumable
-    rows         its results: selected, averaged over seeds, in a table; tuning: every arm at its own best setting
-    archive      the records
-    command      `course train`; pretrain: `course checkpoints`
-    checkpoints  weights on disk that say what they are
-    seeding      random numbers
-    fitting      training on streams, for the long-context experiments
+study.py, rows.py    what an experiment is and what it gives; command.py, pretrain.py: the command lines
+tags.py, fitting.py  the task and the training of the long-context experiments; checkpoints.py: weights on disk
 
-The others are the experiments themselves, found by their word in ``study.STUDIES``; tags is long_context's task.
+Each other module holds an experiment; ``study.STUDIES`` says which.
 """
 
-from course_utils.experiments.archive import available, load, record_path
-from course_utils.experiments.rows import Rows, Spread
-from course_utils.experiments.study import STUDIES, Study, find, run_study
+from course_utils.experiments.rows import Rows, Spread, at_best
+from course_utils.experiments.study import STUDIES, Study, available, find, load, run_study, seeded
 
-__all__ = ["STUDIES", "Rows", "Spread", "Study", "available", "find", "load", "record_path", "run_study"]
+__all__ = ["STUDIES", "Rows", "Spread", "Study", "at_best", "available", "find", "load", "run_study", "seeded"]

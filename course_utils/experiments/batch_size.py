@@ -18,8 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_utils import data
-from course_utils.experiments.seeding import seeded
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Study, seeded
 from course_utils.models import DigitsCNN, DigitsMLP
 
 __all__ = ["BATCH_SIZE", "accuracy", "index_batches"]

@@ -16,8 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.experiments.seeding import seeded
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Study, seeded
 from course_utils.models import CausalAttention, TransformerBlock
 from course_utils.norms import DynamicTanh
 

@@ -18,9 +18,9 @@ import torch
 from torch import nn
 
 from course_utils.arguments import require_length
-from course_utils.experiments import archive, checkpoints
+from course_utils.experiments import checkpoints
 from course_utils.experiments.fitting import fit, generator_of, warm_up_and_cool_down
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Study, load
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
 from course_utils.models import Decoder
 from course_utils.rope import rope_frequencies
@@ -98,7 +98,7 @@ def methods_of(seed: int) -> dict[str, dict[str, Any]]:
     Raises:
         ValueError: the search that is on record kept first tokens unstretched, for which a config has no key.
     """
-    searches = archive.load("longrope-search").select(objective="all tokens", seed=seed)
+    searches = load("longrope-search").select(objective="all tokens", seed=seed)
     found = max(searches, key=lambda row: row["budget"])
     if found["first_tokens"]:
         raise ValueError(f"first_tokens of the recorded search must be 0 to fit a config: got {found['first_tokens']}")

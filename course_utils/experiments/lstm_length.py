@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_utils.arguments import require_length
-from course_utils.experiments.seeding import seeded
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Study, seeded
 from course_utils.models import LSTM
 
 __all__ = ["ALWAYS_ONE", "LSTM_BATCH", "LSTM_LENGTH", "SOLVED", "Adder", "adding_problem"]

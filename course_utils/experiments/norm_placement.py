@@ -11,8 +11,7 @@ from torch import nn
 
 from course_utils import data
 from course_utils.experiments.batch_size import accuracy, index_batches
-from course_utils.experiments.seeding import seeded
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Study, seeded
 from course_utils.models import TransformerBlock, ViT
 
 __all__ = ["GRADIENT_DEPTH", "PLACEMENTS", "VIT_DEPTH"]

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from course_utils.experiments.seeding import seeded
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Study, seeded
 from course_utils.models import LSTM, MinGRU, SelfAttention, linear_recurrence, linear_scan
 
 __all__ = ["RNN_TIME", "power_law"]

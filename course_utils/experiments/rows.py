@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_utils.book.tables import Table
-from course_utils.recorded.selection import require_fields, require_values
 
-__all__ = ["Rows", "Spread"]
+__all__ = ["Rows", "Spread", "at_best"]
 
 
 @dataclass(frozen=True)
@@ -24,25 +23,20 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Return the spread of ``values``; a NaN or an infinity among them shows in the mean.
-
-        Raises:
-            ValueError: there is no value.
-        """
-        if not values:
-            raise ValueError("values must hold at least one number: got none")
+        """Return the spread of ``values``; a NaN or an infinity among them shows in the mean."""
         if not all(map(math.isfinite, values)):
             return cls(math.fsum(values), math.nan, min(values), max(values), tuple(values))
         std = statistics.stdev(values) if len(values) > 1 else 0.0
         return cls(statistics.fmean(values), std, min(values), max(values), tuple(values))
 
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} ± {self.std:.1g}" if len(self.values) > 1 else f"{self.mean:.3g}"
+
 
 class Rows(Sequence[Mapping[str, Any]]):
     """The runs of an experiment, each a dictionary of its settings, its ``seed`` and what came out.
 
-    Args:
-        rows: the runs.
-        origin: where and when they were measured, for recorded ones; empty for a run of this session.
+    ``origin`` says where and when recorded ones were measured; it is empty for a run of this session.
     """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], origin: str = "") -> None:
@@ -62,22 +56,21 @@ class Rows(Sequence[Mapping[str, Any]]):
         return f"{len(self)} run{'s' * (len(self) != 1)}" + (f" ({self.origin})" if self.origin else "")
 
     def select(self, **wanted: Any) -> "Rows":
-        """Return the rows whose fields equal ``wanted``; values that never meet in a row give none.
+        """Return the rows whose fields equal ``wanted``: none where the values never meet in a row.
 
-        Raises:
-            ValueError: a field that a row lacks, or a value that no row has; the message lists those there are.
+        A value that no row has at all is an error that lists those there are.
         """
-        require_fields(self, wanted)
-        require_values(self, wanted)
+        for field, value in wanted.items():
+            known = self.values(field)
+            if known and value not in known:
+                listed = ", ".join(map(repr, known[:12])) + ", …" * (len(known) > 12)
+                raise ValueError(f"{field} must be one of {listed}: got {value!r}")
         return Rows([row for row in self if all(row[key] == value for key, value in wanted.items())], self.origin)
 
     def values(self, field: str) -> list[Any]:
-        """Return the different values of ``field``, in the order in which they first come.
-
-        Raises:
-            ValueError: a field that a row lacks.
-        """
-        require_fields(self, (field,))
+        """Return the different values of ``field``, in the order in which they first come."""
+        if self and field not in self[0]:
+            raise ValueError(f"field must be one of {', '.join(self[0])}: got {field!r}")
         found: list[Any] = []
         for row in self:
             if row[field] not in found:
@@ -85,12 +78,7 @@ class Rows(Sequence[Mapping[str, Any]]):
         return found
 
     def unfold(self, *lists: str) -> "Rows":
-        """Return one row for each place of the fields ``lists``, which hold lists of one length in every row.
-
-        Raises:
-            ValueError: a field that a row lacks.
-        """
-        require_fields(self, lists)
+        """Return one row for each place of the fields ``lists``, which hold lists of one length in every row."""
         return Rows(
             [
                 {**row, **dict(zip(lists, values, strict=True))}
@@ -101,17 +89,11 @@ class Rows(Sequence[Mapping[str, Any]]):
         )
 
     def mean_and_spread(self, value: str, by: str | Sequence[str]) -> dict[Any, Spread]:
-        """Return the spread of ``value`` over the rows that agree in the fields ``by``.
+        """Return the spread of the field ``value`` over the rows that agree in the fields ``by``.
 
-        Args:
-            value: a field that holds a number.
-            by: a field or several; for one of them the keys are its values, for several, tuples.
-
-        Raises:
-            ValueError: a field that a row lacks.
+        For one field the keys are its values, for several, tuples.
         """
         by = (by,) if isinstance(by, str) else by
-        require_fields(self, (value, *by))
         groups: dict[Any, list[float]] = {}
         for row in self:
             key = row[by[0]] if len(by) == 1 else tuple(row[field] for field in by)
@@ -119,18 +101,32 @@ class Rows(Sequence[Mapping[str, Any]]):
         return {key: Spread.of(values) for key, values in groups.items()}
 
     def table(self, value: str, down: str, across: str, caption: str = "") -> Table:
-        """Return ``value`` as "mean ± std" over seeds, one row for each ``down``, one column for each ``across``.
-
-        Raises:
-            ValueError: a field that a row lacks.
-        """
+        """Return ``value`` as "mean ± std" over seeds, one row for each ``down``, one column for each ``across``."""
         spreads = self.mean_and_spread(value, (down, across))
         columns = self.values(across)
-        body = [(name, *(_in_words(spreads.get((name, column))) for column in columns)) for name in self.values(down)]
+        body = [(name, *(str(spreads.get((name, column), "")) for column in columns)) for name in self.values(down)]
         return Table((down, *map(str, columns)), body, caption or self.origin)
 
 
-def _in_words(spread: Spread | None) -> str:
-    if spread is None:
-        return ""
-    return f"{spread.mean:.3g} ± {spread.std:.1g}" if len(spread.values) > 1 else f"{spread.mean:.3g}"
+def at_best(rows: Rows, setting: str, by: Sequence[str], value: str, lowest: bool = False) -> Rows:
+    """Return, for each group of runs, those with the setting that is best for the group, all seeds of it.
+
+    Args:
+        rows: the runs.
+        setting: the field to choose, such as "lr".
+        by: the fields that make a group, such as ("arm", "length").
+        value: what the choice looks at: the mean over seeds of this field, which should not be what is reported.
+        lowest: whether small values are good.
+
+    Returns:
+        The chosen rows, group after group in the order in which the groups first come. Of equal settings the first is
+        taken.
+    """
+    means = {key: spread.mean for key, spread in rows.mean_and_spread(value, (*by, setting)).items()}
+    best: dict[tuple, tuple] = {}
+    for (*group, choice), mean in means.items():
+        score = mean if lowest else -mean
+        if tuple(group) not in best or score < best[tuple(group)][0]:
+            best[tuple(group)] = (score, choice)
+    chosen = (rows.select(**dict(zip(by, group, strict=True)), **{setting: at}) for group, (_, at) in best.items())
+    return Rows([row for group in chosen for row in group], rows.origin)

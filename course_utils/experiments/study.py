@@ -1,8 +1,7 @@
-"""An experiment as data and one function, and the loop that runs it: seeded, with progress, resumable."""
+"""An experiment as data and one function, the loop that runs it, and the records."""
 
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,11 +12,24 @@ from typing import Any
 import torch
 
 from course_utils.book.progress_bar import ProgressBar
-from course_utils.experiments import archive
 from course_utils.experiments.rows import Rows
-from course_utils.recorded.journal import Journal
+from course_utils.timing import records
 
-__all__ = ["STUDIES", "Cell", "Progress", "Run", "Study", "find", "partial", "run_study"]
+__all__ = [
+    "STUDIES",
+    "Cell",
+    "Progress",
+    "Study",
+    "available",
+    "find",
+    "load",
+    "partial",
+    "read",
+    "run_study",
+    "seeded",
+]
+
+FOLDER = Path(__file__).parent / "recorded"
 
 Cell = dict[str, Any]  # the settings of one run: flat, JSON, with a "seed"
 Progress = Callable[[float], None]  # told the fraction of a run that is done
@@ -47,10 +59,9 @@ class Study:
     Attributes:
         name: the word after ``course train``, and the name of its record.
         about: the question that it answers, in a line.
-        cells: from a size ("reduced" or "full") to the runs, the settings of each with a "seed".
+        cells: from a size ("reduced" or "full") to the runs, the settings of each with a "seed", no two alike.
         run: from the settings of one run and a function to tell progress to, to what came out (flat, JSON). It must
             give the same on the same machine each time, and leave no global state behind.
-        sizes: those that ``cells`` knows.
         threads: CPU threads that a run uses; 1, with which small networks are fastest, unless there is a reason.
     """
 
@@ -58,16 +69,11 @@ class Study:
     about: str
     cells: Callable[[str], list[Cell]]
     run: Run
-    sizes: tuple[str, ...] = ("reduced", "full")
     threads: int = 1
 
 
 def find(name: str) -> Study:
-    """Return the study ``name``.
-
-    Raises:
-        ValueError: there is none; the message lists those there are.
-    """
+    """Return the study ``name``, one of ``STUDIES``."""
     if name not in STUDIES:
         raise ValueError(f"name must be one of {', '.join(STUDIES)}: got {name!r}")
     module, _, attribute = STUDIES[name].partition(":")
@@ -77,55 +83,39 @@ def find(name: str) -> Study:
 def run_study(
     study: Study, size: str = "reduced", out: Path | str | None = None, *, command: str = "", progress: bool = True
 ) -> Rows:
-    """Run every cell of ``study`` and return the rows; with ``out``, write the record.
+    """Run every cell of ``study`` in a size, "reduced" or "full", and return a row for each: settings and results.
 
-    With ``out`` each run is on disk as soon as it ends, in ``partial(out)``: a run that was ended, by whatever, goes on
-    from there when it is started again in the same way.
-
-    Args:
-        study: the experiment.
-        size: one of ``study.sizes``.
-        out: the record's file.
-        command: the command line, for the record.
-        progress: whether to show a bar.
-
-    Returns:
-        One row a run: its settings and what came out.
-
-    Raises:
-        ValueError: no study, an unknown size, runs that are there twice.
-        RecordError: ``partial(out)`` belongs to another plan.
+    With ``out`` the rows are recorded in that file, with the ``command`` line, and each run is on disk as soon as it
+    ends, in ``partial(out)``: a run that was ended, by whatever, goes on from there when it is started again in the
+    same way. A file of another run is a ``RecordError``.
     """
-    if not isinstance(study, Study):
-        raise ValueError(f"study must be a Study, such as find('lstm-length'): got {study!r}")
-    if size not in study.sizes:
-        raise ValueError(f"size must be one of {', '.join(study.sizes)} for {study.name}: got {size!r}")
-    cells = study.cells(size)
-    if len({str(cell) for cell in cells}) < len(cells):
-        raise ValueError(f"the runs of {study.name} must differ: some are there twice")
+    if size not in ("reduced", "full"):
+        raise ValueError(f"size must be one of reduced, full for {study.name}: got {size!r}")
     out = None if out is None else Path(out)
-    origin = archive.provenance(study.name, size, study.threads)
-    journal = None if out is None else Journal(partial(out), {**origin, "cells": cells})
-    rows = [] if journal is None else [entry["row"] for entry in journal.entries]
+    cells = study.cells(size)
+    origin = {"study": study.name, "size": size, **records.machine("cpu"), "threads": study.threads}
+    plan = {**origin, "cells": cells}
+    finished = [] if out is None else records.resume(partial(out), plan)
+    rows = [entry["row"] for entry in finished]
 
     title = f"{study.name}, {size}: {len(cells)} runs"
     with _on(study.threads), ProgressBar(title, len(cells), shown=progress) as bar:
-        for cell in _unfinished(cells, rows):
+        for cell in [cell for cell in cells if not any(cell.items() <= row.items() for row in rows)]:
             start = time.perf_counter()
-            row = {**cell, **study.run(dict(cell), lambda fraction: bar.show(len(rows) + fraction))}
-            _require_finite(study.name, cell, row)
-            rows.append(row)
+            rows.append({**cell, **study.run(dict(cell), lambda fraction: bar.show(len(rows) + fraction))})
             bar.show(len(rows))
-            if journal is not None:
-                journal.append({"row": row, "seconds": time.perf_counter() - start})
+            finished.append({"row": rows[-1], "seconds": time.perf_counter() - start})
+            if out is not None:
+                records.keep(partial(out), plan, finished)
 
-    if out is None or journal is None:
+    if out is None:
         return Rows(rows)
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    seconds = round(sum(entry["seconds"] for entry in journal.entries), 1)
-    archive.write({**origin, "command": command, "date": date, "seconds": seconds}, rows, out)
-    journal.remove()
-    return archive.read(out)
+    seconds = round(sum(entry["seconds"] for entry in finished), 1)
+    made = {**origin, "command": command, "date": date, "seconds": seconds}
+    records.write_json({"provenance": made, "rows": rows}, out)
+    partial(out).unlink(missing_ok=True)
+    return read(out)
 
 
 def partial(out: Path) -> Path:
@@ -133,16 +123,32 @@ def partial(out: Path) -> Path:
     return out.with_name(out.name + ".partial")
 
 
-def _unfinished(cells: Iterable[Cell], rows: list[dict[str, Any]]) -> list[Cell]:
-    return [cell for cell in cells if not any(cell.items() <= row.items() for row in rows)]
+def available() -> list[str]:
+    """Return the names of the experiments whose record comes with the course."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
-def _require_finite(name: str, cell: Cell, row: Cell) -> None:
-    """Stop before a long run ends in a record that could not be written: JSON has no NaN."""
-    for key, value in row.items():
-        numbers = value if isinstance(value, list) else [value]
-        if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
-            raise ValueError(f"{name} must give finite numbers: got {key}={value} for {cell}")
+def load(name: str) -> Rows:
+    """Return the rows of the record ``name`` that comes with the course; ``.origin`` says where they were measured."""
+    path = FOLDER / f"{name}.json"
+    if not path.is_file():
+        known = ", ".join(available()) or "none"
+        raise FileNotFoundError(f"name must be a recorded experiment: got {name!r}, there are: {known}")
+    return read(path)
+
+
+def read(path: Path) -> Rows:
+    """Return the rows of a record that ``course train`` wrote."""
+    made, rows = records.read_json(path, ("provenance", "rows"))
+    return Rows(rows, f"`{made['command']}` on {made['device']}, torch {made['torch']}, {made['date'][:10]}")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw from ``seed`` inside, for layers that initialise themselves; afterwards the global state is as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 @contextmanager

@@ -105,8 +105,8 @@ def recorded_ladder(record: Any, operation: str, direction: str, shape: tuple[in
     Where several processes measured, a whisker spans their median bandwidths.
 
     Args:
-        record: as ``recorded.load`` returns it.
-        operation, direction, shape, dtype: the case, as ``bench.Case`` has it.
+        record: as ``timing.records.load`` returns it.
+        operation, direction, shape, dtype: the case, as ``timing.ladder.Case`` has it.
 
     Raises:
         ValueError: the record has no such case.

@@ -13,7 +13,7 @@ from course_utils.check import norm_bytes
 from course_utils.parallel.cost import ROUTES, Traffic, gather, reduce
 from course_utils.plots import error_curves, grouped_bars
 from course_utils.plots.style import MUTED
-from course_utils.timing.profiling import Roofline, forward_and_backward, measure_in_turns
+from course_utils.timing import Roofline, forward_and_backward, measure_in_turns
 from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module, one_of
 
 __all__ = ["least_time", "sync_cost"]

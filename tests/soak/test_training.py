@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.experiments import archive, long_context
+from course_utils import experiments
+from course_utils.experiments import long_context
 from course_utils.experiments.long_context import apply_method, evaluate
 from course_utils.experiments.tags import TASK
 
@@ -16,7 +17,7 @@ def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_sp
     again = long_context.train_from_scratch(0)
     for method in ("none", "PI", "NTK", "by parts", "YaRN", "sliding window"):
         for multiple in (1, 8):
-            rows = archive.load("long-context").select(method=method, multiple=multiple)
+            rows = experiments.load("long-context").select(method=method, multiple=multiple)
             model = apply_method(again, method, multiple * TASK.window)
             score = evaluate(model, long_context.held_out_streams(multiple, long_context.STREAMS))
             for field in ("local_loss", "recall"):

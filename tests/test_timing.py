@@ -1,5 +1,6 @@
-"""profiling: what is timed, how often, in which order, and what the figures mean."""
+"""timing: what is timed, how often and in which order; the bytes that are kept and moved; what the figures mean."""
 
+import os
 import platform
 import subprocess
 import sys
@@ -10,15 +11,20 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
-from course_utils.timing import profiling, stopwatch
-from course_utils.timing.profiling import (
+from course_utils.timing import (
     Roofline,
     Timing,
     copy_bandwidth,
     forward_and_backward,
     measure,
     measure_in_turns,
+    nesting,
+    saved_bytes,
+    timers,
+    traffic,
 )
 
 
@@ -27,19 +33,13 @@ def test_a_rate_is_bytes_over_the_median_time():
     assert Timing(median_ms=2.0, p10_ms=1.0, runs=10).gbps is None
 
 
-def test_a_timing_says_in_a_line_what_it_holds():
-    text = str(Timing(2.0, 1.5, 10, 40_000_000, launch_ms=0.012))
-    assert text == "2 ms (10th percentile 1.5, 10 runs) · 20 GB/s · launched in 0.012 ms"
-    assert str(Timing(2.0, 1.5, 10)) == "2 ms (10th percentile 1.5, 10 runs)"
-
-
 def test_the_first_tensor_says_where_to_measure_and_the_bytes_are_passed_on():
     assert measure(lambda scale, x: scale * x, 3, torch.ones(3), bytes_moved=24).bytes_moved == 24
 
 
 def test_median_and_tenth_percentile_are_those_of_the_runs(monkeypatch):
     runs = [9000.0, *(float(ms) for ms in range(19, 0, -1))]  # whose mean is another
-    monkeypatch.setattr(profiling.stopwatch, "on_cpu", lambda calls, rounds, seconds: dict.fromkeys(calls, runs))
+    monkeypatch.setattr(timers, "_on_cpu", lambda calls, rounds, seconds: dict.fromkeys(calls, runs))
     timing = measure_in_turns({"it": lambda: None})["it"]
     assert (timing.median_ms, timing.p10_ms, timing.runs) == (10.5, 2.0, 20)
 
@@ -91,11 +91,6 @@ def test_gradients_are_those_of_the_function_for_the_given_upstream():
     assert dw.tolist() == [1.0, 40.0]
 
 
-def test_a_function_of_several_results_is_differentiated_through_all_of_them():
-    call = forward_and_backward(lambda x: (2 * x, 3 * x), torch.ones(2), upstream=[torch.ones(2), torch.ones(2)])
-    assert call()[0].tolist() == [5.0, 5.0]
-
-
 def test_only_arguments_that_require_a_gradient_get_one_where_any_does():
     x, w = torch.ones(2), torch.ones(2, requires_grad=True)
     assert len(forward_and_backward(torch.mul, x, w)()) == 1
@@ -129,22 +124,11 @@ def test_calls_take_turns():
     assert set(rounds) == {("aaa", "bbb"), ("bbb", "aaa")}  # both in every round, and not always the same first
 
 
-def test_a_slow_first_call_is_not_taken_for_a_typical_one():
-    runs = []
-
-    def slow_at_first():
-        runs.append(len(runs))
-        if len(runs) <= 3:
-            time.sleep(5e-3)
-
-    measure_in_turns({"it": slow_at_first}, rounds=5)
-    assert len(runs) > 100  # 3 + 5 * 3 if it were: nothing that takes 5 ms is repeated
-
-
+@pytest.mark.slow
 def test_what_a_first_cell_imports_leaves_the_builder_of_extensions_alone():
     """Where there is a CUDA toolkit and no GPU, importing it writes to stderr."""
     program = (
-        "import sys, course_utils; from course_utils import check, memory, plots, profiling, verify, widgets\n"
+        "import sys, course_utils; from course_utils import check, plots, timing, verify, widgets\n"
         "course_utils.setup()\n"
         "assert 'torch.utils.cpp_extension' not in sys.modules"
     )
@@ -163,7 +147,7 @@ class FakeClock:
 
     def __init__(self, monkeypatch):
         self.now, self.asked = 0.0, []
-        monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(timers, "time", SimpleNamespace(perf_counter=lambda: self.now))
         monkeypatch.setattr("torch.utils.benchmark.Timer", self.timer)
 
     def passes(self, seconds):
@@ -180,18 +164,9 @@ class FakeClock:
         return SimpleNamespace(timeit=timeit)
 
 
-def test_every_call_has_its_seconds_and_the_threads_that_pytorch_has(monkeypatch):
-    clock = FakeClock(monkeypatch)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
-    times = stopwatch.on_cpu(dict.fromkeys("ab", lambda: clock.passes(0.11)), rounds=1000, seconds=1.0)
-    assert {name: len(runs) for name, runs in times.items()} == {"a": 10, "b": 10}  # 9 rounds of 0.22 s leave some
-    assert times["a"] == pytest.approx([110.0] * 10)
-    assert set(clock.asked) == {(1, 7)}
-
-
 def test_short_calls_are_repeated_for_two_milliseconds(monkeypatch):
     clock = FakeClock(monkeypatch)
-    times = stopwatch.on_cpu({"it": lambda: clock.passes(0.15e-3)}, rounds=3, seconds=1.0)
+    times = timers._on_cpu({"it": lambda: clock.passes(0.15e-3)}, rounds=3, seconds=1.0)
     assert times["it"] == pytest.approx([0.15] * 3)
     assert [runs for runs, _ in clock.asked] == [1] * 5 + [14] * 3  # 13 are 1.95 ms
 
@@ -200,15 +175,16 @@ def test_launching_is_the_median_time_until_a_warm_call_returns_and_not_the_wait
     clock = FakeClock(monkeypatch)
     log, takes = [], iter([9.0] * 3 + [1e-3] * 11 + [5.0] * 9)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: clock.passes(100.0) or log.append("wait"))
-    launched_ms = stopwatch._launch_ms(lambda: clock.passes(next(takes)) or log.append("call"))
+    launched_ms = timers._launch_ms(lambda: clock.passes(next(takes)) or log.append("call"))
     assert launched_ms == pytest.approx(1.0)
     assert log == ["call"] * 3 + ["wait", "call"] * 20 + ["wait"]  # each begins, and the last ends, on an idle GPU
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="the C library is not glibc")
 def test_kept_memory_is_not_fetched_from_the_system_again():
     program = (
-        "import resource, torch; from course_utils.timing.profiling import keep_freed_memory\n"
+        "import resource, torch; from course_utils.timing import keep_freed_memory\n"
         "def faults():\n"
         "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
         "    for _ in range(5): torch.ones(16 * 2**20)\n"
@@ -229,7 +205,7 @@ def test_a_copy_is_counted_in_both_directions_and_larger_than_any_cache(monkeypa
         asked.update(bytes_moved=bytes_moved, result=calls["copy"]())
         return {"copy": Timing(1000.0, 1000.0, rounds, bytes_moved)}
 
-    monkeypatch.setattr(profiling, "measure_in_turns", one_second)
+    monkeypatch.setattr(timers, "measure_in_turns", one_second)
     gbps = copy_bandwidth("cpu", torch.bfloat16)
     copied = asked["result"]
     assert 128 * 2**20 <= copied.nbytes < 2**28  # a GPU's gigabyte is too much for a small machine's memory
@@ -247,44 +223,92 @@ def test_a_roofline_is_bandwidth_below_the_ridge_and_arithmetic_above():
     assert machine.predicted_ms(bytes_moved=40e6, operations=1e9) == 10.0
 
 
-def test_a_measured_roofline_counts_two_operations_for_each_product_and_what_nothing_disturbed(monkeypatch):
-    def one_second_at_best(calls, device, rounds):
-        size, _ = calls["product"]().shape
-        asked.update(operations=2 * size**3, moved=2 * calls["copy"]().nbytes)
-        return dict.fromkeys(calls, Timing(2000.0, 1000.0, rounds))
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: measure(torch.square, torch.ones(3, device="meta")), "device must be cpu or cuda: got 'meta'"),
+        (lambda: measure_in_turns({"it": int}, "gpu"), "device must be cpu or cuda: got 'gpu'"),
+        (lambda: copy_bandwidth("gpu"), "device must be cpu or cuda: got 'gpu'"),
+        (lambda: Roofline.of("gpu"), "device must be cpu or cuda: got 'gpu'"),
+        (lambda: measure_in_turns({"it": int}, rounds=0), "rounds must be at least 1: got 0"),
+        (lambda: Roofline(bandwidth_gbps=0, peak_gflops=100.0), "bandwidth_gbps must be a positive number: got 0"),
+        (lambda: Roofline(20.0, peak_gflops=float("nan")), "peak_gflops must be a positive number: got nan"),
+        (lambda: Roofline("20", 100.0), "bandwidth_gbps must be a positive number: got '20'"),
+        (lambda: saved_bytes(torch.exp, torch.ones(10)), "args must hold a tensor that requires a gradient: got none"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
-    asked = {}
-    monkeypatch.setattr(profiling, "measure_in_turns", one_second_at_best)
-    assert Roofline.of("cpu") == Roofline(asked["moved"] / 1e9, asked["operations"] / 1e9)
-    assert asked["moved"] >= 2 * 128 * 2**20
+
+# -- bytes kept and bytes moved
 
 
-def test_a_device_that_cannot_be_timed_is_refused():
-    with pytest.raises(ValueError, match="device must be cpu or cuda: got 'meta'"):
-        measure(torch.square, torch.ones(3, device="meta"))
+X, Y = torch.ones(10, 10), torch.ones(10, 10)
+
+
+def test_parameters_inside_the_function_count_too():
+    assert saved_bytes(nn.Linear(10, 1), torch.ones(3, 10)) > 0
+
+
+def test_zero_is_an_answer_where_something_requires_a_gradient():
+    assert saved_bytes(lambda x: x + 1, torch.ones(10, requires_grad=True)) == 0
+    assert saved_bytes(torch.argmax, torch.ones(10, requires_grad=True)) == 0
+
+
+def moved(fn, *args):
+    return [(step.operator, step.bytes_read, step.bytes_written) for step in traffic(fn, *args)]
 
 
 @pytest.mark.parametrize(
-    "time",
-    [lambda device: measure_in_turns({"it": int}, device), copy_bandwidth, Roofline.of],
-    ids=["measure_in_turns", "copy_bandwidth", "Roofline.of"],
+    ("fn", "steps"),
+    [
+        pytest.param(lambda x, y: x + y, [("add", 800, 400)], id="two tensors in, one out"),
+        pytest.param(lambda x, y: x.clone().mul_(y), [("clone", 400, 400), ("mul_", 800, 400)], id="in place"),
+        pytest.param(lambda x, y: x.sum(), [("sum", 400, 4)], id="a reduction"),
+        pytest.param(lambda x, y: x.view(100)[:50].view(5, 10).mT, [], id="views"),
+        pytest.param(lambda x, y: torch.empty_like(x), [], id="an allocation"),
+        pytest.param(
+            lambda x, y: x + y.sum(0).expand(10, 10), [("sum", 400, 40), ("add", 440, 400)], id="an expanded tensor"
+        ),
+        pytest.param(lambda x, y: torch.add(x, y, out=torch.empty(10, 10)), [("add", 800, 400)], id="out="),
+        pytest.param(lambda x, y: x.double() * 2, [("_to_copy", 400, 800), ("mul", 800, 800)], id="another dtype"),
+    ],
 )
-def test_a_device_that_does_not_exist_is_refused_without_a_list_of_twenty_others(time):
-    with pytest.raises(ValueError, match="device must be cpu or cuda: got 'gpu'"):
-        time("gpu")
+def test_bytes_are_those_of_the_tensors_that_go_in_and_come_out(fn, steps):
+    assert moved(fn, X, Y) == steps
 
 
-@pytest.mark.parametrize("rounds", [0, -3])
-def test_there_is_no_median_of_no_rounds(rounds):
-    with pytest.raises(ValueError, match=f"rounds must be at least 1: got {rounds}"):
-        measure_in_turns({"it": int}, rounds=rounds)
+def test_the_built_in_layer_norm_reads_its_input_once_and_writes_its_output_and_two_numbers_a_row():
+    x, weight, bias = torch.randn(32, 100), torch.ones(100), torch.zeros(100)
+    (step,) = traffic(F.layer_norm, x, (100,), weight, bias)
+    assert step.operator == "native_layer_norm"
+    assert step.bytes_read == 4 * (3200 + 200)
+    assert step.bytes_written == 4 * (3200 + 64)
+    assert step.bytes_moved == step.bytes_read + step.bytes_written
 
 
-@pytest.mark.parametrize("rate", [-20, 0, float("inf"), float("nan"), "20"])
-@pytest.mark.parametrize("name", ["bandwidth_gbps", "peak_gflops"])
-def test_a_roofline_of_an_impossible_machine_is_refused(name, rate):
-    with pytest.raises(ValueError, match=f"{name} must be a positive number: got {rate!r}"):
-        Roofline(**{"bandwidth_gbps": 20.0, "peak_gflops": 100.0, name: rate})
+def test_the_operators_of_the_backward_pass_are_seen_as_well():
+    x = torch.randn(10, 10, requires_grad=True)
+    names = [step.operator for step in traffic(lambda x: torch.autograd.grad((x * x).sum(), x), x)]
+    assert names[:2] == ["mul", "sum"]
+    assert len(names) > 2
+
+
+def test_an_operator_called_by_another_is_one_level_deeper():
+    events = nesting(lambda: F.layer_norm(X, (10,)))
+    assert events[:2] == [(1, "aten::layer_norm"), (2, "aten::native_layer_norm")]
+    assert {level for level, _ in events[2:]} == {3}
+
+
+def test_profiling_writes_nothing(capfd):
+    nesting(lambda: X + Y)
+    assert capfd.readouterr() == ("", "")
+    assert os.environ["KINETO_LOG_LEVEL"]
+
+
+# -- on a GPU
 
 
 class FakeGpu:

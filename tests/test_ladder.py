@@ -1,0 +1,410 @@
+"""The ladder and course bench: every implementation is right, what is wrong is refused, a run survives its end."""
+
+import json
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from course_utils.timing import bench, ladder, records
+from course_utils.timing.bench import TINY, cases, main, run
+from course_utils.timing.ladder import OPERATIONS, Case, CheckFailed, Implementation
+from course_utils.timing.records import RecordError
+
+DIRECTIONS = ("forward", "forward+backward")
+# too large for loops, quick in every other way
+SMALL = {"layer_norm": (64, 100), "rms_norm": (64, 100), "batch_norm": (8, 16, 5, 5), "rope": (1, 4, 32, 16)}
+
+
+def tiny(operation="layer_norm", direction="forward", dtype="float32"):
+    return Case(operation, direction, TINY[operation], dtype)
+
+
+def attempt(case, device="cpu", seed=0, rounds=1, seconds=0.0):
+    return ladder.attempt(case, device, seed, min(rounds, 3), 0.0)
+
+
+@pytest.fixture
+def implementations(monkeypatch):
+    """Return a function that replaces the implementations of layer norm."""
+
+    def replace(*chosen):
+        monkeypatch.setattr(ladder.Operation, "implementations", lambda self, shape, device: iter(chosen))
+
+    return replace
+
+
+def builtin(x, w, b):
+    return F.layer_norm(x, w.shape, w, b, 1e-5)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_implementation_from_the_loops_up_is_right(operation, direction):
+    results, left_out = attempt(tiny(operation, direction))
+    assert left_out == []
+    names = [item["implementation"] for item in results]
+    assert names[0] == "loops"
+    assert {"built-in", "peer: transformers"} & set(names)
+    for item in results:
+        assert max(item["errors"].values()) < 1e-6, item["implementation"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_half_precisions_are_right_to_their_rounding(operation, dtype):
+    with torch.compiler.set_stance("force_eager"):
+        results, left_out = attempt(Case(operation, "forward+backward", SMALL[operation], dtype))
+    assert left_out == []
+    assert all(item["tolerances"].keys() == item["errors"].keys() for item in results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_what_the_compiler_makes_of_it_is_right(operation):
+    results, left_out = attempt(Case(operation, "forward+backward", SMALL[operation], "float32"))
+    assert left_out == []
+    assert "compiled" in [item["implementation"] for item in results]
+    assert "loops" not in [item["implementation"] for item in results]
+
+
+@pytest.mark.parametrize(
+    ("operation", "shape", "dtype", "forward", "both"),
+    [
+        # x read and y written, weight and bias read; then dy, x and weight read, dx, dweight and dbias written
+        ("layer_norm", (10, 100), "float32", 2 * 4000 + 2 * 400, 5 * 4000 + 5 * 400),
+        ("layer_norm", (10, 100), "bfloat16", 2 * 2000 + 2 * 200, 5 * 2000 + 5 * 200),
+        ("rms_norm", (10, 100), "float32", 2 * 4000 + 400, 5 * 4000 + 3 * 400),
+        ("batch_norm", (2, 5, 10, 10), "float32", 2 * 4000 + 2 * 20, 5 * 4000 + 5 * 20),
+        # q and k read and written, cosine and sine read in float32; the gradient needs no q and k
+        ("rope", (2, 3, 10, 8), "float32", 4 * 1920 + 2 * 160, 8 * 1920 + 4 * 160),
+        ("rope", (2, 3, 10, 8), "bfloat16", 4 * 960 + 2 * 160, 8 * 960 + 4 * 160),
+    ],
+)
+def test_the_bytes_that_must_move_are_counted_once(operation, shape, dtype, forward, both):
+    inputs = OPERATIONS[operation].inputs(shape, getattr(torch, dtype), "cpu", 0)
+    assert OPERATIONS[operation].bytes_moved(inputs, False) == forward
+    assert OPERATIONS[operation].bytes_moved(inputs, True) == both
+
+
+def test_inputs_are_random_repeatable_and_not_the_identity():
+    x, w, b = OPERATIONS["layer_norm"].inputs((8, 16), torch.float32, "cpu", 0)
+    again = OPERATIONS["layer_norm"].inputs((8, 16), torch.float32, "cpu", 0)
+    assert all(torch.equal(one, other) for one, other in zip((x, w, b), again, strict=True))
+    assert x.unique().numel() == 128
+    assert not torch.equal(w, torch.ones(16))
+    assert not torch.equal(b, torch.zeros(16))
+
+
+def test_queries_lie_in_memory_as_a_projection_leaves_them():
+    q, k, cos, sin = OPERATIONS["rope"].inputs((2, 3, 5, 8), torch.bfloat16, "cpu", 0)
+    assert q.shape == k.shape == (2, 3, 5, 8)
+    assert q.transpose(1, 2).is_contiguous()
+    assert cos.dtype == sin.dtype == torch.float32
+
+
+# -- checks
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_wrong_implementation_ends_the_case(implementations, direction):
+    implementations(
+        Implementation("good", builtin), Implementation("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b))
+    )
+    quantity = "y" if direction == "forward" else "dbias"
+    with pytest.raises(CheckFailed, match=rf"forgets the bias, layer_norm .* relative error of {quantity} .* is 1|0\."):
+        attempt(tiny(direction=direction))
+
+
+def test_a_right_output_with_a_wrong_gradient_ends_the_case(implementations):
+    implementations(Implementation("detached", lambda x, w, b: builtin(x, w, b) + x.detach().mean() * (x - x.detach())))
+    attempt(tiny())
+    with pytest.raises(CheckFailed, match="relative error of dx"):
+        attempt(tiny(direction="forward+backward"))
+
+
+def test_nan_is_wrong(implementations):
+    implementations(Implementation("NaN", lambda x, w, b: builtin(x, w, b) / 0 * 0))
+    with pytest.raises(CheckFailed, match="is nan"):
+        attempt(tiny())
+
+
+def test_an_error_just_above_the_tolerance_is_refused_and_just_below_passes(implementations):
+    implementations(Implementation("off", lambda x, w, b: builtin(x, w, b) * (1 + 1.2e-5)))
+    with pytest.raises(CheckFailed, match=r"is 1\.2e-05, allowed are 1e-05"):
+        attempt(tiny())
+    implementations(Implementation("off", lambda x, w, b: builtin(x, w, b) * (1 + 0.8e-5)))
+    assert attempt(tiny())[0]
+
+
+def test_other_people_may_sum_a_weight_gradient_in_half_precision_and_the_course_may_not(implementations):
+    def coarse(x, w, b):
+        return builtin(x, w, b.detach() + 1.2 * (b - b.detach()))  # dbias 20 % off
+
+    implementations(Implementation("theirs", coarse, ours=False))
+    (item,), _ = attempt(tiny(direction="forward+backward", dtype="bfloat16"))
+    assert item["errors"]["dbias"] == pytest.approx(0.2, rel=0.05)
+    with pytest.raises(CheckFailed, match="dbias"):
+        attempt(tiny(direction="forward+backward", dtype="float32"))
+    implementations(Implementation("mine", coarse))
+    with pytest.raises(CheckFailed, match="dbias"):
+        attempt(tiny(direction="forward+backward", dtype="bfloat16"))
+
+
+def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(implementations):
+    def broken(x, w, b):
+        raise NotImplementedError("needs 8 features\nand more text")
+
+    implementations(Implementation("broken", broken), Implementation("good", builtin))
+    results, left_out = attempt(tiny())
+    assert [item["implementation"] for item in results] == ["good"]
+    assert [(item["implementation"], item["reason"]) for item in left_out] == [
+        ("broken", "NotImplementedError: needs 8 features")
+    ]
+
+
+def test_an_implementation_that_writes_over_its_inputs_disturbs_no_other(implementations):
+    def in_place(x, w, b):
+        return x.copy_(builtin(x, w, b))
+
+    implementations(Implementation("in place", in_place, in_place=True), Implementation("good", builtin))
+    results, _ = attempt(tiny(), rounds=3)
+    assert results[1]["errors"]["y"] < 1e-6
+
+
+@pytest.mark.parametrize(("device", "quick"), [("cpu", False), ("cpu", True), ("cuda", False), ("cuda", True)])
+def test_a_sweep_has_every_operation_in_both_directions_and_no_case_twice(device, quick):
+    sweep = cases(device, quick)
+    assert len(set(sweep)) == len(sweep)
+    assert {(case.operation, case.direction) for case in sweep} == {(o, d) for o in OPERATIONS for d in DIRECTIONS}
+
+
+def test_the_gpu_sweep_spans_rows_features_and_dtypes():
+    shapes = [
+        case.shape for case in cases("cuda") if case.operation == "layer_norm" and case.shape != TINY["layer_norm"]
+    ]
+    rows, features = {shape[0] for shape in shapes}, {shape[1] for shape in shapes}
+    assert (min(rows), max(rows)) == (4096, 65536)
+    assert (min(features), max(features)) == (512, 16384)
+    assert any(n % 2 for n in features)
+    assert {case.dtype for case in cases("cuda")} == {"float32", "bfloat16", "float16"}
+
+
+# -- a run
+
+PLAN = [tiny(), tiny("rms_norm"), tiny("rope")]
+
+
+@pytest.fixture
+def quickly(monkeypatch):
+    """Measure three small cases with one round and no large copies, in one process."""
+    monkeypatch.setattr(bench, "copy_bandwidth", lambda device, dtype: 12.0)
+    monkeypatch.setattr(bench, "cases", lambda device, quick: PLAN)
+    monkeypatch.setattr(bench, "attempt", attempt)
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    return lambda out, *options: main(["--device", "cpu", *(options or ("--processes", "1")), "--out", str(out)])
+
+
+def test_a_run_writes_a_record_and_removes_what_it_kept_meanwhile(tmp_path, capfd, quickly):
+    out = tmp_path / "mine.json"
+    assert quickly(out, "--quick") == 0
+    record = records.read(out)
+    assert list(tmp_path.iterdir()) == [out]
+    assert {item["operation"] for item in record.results} == {"layer_norm", "rms_norm", "rope"}
+    assert all(item["range_ms"] == [item["median_ms"]] * 2 for item in record.results)
+    assert record.provenance["command"] == f"course bench --device cpu --quick --out {out}"
+    assert record.sessions[0]["copy_gbps"] == {"float32": 12.0}
+    assert record.origin.endswith(f"(torch {torch.__version__}, {record.sessions[0]['date'][:10]})")
+    printed = capfd.readouterr().out
+    assert f"{len(record.results)} results in {out}" in printed
+    assert "layer_norm (8, 16) float32 forward" in printed
+
+
+def test_an_interrupted_run_keeps_what_it_has_and_goes_on_from_there(tmp_path, capsys, monkeypatch, quickly):
+    out, measured = tmp_path / "mine.json", []
+
+    def interrupted(case, *how):
+        if case.operation == "rms_norm":
+            raise KeyboardInterrupt
+        return attempt(case)
+
+    def noting(case, *how):
+        measured.append(case.operation)
+        return attempt(case)
+
+    monkeypatch.setattr(bench, "attempt", interrupted)
+    assert quickly(out) == 130
+    assert not out.exists()
+    assert "the same command goes on from there" in capsys.readouterr().err
+    assert quickly(out, "--quick") == 2
+    assert "mine.json.partial was begun with another quick" in capsys.readouterr().err
+
+    monkeypatch.setattr(bench, "attempt", noting)
+    assert quickly(out) == 0
+    assert measured == ["rms_norm", "rope"]
+    assert {item["session"] for item in records.read(out).select(operation="layer_norm")} == {0}
+
+
+def test_what_kept_a_run_and_is_damaged_is_one_line(tmp_path, capsys, quickly):
+    (tmp_path / "mine.json.partial").write_text('{"plan": ')
+    assert quickly(tmp_path / "mine.json") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "mine.json.partial is damaged" in line
+
+
+def test_a_wrong_result_ends_the_run_without_a_record(tmp_path, capsys, implementations, quickly):
+    implementations(Implementation("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b)))
+    assert quickly(tmp_path / "mine.json") == 1
+    assert not (tmp_path / "mine.json").exists()
+    message = capsys.readouterr().err
+    assert "no record is written, because a check failed: forgets the bias, layer_norm (8, 16)" in message
+
+
+def test_a_case_that_does_not_fit_into_memory_is_left_out(tmp_path, monkeypatch, quickly):
+    def too_large(case, *how):
+        if case.operation == "rope":
+            raise torch.OutOfMemoryError("tried to allocate 90 GiB\nand so on")
+        return attempt(case)
+
+    monkeypatch.setattr(bench, "attempt", too_large)
+    assert quickly(tmp_path / "mine.json") == 0
+    left_out = records.read(tmp_path / "mine.json").left_out
+    assert [(item["operation"], item["implementation"], item["reason"]) for item in left_out] == [
+        ("rope", "all", "tried to allocate 90 GiB")
+    ]
+
+
+@pytest.mark.slow
+def test_several_processes_measure_a_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "copy_bandwidth", lambda device, dtype: 12.0)
+    record = run("cpu", tmp_path / "mine.json", quick=True, processes=2, plan=[tiny("rope")])
+    (eager,) = record.select(implementation="eager", shape=(1, 2, 4, 8))
+    assert eager["range_ms"][0] < eager["median_ms"] < eager["range_ms"][1]  # the mean of two times
+    assert "to" in str(record.table(implementation="eager").rows[0])
+
+
+def of_a_process(launch_ms=None, error=1e-8, left_out=(), **times):
+    """What one process has measured: the median times by implementation, with what belongs to them."""
+    results = [
+        {"implementation": name, "median_ms": ms, "p10_ms": ms / 2, "runs": 7, "copy_gbps": 1.0, "launch_ms": launch_ms}
+        | {"errors": {"y": error}}
+        for name, ms in times.items()
+    ]
+    return {"session": "now", "results": results, "left_out": list(left_out)}
+
+
+def test_several_processes_give_medians_ranges_and_the_largest_error_and_leave_out_what_one_left_out():
+    missing = {"implementation": "c", "reason": "no compiler"}
+    results, left_out = bench._merged(
+        [
+            of_a_process(a=3.0, b=10.0, c=1.0, launch_ms=0.1),
+            of_a_process(a=1.0, b=30.0, left_out=[missing], error=3e-8, launch_ms=0.7),
+            of_a_process(a=8.0, b=20.0, c=1.0, launch_ms=0.2),
+        ],
+        ["now"],
+    )
+    assert [(item["implementation"], item["median_ms"], item["p10_ms"]) for item in results] == [
+        ("a", 3.0, 1.5),
+        ("b", 20.0, 10.0),
+    ]
+    assert [item["range_ms"] for item in results] == [[1.0, 8.0], [10.0, 30.0]]
+    assert [(item["runs"], item["launch_ms"], item["errors"]) for item in results] == [(21, 0.2, {"y": 3e-8})] * 2
+    assert left_out == [missing]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--device", "cpu", "--processes", "0"), "--processes must be at least 1: got 0"),
+        (("--device", "cuda", "--processes", "2"), "--processes must be 1 with --device cuda: got 2"),
+        (("--device", "cpu", "--threads", "0"), "--threads must be at least 1: got 0"),
+        (("--device", "cpu", "--out", "no/such/folder.json"), "--out must be a file in a folder that exists"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_in_one_line(tmp_path, capsys, monkeypatch, options, message):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert main(["--out", str(tmp_path / "mine.json"), *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_a_missing_gpu_and_a_process_that_ended_by_itself_are_one_line_each(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main(["--device", "cuda", "--out", str(tmp_path / "mine.json")]) == 2
+
+    def ended(*args, **kwargs):
+        assert kwargs["processes"] == 5  # a full run takes several
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(bench, "run", ended)
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    assert main(["--device", "cpu", "--out", str(tmp_path / "mine.json")]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert "PyTorch sees none; --device cpu runs anywhere" in first
+    assert "the same command goes on from there" in second
+
+
+def test_libraries_are_named_where_they_are_installed_and_can_run(monkeypatch):
+    def peers(operation, device):
+        names = [one.name for one in OPERATIONS[operation].implementations((64, 64, 64, 64), device)]
+        return [name.removeprefix("peer: ") for name in names if name.startswith("peer")]
+
+    monkeypatch.setattr(ladder, "find_spec", lambda library: library in ("liger_kernel", "transformers"))
+    monkeypatch.setattr(ladder.kernels, "available", lambda device: False)
+    assert peers("layer_norm", "cuda") == ["liger_kernel"]
+    assert peers("rope", "cuda") == ["liger_kernel", "transformers"]
+    assert peers("layer_norm", "cpu") == []
+    assert peers("rope", "cpu") == ["transformers"]
+    monkeypatch.setattr(bench, "find_spec", lambda library: library == "quack")  # quack-kernels is not installed
+    assert bench._versions() == {"quack": "unknown"}
+
+
+# -- records
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", '{"cells": []}', '{"provenance": {', ""])
+def test_a_damaged_record_is_one_line_that_names_it(tmp_path, text):
+    (tmp_path / "mine.json").write_text(text)
+    with pytest.raises(RecordError, match=r"^mine\.json is damaged.*$"):
+        records.read(tmp_path / "mine.json")
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "mine.json"
+    records.write_json({"a": 1}, path)
+    with pytest.raises(ValueError, match="nan"):
+        records.write_json({"a": float("nan")}, path)
+    assert json.loads(path.read_text()) == {"a": 1}
+
+
+def test_an_unknown_record_is_told_those_there_are():
+    with pytest.raises(FileNotFoundError, match=r"got 'h100', there are: .*cpu"):
+        records.load("h100")
+
+
+@pytest.mark.parametrize("name", records.available())
+def test_every_record_of_the_course_holds_results_that_passed_their_checks(name):
+    record = records.load(name)
+    for result in record.results:
+        assert all(error <= result["tolerances"][quantity] for quantity, error in result["errors"].items())
+        low, high = result["range_ms"]
+        assert 0 < low <= result["median_ms"] <= high
+        assert 0 < result["p10_ms"] <= result["median_ms"]
+    device = record.provenance["device_type"]
+    measured = {(r["operation"], r["direction"], tuple(r["shape"]), r["dtype"]) for r in record.results}
+    assert measured == {(c.operation, c.direction, c.shape, c.dtype) for c in cases(device)}
+    assert name in records.describe(device)
+    assert len(record.table(operation="rope").rows) == len(list(record.select(operation="rope")))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_implementation_on_the_gpu_is_right_and_can_be_captured(operation, direction):
+    case = Case(operation, direction, SMALL[operation], "bfloat16")
+    results, left_out = ladder.attempt(case, "cuda", seed=0, rounds=3, seconds=0.0)
+    assert [item for item in left_out if not item["implementation"].startswith("peer")] == []
+    assert all(item["launch_ms"] > 0 for item in results)
