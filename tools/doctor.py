@@ -167,5 +167,5 @@ def _compiler() -> Finding:
     compiler = next((path for path in map(shutil.which, wanted) if path), None)
     if compiler:
         return Finding("C++ compiler", "ok", Path(compiler).name)
-    advice = "torch.compile needs one on the CPU; without it the compiled implementations of `course bench` are left out"
+    advice = "torch.compile needs one on the CPU; without it `course bench` leaves the compiled ways out"
     return Finding("C++ compiler", "optional", "none found", advice)
