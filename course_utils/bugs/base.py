@@ -4,10 +4,9 @@ What is read is text, in ``bugs.toml`` and ``pieces/``; what is computed stands 
 """
 
 import copy
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import unified_diff
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +23,6 @@ __all__ = ["Arguments", "Between", "Bug", "Difference", "Made", "Markdown", "Ten
 Arguments = dict[str, Any]
 
 _FOLDER = Path(__file__).parent
-_TEXTS = tomllib.loads((_FOLDER / "bugs.toml").read_text(encoding="utf-8"))
 _HINTS = ("Hint 1: a question", "Hint 2: a nudge", "Hint 3: the key")
 _ROUNDING = 1e-9  # what is smaller is rounding noise beside a zero, and other on every machine
 
@@ -91,17 +89,25 @@ class Made(NamedTuple):
     draw: Callable[[torch.Generator], Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Bug:
     """A piece of code with a bug. An input *shows* it where the piece is wrong, and right with the bug mended.
 
     Args:
-        letter: its name; the source is ``pieces/<letter>.py``, and what is text stands in ``bugs.toml``.
+        letter: its name; the source is ``pieces/<letter>.py``.
         spec: what each argument may be: a tensor, a number between two, one of a sequence, or what code says.
         draw: returns an ordinary input, as a test with random numbers would make it.
         right: the right answer, found without the piece, floating tensors in float64; ValueError where there is none.
         solution: returns an input that shows the bug, given the ordinary one.
-        near: whether an input comes close, in each of the ways that the text speaks of.
+        near: whether an input comes close, in each of the ways that ``near_messages`` speak of.
+        function: the function of the piece to call.
+        arguments: what each argument may be, in words.
+        mend: what to replace in the source, and by what, so that the bug is gone.
+        tolerance: how far off is still right, relative to the largest element of the right answer (to 1 if smaller).
+        because: why so much.
+        wrong, seen: what is wrong, and where it was seen.
+        sizes: of each axis: the least and the most.
+        returns: names for what the function returns.
     """
 
     letter: str
@@ -110,13 +116,18 @@ class Bug:
     right: Callable[..., Tensor | tuple[Tensor, ...]]
     solution: Callable[[Arguments], Arguments]
     near: Sequence[Callable[..., bool]] = ()
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what ``bugs.toml`` says: function, claim, arguments, sizes, mend, tolerance, hints, wrong, seen."""
-        text = {"sizes": {}, "returns": ("output",), "near_messages": (), **_TEXTS[self.letter]}
-        if name not in text:
-            raise AttributeError(name)
-        return text[name]
+    near_messages: Sequence[str] = ()
+    function: str
+    claim: str
+    arguments: Mapping[str, str]
+    mend: tuple[str, str]
+    tolerance: float
+    because: str
+    hints: Sequence[str]
+    wrong: str
+    seen: str
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    returns: Sequence[str] = ("output",)
 
     @cached_property
     def source(self) -> str:

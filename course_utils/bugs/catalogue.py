@@ -1,7 +1,9 @@
 """Chapter 17: the fourteen bugs: what an input may be, an ordinary one, what is right, what shows the bug."""
 
+import tomllib
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from course_utils.rope import RopeWarning, alibi_bias, apply_rope, rope_cos_sin,
 
 __all__ = ["BUGS"]
 
+_TEXTS = tomllib.loads(Path(__file__).with_name("bugs.toml").read_text(encoding="utf-8"))
 _FLOAT_OR_HALF = (torch.float32, torch.bfloat16, torch.float16)
 _FLAG = (False, True)
 _HEADS = (1, 2, 4, 8, 16, 32)
@@ -99,8 +102,12 @@ def _are_lengths(value: Any) -> bool:
     return is_list and all(type(length) is int and 1 <= length <= 65_536 for length in value)
 
 
+def _bug(letter: str, spec: Mapping[str, Any], **code: Any) -> Bug:
+    return Bug(letter=letter, spec=spec, **code, **_TEXTS[letter])
+
+
 _BUGS = (
-    Bug(
+    _bug(
         "A",
         {"x": Tensors("NC", 1e5)},
         draw=lambda rng: {"x": _normal(rng, 4, 16)},
@@ -108,7 +115,7 @@ _BUGS = (
         solution=lambda ordinary: {"x": torch.tensor([[8192.0, 8196.0]])},
         near=(lambda x: x.abs().max() < 0.1, lambda x: x.abs().max() > 100),
     ),
-    Bug(
+    _bug(
         "B",
         {"x": Tensors("NC", 1e3), "weight": Tensors("C", 10), "bias": Tensors("C", 10)},
         draw=lambda rng: {
@@ -120,7 +127,7 @@ _BUGS = (
         solution=lambda ordinary: {**ordinary, "x": 1e-3 * ordinary["x"]},
         near=(lambda x, **affine: 0.02 < x.std() < 0.5, lambda x, **affine: x.std() > 2),
     ),
-    Bug(
+    _bug(
         "C",
         {"x": Tensors("NC", 1e3, _FLOAT_OR_HALF)},
         draw=lambda rng: {"x": _normal(rng, 4, 16).bfloat16()},
@@ -132,14 +139,14 @@ _BUGS = (
             lambda x: x.dtype == torch.float16,
         ),
     ),
-    Bug(
+    _bug(
         "D",
         {"x": Tensors("NC", 1e3), "dy": Tensors("NC", 1e3, or_none=True)},
         draw=lambda rng: {"x": _normal(rng, 16, 4), "dy": None},
         right=_batch_norm_or_gradient,
         solution=lambda ordinary: {**ordinary, "dy": F.one_hot(torch.tensor(0), 16).float()[:, None].expand(16, 4)},
     ),
-    Bug(
+    _bug(
         "E",
         {"batches": Tensors("SNC", 1e3), "momentum": Between(0, 1)},
         draw=lambda rng: {"batches": _normal(rng, 4, 256, 3), "momentum": 0.1},
@@ -147,7 +154,7 @@ _BUGS = (
         solution=lambda ordinary: {"batches": ordinary["batches"][:, :2], "momentum": 1.0},
         near=(lambda batches, momentum: momentum < 1e-3, lambda batches, momentum: batches.shape[1] >= 64),
     ),
-    Bug(
+    _bug(
         "F",
         {"x": Tensors("NC", 1e3), "running_mean": Tensors("C", 1e3), "running_var": Tensors("C", 1e3)}
         | {"training": _FLAG, "gradients": _FLAG},
@@ -161,7 +168,7 @@ _BUGS = (
         solution=lambda ordinary: {**ordinary, "training": False, "gradients": True},
         near=(lambda training, gradients, **tensors: training == gradients,),
     ),
-    Bug(
+    _bug(
         "G",
         {"a": Tensors("NC", 1e3), "b": Tensors("MC", 1e3)},
         draw=lambda rng: {name: _normal(rng, 256, 3) for name in "ab"},
@@ -169,7 +176,7 @@ _BUGS = (
         solution=lambda ordinary: {**ordinary, "a": ordinary["a"] + 3},
         near=(lambda a, b: len(a) != len(b),),
     ),
-    Bug(
+    _bug(
         "H",
         {"x": Tensors("TD", 100, _FLOAT_OR_HALF), "start": range(8193)},
         draw=lambda rng: {"x": _normal(rng, 32, 8).bfloat16(), "start": 0},
@@ -181,7 +188,7 @@ _BUGS = (
             lambda x, start: start + len(x) <= 257,
         ),
     ),
-    Bug(
+    _bug(
         "I",
         {"x": Tensors("TD", 100), "rotary_dim": range(2, 65), "base": Between(100, 1e7)},
         draw=lambda rng: {"x": _normal(rng, 32, 16), "rotary_dim": 16, "base": 10.0 ** (3 + below(4, rng))},
@@ -193,7 +200,7 @@ _BUGS = (
             lambda x, rotary_dim, base: rotary_dim == x.shape[1],
         ),
     ),
-    Bug(
+    _bug(
         "J",
         {"num_heads": _HEADS, "query_length": range(1, 65), "key_length": range(1, 65)},
         draw=lambda rng: {
@@ -204,7 +211,7 @@ _BUGS = (
         solution=lambda ordinary: {"num_heads": 8, "query_length": 1, "key_length": 5},
         near=(lambda num_heads, query_length, key_length: query_length == key_length,),
     ),
-    Bug(
+    _bug(
         "K",
         {
             "lengths": Made(_are_lengths, lambda rng: [1 + below(65_536, rng) for _ in range(1 + below(8, rng))]),
@@ -226,7 +233,7 @@ _BUGS = (
             lambda lengths, window, factor: max(lengths) > window > lengths[-1],
         ),
     ),
-    Bug(
+    _bug(
         "L",
         {"rope_parameters": Made(lambda value: isinstance(value, dict), _options_or_layers), "layer_type": _LAYERS},
         draw=_yarn_options,
@@ -237,7 +244,7 @@ _BUGS = (
         },
         near=(lambda rope_parameters, layer_type: layer_type in rope_parameters,),
     ),
-    Bug(
+    _bug(
         "M",
         {"x": Tensors("NC", 1e3)},
         draw=lambda rng: {"x": _normal(rng, 4, 64 << below(3, rng))},
@@ -245,7 +252,7 @@ _BUGS = (
         solution=lambda ordinary: {"x": torch.arange(1.0, 4.0)[None]},
         near=(lambda x: x.shape[1] % 64 == 0,),
     ),
-    Bug(
+    _bug(
         "N",
         dict.fromkeys(("dy", "x_hat"), Tensors("NC", 100, _FLOAT_OR_HALF)),
         draw=lambda rng: {name: _normal(rng, 256, 8).bfloat16() for name in ("dy", "x_hat")},
