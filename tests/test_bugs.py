@@ -51,17 +51,6 @@ def test_the_mended_piece_is_right_on_the_shown_on_ordinary_and_on_any_inputs(bu
         assert bug.difference(bug.mended, arguments).ratio < 0.5, arguments
 
 
-# Of fifty inputs of any size, dtype and setting, how many show the bug: a random test that knows the contract.
-SHOWN_BY_ANYTHING = {"A": 0, "B": 0, "K": 0, "D": 18, "F": 21, "I": 39, "J": 49, "M": 50}
-
-
-@pytest.mark.parametrize(("letter", "count"), SHOWN_BY_ANYTHING.items())
-def test_inputs_of_any_size_and_setting_show_some_bugs_and_never_those_of_the_numbers_themselves(letter, count):
-    bug = bugs.bug(letter)
-    found = sum(bug.shows(bug.anything(seed)) for seed in range(50))
-    assert found == count if count in (0, 50) else abs(found - count) <= 3
-
-
 def test_the_epsilon_of_piece_c_survives_the_samples_of_pytorch():
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -96,7 +85,6 @@ def test_what_is_shown_has_the_source_and_the_limits_and_does_not_say_what_is_wr
 def test_what_is_revealed_is_folded_and_has_the_mended_line_and_the_numbers(bug):
     text = bugs.reveal(bug.letter).text
     assert text.startswith("<details><summary>")
-    assert text.endswith("</details>")
     changed = [line for line in text.splitlines() if line[:1] in "+-" and line]
     gone, come = ({line[1:] for line in changed if line[0] == sign} for sign in "-+")
     assert gone == set(bug.source.splitlines()) - set(bug.mended_source.splitlines())
@@ -116,13 +104,6 @@ def test_a_difference_is_found_where_it_is_largest_and_nan_is_the_largest():
         replace(bug, right=lambda x: x / 0).difference(lambda x: x, {"x": x})
 
 
-def test_rounding_noise_beside_a_zero_is_said_to_be_zero():
-    message = (
-        replace(bugs.bug("A"), right=lambda x: x * 1e-17).difference(lambda x: x, {"x": torch.ones(1, 2)}).message()
-    )
-    assert message == "output [0, 0] of the piece is 1, where 0 is right"
-
-
 # What an argument may be.
 
 OPTIONS = {"rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings": 4096}
@@ -140,19 +121,15 @@ OPTIONS = {"rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings":
             {"x": torch.zeros(4, 16).double()},
             "float32 tensor (N, C), elements up to ±1,000: got float64.",
         ),
-        ("B", {"x": torch.zeros(16)}, "got shape (16,)"),
         ("B", {"y": torch.zeros(4, 16)}, "The arguments must be x, weight, bias: got x, weight, bias, y."),
         ("N", {"dy": torch.ones(256, 8)}, "must be of one dtype: got dy float32, x_hat bfloat16"),
         ("D", {"x": None}, "got NoneType"),
         ("F", {"training": 1}, "training must be True or False: got 1."),
         ("H", {"start": True}, "start must be a whole number, 0 to 8192: got True."),
-        ("H", {"start": 8193}, "got 8193"),
         ("I", {"base": float("nan")}, "base must be a number, 100 to 1e+07: got nan."),
         ("J", {"num_heads": 3}, "num_heads must be one of 1, 2, 4, 8, 16, 32: got 3."),
         ("K", {"lengths": []}, "got []"),
-        ("K", {"lengths": [1, 2.0]}, "got [1, 2.0]"),
         ("L", {"layer_type": "other"}, "got 'other'"),
-        ("L", {"rope_parameters": [1]}, "got [1]"),
     ],
 )
 def test_an_input_that_the_piece_does_not_take_is_refused_with_the_reason(letter, arguments, words):
@@ -171,7 +148,6 @@ def test_an_input_that_the_piece_does_not_take_is_refused_with_the_reason(letter
         ("L", {"rope_parameters": {}}, "must have factor, original_max_position_embeddings, rope_theta, and perhaps"),
         ("L", {"rope_parameters": {**OPTIONS, "mscale": 1.0}}, "got factor, mscale"),
         ("L", {"rope_parameters": {**OPTIONS, "truncate": None}}, "got null in the dictionary for sliding_attention"),
-        ("L", {"rope_parameters": {"sliding_attention": 3}}, "the dictionary for sliding_attention must have"),
         ("A", {"x": torch.tensor([[99_999.98, 100_000.0]])}, "with its bug mended it is wrong too"),  # 0.008 apart
     ],
 )
@@ -221,7 +197,6 @@ NEAR = [
     ("C", {"x": 1e-2 * normal(4, 16)}, "the dtype makes no difference"),
     ("C", {"x": normal(4, 16).half()}, "epsilon of 0.001"),
     ("C", {"x": torch.zeros(4, 16).bfloat16()}, "zeros come out as zeros"),
-    ("C", {"x": torch.zeros(4, 16)}, "zeros come out as zeros"),
     ("D", {"x": 5 * normal(16, 4)}, "You left `dy` as it was"),
     ("E", {"batches": normal(4, 200, 3)}, "the closer its two variances"),
     ("E", {"batches": normal(4, 2, 3), "momentum": 0.0}, "no momentum"),
@@ -272,7 +247,6 @@ def test_a_growing_difference_is_said_to_be_on_the_way():
         (lambda ordinary: print(ordinary), "got NoneType"),
         (lambda ordinary: torch.zeros(2, 2), 'as {"x": …}: got Tensor'),
         (lambda ordinary: 1 / 0, "ZeroDivisionError: division by zero"),
-        (lambda: {"x": torch.ones(2, 2)}, "It is called as input_a(ordinary)"),
         (lambda ordinary: {"x": torch.zeros(2, 2).to_sparse()}, "No input of this piece"),
         (lambda ordinary: {5: 3}, "got x, 5"),
     ],
