@@ -1,5 +1,6 @@
-"""Every right way to write a norm passes its check: other algebra, other dtype policies, other machinery."""
+"""Every right way to write an answer passes its check: other algebra, other dtype policies, other machinery."""
 
+import math
 import warnings
 
 import numpy as np
@@ -335,6 +336,83 @@ def bn_by_data(x, running_mean, running_var, weight=None, bias=None, training=Fa
     return y if training else bn_textbook(x, running_mean, running_var, weight, bias, False, momentum, eps)
 
 
+def as_the_kernel(block, n_cols, eps=1e-5):
+    inside = torch.arange(block.shape[1]) < n_cols
+    x = torch.where(inside, block.float(), 0.0)
+    x = torch.where(inside, x - x.sum(1, keepdim=True) / n_cols, 0.0)
+    return (x * torch.rsqrt((x * x).sum(1, keepdim=True) / n_cols + eps)).to(block.dtype)
+
+
+def row_by_row(block, n_cols, eps=1e-5):
+    y = torch.zeros_like(block)
+    for i, row in enumerate(block):
+        x = row[:n_cols].double()
+        y[i, :n_cols] = (x - x.mean()) / (x.var(correction=0) + eps).sqrt()
+    return y
+
+
+def by_masked_fill(block, n_cols, eps=1e-5):
+    outside = torch.arange(block.shape[-1]) >= n_cols
+    x = block.to(torch.promote_types(block.dtype, torch.float32)).masked_fill(outside, torch.nan)
+    c = x - x.nanmean(-1, keepdim=True)
+    return (c / (c.square().nanmean(-1, keepdim=True) + eps).sqrt()).nan_to_num(0.0).to(block.dtype)
+
+
+def second_mask_in_the_sum(block, n_cols, eps=1e-5):
+    inside = torch.arange(block.shape[1]) < n_cols
+    c = block.float() - torch.where(inside, block.float(), 0.0).sum(1, keepdim=True) / n_cols
+    variance = torch.where(inside, c * c, 0.0).sum(1, keepdim=True) / n_cols
+    return torch.where(inside, c / (variance + eps).sqrt(), 0.0).to(block.dtype)
+
+
+def by_nan_to_num(y, truth):
+    return (y.double() - truth).abs().nan_to_num(nan=math.inf, posinf=math.inf).max().item()
+
+
+def by_promotion(y, truth):
+    error = (truth - y).abs()  # float64, as truth is
+    return torch.where(error.isnan(), torch.inf, error).amax()
+
+
+def by_loop(y, truth):
+    largest = 0.0
+    for ours, true in zip(y.flatten().tolist(), truth.flatten().tolist(), strict=True):
+        error = abs(ours - true)
+        largest = max(largest, math.inf if math.isnan(error) else error)
+    return largest
+
+
+def by_norm(y, truth):
+    error = torch.linalg.vector_norm(y.double() - truth, ord=math.inf).item()
+    return math.inf if math.isnan(error) else error
+
+
+def by_numpy(y, truth):
+    error = np.abs(y.double().numpy() - truth.numpy())
+    return np.where(np.isnan(error), np.inf, error).max()
+
+
+CENTRES = {
+    "mean": lambda x: x - x.mean(-1, keepdim=True),
+    "unsqueeze": lambda x: x - x.mean(1)[:, None],
+    "transposed": lambda x: (x.T - x.mean(1)).T,
+    "matrix": lambda x: x @ (torch.eye(x.shape[1]) - 1 / x.shape[1]).to(x),
+    "in float64": lambda x: (x.double() - x.double().mean(-1, keepdim=True)).to(x.dtype),
+}
+NORMALIZES = {
+    "var": lambda x, dims, eps=1e-5: (
+        (x - x.mean(dims, keepdim=True)) / (x.var(dims, correction=0, keepdim=True) + eps).sqrt()
+    ),
+    "var_mean": lambda x, dims, eps=1e-5: (
+        (x - torch.var_mean(x, dims, correction=0, keepdim=True)[1])
+        * torch.rsqrt(torch.var_mean(x, dims, correction=0, keepdim=True)[0] + eps)
+    ),
+    "std squared": lambda x, dims, eps=1e-5: (
+        (x - x.mean(dims, keepdim=True)) / (x.std(dims, correction=0, keepdim=True) ** 2 + eps).sqrt()
+    ),
+}
+
+
 ACCEPTED = {
     check.layer_norm: [
         F.layer_norm, torch.layer_norm, ln_two_pass, ln_var_mean, ln_std_squared, ln_shifted_one_pass,
@@ -350,6 +428,10 @@ ACCEPTED = {
     check.batch_norm: [
         F.batch_norm, bn_textbook, bn_flattened, bn_scale_and_shift, bn_by_layer_norm, bn_by_data,
     ],
+    check.centre: CENTRES.values(),
+    check.normalize: NORMALIZES.values(),
+    check.masked_layer_norm: [as_the_kernel, row_by_row, by_masked_fill, second_mask_in_the_sum],
+    check.largest_error: [by_nan_to_num, by_promotion, by_loop, by_norm, by_numpy],
 }  # fmt: skip
 
 
@@ -360,9 +442,9 @@ def name(function):
 @pytest.mark.parametrize(
     ("its_check", "function"),
     [
-        pytest.param(its_check, function, id=f"{its_check.name}-{name(function)}")
+        pytest.param(its_check, function, id=f"{its_check.name}-{number}-{name(function)}")
         for its_check, functions in ACCEPTED.items()
-        for function in functions
+        for number, function in enumerate(functions)
     ],
 )
 def test_a_right_way_to_write_it_passes(its_check, function):
@@ -374,7 +456,7 @@ def test_a_right_way_to_write_it_passes(its_check, function):
 def test_the_course_s_own_norms_pass():
     from course_utils import norms
 
-    for its_check in ACCEPTED:
+    for its_check in list(ACCEPTED)[:5]:
         report = its_check(getattr(norms, its_check.name), record=False)
         assert report.passed, report
         assert report.by_course

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from course_utils import check
 from course_utils.book import progress
-from course_utils.check.calls import Call
+from course_utils.check.probes import Call
 from course_utils.check.report import ProbeResult, Report, evidence_for
 
 
@@ -104,17 +104,18 @@ def test_an_untouched_stub_is_one_line_too():
 def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
     report = check.layer_norm(eps_outside)
     mistake = check.layer_norm.catalogue["eps_outside_root"]
-    assert report.message == mistake.wrong
+    assert report.misconceptions == ("eps_outside_root", "half_statistics")
+    assert report.message == f"{mistake.wrong} After that: statistics in half precision."
     assert repr(report) == "\n".join(
         [
-            "layer_norm: not yet, 20 of 29 right",
-            f"  {mistake.wrong}",
+            "layer_norm: not yet, 21 of 30 right",
+            f"  {report.message}",
             f"  Why it matters: {mistake.matters}",
             "  It shows in:",
-            "    layer_norm(x, (2,))",
-            "      x = [[0.00195312, 0.0012207]]",
-            "    expected output: [[0.115, -0.115]]",
-            "                got: [[0.973, -0.973]]",
+            "    layer_norm(x, (3,))",
+            "      x = [[0.00195312, 0.0012207, -0.00146484]]",
+            "    expected output: [[0.397, 0.187, -0.583]]",
+            "                got: [[0.935, 0.44, -1.38]]",
             f"  Hint: {mistake.hint}",
         ]
     )
@@ -131,10 +132,10 @@ def test_an_unknown_mistake_says_what_is_right_already_and_shows_expected_and_go
     lines = repr(check.layer_norm(negative)).splitlines()
     assert lines[2:] == [
         "  It shows in:",
-        "    layer_norm(x, (2,))",
-        "      x = [[1, 2]]",
-        "    expected output: [[-1, 1]]",
-        "                got: [[1, -1]]",
+        "    layer_norm(x, (3,))",
+        "      x = [[1, 2, 3]]",
+        "    expected output: [[-1.22, 0, 1.22]]",
+        "                got: [[1.22, 0, -1.22]]",
     ]
 
 
@@ -247,7 +248,7 @@ FINDINGS = {
     "wrong shape": (lambda x: x.sum(-1), "The output has the shape (1,); expected (1, 4)."),
     "wrong dtype": (lambda x: x.double(), "The output is float64; expected float32, as the input."),
     "wrong device": (lambda x: x.to("meta"), "The output is on meta; the input was on cpu."),
-    "NaN": (lambda x: x * float("nan"), "wrong, by none of the known mistakes. Seen first on: one row of four."),
+    "NaN": (lambda x: x * float("nan"), "wrong, by none of the known mistakes. Seen first on: the worked number."),
     "changes the random state": (lambda x: [torch.manual_seed(0)].clear(), "It changes torch's global random state"),
     "changes two things": (
         lambda x: [torch.manual_seed(0), torch.set_default_dtype(torch.float64)].clear(),

@@ -26,10 +26,11 @@ A new exercise is data: a function that is right (its signature is the contract)
 at, and a catalogue whose examples the tests run.
 """
 
-from course_utils.check.batch_norm_check import batch_norm
 from course_utils.check.exercise import Check
 from course_utils.check.exercises.alibi_slopes import alibi_slopes
+from course_utils.check.exercises.batch_norm import batch_norm
 from course_utils.check.exercises.batch_norm_backward import batch_norm_backward
+from course_utils.check.exercises.centre import centre
 from course_utils.check.exercises.critical_dimension import critical_dimension
 from course_utils.check.exercises.ema import ema
 from course_utils.check.exercises.find_bug import (
@@ -48,13 +49,20 @@ from course_utils.check.exercises.find_bug import (
     input_m,
     input_n,
 )
+from course_utils.check.exercises.group_norm import group_norm
 from course_utils.check.exercises.half_to_interleaved import half_to_interleaved
+from course_utils.check.exercises.instance_norm import instance_norm
+from course_utils.check.exercises.largest_error import largest_error
+from course_utils.check.exercises.layer_norm import layer_norm
 from course_utils.check.exercises.layer_norm_backward import layer_norm_backward
 from course_utils.check.exercises.linear_scan import linear_scan
+from course_utils.check.exercises.masked_layer_norm import masked_layer_norm
 from course_utils.check.exercises.merge_moments import merge_moments
 from course_utils.check.exercises.norm_bytes import norm_bytes
+from course_utils.check.exercises.normalize import normalize
 from course_utils.check.exercises.ntk_inv_freq import ntk_inv_freq
 from course_utils.check.exercises.predicted_ms import predicted_ms
+from course_utils.check.exercises.rms_norm import rms_norm
 from course_utils.check.exercises.rms_norm_backward import rms_norm_backward
 from course_utils.check.exercises.rope import rope
 from course_utils.check.exercises.rope_frequencies import rope_frequencies
@@ -62,15 +70,8 @@ from course_utils.check.exercises.sinusoidal import sinusoidal
 from course_utils.check.exercises.sync_backward import sync_backward
 from course_utils.check.exercises.to_keep import to_keep
 from course_utils.check.exercises.yarn_frequencies import yarn_frequencies
-from course_utils.check.first_steps_check import centre, normalize
-from course_utils.check.group_norm_check import group_norm
-from course_utils.check.instance_norm_check import instance_norm
-from course_utils.check.largest_error_check import largest_error
-from course_utils.check.layer_norm_check import layer_norm
-from course_utils.check.masked_row_check import masked_layer_norm
 from course_utils.check.mistakes import Catalogue, Mistake
 from course_utils.check.report import Report
-from course_utils.check.rms_norm_check import rms_norm
 
 __all__ = [
     "Catalogue",

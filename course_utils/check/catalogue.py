@@ -20,7 +20,7 @@ Mistakes that several exercises share stand once, in a file of their own, with w
     keys = ["unbiased_variance", "no_eps"]
     words = { spread = "variance" }
 
-They come first. An exercise's own table of the same key changes their text and adds ways to make them.
+They come first. What an exercise's own table of the same key says replaces what they say.
 """
 
 import difflib
@@ -96,9 +96,7 @@ def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
         common, words = _read(shared["file"])[key], shared.get("words", {})
         entries[key] = {name: v.format(**words) if isinstance(v, str) else v for name, v in common.items()}
     for key, entry in own.items():
-        known = entries.get(key, {})
-        ways = {name: [*known.get(name, ()), *entry.get(name, ())] for name in ("edits", "examples")}
-        entries[key] = known | entry | ways
+        entries[key] = entries.get(key, {}) | entry
     catalogue = {}
     for key, entry in entries.items():
         edits, written = tuple(entry.pop("edits", ())), tuple(beside[name] for name in entry.pop("examples", ()))
