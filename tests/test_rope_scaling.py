@@ -460,7 +460,6 @@ def test_a_length_may_be_left_out_where_the_parameters_carry_it_and_is_named_whe
         ({"rope_type": "nkt"}, "one of default, linear, dynamic, ntk, yarn, llama3, longrope, proportional: got rope_"),
         ({"type": "nkt"}, "rope_type must be one of"),
         ({"rope_type": ["yarn"]}, "rope_type must be one of"),
-        ({"rope_type": "axial"}, "axial_rope_2d"),
         ({"factor": 4.0}, "rope_type must be given with factor"),
         ("yarn", "rope_parameters must be a dictionary"),
         ({"full_attention": LINEAR}, "pass that of one of full_attention"),

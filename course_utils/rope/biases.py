@@ -1,6 +1,6 @@
-"""Position as a term added to the attention scores: ALiBi's slopes and T5's buckets.
+"""Position as a term added to the attention scores: ALiBi's slopes and T5's buckets (chapter 11).
 
-Notation used for tensor shapes: H heads, Q queries, K keys. ``course_utils.rope.rotation`` has these names too.
+Notation used for tensor shapes: H heads, Q queries, K keys.
 """
 
 import math
@@ -12,18 +12,9 @@ __all__ = ["alibi_bias", "alibi_slopes", "t5_relative_bucket"]
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """Return ALiBi's slope of each head: a geometric sequence from 2^(-8/H) to 2^-8.
+    """Return ALiBi's slope of each head, (H,) float32: a geometric sequence from 2^(-8/H) to 2^-8. Chapter 11.
 
     Where H is no power of two, the slopes are those of the power below it, then every other slope of the power above.
-
-    Args:
-        num_heads: number of heads H, at least 1.
-
-    Returns:
-        (H,), float32.
-
-    Raises:
-        ValueError: ``num_heads`` is no whole number of at least 1.
 
     Source: Press et al. 2022, §3, and ``get_slopes`` in the authors' fairseq ``transformer.py``.
 
@@ -41,22 +32,11 @@ def alibi_slopes(num_heads: int) -> Tensor:
 
 
 def alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    """Return ALiBi's addition to the attention scores: minus the slope times the distance.
+    """Return ALiBi's addition to the attention scores, (H, Q, K) float32: minus the slope times the distance.
 
-    The queries are the last ``query_length`` of the ``key_length`` tokens, so that decoding one token against a cache
-    gives the last row of the full table. Keys ahead of the query get the bias of their distance too; a causal mask
-    removes them.
-
-    Args:
-        num_heads: number of heads H.
-        query_length: number of queries Q, at most ``key_length``.
-        key_length: number of keys K.
-
-    Returns:
-        (H, Q, K), float32.
-
-    Raises:
-        ValueError: more queries than keys, or as `alibi_slopes`.
+    Chapter 11. The queries are the last ``query_length`` of the ``key_length`` tokens, so that decoding one token
+    against a cache gives the last row of the full table. Keys ahead of the query get the bias of their distance too; a
+    causal mask removes them.
 
     Source: Press et al. 2022, §3.
 
@@ -76,7 +56,7 @@ def alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
 def t5_relative_bucket(
     relative_position: Tensor, bidirectional: bool = True, num_buckets: int = 32, max_distance: int = 128
 ) -> Tensor:
-    """Return the bucket of each relative position, whose learned bias T5 adds to the score.
+    """Return the bucket of each relative position, whose learned bias T5 adds to the score. Chapter 11.
 
     Half of the buckets of a direction hold one distance each; the other half grow logarithmically up to
     ``max_distance``, and everything beyond shares the last one.
@@ -89,10 +69,6 @@ def t5_relative_bucket(
 
     Returns:
         int64 in [0, num_buckets), shape of ``relative_position``.
-
-    Raises:
-        TypeError: ``relative_position`` is not an integer tensor.
-        ValueError: too few buckets, or a ``max_distance`` inside the exact ones.
 
     Source: Raffel et al. 2020, §2.1, and ``_relative_position_bucket`` of Mesh TensorFlow and transformers' T5.
 

@@ -1,4 +1,4 @@
-"""LongRoPE's search for how far to stretch each pair of dimensions, and LongRoPE2's critical dimension.
+"""LongRoPE's search for how far to scale each pair of dimensions, and LongRoPE2's critical dimension (chapter 14).
 
 The search knows nothing of models: it is given a function that says how bad a candidate is, so that "bad" can be the
 loss of all tokens (LongRoPE) or that of the answers to questions alone (LongRoPE2).
@@ -24,13 +24,13 @@ MUTATED = 0.3  # the chance of each factor to be drawn anew (Ding et al. 2024, �
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to stretch: ``factors`` (D/2,) float64, never falling; how many ``first_tokens`` are not stretched."""
+    """A way to scale: ``factors`` (D/2,) float64, never falling; how many ``first_tokens`` are not scaled."""
 
     factors: Tensor
     first_tokens: int = 0
 
     def inv_freq(self, base: float) -> Tensor:
-        """Return the stretched frequencies, (D/2,) float64."""
+        """Return the scaled frequencies, (D/2,) float64."""
         return rope_inv_freq(2 * len(self.factors), base) / self.factors
 
 
@@ -60,7 +60,7 @@ def search(
     seed: int = 0,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Search:
-    """Look for the candidate with the least ``badness``, among factors that never fall from one pair to the next.
+    """Look for the candidate with the least ``badness``, among factors that never fall from pair to pair. Chapter 14.
 
     Each generation keeps the best ``parents`` and fills the population up with as many mutations of them as crossovers
     between two. An interruption ends the search with the best so far.
@@ -72,20 +72,21 @@ def search(
         budget: how often ``badness`` may be called; at least once for each start.
         population: candidates in a generation.
         parents: those that live on; at least two.
-        first_tokens: choices for how many of the first tokens stay unstretched.
+        first_tokens: choices for how many of the first tokens stay unscaled.
         seed: of the search's randomness.
         progress: told the fraction of the budget that is used.
 
-    Returns:
-        The best candidate found, its value, and the curve of the search.
-
-    Raises:
-        ValueError: no start, starts with different numbers of factors or none within 1 … ``upper`` in rising order, or
-            a budget, population or number of parents too small.
-
     Source: Ding et al. 2024 (arXiv 2402.13753), §3.2 and Algorithm 1; Shang et al. 2025 (arXiv 2502.20082), §3.
     """
-    _require(starts, upper, budget, population, parents)
+    if not starts or len({len(start.factors) for start in starts}) != 1:
+        raise ValueError("starts must hold at least one candidate, all with as many factors")
+    for start in starts:
+        if not 1 <= start.factors.min() <= start.factors.max() <= upper or (start.factors.diff() < 0).any():
+            raise ValueError(f"starts must rise from at least 1 to at most upper={upper}: got {start.factors.tolist()}")
+    if budget < len(starts):
+        raise ValueError(f"budget must allow for each of the {len(starts)} starts: got {budget}")
+    if not 2 <= parents < population:
+        raise ValueError(f"parents must be at least 2 and below population: got {parents} and {population}")
     generator = torch.Generator().manual_seed(seed)
     values: dict[tuple[float, ...], tuple[float, Candidate]] = {}
     result = Search(starts[0], math.inf)
@@ -102,14 +103,10 @@ def search(
             result.history.append((result.evaluations, value))
         progress(result.evaluations / budget)
 
-    def children(fittest: list[Candidate]) -> list[Candidate]:
-        born = []
-        for i in range(population - len(fittest)):
-            if i % 2 == 0 or len(fittest) < 2:
-                born.append(_mutate(_pick(fittest, generator), upper, first_tokens, generator))
-            else:
-                born.append(_cross(_pick(fittest, generator), _pick(fittest, generator), generator))
-        return born
+    def child(fittest: list[Candidate], number: int) -> Candidate:
+        if number % 2 == 0 or len(fittest) < 2:
+            return _mutate(_pick(fittest, generator), upper, first_tokens, generator)
+        return _cross(_pick(fittest, generator), _pick(fittest, generator), generator)
 
     try:
         for candidate in starts:
@@ -118,7 +115,8 @@ def search(
         while result.evaluations < budget and idle < 10:
             before = result.evaluations
             ranked = sorted(values.values(), key=lambda pair: pair[0])
-            for candidate in children([candidate for _, candidate in ranked[:parents]]):
+            fittest = [candidate for _, candidate in ranked[:parents]]
+            for candidate in [child(fittest, number) for number in range(population - len(fittest))]:
                 try_out(candidate)
             idle = idle + 1 if result.evaluations == before else 0
     except KeyboardInterrupt:
@@ -128,18 +126,10 @@ def search(
 
 
 def critical_dimension(head_dim: int, base: float, window: int) -> int:
-    """Return the number of leading dimensions whose pairs complete a whole turn inside the trained window.
+    """Return how many leading dimensions of a head complete a whole turn inside the trained window. Chapter 14.
 
-    From there on a pair has not been seen at all of its angles in training, and stretching it by the extension factor
+    From there on a pair has not been seen at all of its angles in training, and scaling it by the extension factor
     keeps it where it was seen: that is the theory. What a search finds may lie lower.
-
-    Args:
-        head_dim: D.
-        base: the rotary base.
-        window: the trained length, in tokens.
-
-    Returns:
-        An even number of dimensions, from 0 to ``head_dim``.
 
     Source: Shang et al. 2025, §2, eq. 7: 2⌈D/2 · log_base(window / 2π)⌉.
 
@@ -178,16 +168,3 @@ def _pick(candidates: Sequence[Candidate], generator: torch.Generator) -> Candid
 
 def _random(generator: torch.Generator) -> float:
     return torch.rand((), generator=generator, dtype=torch.float64).item()
-
-
-def _require(starts: Sequence[Candidate], upper: float, budget: int, population: int, parents: int) -> None:
-    if not starts or len({len(start.factors) for start in starts}) != 1:
-        raise ValueError("starts must hold at least one candidate, all with as many factors")
-    for start in starts:
-        factors = start.factors
-        if factors.min() < 1 or factors.max() > upper or (factors.diff() < 0).any():
-            raise ValueError(f"starts must rise from at least 1 to at most upper={upper}: got {factors.tolist()}")
-    if budget < len(starts):
-        raise ValueError(f"budget must allow for each of the {len(starts)} starts: got {budget}")
-    if not 2 <= parents < population:
-        raise ValueError(f"parents must be at least 2 and below population: got {parents} and {population}")

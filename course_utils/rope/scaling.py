@@ -150,9 +150,9 @@ def yarn(
     """
     _at_least(1, factor=factor)
     _at_least(2, original_max_position_embeddings=original_max_position_embeddings)
-    _above(0, beta_fast=beta_fast, beta_slow=beta_slow, attention_factor=_or(attention_factor, 1))
+    _above(0, beta_fast=beta_fast, beta_slow=beta_slow)
     _require(beta_fast >= beta_slow, "beta_fast", beta_fast, f"at least beta_slow={beta_slow}")
-    _at_least(0, mscale=_or(mscale, 0), mscale_all_dim=_or(mscale_all_dim, 0))
+    _at_least(0, mscale=mscale or 0, mscale_all_dim=mscale_all_dim or 0)
     _require(isinstance(truncate, bool), "truncate", truncate, "true or false")
     inv_freq = partial_inv_freq(dim, base)
 
@@ -172,6 +172,7 @@ def yarn(
 
     if attention_factor is None:
         attention_factor = m(mscale) / m(mscale_all_dim) if mscale and mscale_all_dim else m(1.0)
+    _above(0, attention_factor=attention_factor)
     return kept * inv_freq + (1 - kept) * inv_freq / factor, float(attention_factor)
 
 
@@ -231,12 +232,16 @@ def longrope(
     _at_least(2, original_max_position_embeddings=original_max_position_embeddings)
     if factor is None:
         window = max_position_embeddings
-        _require(window is not None, "factor", None, "a number, or follow from max_position_embeddings")
+        if window is None:
+            raise ValueError("factor must be given, or max_position_embeddings, from which it follows: got neither")
         _at_least(2, max_position_embeddings=window)
-        factor = window / original_max_position_embeddings  # type: ignore[operator]
+        factor = window / original_max_position_embeddings
     _at_least(1, factor=factor, seq_len=1 if seq_len is None else seq_len)
-    mscales = {"attention_factor": attention_factor, "short_mscale": short_mscale, "long_mscale": long_mscale}
-    _above(0, **{key: value for key, value in mscales.items() if value is not None})
+    if attention_factor is None:
+        attention_factor = math.sqrt(1 + math.log(factor) / math.log(original_max_position_embeddings))
+    short_mscale = attention_factor if short_mscale is None else short_mscale
+    long_mscale = attention_factor if long_mscale is None else long_mscale
+    _above(0, attention_factor=attention_factor, short_mscale=short_mscale, long_mscale=long_mscale)
     inv_freq = partial_inv_freq(dim, base)
     for key, factors in (("short_factor", short_factor), ("long_factor", long_factor)):
         is_list = isinstance(factors, list | tuple) and len(factors) == len(inv_freq)
@@ -244,10 +249,8 @@ def longrope(
                  f"a list of {len(inv_freq)} positive numbers, one per rotary pair")  # fmt: skip
 
     is_long = (seq_len or 1) > original_max_position_embeddings
-    if attention_factor is None:
-        attention_factor = math.sqrt(1 + math.log(factor) / math.log(original_max_position_embeddings))
-    own = long_mscale if is_long else short_mscale
-    return inv_freq / inv_freq.new_tensor(long_factor if is_long else short_factor), float(_or(own, attention_factor))
+    factors, attention_factor = (long_factor, long_mscale) if is_long else (short_factor, short_mscale)
+    return inv_freq / inv_freq.new_tensor(factors), float(attention_factor)
 
 
 def proportional(
@@ -419,9 +422,7 @@ class RopeParameters:
         if not names and not self.parameters.keys() <= _WITHOUT_EFFECT:
             raise ValueError(f"rope_type must be given with {', '.join(self.parameters)}: one of {', '.join(METHODS)}")
         name = names[0] if names else "default"
-        hint = "; an image's axial frequencies are axial_rope_2d" if name == "axial" else ""
-        if name not in ROPE_TYPES:
-            raise ValueError(f"rope_type must be one of {', '.join(METHODS)}: got rope_type={name!r}{hint}")
+        _require(name in ROPE_TYPES, "rope_type", name, f"one of {', '.join(METHODS)}")
         if names[1:] not in ([], [name]):
             self.warnings.append(f"rope_type={name!r} is used, and type={names[1]!r} is ignored")
         return name
@@ -492,10 +493,6 @@ def warn(messages: Sequence[str], stacklevel: int) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _or(value: float | None, default: float) -> float:
-    return default if value is None else value
 
 
 def _require(condition: bool, key: str, value: Any, need: str) -> None:
