@@ -122,7 +122,7 @@ def compare(state: Mapping[str, Any]) -> dict[str, Any]:
     if own is not None:
         parameters, head_dim = own.rope_parameters, own.head_dim
         base, share = parameters.get("rope_theta", 10_000.0), parameters.get("partial_rotary_factor", 1.0)
-        window = _trained_window(own) or window
+        window = own.main.trained_length or window
     length = state["length"] * window
 
     def frequencies(rope_type: str, **keys: Any) -> tuple[Tensor, float]:
@@ -153,9 +153,9 @@ def compare(state: Mapping[str, Any]) -> dict[str, Any]:
             continue
         factor = _reached(name, state["factor"], state["length"])
         methods.append(_described(name, METHODS[name], trained(name), *found, factor, window))
-    own_type = "default" if own is None else _type_of(own)
+    own_type = "default" if own is None else own.main.rope_type
     if own is not None:
-        factor = _reached(own_type, _factor_of(own, window), state["length"])
+        factor = _reached(own_type, own.main.factor, state["length"])
         found = own.frequencies(length)
         methods.append(_described("config", f"config: {own_type}", trained(own_type), *found, factor, window))
     return {
@@ -242,7 +242,7 @@ def _read(text: str, sizes: Mapping[str, int]) -> tuple[RopeConfig, list[str]]:
             refusal = error
     else:
         raise refusal
-    if _trained_window(read) is None:
+    if read.main.trained_length is None:
         names = [*names, "max_position_embeddings"]
     taken = [f"{name}={sizes[name]}, where the text gives none" for name in names]
     main = next(name for name, layer in read.layers.items() if layer is read.main)
@@ -264,17 +264,3 @@ def _object_in(text: str) -> dict[str, Any]:
     if not isinstance(contents, dict):
         raise ValueError(f"This must be a JSON object: got {text:.80}")
     return contents
-
-
-def _type_of(read: RopeConfig) -> str:
-    return read.rope_parameters.get("rope_type", read.rope_parameters.get("type", "default"))
-
-
-def _trained_window(read: RopeConfig) -> int | None:
-    original = read.rope_parameters.get("original_max_position_embeddings")
-    return read.max_position_embeddings if original is None or _type_of(read) == "dynamic" else original
-
-
-def _factor_of(read: RopeConfig, window: int) -> float:
-    stated = (read.max_position_embeddings or window) / window if _type_of(read) == "longrope" else 1.0
-    return read.rope_parameters.get("factor") or stated
