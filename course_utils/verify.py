@@ -1,24 +1,32 @@
-"""Mine against reference, both held against float64.
+"""Mine against reference, both held against float64 (used in all chapters).
 
 Agreeing with a built-in is not the same as being right: in half precision, or far from zero, the built-in errs too.
 So every comparison here runs three times: yours, the reference, and the reference in float64, which is the truth.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from course_utils.book.tables import Table
-from course_utils.cases import Case, cases_for
-from course_utils.one_call import cast, observe, to_dtype
+from course_utils.session import generator
 
 __all__ = ["Case", "Comparison", "Line", "cases_for", "close", "compare", "error"]
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call: ``fn(x, **options)``. Tensors are given in float64 and cast to each dtype tried."""
+
+    name: str
+    x: Tensor
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,8 +70,7 @@ class Comparison:
 
     def require(self) -> None:
         """Raise ``AssertionError`` with the lines that failed, if any did."""
-        failed = [line for line in self.lines if not line.ok]
-        if failed:
+        if failed := [line for line in self.lines if not line.ok]:
             raise AssertionError(f"{self.mine} differs from {self.reference}:\n{self._table(failed)!r}")
 
     def _table(self, lines: Sequence[Line]) -> Table:
@@ -106,17 +113,7 @@ def compare(
             that is a line that differs.
         truth: a function to run in float64 instead of ``reference``.
         dtypes: the dtypes to try; float64 inputs are compared as well as the others.
-
-    Returns:
-        A ``Comparison`` with ``ok``, ``require()`` and a line for each quantity and dtype.
-
-    Raises:
-        ValueError: ``cases`` is None and none are known for ``reference``, or there are no cases or no dtypes.
-        TypeError: ``mine``, ``reference`` or ``truth`` cannot be called.
     """
-    for role, fn in (("mine", mine), ("reference", reference), ("truth", truth or reference)):
-        if not callable(fn):
-            raise TypeError(f"{role} must be a function or a module: got {type(fn).__name__}")
     may_refuse = cases is None
     cases = list(cases_for(reference) if cases is None else cases)
     if not cases:
@@ -126,7 +123,7 @@ def compare(
     worst: dict[tuple[str, str], Line] = {}
     for dtype in dtypes:
         for case in cases:
-            for line in _lines(mine, reference, truth or reference, cast(case, dtype), dtype, may_refuse):
+            for line in _lines(mine, reference, truth or reference, _cast(case, dtype), dtype, may_refuse):
                 key = (line.quantity, line.dtype)
                 if key not in worst or _severity(line) > _severity(worst[key]):
                     worst[key] = line
@@ -139,22 +136,17 @@ def compare(
 def error(fn: Callable[..., Tensor], x: Tensor, *, truth: Callable[..., Tensor] | None = None, **options: Any) -> float:
     """Return the largest absolute error of ``fn(x)`` against ``truth(x)`` in float64 (NaN if there is one).
 
-    Args:
-        fn: the function under test.
-        x: its input, of any floating dtype and shape.
-        truth: what to run in float64; by default ``fn`` itself, which shows rounding alone.
-        options: passed to both.
+    ``truth`` is run in float64; by default it is ``fn`` itself, which shows rounding alone. Both get ``options``.
     """
-    expected = (truth or fn)(x.double(), **{name: _double(value) for name, value in options.items()})
+    expected = (truth or fn)(x.double(), **{name: _to_dtype(value, torch.float64) for name, value in options.items()})
     return (fn(x, **options).double() - expected).abs().max().item()
 
 
 def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     """Assert that two tensors differ by at most ``within`` (absolute), and print so in one line.
 
-    Raises:
-        AssertionError: they differ by more, in shape, or by a NaN; the message says where and by how much.
-        ValueError: they are empty.
+    The ``AssertionError`` says where they differ and by how much; in shape and by a NaN, too. Two empty tensors are a
+    ``ValueError``: nothing would have been compared.
     """
     if mine.shape != expected.shape:
         raise AssertionError(f"{name}: shape {tuple(mine.shape)}, expected {tuple(expected.shape)}")
@@ -170,29 +162,22 @@ def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     print(f"{name}: equal within {within:g}")
 
 
-def _double(value: Any) -> Any:
-    return to_dtype(value, torch.float64)
-
-
 def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: bool) -> Iterator[Line]:
     """Yield a line for every quantity that one call of each produces."""
     name = str(dtype).removeprefix("torch.")
-    got, expected = observe(mine, reference, case, dtype), observe(reference, reference, case, dtype)
+    got, expected = _observe(mine, reference, case, dtype), _observe(reference, reference, case, dtype)
     if isinstance(got, Exception) or isinstance(expected, Exception):
         note = _about_errors(got, expected, may_refuse)
         yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note)
         return
-    exact = observe(truth, reference, cast(case, torch.float64), torch.float64, rounded_to=dtype)
-    moved = observe(
-        truth, reference, cast(case, torch.float64), torch.float64, rounded_to=dtype, step=_rounding(dtype, case.x)
+    exact, moved = (
+        _observe(truth, reference, _cast(case, torch.float64), torch.float64, rounded_to=dtype, step=step)
+        for step in (0.0, _rounding(dtype, case.x))
     )
     assert not isinstance(exact, Exception)
     assert not isinstance(moved, Exception)
     for quantity in expected:
-        if quantity not in got:
-            yield Line(quantity, name, case.name, float("nan"), 0.0, 0.0, "missing")
-            continue
-        note = _structure(got[quantity], expected[quantity])
+        note = _structure(got[quantity], expected[quantity]) if quantity in got else "missing"
         if note:
             yield Line(quantity, name, case.name, float("nan"), 0.0, 0.0, note)
             continue
@@ -203,11 +188,11 @@ def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: b
 
 
 def _about_errors(got: Any, expected: Any, may_refuse: bool) -> str:
-    if type(got) is not type(expected):
-        return f"raises {_kind(got)}, not {_kind(expected)}"
+    one, other = (type(result).__name__ if isinstance(result, Exception) else "nothing" for result in (got, expected))
+    if one != other:
+        return f"raises {one}, not {other}"
     # The mistake may be in the case itself, and then even a wrong function raises what the reference does.
-    first_line, _, _ = str(expected).partition("\n")
-    return "" if may_refuse else f"both raise {_kind(expected)}: {first_line}"
+    return "" if may_refuse else f"both raise {other}: {str(expected).splitlines()[0] if str(expected) else ''}"
 
 
 def _rounding(dtype: torch.dtype, x: Tensor) -> float:
@@ -259,11 +244,166 @@ def _severity(line: Line) -> float:
     return line.mine / line.allowed if line.allowed else (float("inf") if line.mine else 0.0)
 
 
-def _kind(result: Any) -> str:
-    return type(result).__name__ if isinstance(result, Exception) else "nothing"
-
-
 def _name(fn: Any, otherwise: str) -> str:
-    if isinstance(fn, nn.Module):
-        return type(fn).__name__
-    return getattr(fn, "__name__", otherwise)
+    return type(fn).__name__ if isinstance(fn, nn.Module) else getattr(fn, "__name__", otherwise)
+
+
+# -- one call, and everything that it produces by name: outputs, gradients, buffers
+
+_BUFFERS = ("running_mean", "running_var")  # arguments that a functional changes in place
+
+
+def _cast(case: Case, dtype: torch.dtype) -> Case:
+    """Return ``case`` with its floating-point tensors in ``dtype``."""
+    return Case(
+        case.name, _to_dtype(case.x, dtype), {name: _to_dtype(value, dtype) for name, value in case.options.items()}
+    )
+
+
+def _to_dtype(value: Any, dtype: torch.dtype) -> Any:
+    """Return a floating-point tensor in ``dtype``, and anything else as it is."""
+    return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def _observe(fn, reference, case: Case, dtype: torch.dtype, rounded_to: torch.dtype | None = None, step: float = 0.0):
+    """Run ``fn`` on fresh copies and return every quantity to compare by name, or the exception that it raised.
+
+    ``reference`` is, for a module, the one whose ``state_dict`` names what is drawn for it. ``rounded_to`` is the dtype
+    whose rounding the values carry when they are run in float64. ``step`` moves every value by this share of its size.
+    """
+    rounded = rounded_to or dtype
+    x = _nudge(case.x, step).detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    upstream = torch.randn(x.shape, generator=generator(6), dtype=torch.float64).to(rounded).to(dtype)
+    upstream = _nudge(upstream, step)
+    try:
+        if isinstance(fn, nn.Module):
+            return _observe_module(fn, _random_state(reference, rounded, step), x, upstream)
+        return _observe_function(fn, {name: _nudge(value, step) for name, value in case.options.items()}, x, upstream)
+    except Exception as raised:
+        return raised
+
+
+def _observe_function(fn, options: dict[str, Any], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:
+    options = {
+        name: value.detach().clone().requires_grad_(value.is_floating_point() and name not in _BUFFERS)
+        if isinstance(value, Tensor)
+        else value
+        for name, value in options.items()
+    }
+    y = fn(x, **options)
+    leaves = {name: v for name, v in {"x": x, **options}.items() if isinstance(v, Tensor) and v.requires_grad}
+    observed = {"output": y} | _gradients(y, leaves, upstream)
+    return observed | {name: options[name] for name in _BUFFERS if isinstance(options.get(name), Tensor)}
+
+
+def _observe_module(module, state: dict[str, Tensor], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:
+    module = copy.deepcopy(module).to(x.dtype)
+    module.load_state_dict(state)
+    y = module.train()(x)
+    observed = {"output": y} | _gradients(y, {"x": x, **dict(module.named_parameters())}, upstream)
+    with torch.no_grad():
+        observed["output in eval"] = module.eval()(x)
+    return observed | {name: buffer for name, buffer in module.named_buffers() if buffer.is_floating_point()}
+
+
+def _gradients(y: Tensor, leaves: dict[str, Tensor], upstream: Tensor) -> dict[str, Tensor]:
+    # What y does not depend on has a gradient of zero, and that is what the reference's is held against.
+    gradients = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
+    return {f"gradient of {name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}
+
+
+def _random_state(module: nn.Module, dtype: torch.dtype, step: float) -> dict[str, Tensor]:
+    """Return a state that no default can imitate, rounded to ``dtype`` so that float64 sees the same values."""
+    state = {}
+    for seed, (name, value) in enumerate(module.state_dict().items()):
+        if value.is_floating_point():  # in [0.5, 1.5): a variance stays positive
+            value = (0.5 + torch.rand(value.shape, generator=generator(seed), dtype=torch.float64)).to(dtype)
+            value = _nudge(value.double(), step) if step else value
+        state[name] = value
+    return state
+
+
+def _nudge(value: Any, step: float) -> Any:
+    """Move every element by ``step`` of its size, up or down."""
+    if not step or not isinstance(value, Tensor) or not value.is_floating_point():
+        return value
+    sign = torch.randint(0, 2, value.shape, generator=generator(5)).double() * 2 - 1
+    return value * (1 + step * sign)
+
+
+# -- the awkward inputs that separate a right norm from a nearly right one
+
+
+def cases_for(reference: Callable[..., Tensor]) -> list[Case]:
+    """Return the awkward inputs for one of torch's norms, functional or module.
+
+    Ordinary values, tiny and large ones, an offset of 100 and of 10,000, constant rows, a batch of one and a
+    non-contiguous input; for a functional also each combination of weight and bias.
+
+    Any other reference is a ``ValueError``.
+    """
+    if isinstance(reference, nn.Module):
+        shapes: list[tuple[int, ...]] = _module_shapes(reference)
+        options: list[dict[str, Any]] = [{}]
+    else:
+        shapes, options = _functional_shapes(getattr(reference, "__name__", ""))
+    return [
+        Case(name, x, chosen)
+        for shape in shapes
+        for chosen in options
+        for name, x in _awkward_inputs(shape)
+        # The awkward values matter for the full call; for the others one ordinary input shows what is switched off.
+        if chosen is options[0] or name.startswith("ordinary")
+    ]
+
+
+def _awkward_inputs(shape: tuple[int, ...]) -> Iterator[tuple[str, Tensor]]:
+    normal = torch.randn(shape, generator=generator(0), dtype=torch.float64)
+    yield f"ordinary {shape}", 1.5 * normal + 0.5
+    yield f"tiny {shape}", 1e-3 * normal
+    yield f"offset 100 {shape}", 100 + normal
+    yield f"offset 10,000 {shape}", 10_000 + normal
+    yield f"constant {shape}", torch.full(shape, 3.7, dtype=torch.float64)
+    yield f"batch of one {(1, *shape[1:])}", 1.5 * normal[:1] + 0.5
+    yield f"non-contiguous {shape}", (1.5 * normal + 0.5).mT.contiguous().mT
+
+
+def _functional_shapes(name: str) -> tuple[list[tuple[int, ...]], list[dict[str, Any]]]:
+    def affine(*shape: int) -> list[dict[str, Any]]:
+        weight = 1 + 0.5 * torch.randn(shape, generator=generator(1), dtype=torch.float64)
+        bias = torch.randn(shape, generator=generator(2), dtype=torch.float64)
+        return [{"weight": weight, "bias": bias}, {"weight": weight}, {"bias": bias}, {}]
+
+    running = {
+        "running_mean": torch.randn(6, generator=generator(3), dtype=torch.float64),
+        "running_var": 0.5 + torch.rand(6, generator=generator(4), dtype=torch.float64),
+    }
+    match name:
+        case "layer_norm":
+            return [(4, 6), (2, 3, 6), (8, 6)], [{"normalized_shape": (6,), **a} for a in affine(6)]
+        case "rms_norm":
+            weights = [{"weight": a["weight"]} for a in affine(6)[:1]] + [{}]
+            return [(4, 6), (2, 3, 6)], [{"normalized_shape": (6,), **a} for a in weights]
+        case "group_norm":
+            # before torch 2.14 its own backward pass stops on a CPU where there is a bias and no weight
+            pairs = [a for a in affine(6) if "weight" in a or "bias" not in a]
+            return [(4, 6, 5), (2, 6, 3, 4)], [{"num_groups": 3, **a} for a in pairs]
+        case "instance_norm":
+            return [(4, 6, 5), (2, 6, 3, 4)], affine(6)
+        case "batch_norm":
+            trains = [{**running, "training": True, **a} for a in affine(6)]
+            alone = {"running_mean": None, "running_var": None, "training": True}
+            return [(8, 6), (4, 6, 5), (2, 6, 3, 4)], [*trains, {**running, **affine(6)[0]}, alone]
+    raise ValueError(f"cases must be given for a reference that is not one of torch's norms: got {name or 'unnamed'}")
+
+
+def _module_shapes(module: nn.Module) -> list[tuple[int, ...]]:
+    kind = type(module).__name__
+    if kind in ("LayerNorm", "RMSNorm"):
+        return [(4, *module.normalized_shape), (2, 3, *module.normalized_shape)]  # type: ignore[misc]
+    channels = getattr(module, "num_features", None) or getattr(module, "num_channels", None)
+    spatial = {"BatchNorm1d": [(), (5,)], "GroupNorm": [(5,), (3, 4)]}
+    spatial |= {f"{norm}{n}d": [(5, 3, 4)[:n]] for norm in ("BatchNorm", "InstanceNorm") for n in (1, 2, 3)} | spatial
+    if channels is None or kind not in spatial:
+        raise ValueError(f"cases must be given for a reference that is not one of torch's norms: got {kind}")
+    return [(4, channels, *sizes) for sizes in spatial[kind]]

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_utils import one_call, verify
-from course_utils.cases import Case, cases_for
+from course_utils import verify
+from course_utils.verify import Case, cases_for
 
 BUILT_INS = [
     F.layer_norm,
@@ -191,7 +191,7 @@ def test_two_modules_are_given_the_same_state_and_one_that_no_default_can_imitat
             return F.layer_norm(x, self.normalized_shape) + 0 * (self.weight + self.bias)
 
     assert ("output", "float32") in failing(verify.compare(Bare(6), nn.LayerNorm(6), dtypes=[torch.float32]))
-    state = one_call._random_state(nn.BatchNorm1d(6), torch.float32, 0.0)
+    state = verify._random_state(nn.BatchNorm1d(6), torch.float32, 0.0)
     assert state.pop("num_batches_tracked") == 0
     assert all(((value >= 0.5) & (value < 1.5)).all() and value.std() > 0.1 for value in state.values())
 
@@ -310,7 +310,7 @@ def test_a_state_is_rounded_to_the_dtype_so_that_float64_sees_the_same_values_an
     lines = [line for line in comparison.lines if "output" in line.quantity]
     assert len(lines) == 2
     assert all(line.mine == line.reference == 0 for line in lines)
-    largest = one_call._random_state(Weight(), dtype, 0.0)["weight"].max().item()
+    largest = verify._random_state(Weight(), dtype, 0.0)["weight"].max().item()
     share = 2 * 4 * torch.finfo(torch.float32).eps + torch.finfo(dtype).eps
     assert [line.allowed for line in lines] == pytest.approx(2 * [largest * share], rel=1e-6, abs=0)
 
@@ -487,9 +487,6 @@ def test_where_both_refuse_a_given_call_nothing_has_been_compared():
     [
         (layer_norm, F.layer_norm, {"cases": []}, ValueError, r"cases must hold at least one Case: got \[\]"),
         (layer_norm, F.layer_norm, {"dtypes": ()}, ValueError, r"dtypes must hold at least one dtype: got \(\)"),
-        (torch.ones(1), F.layer_norm, {}, TypeError, "mine must be a function or a module: got Tensor"),
-        (layer_norm, "layer_norm", {}, TypeError, "reference must be a function or a module: got str"),
-        (layer_norm, F.layer_norm, {"truth": 3}, TypeError, "truth must be a function or a module: got int"),
     ],
 )
 def test_a_comparison_of_nothing_is_refused(mine, reference, options, error, message):
@@ -500,6 +497,6 @@ def test_a_comparison_of_nothing_is_refused(mine, reference, options, error, mes
 @pytest.mark.parametrize("built_in", BUILT_INS, ids=name)
 def test_a_default_case_is_refused_only_for_a_single_value_that_has_no_variance(built_in):
     for case in cases_for(built_in):
-        observed = one_call.observe(built_in, built_in, case, torch.float64)
+        observed = verify._observe(built_in, built_in, case, torch.float64)
         if isinstance(observed, Exception):
             assert "Expected more than 1" in str(observed), case.name
