@@ -120,7 +120,7 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
         ]
     )
     page = WellFormed(report._repr_html_())
-    for text in (mistake.wrong, mistake.matters, mistake.hint, "expected output: [[0.115, -0.115]]"):
+    for text in (mistake.wrong, mistake.matters, mistake.hint, "expected output: [[0.397, 0.187, -0.583]]"):
         assert text in page.text
     assert {"details", "summary", "pre", "table"} <= page.tags
 

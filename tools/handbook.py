@@ -12,7 +12,6 @@ from html import escape
 from course_utils import check
 from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, Chapter, chapter_of
 from course_utils.check import Check, Mistake
-from tools.example_code import example_code
 from tools.notebooks import read_notebook
 
 __all__ = ["chapter_page", "handbook", "objectives", "time_needed"]
@@ -80,17 +79,6 @@ def _signature(its_check: Check) -> inspect.Signature:
     return signature.replace(parameters=parameters, return_annotation=signature.empty)
 
 
-def example_of(mistake: Mistake) -> str:
-    """Return the first way to make a mistake: what it replaces in the right function, or the wrong one."""
-    edits = getattr(mistake, "edits", ())
-    if not edits:
-        return example_code(mistake.examples[0])
-    lines = []
-    for old, new in edits[0].items():
-        lines += [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
-    return "\n".join(lines)
-
-
 def _mistake(mistake: Mistake) -> str:
     forms = len(mistake.examples)
     count = f"\nOne of {forms} forms that the check knows.\n" if forms > 1 else ""
@@ -101,8 +89,8 @@ def _mistake(mistake: Mistake) -> str:
 
 *Hint:* {mistake.hint}
 
-```{"diff" if getattr(mistake, "edits", ()) else "python"}
-{example_of(mistake)}
+```{"diff" if mistake.edits else "python"}
+{mistake.diff()}
 ```
 {count}
 </details>

@@ -9,24 +9,21 @@
 A learner's function is held against torch's in float64 on inputs chosen so that each known mistake gives itself away
 by what it returns, whatever its source looks like.
 
-    exercise      Check: tries the probes, explains the first stage that fails
-    calls         a call of the learner's function, and a probe: a call with the reason for it
-    observation   what a call shows: outputs, updated arguments, gradients, or a finding that stands in the way
-    compared      that, held against the truth and against the examples of the catalogue
-    smallest      the search for the smallest input that shows a failure
-    report        what the learner reads
-    learner       whose a function is, whether it is still a stub, and how it is called
-    comparison    how far off an output is, and how far is too far
-    sandbox       a call that cannot hang, flood, or change the process; deadline: its time
-    mistakes      the catalogue
-    *_check       the checks: an oracle, its probes and its catalogue
-    *_mistakes, *_recipes, *_probes   mistakes, ways to make them, and probes that several checks share
+    engine      Check: tries the probes, names what explains each stage that fails, looks for the smallest input
+    observe     what a call shows, held against the truth and against the examples of the catalogue
+    probes      a call, a probe (a call with the reason for it), and how far off is too far
+    catalogue   the known mistakes, as edits of the right function
+    smallest    the search for the smallest input that shows a failure
+    report      what the learner reads
+    sandbox     a call that ends in time and leaves the process as it was
+    exercises   one file each: a right answer, probes, the check; mistakes/NAME.toml: what is known to go wrong
 
-A new exercise is data: a function that is right (its signature is the contract), probes in the order of what they look
-at, and a catalogue whose examples the tests run.
+A new exercise is a function that is right (its signature is the contract), probes in the order of what they look at,
+and a catalogue whose examples the tests run.
 """
 
-from course_utils.check.exercise import Check
+from course_utils.check.catalogue import Mistake
+from course_utils.check.engine import Check
 from course_utils.check.exercises.alibi_slopes import alibi_slopes
 from course_utils.check.exercises.batch_norm import batch_norm
 from course_utils.check.exercises.batch_norm_backward import batch_norm_backward
@@ -70,11 +67,9 @@ from course_utils.check.exercises.sinusoidal import sinusoidal
 from course_utils.check.exercises.sync_backward import sync_backward
 from course_utils.check.exercises.to_keep import to_keep
 from course_utils.check.exercises.yarn_frequencies import yarn_frequencies
-from course_utils.check.mistakes import Catalogue, Mistake
 from course_utils.check.report import Report
 
 __all__ = [
-    "Catalogue",
     "Check",
     "Mistake",
     "Report",
