@@ -154,26 +154,13 @@ class AnotherOrder(nn.Module):
         return F.layer_norm(x, (6,), self.weight, self.bias)
 
 
-class OlderNames(nn.LayerNorm):
-    """Reads either name of the weight, and saves the older one."""
-
-    def __init__(self):
-        super().__init__(6)
-        self._register_state_dict_hook(lambda _, state, prefix, __: state.update(gamma=state.pop("weight")))
-        self.register_load_state_dict_pre_hook(
-            lambda _, state, *__: state.update(weight=state.pop("gamma")) if "gamma" in state else None
-        )
-
-
 @pytest.mark.parametrize(
     ("mine", "reference", "note"),
     [
         (nn.LayerNorm(6, bias=False), nn.LayerNorm(6), 'Unexpected key(s) in state_dict: "bias".'),
         (AnotherOrder(), nn.LayerNorm(6), "keys ['bias', 'weight'], not ['weight', 'bias']"),
-        (OlderNames(), nn.LayerNorm(6), 'Unexpected key(s) in state_dict: "gamma".'),
-        (nn.LayerNorm(6), OlderNames(), 'Unexpected key(s) in state_dict: "gamma".'),
     ],
-    ids=["without a bias", "another order", "saves what the reference cannot load", "cannot load what it saves"],
+    ids=["without a bias", "another order"],
 )
 def test_a_state_dict_that_does_not_load_is_a_difference(mine, reference, note):
     line = verify.compare(mine, reference, cases_for(nn.LayerNorm(6))[:1], dtypes=[torch.float64]).lines[-1]
@@ -196,34 +183,6 @@ def test_two_modules_are_given_the_same_state_and_one_that_no_default_can_imitat
     assert all(((value >= 0.5) & (value < 1.5)).all() and value.std() > 0.1 for value in state.values())
 
 
-class OddInEval(nn.LayerNorm):
-    """Returns something else than a tensor of the input's shape once it is in eval mode."""
-
-    def __init__(self, odd):
-        super().__init__(6)
-        self.odd = odd
-
-    def forward(self, x):
-        y = super().forward(x)
-        return y if self.training else self.odd(y)
-
-
-@pytest.mark.parametrize(
-    ("odd", "note"),
-    [
-        (lambda y: y.flatten(), "shape (12,), not (2, 6)"),
-        (lambda y: y.tolist(), "returns list, not a tensor"),
-        (lambda y: y.double(), "dtype torch.float64, not torch.float32"),
-    ],
-    ids=["shape", "kind", "dtype"],
-)
-def test_an_output_that_is_odd_in_eval_alone_is_named(odd, note):
-    case = Case("two rows", torch.randn(2, 6).double(), {})
-    comparison = verify.compare(OddInEval(odd), nn.LayerNorm(6), [case], dtypes=[torch.float32])
-    assert [line.note for line in comparison.lines if line.quantity == "output in eval"] == [note]
-    assert failing(comparison) == {("output in eval", "float32")}
-
-
 def test_a_buffer_that_mine_lacks_is_missing():
     class Remembers(nn.LayerNorm):
         def __init__(self):
@@ -244,21 +203,6 @@ def test_the_table_says_when_mine_is_closer_than_the_built_in():
     line = next(line for line in comparison.lines if line.quantity == "gradient of bias")
     assert line.verdict == "ok, closer than the reference"
     assert line.mine < line.reference / 2
-
-
-@pytest.mark.parametrize(
-    ("mine", "reference", "allowed", "is_closer"),
-    [
-        (1.0, 2.0, 4.0, False),
-        (1.0, 2.1, 4.0, True),
-        (0.1, 1.1, 4.0, True),
-        (0.0, 1.0, 4.0, False),  # well within what rounding explains
-        (0.0, 1.1, 4.0, True),
-    ],
-)
-def test_closer_is_by_a_factor_of_two_and_more_than_a_quarter_of_what_is_allowed(mine, reference, allowed, is_closer):
-    line = verify.Line("output", "float32", "a case", mine, reference, allowed)
-    assert line.verdict == ("ok, closer than the reference" if is_closer else "ok")
 
 
 # -- what is allowed ---------------------------------------------------------------------------------------------------
@@ -295,26 +239,6 @@ def test_otherwise_twice_the_error_of_the_reference_is_allowed():
         assert (comparison.lines[0].ok, comparison.lines[0].allowed) == (ok, 0.5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_state_is_rounded_to_the_dtype_so_that_float64_sees_the_same_values_and_moves_with_the_input(dtype):
-    class Weight(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(6))
-
-        def forward(self, x):
-            return 0 * x + self.weight
-
-    case = Case("one", torch.ones(2, 6, dtype=torch.float64), {})
-    comparison = verify.compare(Weight(), Weight(), [case], dtypes=[dtype])
-    lines = [line for line in comparison.lines if "output" in line.quantity]
-    assert len(lines) == 2
-    assert all(line.mine == line.reference == 0 for line in lines)
-    largest = verify._random_state(Weight(), dtype, 0.0)["weight"].max().item()
-    share = 2 * 4 * torch.finfo(torch.float32).eps + torch.finfo(dtype).eps
-    assert [line.allowed for line in lines] == pytest.approx(2 * [largest * share], rel=1e-6, abs=0)
-
-
 @pytest.mark.parametrize(
     ("got", "exact", "distance"),
     [
@@ -331,16 +255,6 @@ def test_a_state_is_rounded_to_the_dtype_so_that_float64_sees_the_same_values_an
 def test_a_nan_where_the_truth_has_one_is_no_difference_and_anywhere_else_an_infinite_one(got, exact, distance):
     got, exact = (torch.tensor(values, dtype=torch.float64) for values in (got, exact))
     assert verify._distance(got, exact) == distance
-
-
-def test_the_worst_case_is_a_note_then_the_largest_share_of_what_is_allowed():
-    def line(mine, allowed, note=""):
-        return verify.Line("output", "float32", "a case", mine, 0.0, allowed, note)
-
-    ranked = [line(0.0, 0.0), line(1e-3, 1e-2), line(1e-5, 1e-5), line(1e-9, 0.0)]
-    severities = [verify._severity(one) for one in ranked]
-    assert severities == sorted(set(severities))
-    assert verify._severity(line(0.0, 0.0, "raises nothing, not ValueError")) == math.inf
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["large first", "small first"])
@@ -365,18 +279,6 @@ def test_an_index_and_a_mask_may_be_among_the_arguments():
     verify.compare(lambda x, mask: x.masked_fill(mask, 0), lambda x, mask: torch.where(mask, 0.0, x), masked).require()
 
 
-def test_an_argument_that_is_left_out_is_a_wrong_output_and_not_an_error():
-    def without_bias(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-        return F.layer_norm(x, normalized_shape, weight, None, eps)
-
-    found = failing(verify.compare(without_bias, F.layer_norm, dtypes=[torch.float64]))
-    assert found == {("output", "float64"), ("gradient of bias", "float64")}
-
-
-def test_an_empty_input_agrees_with_itself():
-    verify.compare(torch.neg, torch.neg, [Case("empty", torch.zeros(0, 3).double(), {})]).require()
-
-
 def test_a_function_that_spoils_its_input_spoils_a_copy():
     def spoils(x, weight):
         y = x * weight
@@ -390,26 +292,12 @@ def test_a_function_that_spoils_its_input_spoils_a_copy():
     assert (weight == 1).all()
 
 
-def test_another_truth_replaces_the_reference_in_float64():
-    comparison = verify.compare(
-        layer_norm, F.layer_norm, dtypes=[torch.float64], truth=lambda x, **options: 2 * F.layer_norm(x, **options)
-    )
-    assert comparison.ok, "twice the reference's error is allowed, and here it is as wrong as mine"
-    assert comparison.lines[0].reference > 0.1
-    assert comparison.lines[0].mine > 0.1
-
-
 def test_comparing_leaves_modules_and_random_state_as_they_were():
     mine, reference = nn.BatchNorm1d(6), nn.BatchNorm1d(6)
     before, state = torch.random.get_rng_state(), {k: v.clone() for k, v in mine.state_dict().items()}
     verify.compare(mine, reference)
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(value, mine.state_dict()[key]) for key, value in state.items())
-
-
-def test_require_names_the_line_and_the_case():
-    with pytest.raises(AssertionError, match=r"output\s+float64\s+tiny"):
-        verify.compare(mistaken(eps_outside=True), F.layer_norm).require()
 
 
 def test_a_passing_comparison_prints_one_line_without_a_raw_float():
@@ -492,11 +380,3 @@ def test_where_both_refuse_a_given_call_nothing_has_been_compared():
 def test_a_comparison_of_nothing_is_refused(mine, reference, options, error, message):
     with pytest.raises(error, match=message):
         verify.compare(mine, reference, **options)
-
-
-@pytest.mark.parametrize("built_in", BUILT_INS, ids=name)
-def test_a_default_case_is_refused_only_for_a_single_value_that_has_no_variance(built_in):
-    for case in cases_for(built_in):
-        observed = verify._observe(built_in, built_in, case, torch.float64)
-        if isinstance(observed, Exception):
-            assert "Expected more than 1" in str(observed), case.name

@@ -7,19 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_utils.arguments import require_length
 from course_utils.experiments.tags import TASK, Tags
 
 __all__ = ["fit", "generator_of", "new_optimizer", "warm_up_and_cool_down"]
 
 
 def generator_of(seed: int) -> torch.Generator:
-    """Return a new random generator with this seed.
-
-    Raises:
-        ValueError: ``seed`` is not a whole number of at least 0.
-    """
-    return torch.Generator().manual_seed(require_length("seed", seed, at_least=0))
+    """Return a new random generator with this seed."""
+    return torch.Generator().manual_seed(seed)
 
 
 def fit(
@@ -46,9 +41,6 @@ def fit(
         schedule: from the fraction of the steps that is done to the fraction of the learning rate.
         after_step: called with the number of steps done.
         task: what the streams are drawn from.
-
-    Raises:
-        ValueError: ``seed`` is not a whole number of at least 0.
     """
     generator = generator_of(seed)
     optimizer = new_optimizer(model, learning_rate)

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_utils.arguments import require_length
 from course_utils.experiments import checkpoints
 from course_utils.experiments.fitting import fit, generator_of, warm_up_and_cool_down
 from course_utils.experiments.study import Cell, Progress, Study, load
@@ -94,9 +93,6 @@ def methods_of(seed: int) -> dict[str, dict[str, Any]]:
 
     They were searched for at eight windows, on streams of their own, and are used as a model's ``config.json`` would:
     beyond the window, at whatever length; within it nothing is stretched, and the attention factor stays.
-
-    Raises:
-        ValueError: the search that is on record kept first tokens unstretched, for which a config has no key.
     """
     searches = load("longrope-search").select(objective="all tokens", seed=seed)
     found = max(searches, key=lambda row: row["budget"])
@@ -115,11 +111,7 @@ def methods_of(seed: int) -> dict[str, dict[str, Any]]:
 def rope_parameters(
     method: str, factor: float, window: int = TASK.window, methods: Mapping[str, Mapping[str, Any]] = METHODS
 ) -> dict[str, Any]:
-    """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window.
-
-    Raises:
-        ValueError: an unknown method, or a factor that is not a finite number of at least 1.
-    """
+    """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window."""
     if method not in methods:
         raise ValueError(f"method must be one of {', '.join(methods)}: got {method!r}")
     if not (isinstance(factor, Real) and 1 <= factor < math.inf):
@@ -154,11 +146,7 @@ def apply_method(
 
 
 def new_model(seed: int) -> Decoder:
-    """Return the untrained model of this seed.
-
-    Raises:
-        ValueError: ``seed`` is not a whole number of at least 0.
-    """
+    """Return the untrained model of this seed."""
     return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, generator=generator_of(seed))
 
 
@@ -194,9 +182,6 @@ def pretrained(seed: int, path: Path | None = None) -> Decoder:
     Args:
         seed: one of ``SEEDS``.
         path: the file, by default the one that comes with the course.
-
-    Raises:
-        CheckpointError: the file is missing, damaged, or holds something else.
     """
     model = new_model(seed)
     remedy = f"`course checkpoints --seeds {seed}` makes it again, and so does train_from_scratch({seed})"
@@ -205,13 +190,7 @@ def pretrained(seed: int, path: Path | None = None) -> Decoder:
 
 
 def held_out_streams(multiple: int, streams: int, seed: int = 77, task: Tags = TASK) -> Streams:
-    """Return the streams that every method is tested on, ``multiple`` windows long; none of them was trained on.
-
-    Raises:
-        ValueError: ``multiple`` or ``streams`` is not a whole number of at least 1, or ``seed`` not one of at least 0.
-    """
-    multiple = require_length("multiple", multiple, at_least=1)
-    seed = require_length("seed", seed, at_least=0)
+    """Return the streams that every method is tested on, ``multiple`` windows long; none of them was trained on."""
     return task.draw(streams, multiple * task.window, generator_of(1000 * seed + multiple))
 
 

@@ -18,8 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_utils.arguments import require_length
-
 __all__ = ["TASK", "Score", "Streams", "Tags"]
 
 
@@ -118,12 +116,7 @@ class Tags:
             streams: B.
             length: T, at least twice the number of needles and questions.
             generator: what they are drawn from, on the CPU.
-
-        Raises:
-            ValueError: ``streams`` is not a whole number of at least 1, or ``length`` not one that leaves room for the
-                needles and the questions.
         """
-        streams, length = require_length("streams", streams, at_least=1), require_length("length", length)
         blocks = self.names + self.questions  # two tokens each: needle and any filler, or question and answer
         if length < 2 * blocks:
             raise ValueError(f"length must be at least {2 * blocks} for {blocks} needles and questions: got {length}")
