@@ -48,11 +48,6 @@ def test_an_unknown_choice_is_refused(chosen):
         widgets.ledger_table(**chosen)
 
 
-def test_the_state_starts_as_it_is_asked_for():
-    table = widgets.ledger_table(text="float16", source="S2", verdict="does not hold")
-    assert table.state == {"text": "float16", "source": "S2", "verdict": "does not hold"}
-
-
 @pytest.fixture
 def in_browser_module(tmp_path):
     """Call a function of the widget's module with each of a list of argument lists."""

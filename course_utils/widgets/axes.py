@@ -47,6 +47,7 @@ def _rule(along: str, line: str, weight: str | None, bias: str | None, buffers: 
 _TRANSPOSED = "PyTorch wants the channels second, so the sequence is transposed and transposed back."
 _ACROSS = f"{_TRANSPOSED} A group then spans its channels and every position."
 _PLAIN = "By default it has no weight and bias, and no running buffers."
+_BARE = f"{_TRANSPOSED} {_PLAIN}"
 
 # For each norm and layout: along which axes an element's statistic differs from its neighbour's. One letter per axis:
 #   e  each index has its own statistic      a  all indices share one      g  the indices of one group share one
@@ -64,14 +65,7 @@ RULES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "instance": {
         "B,C,H,W": _rule("eeaa", "nn.InstanceNorm2d({C})(x)", None, None, None, _PLAIN),
-        "B,T,C": _rule(
-            "eae",
-            "nn.InstanceNorm1d({C})(x.transpose(1, 2)).transpose(1, 2)",
-            None,
-            None,
-            None,
-            f"{_TRANSPOSED} {_PLAIN}",
-        ),
+        "B,T,C": _rule("eae", "nn.InstanceNorm1d({C})(x.transpose(1, 2)).transpose(1, 2)", None, None, None, _BARE),
     },
     "group": {
         "B,C,H,W": _rule("egaa", "nn.GroupNorm({G}, {C})(x)", "C", "C", None),

@@ -49,14 +49,8 @@ def batch_neighbours(
         steps: training steps taken before evaluation, up to 200.
         mode: ``"train"`` normalizes by the batch, ``"eval"`` by the running statistics.
     """
-    chosen = one_of(
-        {**NEIGHBOUR_STOPS, "mode": MODES, "steps": range(BATCHES + 1)},
-        batch=batch,
-        loudness=loudness,
-        momentum=momentum,
-        steps=steps,
-        mode=mode,
-    )
+    choices = {**NEIGHBOUR_STOPS, "mode": MODES, "steps": range(BATCHES + 1)}
+    chosen = one_of(choices, batch=batch, loudness=loudness, momentum=momentum, steps=steps, mode=mode)
     data = {"stops": NEIGHBOUR_STOPS, "modes": MODES, "limits": LIMITS, "sample": SAMPLE, "batches": BATCHES}
     return _BatchNeighbours({**chosen, "seed": 0}, {**data, "eps": EPS, "refusal": _refusal()})
 
@@ -78,14 +72,8 @@ def running_average(
         drift: by how much the true mean changes in 100 steps: 0, ±0.5, ±1, ±2 or ±4.
         corrected: whether the trace of the start at zero is taken out.
     """
-    chosen = one_of(
-        {**RUNNING_STOPS, "convention": CONVENTIONS, "corrected": (False, True)},
-        momentum=momentum,
-        convention=convention,
-        batch=batch,
-        drift=drift,
-        corrected=corrected,
-    )
+    choices = {**RUNNING_STOPS, "convention": CONVENTIONS, "corrected": (False, True)}
+    chosen = one_of(choices, momentum=momentum, convention=convention, batch=batch, drift=drift, corrected=corrected)
     data = {"stops": RUNNING_STOPS, "conventions": CONVENTIONS, "seeds": LIMITS["seed"]}
     return _RunningAverage({**chosen, "seed": 0}, {**data, "steps": BATCHES, "start": START, "ages": AGES})
 

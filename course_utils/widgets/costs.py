@@ -54,14 +54,9 @@ def sync_cost(
         bandwidth: of a rank's link, in 10⁹ bytes per second: 0.1 to 400.
         route: ``"ring"`` or ``"doubling"``.
     """
+    choices = {**SYNC_STOPS, "route": ROUTES}
     chosen = one_of(
-        {**SYNC_STOPS, "route": ROUTES},
-        ranks=ranks,
-        channels=channels,
-        layers=layers,
-        latency=latency,
-        bandwidth=bandwidth,
-        route=route,
+        choices, ranks=ranks, channels=channels, layers=layers, latency=latency, bandwidth=bandwidth, route=route
     )
     return _SyncCost(chosen, {"stops": SYNC_STOPS, "routes": ROUTES})
 

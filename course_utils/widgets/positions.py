@@ -44,7 +44,6 @@ CLOCK_STOPS: dict[str, list[int]] = {
     "dim": [2, 4, 8, 16, 32, 64, 128],
     "reach": [64, 512, 4096],
 }
-_NUMBERED = 16  # clocks; more are too small to stand numbers beside
 
 
 def encoding_by_distance(
@@ -68,17 +67,10 @@ def encoding_by_distance(
         max_distance: what T5's buckets are laid out for (the last one starts a little before it): 32, 64, 128 or 256.
         reach: the last distance on the axis: 32, 128 or 512.
     """
+    choices = {"encoding": ENCODINGS, **DISTANCE_STOPS, "head": range(1, heads + 1)}
     chosen = one_of(
-        {"encoding": ENCODINGS, **DISTANCE_STOPS},
-        encoding=encoding,
-        heads=heads,
-        head=head,
-        dim=dim,
-        base=base,
-        max_distance=max_distance,
-        reach=reach,
+        choices, heads=heads, encoding=encoding, head=head, dim=dim, base=base, max_distance=max_distance, reach=reach
     )
-    one_of({"head": range(1, heads + 1)}, head=head)
     slopes = [alibi_slopes(count).tolist() for count in DISTANCE_STOPS["heads"]]
     buckets = [_buckets(distance) for distance in DISTANCE_STOPS["max_distance"]]
     data = {"encodings": ENCODINGS, "stops": DISTANCE_STOPS, "slopes": slopes, "buckets": buckets}
@@ -191,7 +183,7 @@ def _draw_clocks(axes: Axes, keys: np.ndarray, between: np.ndarray, picked: int)
         for name, angle, length, colour, dash in hands:
             tip = x + radius * length * math.cos(angle), y + radius * length * math.sin(angle)
             axes.plot([x, tip[0]], [y, tip[1]], dash, color=colour, label=name if k == 0 else None)
-        if count <= _NUMBERED:
+        if count <= 16:  # more are too small to stand numbers beside
             weight = "bold" if k == picked else "normal"
             axes.text(x, y - 0.6, str(k), ha="center", va="center", fontsize=9, weight=weight)
     axes.set(xlim=(-0.6, columns - 0.4), ylim=(-((count - 1) // columns) * 1.2 - 0.75, 0.6), aspect="equal")

@@ -71,16 +71,8 @@ def rope_scaling(
     """
     if isinstance(methods, str) or not set(methods) <= set(METHODS):
         raise ValueError(f"methods must be among {', '.join(METHODS)}: got {methods!r}")
-    chosen = one_of(
-        STOPS,
-        factor=factor,
-        base=base,
-        new_base=new_base,
-        window=window,
-        length=length,
-        head_dim=head_dim,
-        share=share,
-    )
+    sizes = {"base": base, "new_base": new_base, "window": window, "head_dim": head_dim}
+    chosen = one_of(STOPS, factor=factor, length=length, share=share, **sizes)
     text = config if isinstance(config, str) else json.dumps(config)
     state = {"methods": [name for name in METHODS if name in methods], **chosen, "config": text}
     return _RopeScaling(state, {"methods": METHODS, "kinds": KINDS, "stops": STOPS, "examples": EXAMPLES})

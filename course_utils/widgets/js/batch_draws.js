@@ -1,5 +1,5 @@
 // One sample in batches whose other samples are drawn anew: its outputs, and the running statistics left behind. The
-// random numbers are those of `widgets/neighbours.py`; a test holds the two against each other.
+// random numbers are those of `normals` in `widgets/batches.py`.
 
 /** mulberry32, a counter and a hash: uniform numbers in [0, 1). */
 function uniforms(seed) {
@@ -63,7 +63,7 @@ function rememberLast(compute) {
   };
 }
 
-/** Everything the picture shows; the same numbers as Python's `batch_neighbours_figure`. */
+/** Everything the picture shows. */
 const neighbourFigure = rememberLast((state, data) => {
   const x = data.sample[0];
   const outputs = {};

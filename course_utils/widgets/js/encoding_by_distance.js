@@ -2,7 +2,7 @@
 
 const AREA = { left: 70, right: 16, top: 48, bottom: 52, height: 250 };
 
-/** What is shown at distances 0 … reach; the same as Python's `encoding_by_distance_values`. */
+/** What is shown at distances 0 … reach. */
 function distanceValues(state, data) {
   const distances = Array.from({ length: state.reach + 1 }, (_, d) => d);
   if (state.encoding === "sinusoidal") {

@@ -1,5 +1,4 @@
-// A gradient as bars, what a norm takes off it, and what comes through; the arithmetic is that of
-// `widgets/gradients.py`.
+// A gradient as bars, what a norm takes off it, and what comes through.
 
 const sumOf = (values) => values.reduce((a, b) => a + b, 0);
 const meanProduct = (a, b) => sumOf(a.map((value, i) => value * b[i])) / a.length;
@@ -24,7 +23,7 @@ function shaped(state, xHat) {
   return xHat.map((value) => (state.shape === "x_hat" ? 0 : 1) + (1.5 * value) / largest);
 }
 
-/** Everything the picture shows; the same as Python's `gradient_projection_figure`. */
+/** Everything the picture shows. */
 function gradientFigure(state, data) {
   const { xHat, share } = normalized(state, data);
   const gradient = shaped(state, xHat);

@@ -3,7 +3,7 @@
 const LABEL = 64; // pixels, room for a time beside its bar
 const BARS = { left: 150, right: 110, top: 34, pitch: 46, thick: 22, bottom: 44 };
 
-/** What follows from the state without measuring; `least_time_figure` in Python does the same arithmetic. */
+/** What follows from the state without measuring. */
 function leastTime(state, data) {
   const [matrix, both] = [state.rows * state.features, state.direction === "both"];
   const numbers = 2 * matrix + 2 * state.features + (both ? 3 * matrix + 3 * state.features : 0);

@@ -1,5 +1,5 @@
 // A row of values as bars, beside its normalized row. The arithmetic is done here, in float64 or rounded to float32
-// after every operation with Math.fround, exactly as `widgets/rows.py` does it.
+// after every operation with Math.fround, as numpy rounds it.
 
 function mean(row, to) {
   let total = 0;
@@ -38,7 +38,7 @@ function spacing(inputs, isFloat32) {
   return Math.max(2 ** (exponent - digits), smallest);
 }
 
-/** Everything the picture shows; the same as Python's `normalize_row_figure`. */
+/** Everything the picture shows. */
 function rowFigure(state) {
   const to = state.arithmetic === "float64" ? (x) => x : Math.fround;
   const row = state.values.slice(0, state.features);

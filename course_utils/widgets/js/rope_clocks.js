@@ -1,5 +1,5 @@
 // A clock for each pair of a rotary embedding, with a hand for the key and one for the query, beside the score of the
-// two against their distance. `clockFigure` takes the steps of `widgets/clocks.py`.
+// two against their distance.
 
 const TURN = 2 * Math.PI;
 
@@ -31,7 +31,7 @@ function scoresOf(state, theta, random) {
   return scores;
 }
 
-/** Everything the picture shows; the same as Python's `rope_clocks_figure`. */
+/** Everything the picture shows. */
 function clockFigure(state, data) {
   const theta = Array.from({ length: state.dim / 2 }, (_, k) => state.base ** ((-2 * k) / state.dim));
   const hands = (position) => theta.map((speed) => (position * speed) % TURN);

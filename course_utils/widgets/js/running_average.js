@@ -1,12 +1,12 @@
 // A running mean that follows a drifting channel, and below it what each past batch weighs. The random numbers come
-// from batch_draws.js; the arithmetic is that of `widgets/running.py`, and a test holds the two against each other.
+// from batch_draws.js.
 
 const PLOT = { left: 56, right: 14, top: 40, height: 220, gap: 74, weights: 80, bottom: 44 };
 
 const weightsOf = ({ momentum, convention }) =>
   convention === "torch" ? [1 - momentum, momentum] : [momentum, 1 - momentum];
 
-/** Everything the picture shows; the same numbers as Python's `running_average_figure`. */
+/** Everything the picture shows. */
 const runningFigure = rememberLast((state, data) => {
   const [old, fresh] = weightsOf(state);
   const noise = normals(1000 * state.seed + 7, data.steps);

@@ -11,7 +11,7 @@ function traffic(channels, ranks, route) {
   };
 }
 
-/** What the widget shows; `sync_cost_figure` in Python does the same arithmetic. */
+/** What the widget shows. */
 function costFigure(state, data) {
   const waitMs = ({ messages }) => (messages * state.latency) / 1e3;
   const time = (sent) => state.layers * (waitMs(sent) + sent.bytes / state.bandwidth / 1e6);
