@@ -382,7 +382,7 @@ def error_in(call):
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        ("layout", ValueError, "layout must be one of half, interleaved: got 'pairs'"),
+        ("layout", ValueError, "layout must be one of half, neox, llama, interleaved, gptj: got layout='pairs'"),
         ("three dimensions", ValueError, "q must have 4 dimensions (B, H, T, D): got shape (2, 3, 4)"),
         ("k of other length", ValueError, "q and k must agree but for heads: got q (1, 2, 3, 4), k (1, 2, 2, 4)"),
         ("too few angles", ValueError, "cos and sin must be (T, rotary_dim / 2) with T=3 and rotary_dim from 2 to 4"),
