@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_utils.experiments.tags import TASK, Tags
+from course_utils.experiments.tags import TASK
 
-__all__ = ["fit", "generator_of", "new_optimizer", "warm_up_and_cool_down"]
+__all__ = ["fit", "generator_of", "warm_up_and_cool_down"]
 
 
 def generator_of(seed: int) -> torch.Generator:
@@ -27,7 +27,6 @@ def fit(
     seed: int,
     schedule: Callable[[float], float] = lambda done: 1.0,
     after_step: Callable[[int], None] = lambda steps: None,
-    task: Tags = TASK,
 ) -> None:
     """Train ``model`` on new streams, in place.
 
@@ -40,15 +39,14 @@ def fit(
         seed: of the streams.
         schedule: from the fraction of the steps that is done to the fraction of the learning rate.
         after_step: called with the number of steps done.
-        task: what the streams are drawn from.
     """
     generator = generator_of(seed)
-    optimizer = new_optimizer(model, learning_rate)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     model.train()
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * schedule((step + 1) / steps)
-        tokens = task.draw(batch, length, generator).tokens
+        tokens = TASK.draw(batch, length, generator).tokens
         loss = F.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -56,11 +54,6 @@ def fit(
         optimizer.step()
         after_step(step + 1)
     model.eval()
-
-
-def new_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.AdamW:
-    """Return the optimizer of every model of these experiments."""
-    return torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
 
 
 def warm_up_and_cool_down(done: float, warm: float) -> float:

@@ -37,7 +37,6 @@ __all__ = [
     "facts",
     "finite",
     "held_out_streams",
-    "methods_for",
     "methods_of",
     "new_model",
     "pretrained",
@@ -60,32 +59,23 @@ FEWER_TURNS = {"beta_fast": 4.0, "beta_slow": 1.0}
 NAME_BOTH_WINDOWS = ("yarn", "llama3", "longrope")
 
 
-def methods_for(base: float, bounds: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    """Return what each method puts into ``rope_parameters``, but for a factor that depends on the length.
-
-    Args:
-        base: the rotary base of training.
-        bounds: ``beta_fast`` and ``beta_slow``, where YaRN's usual ones do not suit the window.
-    """
-    methods: dict[str, dict[str, Any]] = {
-        "none": {"rope_type": "default"},
-        "PI": {"rope_type": "linear"},
-        "ABF ×50": {"rope_type": "default", "rope_theta": 50 * base},
-        "NTK": {"rope_type": "ntk"},
-        "dynamic NTK": {"rope_type": "dynamic", "factor": 2.0},
-        "by parts": {"rope_type": "yarn", "attention_factor": 1.0, **bounds},
-        "YaRN": {"rope_type": "yarn", **bounds},
-        "YaRN, β = 32": {"rope_type": "yarn", "beta_fast": 32.0, "beta_slow": 1.0},
-        "Llama 3": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0},
-        "sliding window": {"rope_type": "default"},
-        "PI, factor 8": {"rope_type": "linear", "factor": 8.0},
-        "NTK, factor 8": {"rope_type": "ntk", "factor": 8.0},
-        "YaRN, factor 8": {"rope_type": "yarn", "factor": 8.0, **bounds},
-    }
-    return {method: {"rope_theta": base, **parameters} for method, parameters in methods.items()}
-
-
-METHODS = methods_for(BASE, FEWER_TURNS)
+# what each method puts into `rope_parameters`, but for a factor that depends on the length
+_METHODS: dict[str, dict[str, Any]] = {
+    "none": {"rope_type": "default"},
+    "PI": {"rope_type": "linear"},
+    "ABF ×50": {"rope_type": "default", "rope_theta": 50 * BASE},
+    "NTK": {"rope_type": "ntk"},
+    "dynamic NTK": {"rope_type": "dynamic", "factor": 2.0},
+    "by parts": {"rope_type": "yarn", "attention_factor": 1.0, **FEWER_TURNS},
+    "YaRN": {"rope_type": "yarn", **FEWER_TURNS},
+    "YaRN, β = 32": {"rope_type": "yarn", "beta_fast": 32.0, "beta_slow": 1.0},
+    "Llama 3": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    "sliding window": {"rope_type": "default"},
+    "PI, factor 8": {"rope_type": "linear", "factor": 8.0},
+    "NTK, factor 8": {"rope_type": "ntk", "factor": 8.0},
+    "YaRN, factor 8": {"rope_type": "yarn", "factor": 8.0, **FEWER_TURNS},
+}
+METHODS = {method: {"rope_theta": BASE, **parameters} for method, parameters in _METHODS.items()}
 
 
 def methods_of(seed: int) -> dict[str, dict[str, Any]]:
@@ -134,7 +124,7 @@ def apply_method(
         model: trained at ``model.window`` tokens.
         method: one of ``methods``.
         length: in tokens; methods whose factor is not fixed stretch by ``length`` over the window, at least 1.
-        methods: for the model's base, as ``methods_for`` gives them.
+        methods: ``METHODS``, or what ``methods_of`` gives.
     """
     parameters = rope_parameters(method, max(1.0, length / model.window), model.window, methods)
     window = model.window
@@ -189,9 +179,9 @@ def pretrained(seed: int, path: Path | None = None) -> Decoder:
     return model.eval()
 
 
-def held_out_streams(multiple: int, streams: int, seed: int = 77, task: Tags = TASK) -> Streams:
+def held_out_streams(multiple: int, streams: int, seed: int = 77) -> Streams:
     """Return the streams that every method is tested on, ``multiple`` windows long; none of them was trained on."""
-    return task.draw(streams, multiple * task.window, generator_of(1000 * seed + multiple))
+    return TASK.draw(streams, multiple * TASK.window, generator_of(1000 * seed + multiple))
 
 
 @torch.no_grad()
