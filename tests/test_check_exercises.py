@@ -187,3 +187,112 @@ def labml_batch_norm(x, running_mean, running_var, weight=None, bias=None, train
 )
 def test_published_code_is_told_what_it_gets_wrong_stage_by_stage(its_check, function, keys):
     assert keys_of(its_check, function)[: len(keys)] == keys
+
+
+def dims_of(normalized_shape):
+    return tuple(range(-len(normalized_shape), 0))
+
+
+def scaled(y, weight, bias, dtype):
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).to(dtype)
+
+
+def wide(x):
+    return x.float() if x.itemsize < 4 else x
+
+
+def best_known_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    y = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps)
+    return scaled(y, weight, bias, x.dtype)
+
+
+def without_keepdim(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return scaled(
+        (x - x.mean(dims_of(normalized_shape))) / (x.std(dims_of(normalized_shape)) + eps), weight, bias, x.dtype
+    )
+
+
+def forgets_affine(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return torch.nn.functional.layer_norm(x, normalized_shape, None, None, eps)
+
+
+def mean_of_everything(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    z, dims = wide(x), dims_of(normalized_shape)
+    y = (z - z.mean()) / torch.sqrt(z.var(dims, correction=0, keepdim=True) + eps)
+    return scaled(y, weight, bias, x.dtype)
+
+
+def mean_of_the_last_axis(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    z, dims = wide(x), dims_of(normalized_shape)
+    y = (z - z.mean(-1, keepdim=True)) / torch.sqrt(z.var(dims, correction=0, keepdim=True) + eps)
+    return scaled(y, weight, bias, x.dtype)
+
+
+def floor_under_the_variance(x, dims, eps=1e-5):
+    variance = x.var(dims, correction=0, keepdim=True)
+    return (x - x.mean(dims, keepdim=True)) / torch.maximum(variance, torch.tensor(eps)).sqrt()
+
+
+def detached_variance(x, dims, eps=1e-5):
+    variance = x.var(dims, correction=0, keepdim=True).detach()
+    return (x - x.mean(dims, keepdim=True)) / (variance + eps).sqrt()
+
+
+def running_batch_norm(x, mean, var, running_mean, running_var, weight, bias, training, momentum, eps, moves=True):
+    column = (1, -1) + (1,) * (x.ndim - 2)
+    if training and running_mean is not None:
+        values = wide(x).detach().transpose(0, 1).flatten(1)
+        running_mean.lerp_(values.mean(1), momentum)
+        if moves:
+            running_var.lerp_(values.var(1), momentum)
+    y = (wide(x) - mean.view(column)) / torch.sqrt(var.view(column) + eps)
+    weight, bias = (None if p is None else p.view(column) for p in (weight, bias))
+    return scaled(y, weight, bias, x.dtype)
+
+
+def variance_never_updated(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
+    values = wide(x).transpose(0, 1).flatten(1)
+    mean, var = (values.mean(1), values.var(1, correction=0)) if training else (running_mean, running_var)
+    rest = (running_mean, running_var, weight, bias, training, momentum, eps)
+    return running_batch_norm(x, mean, var, *rest, moves=False)
+
+
+def running_variance_in_training(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
+    mean = wide(x).transpose(0, 1).flatten(1).mean(1) if training else running_mean
+    rest = (running_mean, running_var, weight, bias, training, momentum, eps)
+    return running_batch_norm(x, mean, running_var.clone(), *rest)
+
+
+def running_whenever_given(
+    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+):
+    if running_mean is None:
+        return torch.nn.functional.instance_norm(x, None, None, weight, bias, True, momentum, eps)
+    return torch.nn.functional.instance_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "keys"),
+    [
+        ("layer_norm", best_known_layer_norm, {"unbiased_variance", "one_dim_only", "eps_outside_root"}),
+        ("layer_norm", without_keepdim, {"missing_keepdim"}),
+        ("layer_norm", forgets_affine, {"ignores_affine"}),
+        ("layer_norm", mean_of_everything, {"mixed_axes"}),
+        ("layer_norm", mean_of_the_last_axis, {"mixed_axes"}),
+        ("normalize", floor_under_the_variance, {"eps_as_floor"}),
+        ("normalize", detached_variance, {"detached"}),
+        ("centre", lambda x: x - x.sum(-1, keepdim=True) / (x.shape[1] - 1), {"mean_divided_by_less"}),
+        ("centre", lambda x: x - (x.sum(-1, keepdim=True) - x) / (x.shape[1] - 1), {"mean_divided_by_less"}),
+        ("batch_norm", variance_never_updated, {"variance_not_updated"}),
+        ("batch_norm", running_variance_in_training, {"training_divides_by_running"}),
+        ("instance_norm", running_whenever_given, {"prefers_running"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", None) if callable(value) else value if isinstance(value, str) else "",
+)
+def test_likely_slips_written_in_other_words_are_named(name, function, keys):
+    assert keys <= set(keys_of(CHECKS[name], function))

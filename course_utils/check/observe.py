@@ -159,9 +159,10 @@ class Observer:
                 raise _Found("changes", name, message, after)
             if isinstance(given, dict) and arguments[name] != given:
                 raise _Found("changes", name, f"It changes the dictionary {name}; the caller still needs it as it was.")
-        for name, output in outputs.items() if expected is not None else ():
-            if isinstance(output, Tensor):
-                _hold_against(name, output, expected, self.device)
+        if expected is not None:
+            for name, output in outputs.items():
+                if isinstance(output, Tensor):
+                    _hold_against(name, output, expected, self.device)
         outputs |= {name: arguments[name] for name in originals if name in self.updates}
         seen.dtypes |= {name: output.dtype for name, output in outputs.items() if isinstance(output, Tensor)}
         seen.values |= {name: _as_double(output) for name, output in outputs.items()}

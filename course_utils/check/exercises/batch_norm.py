@@ -56,7 +56,7 @@ def _probes() -> list[Probe]:
     def probe(name: str, stage: str, x: Tensor, letters: str, gradients=(), **others: Any) -> Probe:
         return Probe(name, stage, running_call(x, letters, training=True, **others), gradients)
 
-    def output(name: str, stage: str, x: Tensor, letters: str, *, training: bool = True, **others: Any) -> Probe:
+    def output(name: str, stage: str, x: Tensor, letters: str, *, training: Any = True, **others: Any) -> Probe:
         return Probe(name, stage, running_call(x, letters, training=training, **others), compares=("output",))
 
     def frozen(name: str, stage: str, x: Tensor, letters: str, gradients=(), **others: Any) -> Probe:
