@@ -1,8 +1,0 @@
-"""``python -m tools.authoring`` is ``python -m tools``."""
-
-import sys
-
-from tools.__main__ import main
-
-if __name__ == "__main__":
-    sys.exit(main())
