@@ -100,5 +100,5 @@ def test_a_trial_elsewhere_is_a_trial_with_the_interpreter_off(monkeypatch):
 
 
 def test_a_trial_that_fails_elsewhere_says_why():
-    with pytest.raises(RuntimeError, match=r"RuntimeError.*no_such_device"):
+    with pytest.raises(RuntimeError, match="no_such_device"):
         attempt_elsewhere(Case("rms_norm", "forward", (8, 16), "float32"), "no_such_device", 5, 0.05)
