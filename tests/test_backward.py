@@ -117,6 +117,8 @@ def test_the_gradients_are_autograds_of_the_builtin(case):
     assert_close(case.backward(dy, *[leaf.detach() for leaf in leaves[:2]]), expected)
     assert_close(autograd(case.function, leaves, dy), expected)
     assert_close(case.function(*leaves), case.builtin(*leaves))
+    strided = [leaves[0].detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(), *leaves[1:]]
+    assert_close(autograd(case.function, strided, dy.transpose(0, -1).contiguous().transpose(0, -1)), expected)
 
 
 @for_every_small_case
@@ -125,8 +127,7 @@ def test_without_a_weight_the_gradients_are_those_at_a_weight_of_one(case):
     ones = [torch.ones_like(parameters[0]).requires_grad_(), *parameters[1:]]
     expected = autograd(case.builtin, [x, *ones], dy)
     assert_close(case.backward(dy, x.detach(), None), expected)
-    y = case.function(x, None, *parameters[1:])
-    assert_close(torch.autograd.grad(y, x, dy)[0], expected[0])
+    assert_close(torch.autograd.grad(case.function(x, None, *parameters[1:]), x, dy)[0], expected[0])
 
 
 @for_every_small_case
@@ -134,12 +135,6 @@ def test_first_and_second_derivatives_equal_finite_differences(case):
     leaves, _ = case.inputs()
     assert gradcheck(case.function, leaves)
     assert gradgradcheck(case.function, leaves)
-
-
-@for_every_small_case
-def test_the_gradient_functions_are_differentiable_themselves(case):
-    (x, weight, *_), dy = case.inputs()
-    assert gradcheck(case.backward, (dy.requires_grad_(), x, weight))
 
 
 @on_every_device
@@ -158,47 +153,33 @@ def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(c
         for key, gradients in found.items():
             errors = [(got - true).abs().max() for got, true in zip(gradients, truth, strict=True)]
             worst[key] = torch.maximum(torch.as_tensor(worst[key]), torch.stack(errors).cpu().double())
+            if key != "builtin" and case.name != "rms_norm" and seed == 0:
+                # From the saved mean alone, rounded as it must be, dweight would be off by 1e-2, as the built-in's is.
+                for got, true in zip(gradients, truth, strict=True):
+                    assert_close(got.double(), true, rtol=2e-6, atol=5e-5)
     assert (worst["by hand"] <= 2 * worst["builtin"]).all(), worst
     assert (worst["functions"] <= 2 * worst["builtin"]).all(), worst
 
 
 @on_every_device
-@pytest.mark.parametrize("case", [case for case in LARGE if case.name != "rms_norm"], ids=str)
-def test_an_added_constant_of_ten_thousand_costs_no_accuracy(case, device):
-    """From the saved mean alone, rounded as it must be, dweight would be off by 1e-2, as the built-in's is."""
-    leaves, dy = case.inputs(device, torch.float32, offset=1e4)
-    truth = autograd(case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double())
-    for gradients in (autograd(case.function, leaves, dy), case.backward(dy, *[leaf.detach() for leaf in leaves[:2]])):
-        for got, true in zip(gradients, truth, strict=True):
-            assert_close(got.double(), true, rtol=2e-6, atol=5e-5)
-
-
-@on_every_device
 @in_both_halves
+@pytest.mark.parametrize("parameters_in", ["half", "float32"])
 @pytest.mark.parametrize(
     "case", [layer_case((8192, 64), (64,)), batch_case((8192, 64)), rms_case((8192, 64), (64,))], ids=str
 )
-def test_half_precision_gradients_over_8192_rows_are_the_float64_ones_to_their_last_place(case, dtype, device):
+def test_half_precision_gradients_over_8192_rows_are_the_float64_ones_to_their_last_place(
+    case, dtype, parameters_in, device
+):
     leaves, dy = case.inputs(device, dtype, offset=1.0)
+    if parameters_in == "float32":
+        leaves[1:] = [leaf.detach().float().requires_grad_() for leaf in leaves[1:]]
     truth = autograd(case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double())
-    for gradients in (autograd(case.function, leaves, dy), case.backward(dy, *[leaf.detach() for leaf in leaves[:2]])):
-        for got, true in zip(gradients, truth, strict=True):
-            assert got.dtype == dtype
+    by_hand = case.backward(dy, *[leaf.detach() for leaf in leaves[:2]])
+    assert case.function(*leaves).dtype == dtype
+    for gradients in (autograd(case.function, leaves, dy), by_hand):
+        for got, true, leaf in zip(gradients, truth, leaves, strict=True):
+            assert got.dtype == leaf.dtype
             assert (got.double() - true).norm() <= torch.finfo(dtype).eps * true.norm()
-
-
-@in_both_halves
-def test_float32_parameters_beside_half_precision_input_get_float32_gradients(dtype):
-    for case in LARGE:
-        (x, *parameters), dy = case.inputs(dtype=torch.float32)
-        leaves = [x.detach().to(dtype).requires_grad_(), *parameters]
-        gradients = autograd(case.function, leaves, dy.to(dtype))
-        assert case.function(*leaves).dtype == dtype
-        assert [g.dtype for g in gradients] == [leaf.dtype for leaf in leaves]
-        truth = autograd(
-            case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.to(dtype).double()
-        )
-        assert_close(gradients[1:], tuple(t.float() for t in truth[1:]), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
@@ -219,60 +200,37 @@ def test_the_functions_compile_into_one_graph_forward_and_backward(case):
     assert_close(autograd(compiled, leaves, dy), autograd(case.builtin, leaves, dy))
 
 
-def test_strided_gradients_and_inputs_are_handled():
-    for case in LARGE:
-        leaves, dy = case.inputs()
-        strided = [leaves[0].detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(), *leaves[1:]]
-        gradient = dy.transpose(0, -1).contiguous().transpose(0, -1)
-        assert_close(autograd(case.function, strided, gradient), autograd(case.builtin, leaves, dy))
+def test_each_step_of_a_derivation_is_held_against_autograds_and_the_first_wrong_one_is_named():
+    """x is used twice on the way to y, so its gradient has two shares."""
+    x = torch.tensor([[1.0, -2.0], [3.0, 0.5]], dtype=torch.float64, requires_grad=True)
+    total, dy = x.sum(1, keepdim=True), torch.tensor([[1.0, 2.0], [-1.0, 4.0]], dtype=torch.float64)
+    steps = {"x": x, "total": total, "y": x * total}
+    dtotal = (dy * x).sum(1, keepdim=True)
+    right = {"total": dtotal, "x": dy * total + dtotal}
+    table = intermediates.compare(right, steps, dy)
+    assert [row[:3] for row in table.rows] == [("total", "(2, 1)", "yes"), ("x", "(2, 2)", "yes")]
+    for wrong, name in (
+        ({"x": dy * total}, "x"),
+        ({"total": dtotal * float("nan")}, "total"),
+        ({"total": dtotal.squeeze()}, "total"),
+    ):
+        with pytest.raises(AssertionError, match=f"gradient of {name}"):
+            intermediates.compare({**right, **wrong}, steps, dy)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("call", "error", "argument"),
     [
-        (lambda x: layer_norm_backward(x[:1], x, (4,)), ValueError, "dy must have the shape of x"),
+        (lambda x: layer_norm_backward(x[:1], x, (4,)), ValueError, "dy"),
         (lambda x: rms_norm_backward(x, x, (3,)), RuntimeError, "normalized_shape"),
         (lambda x: LayerNormFunction.apply(x, (3,)), RuntimeError, "normalized_shape"),
         (lambda x: rms_norm_backward(x + 0j, x + 0j, (4,)), ValueError, "x must be real"),
         (lambda x: RMSNormFunction.apply(x + 0j, (4,)), ValueError, "x must be real"),
-        (lambda x: BatchNormFunction.apply(x, torch.ones(2)), RuntimeError, "weight should contain 3"),
+        (lambda x: BatchNormFunction.apply(x, torch.ones(2)), RuntimeError, "weight"),
+        (lambda x: intermediates.compare({}, {"x": x}, x), ValueError, "by_hand"),
+        (lambda x: intermediates.compare({"dx": x}, {"x": x}, x), ValueError, "by_hand"),
     ],
 )
-def test_impossible_inputs_are_named(call, error, message):
-    with pytest.raises(error, match=message):
+def test_an_impossible_argument_is_refused_by_name(call, error, argument):
+    with pytest.raises(error, match=argument):
         call(torch.randn(2, 3, 4))
-
-
-# --- intermediates: each step of a derivation beside autograd's --------------------------------------------------
-
-
-def product_with_the_sum():
-    """x is used twice on the way to y, so its gradient has two shares."""
-    x = torch.tensor([[1.0, -2.0], [3.0, 0.5]], dtype=torch.float64, requires_grad=True)
-    total = x.sum(1, keepdim=True)
-    dy = torch.tensor([[1.0, 2.0], [-1.0, 4.0]], dtype=torch.float64)
-    dtotal = (dy * x).sum(1, keepdim=True)
-    return {"x": x, "total": total, "y": x * total}, dy, {"total": dtotal, "x": dy * total + dtotal}
-
-
-def test_right_gradients_of_steps_come_back_as_a_table_in_the_order_they_were_derived():
-    steps, dy, by_hand = product_with_the_sum()
-    table = intermediates.compare(by_hand, steps, dy)
-    assert [row[:3] for row in table.rows] == [("total", "(2, 1)", "yes"), ("x", "(2, 2)", "yes")]
-    assert "missing: total" in intermediates.compare({"x": by_hand["x"]}, steps, dy).caption
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (lambda d: {**d, "x": d["x"] - d["total"]}, AssertionError, "gradient of x: off by "),
-        (lambda d: {**d, "total": d["total"] * float("nan")}, AssertionError, "gradient of total: off by inf"),
-        (lambda d: {**d, "total": d["total"].squeeze()}, AssertionError, "gradient of total: shape"),
-        (lambda d: {**d, "dx": d["x"]}, ValueError, "by_hand"),
-        (lambda d: {}, ValueError, "by_hand"),
-    ],
-)
-def test_the_first_wrong_gradient_of_a_step_is_named(change, error, message):
-    steps, dy, by_hand = product_with_the_sum()
-    with pytest.raises(error, match=message):
-        intermediates.compare(change(by_hand), steps, dy)

@@ -1,15 +1,12 @@
 """What PyTorch's own samples (test_norms_opinfo.py) do not reach: accuracy, awkward inputs, modules over time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from devices import on_every_device
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -89,19 +86,31 @@ def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(c
             results = forward_and_backward(case, library, *inputs)
             errors = [(got - true).abs().max() for got, true in zip(results, truth, strict=True)]
             worst[key] = torch.maximum(worst[key], torch.stack(errors).float().cpu())
+            if key == "mine" and case in (LAYER, GROUP, INSTANCE, BATCH) and seed == 0:
+                # Centring twice removes the mean's rounding error: 1e-6 at 1e4 where one centring leaves 1e-3.
+                for got, true in zip(results, truth, strict=True):
+                    assert_close(got.double(), true, atol=5e-6, rtol=2e-6)
     # The built-in is exact where a result is a copy (the bias of rms_norm here): allow a rounding of 1e-9 beside it.
     for name, mine, builtin in zip(("y", "dx", "dweight", "dbias"), worst["mine"], worst["builtin"], strict=True):
         assert mine <= 2 * builtin + 1e-9, f"{name}: error {mine:.2e}, built-in {builtin:.2e}"
 
 
 @on_every_device
-@pytest.mark.parametrize("case", [LAYER, GROUP, INSTANCE, BATCH], ids=str)
-def test_an_added_constant_of_ten_thousand_costs_no_accuracy(case, device):
-    """Centring twice removes the mean's rounding error: 1e-6 where one centring leaves 1e-3, as the built-ins do."""
-    inputs = case.inputs(0, 1e4, device)
-    truth = forward_and_backward(case, F, *(tensor.double() for tensor in inputs))
-    for got, true in zip(forward_and_backward(case, norms, *inputs), truth, strict=True):
-        assert_close(got.double(), true, atol=5e-6, rtol=2e-6)
+@in_both_halves
+@pytest.mark.parametrize("parameters_in", ["half", "float32"])
+@for_one_of_each
+def test_parameter_gradients_over_8192_half_precision_rows_are_within_one_percent(case, dtype, parameters_in, device):
+    """Relative to the norms of the float64 gradients: sums in half precision are off by 10 % and more."""
+    case = replace(case, shape=(8192, 8, 4) if case in (GROUP, INSTANCE) else (8192, 64))
+    case = replace(case, channels=case.shape[1])
+    x, weight, bias, dy = case.inputs(0, device=device)
+    x, dy = x.to(dtype), (dy + 1).to(dtype)  # a gradient with a mean, so that the sums grow with the rows
+    weight, bias = (p if parameters_in == "float32" else p.to(dtype) for p in (weight, bias))
+    truth = forward_and_backward(case, F, *(tensor.double() for tensor in (x, weight, bias, dy)))
+    # RMS norm has no bias: the case adds one, and a float32 bias makes its result float32.
+    got = forward_and_backward(case, norms, x, weight, bias, dy.to(bias) if case.name == "rms_norm" else dy)
+    for mine, true in zip(got[2:], truth[2:], strict=True):
+        assert (mine.double() - true).norm() < 1e-2 * true.norm()
 
 
 @on_every_device
@@ -132,41 +141,6 @@ def test_half_precision_running_statistics_are_rounded_once_a_step(function, dty
 
 @on_every_device
 @in_both_halves
-@pytest.mark.parametrize("parameters_in_float32", [False, True], ids=["half parameters", "float32 parameters"])
-@pytest.mark.parametrize(
-    "case",
-    [
-        Case("layer_norm", (8192, 64), 64, LAYER.apply),
-        Case("rms_norm", (8192, 64), 64, RMS.apply),
-        Case("group_norm", (8192, 8, 4), 8, lambda m, x, w, b: m.group_norm(x, 2, w, b)),
-        Case("instance_norm", (8192, 8, 4), 8, INSTANCE.apply),
-        Case("batch_norm", (8192, 64), 64, BATCH.apply),
-    ],
-    ids=str,
-)
-def test_weight_and_bias_gradients_over_8192_half_precision_rows_are_within_one_percent(
-    case, dtype, parameters_in_float32, device
-):
-    errors = half_precision_gradient_errors(case, norms, dtype, parameters_in_float32, device)
-    assert max(errors.values()) < 1e-2, errors
-
-
-def half_precision_gradient_errors(case, library, dtype, parameters_in_float32, device):
-    """Return the norms of the errors of dweight and dbias, relative to those of the float64 gradients."""
-    x, weight, bias, dy = case.inputs(0, device=device)
-    x, dy = x.to(dtype), (dy + 1).to(dtype)  # a gradient with a mean, so that the sums grow with the rows
-    parameters = [p if parameters_in_float32 else p.to(dtype) for p in (weight, bias)]
-    truth = forward_and_backward(case, F, *(tensor.double() for tensor in (x, *parameters, dy)))
-    # RMS norm has no bias: the case adds one, and a float32 bias makes its result float32.
-    got = forward_and_backward(case, library, x, *parameters, dy if case.name != "rms_norm" else dy.to(parameters[1]))
-    return {
-        name: ((got[i].double() - truth[i]).norm() / truth[i].norm()).item()
-        for i, name in ((2, "dweight"), (3, "dbias"))
-    }
-
-
-@on_every_device
-@in_both_halves
 @pytest.mark.parametrize(("offset", "scale"), [(0.0, 1.0), (8.0, 1.0), (0.0, 300.0)])
 @for_one_of_each
 def test_half_precision_results_are_the_float64_ones_rounded_once(case, dtype, offset, scale, device):
@@ -179,25 +153,6 @@ def test_half_precision_results_are_the_float64_ones_rounded_once(case, dtype, o
     assert got.dtype == dtype
     assert (got == rounded).double().mean() > 0.998
     assert_close(got, rounded, rtol=torch.finfo(dtype).eps, atol=0)
-
-
-@in_both_halves
-def test_rms_norm_multiplies_by_the_weight_before_the_one_rounding(dtype):
-    """Llama's own layer rounds x̂ first and then the product: a quarter of the bfloat16 elements differ."""
-    x, weight, _, _ = RMS.inputs(1)
-    x, weight = x.to(dtype), weight.to(dtype)
-    x_hat = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-6)
-    got = norms.rms_norm(x, weight.shape, weight, 1e-6)
-    assert torch.equal(got, (x_hat * weight.float()).to(dtype))
-    assert not torch.equal(got, x_hat.to(dtype) * weight)
-
-
-@in_both_halves
-def test_rms_norm_without_eps_uses_the_float32_epsilon_for_half_precision(dtype):
-    x = (0.01 * RMS.inputs(2)[0]).to(dtype)
-    got = norms.rms_norm(x, x.shape[-1:]).float()
-    # The mean square is 1e-4: bfloat16's own epsilon of 8e-3 would leave a root mean square of 0.11.
-    assert_close(got.square().mean(-1).sqrt(), torch.ones(len(x)), rtol=0.01, atol=0)
 
 
 # --- awkward inputs ---------------------------------------------------------------------------------------------
@@ -221,64 +176,27 @@ def test_a_constant_input_gives_the_bias_and_no_gradient(case, value, device):
     assert dx.isfinite().all()
 
 
-shapes = st.tuples(
-    st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.lists(st.integers(1, 4), min_size=1, max_size=3)
-)
-
-
-@settings(deadline=None, max_examples=60)
-@given(shapes, st.integers(0, 2**20), st.floats(0, 1))
-def test_batch_norm_is_a_loop_over_channels_and_moves_its_running_statistics(shape, seed, momentum):
-    samples, channels, _, positions = shape
-    rng = np.random.default_rng(seed)
-    x, start = rng.normal(size=(samples, channels, *positions)), rng.normal(size=(2, channels)) ** 2
-    if samples * np.prod(positions) == 1:
-        return
-    mean, variance = (torch.as_tensor(values.copy()) for values in start)
-    got = norms.batch_norm(torch.as_tensor(x), mean, variance, training=True, momentum=momentum)
-    for c in range(channels):
-        values = x[:, c]
-        expected = (values - values.mean()) / np.sqrt(values.var() + 1e-5)
-        assert_close(got[:, c], torch.as_tensor(expected))
-        assert mean[c].item() == pytest.approx((1 - momentum) * start[0, c] + momentum * values.mean())
-        assert variance[c].item() == pytest.approx((1 - momentum) * start[1, c] + momentum * values.var(ddof=1))
-
-
-def test_group_norm_with_one_group_is_layer_norm_and_with_a_group_per_channel_instance_norm():
-    x = GROUP.inputs(0)[0].double()
-    assert_close(norms.group_norm(x, 1), norms.layer_norm(x, x.shape[1:]))
-    assert_close(norms.group_norm(x, 16), norms.instance_norm(x))
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (0, 3, 4), (0, 3, 4, 5), (2, 3, 0)])
-def test_empty_batches_pass_through_leave_the_statistics_alone_and_give_zero_gradients(shape):
-    for training in (True, False):
-        weight, bias = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
-        mean, variance = torch.full((3,), 2.0), torch.full((3,), 5.0)
-        y = norms.batch_norm(torch.ones(shape), mean, variance, weight, bias, training)
-        assert y.shape == shape
-        y.sum().backward()
-        assert torch.equal(weight.grad, torch.zeros(3))
-        assert torch.equal(bias.grad, torch.zeros(3))
-        assert mean.tolist() == [2.0] * 3
-        assert variance.tolist() == [5.0] * 3
-
-
-def test_an_empty_batch_leaves_instance_norms_statistics_alone_where_the_builtin_writes_nan():
-    for library, expected in ((norms, [2.0, 2.0]), (F, None)):
-        mean, variance = torch.full((2,), 2.0), torch.full((2,), 5.0)
-        assert library.instance_norm(torch.ones(0, 2, 4), mean, variance).shape == (0, 2, 4)
-        assert mean.isnan().all() if expected is None else mean.tolist() == expected
-
-
-@pytest.mark.parametrize("shape", [(0, 4), (3, 0)])
-def test_empty_rows_and_empty_features_pass_through_layer_and_rms_norm(shape):
-    for function in (norms.layer_norm, norms.rms_norm):
-        x, weight = torch.ones(shape, requires_grad=True), torch.ones(shape[-1], requires_grad=True)
-        y = function(x, shape[-1:], weight)
+@pytest.mark.parametrize("shape", [(0, 3), (0, 4, 3), (2, 3, 0), (0, 3, 3, 3)], ids=str)
+def test_empty_inputs_pass_through_leave_the_statistics_alone_and_give_zero_gradients(shape):
+    """Of instance norm's statistics the built-in makes NaN."""
+    channels, last = shape[1], shape[-1]
+    mean, variance = torch.full((channels,), 2.0), torch.full((channels,), 5.0)
+    calls = [
+        (last, lambda x, w: norms.layer_norm(x, (last,), w, w)),
+        (last, lambda x, w: norms.rms_norm(x, (last,), w)),
+        (channels, lambda x, w: norms.batch_norm(x, mean, variance, w, w, True)),
+        (channels, lambda x, w: norms.batch_norm(x, mean, variance, w, w)),
+    ]
+    if len(shape) == 4:
+        calls.append((channels, lambda x, w: norms.instance_norm(x, mean, variance, w, w)))
+    for size, call in calls:
+        x, weight = torch.ones(shape, requires_grad=True), torch.ones(size, requires_grad=True)
+        y = call(x, weight)
         y.sum().backward()
         assert y.shape == x.grad.shape == shape
-        assert torch.equal(weight.grad, torch.zeros_like(weight))
+        assert not weight.grad.any()
+    assert mean.eq(2).all()
+    assert variance.eq(5).all()
 
 
 def layouts():
@@ -316,14 +234,6 @@ def test_results_are_laid_out_in_memory_as_the_builtins_are(layout, x):
         expected, got = call(F), call(norms)
         assert got.stride() == expected.stride(), name
         assert_close(got, expected)
-
-
-@for_every_case
-def test_the_input_is_left_unchanged(case):
-    inputs = case.inputs(0)[:3]
-    before = [tensor.clone() for tensor in inputs]
-    case.apply(norms, *inputs)
-    assert_close(inputs, before, rtol=0, atol=0)
 
 
 # --- transforms -------------------------------------------------------------------------------------------------
