@@ -7,11 +7,6 @@
 
 The learner's input is judged by ``check.input_a`` and its like: it counts where the piece is wrong on it and the piece
 with its bug mended is right. That keeps out what every piece would fail on: NaN, overflow, the limits of a dtype.
-
-    pieces/      the sources, a file each, as the learner reads them; nothing there says what is wrong
-    bugs.toml    what each claims and what is wrong with it, in words
-    catalogue    what inputs each takes, what is right, what shows it
-    base         what can be done with any of them
 """
 
 from course_utils.bugs.base import Bug, Markdown

@@ -97,8 +97,7 @@ class FindBug(Check):
         parts = [f"The piece is right on this input: off by {_share(difference)} of what is allowed."]
         if difference.ratio > _CLOSER * before.ratio and difference.ratio > 0.01:
             parts.append(f"You are on the way: on the ordinary input it is {_share(before)}.")
-        near = zip(self.bug.near, self.bug.near_messages, strict=True)
-        message = next((message for is_near, message in near if is_near(**arguments)), "")
+        message = self.bug.near_message(arguments)
         kept = [f"`{name}`" for name in arguments if name not in changed]
         return " ".join([*parts, message or (f"You left {' and '.join(kept)} as it was." if kept else "")]).strip()
 
