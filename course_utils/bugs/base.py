@@ -171,10 +171,8 @@ class Bug:
 
     def show(self) -> Markdown:
         """Return the piece as the learner first meets it: claim, source, arguments, hints."""
-        ordinary = self.ordinary()
-        lines = [
-            f"- `{name}`: {words} (ordinary: {_ordinary(ordinary[name])})" for name, words in self.arguments.items()
-        ]
+        ordinary = {name: _ordinary(value) for name, value in self.ordinary().items()}
+        lines = [f"- `{name}`: {words} (ordinary: {ordinary[name]})" for name, words in self.arguments.items()]
         limits = ", ".join(f"{letter} from {low:,} to {high:,}" for letter, (low, high) in self.sizes.items())
         parts = [
             self.claim,

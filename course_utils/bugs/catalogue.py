@@ -112,9 +112,9 @@ def _bug(letter: str, spec: Mapping[str, Any], **code: Any) -> Bug:
     old, new = text.pop("mend")
     source = (_FOLDER / "pieces" / f"{letter.lower()}.py").read_text(encoding="utf-8")
     assert source.count(old) == 1, f"mend must name a text that is once in piece {letter}"
-    sources = {"source": source, "mended_source": source.replace(old, new)}
-    broken, mended = (_function(source, letter, text["function"]) for source in sources.values())
-    return Bug(letter=letter, spec=spec, broken=broken, mended=mended, **sources, **code, **text)
+    text |= {"source": source, "mended_source": source.replace(old, new)}
+    broken, mended = (_function(text[key], letter, text["function"]) for key in ("source", "mended_source"))
+    return Bug(letter=letter, spec=spec, broken=broken, mended=mended, **code, **text)
 
 
 def _function(source: str, letter: str, name: str) -> Callable[..., Any]:
