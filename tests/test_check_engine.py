@@ -1,6 +1,5 @@
 """How a check comes to its report, on checks small enough to see through."""
 
-import time
 import warnings
 from dataclasses import replace
 from fractions import Fraction
@@ -14,8 +13,12 @@ from course_utils.book import progress
 from course_utils.check.catalogue import Mistake
 from course_utils.check.engine import Check, Convention, is_stub
 from course_utils.check.observe import upstream
-from course_utils.check.probes import Call, Probe, Tolerance, counting, error_ratio, integers, largest_error, same
-from course_utils.check.smallest import smallest_failing
+from course_utils.check.probes import Call, Probe, Tolerance, error_ratio, integers, largest_error
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path))
 
 
 def scale(x, factor=2.0):
@@ -79,15 +82,6 @@ def test_a_rough_probe_compares_how_bad_it_is_and_not_the_values():
     assert run(lambda x, factor=2.0: torch.where(x > 900, torch.nan, x * factor)).misconception is None
 
 
-def test_a_finding_in_place_of_values_is_told_in_words():
-    report = run(lambda x, factor=2.0: (x * factor).double())
-    assert report.misconception is None
-    assert report.message == "The output is float64; expected float32, as the input."
-    assert report.evidence.quantity == ""
-    assert report.evidence.lines() == ["scale(x)", "  x = [[1]]"]
-    assert str(report.probes[0]) == report.message
-
-
 def raising(error):
     raise error
 
@@ -122,39 +116,10 @@ def test_the_search_for_a_smaller_input_passes_over_what_the_oracle_refuses():
     ]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [lambda x: x.mul_(2), lambda x: x.unsqueeze_(0), lambda x: x[0].add_(1), lambda x: x[0].fill_(float("nan"))],
-    ids=["all of it", "its shape", "a part of it", "to NaN"],
-)
-def test_any_change_of_an_input_is_found(change):
-    report = run(lambda x, factor=2.0: (x * factor, change(x))[0])
-    assert report.message == "It changes its input x in place; the caller still needs it."
-
-
 def test_another_dtype_is_right_where_the_check_says_so_and_a_complex_one_never_is():
     assert run(lambda x, factor=2.0: (x * factor).double(), any_dtype=True).passed
     report = run(lambda x, factor=2.0: torch.complex(x * factor, 0 * x), any_dtype=True)
     assert report.message.startswith("The output is complex: somewhere a negative number is raised to a power.")
-
-
-@pytest.mark.parametrize(
-    "act", [lambda: raising(SystemExit), lambda: [print() for _ in range(10_001)]], ids=["exits", "prints without end"]
-)
-def test_after_a_call_that_had_to_be_stopped_no_other_is_made(act):
-    calls = []
-    report = run(lambda x, factor=2.0: calls.append(1) or act())
-    assert len(calls) == len(report.probes) == 1
-    assert report.evidence is None
-    assert repr(report).splitlines()[:2] == ["scale: not yet", f"  {report.message}"]
-    assert "It shows in" not in repr(report)
-
-
-def test_what_it_prints_is_remarked_on_whether_it_passes_or_not():
-    remark = ("It prints; what it printed is left out here.",)
-    assert run(lambda x, factor=2.0: x * factor if factor == 2 else (print(), x * factor)[1]).remarks == remark
-    assert run(lambda x, factor=2.0: (print(), x - factor)[1]).remarks == remark
-    assert run(lambda x, factor=2.0: x - factor).remarks == ()
 
 
 def test_what_stands_in_the_way_of_a_gradient_is_told_in_words():
@@ -222,93 +187,9 @@ def test_a_call_to_be_refused_passes_with_an_error_and_only_then():
         replace(refused, oracle=scale)(refusing, record=False)
 
 
-def test_a_changed_input_is_found_where_the_output_is_right():
-    report = run(lambda x, factor=2.0: x.mul_(factor).clone())
-    assert report.message == "It changes its input x in place; the caller still needs it."
-
-
-def test_the_size_of_rounding_noise_is_not_shown():
-    report = run(lambda x, factor=2.0: x * factor + 3 * (x > 900))
-    assert [str(probe) for probe in report.probes] == ["right", "right", "right", "output wrong"]
-    assert report.probes[-1].error == 3
-
-
 def test_what_is_shown_is_as_finite_as_what_was_wrong():
     report = check.layer_norm(check.layer_norm.catalogue["unbiased_variance"].examples[0], record=False)
     assert report.evidence.got == "[[-1, 0, 1]]"
-
-
-def test_several_outputs_and_updated_arguments_are_compared_by_name():
-    def halve_and_count(x, seen):
-        seen += 1
-        return x / 2, x.numel()
-
-    probe = Probe("two", "values", Call({"x": integers(2, 3, seed=5), "seen": torch.zeros(())}), ("x",))
-    its_check = Check("halve", halve_and_count, [probe], {}, returns=("half", "count"), updates=("seen",))
-
-    def report(function):
-        return its_check(function, record=False)
-
-    assert report(lambda x, seen: (x * 0.5, seen.add_(1) * 0 + 6)).passed
-    for number in (float, np.float32, np.int64, Fraction):
-        assert report(lambda x, seen, number=number: (x / 2, number(6 + 0 * int(seen.add_(1))))).passed
-    assert "seen is wrong" in report(lambda x, seen: (x / 2, 6)).message
-    assert report(lambda x, seen: (x / 2, 6, 7)).message.startswith("It returns a tuple; expected a tuple of half and")
-    assert report(lambda x, seen: (x / 2, "6")).message.startswith("It returns a str for count; expected a number")
-    assert report(lambda x, seen: (x / 2, 6j)).message.startswith("It returns a complex for count; expected a number")
-    assert report(lambda x, seen: (3.0, 6)).message.startswith("It returns a float for half; expected a tensor")
-    attached = report(lambda x, seen: (x / 2, 6 + 0 * seen.add_(1 + 0 * x.sum()).item()))
-    assert attached.message.startswith("It leaves seen attached to the graph of this step (seen.requires_grad is True)")
-    assert "count is wrong" in report(lambda x, seen: (x / 2, 5 + 0 * seen.add_(1).item())).message
-    assert (
-        "gradient of x is wrong"
-        in report(lambda x, seen: (x.detach() / 2 + 0 * x, 6 + 0 * seen.add_(1).item())).message
-    )
-    assert report(lambda x, seen: x / 2).message.startswith("It returns a Tensor; expected a tuple of half and count")
-
-
-def test_another_convention_is_accepted_with_a_remark():
-    thirds = Convention("This halves, which other books do.", lambda x, factor=2.0: x / factor)
-    report = run(lambda x, factor=2.0: x / factor, conventions=(thirds,))
-    assert report.passed
-    assert report.remarks == ("This halves, which other books do.",)
-    right = run(lambda x, factor=2.0: x * factor, conventions=(thirds,))
-    assert (right.passed, right.remarks) == (True, ())
-
-
-def by_parts(first, later):
-    """Return a function that does the one with the default factor, and the other with any other."""
-    return lambda x, factor=2.0: first(x, factor) if factor == 2 else later(x, factor)
-
-
-def test_of_two_wrong_results_those_of_the_probe_that_fails_are_compared():
-    first = Probe("once", "once", Call({"x": integers(4, 3, seed=2), "factor": 1.0}, {"x": "RC"}))
-    then = Probe("tripled", "factor", Call({"x": integers(4, 3, seed=2), "factor": 3.0}, {"x": "RC"}))
-    divided = Convention("It divides.", lambda x, factor=2.0: x / factor)
-    report = run(
-        by_parts(None, lambda x, factor: x / factor + 0.01 * factor - 0.01), probes=[first, then], conventions=[divided]
-    )
-    assert report.evidence.expected == "[[0.333]]"
-
-
-@pytest.mark.parametrize(
-    ("function", "expected", "right_already"),
-    [
-        (lambda x, factor=2.0: x - factor, "[[2]]", False),  # far from either
-        (lambda x, factor=2.0: x / factor + 0.01, "[[0.5]]", False),  # near the convention
-        (lambda x, factor=2.0: x * factor + 0.01, "[[2]]", False),
-        (by_parts(lambda x, factor: x / factor, lambda x, factor: x - factor), "[[0.333]]", True),
-        (by_parts(lambda x, factor: x * factor, lambda x, factor: x / factor + 0.01), "[[3]]", True),
-    ],
-    ids=["neither", "near the convention", "near the oracle", "further with the convention", "further with the oracle"],
-)
-def test_a_wrong_function_is_held_against_the_convention_that_it_follows(function, expected, right_already):
-    divided = Convention("It divides.", lambda x, factor=2.0: x / factor)
-    report = run(function, conventions=(divided,))
-    assert not report.passed
-    assert report.remarks == ()
-    assert report.evidence.expected == expected
-    assert ("Right already: values." in report.message) == right_already
 
 
 def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
@@ -329,67 +210,12 @@ def test_arguments_are_handed_out_as_copies_so_that_one_call_cannot_spoil_the_ne
     assert its_check(scale, record=False).passed
 
 
-def test_the_device_of_the_inputs_is_the_one_asked_for_and_torch_s_default_otherwise():
-    seen = []
-
-    def spy(x, factor=2.0):
-        seen.append(x.device.type)
-        return x * factor
-
-    its_check = toy_check()
-    with torch.device("meta"):
-        its_check(spy, device="cpu", record=False)
-    assert set(seen) == {"cpu"}
-    torch.ones(2).to("meta") * 2  # what it imports takes seconds
-    report = run(lambda x, factor=2.0: x.to("meta") * factor)
-    assert report.message == "The output is on meta; the input was on cpu."
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"])
 def test_torch_s_own_norms_pass_on_a_gpu(name):
     report = getattr(check, name)(getattr(torch.nn.functional, name), device="cuda", record=False)
     assert report.passed, f"{report}\n{report.table()}"
-
-
-# --- the pieces ---
-
-
-def test_a_call_made_smaller_keeps_the_sizes_that_belong_together():
-    call = Call(
-        {"x": integers(2, 6, 5, seed=7), "shape": (6, 5), "weight": torch.ones(6), "eps": 1.0},
-        {"x": "NCL", "shape": "CL", "weight": "C"},
-    )
-    assert call.sizes() == {"N": 2, "C": 6, "L": 5}
-    small = call.narrowed("C", 2)
-    assert small.arguments["x"].shape == (2, 2, 5)
-    assert small.arguments["shape"] == (2, 5)
-    assert small.arguments["weight"].shape == (2,)
-    assert call.sizes()["C"] == 6
-
-
-def test_fresh_arguments_keep_their_layout_and_can_be_tracked():
-    call = Call({"x": integers(3, 4, seed=8).t(), "n": 3})
-    fresh = call.fresh(double=True, track=["x"])
-    assert fresh["x"].dtype == torch.float64
-    assert fresh["x"].requires_grad
-    assert not fresh["x"].is_contiguous()
-    assert not call.arguments["x"].requires_grad
-
-
-def test_the_search_ends_at_a_call_that_cannot_be_made_smaller():
-    call = Call({"x": integers(5, 7, seed=9, scale=0.1), "extra": 3.0}, {"x": "RC"})
-    found = smallest_failing(call, lambda c: c.arguments["x"].shape[1] >= 3, ["extra"])
-    assert found.arguments.keys() == {"x"}
-    assert torch.equal(found.arguments["x"], counting((1, 3), torch.float32))
-
-
-def test_the_search_gives_up_on_a_function_that_is_too_slow_to_search(monkeypatch):
-    monkeypatch.setattr("course_utils.check.smallest._SEARCH_LIMIT_S", 0.1)
-    started = time.monotonic()
-    smallest_failing(Call({"x": integers(50, 70, seed=9)}, {"x": "RC"}), lambda c: time.sleep(0.06) or False, [])
-    assert time.monotonic() - started < 1
 
 
 def test_errors_are_measured_in_what_is_allowed_and_nan_is_infinitely_wrong():
@@ -404,75 +230,81 @@ def test_errors_are_measured_in_what_is_allowed_and_nan_is_infinitely_wrong():
     assert largest_error(infinite, infinite) == 0
 
 
-def test_two_wrong_results_are_the_same_only_with_nan_and_infinity_in_the_same_places():
-    tolerance = Tolerance(0, 1e-5)
-    one = torch.tensor([1.0, float("nan"), float("inf")], dtype=torch.float64)
-    assert same(one, one + 1e-6, tolerance)
-    assert not same(one, one + 1e-3, tolerance)
-    assert not same(one, one.nan_to_num(nan=0), tolerance)
-    assert not same(one, one * torch.tensor([1, 1, -1]), tolerance)
-    assert not same(one, one[:2], tolerance)
+def written(body):
+    names = {}
+    exec(f"def function(x):\n    {body}", names)
+    return names["function"]
 
 
-def empty(x):
-    """Only a docstring."""
+def test_a_body_with_nothing_in_it_is_not_an_attempt():
+    empty = ['"""Only a docstring."""', "...", '"""A docstring."""; pass', "raise NotImplementedError('yours')"]
+    for function in map(written, [*empty, "return None"]):
+        assert is_stub(function)
+        report = Check("f", scale, [], {})(function)
+        assert (report.attempted, report.passed, report.verdict) == (False, False, "not attempted yet")
+        assert progress.attempted() == {}
+    bodies = ["return x", "return 0", "raise ValueError('no')", "yield", "mean = x.mean()"]
+    assert not any(is_stub(function) for function in (*map(written, bodies), len, Check))
 
 
-def dots(x): ...
+def test_the_device_of_the_inputs_is_the_one_asked_for():
+    seen = []
+    with torch.device("meta"):
+        toy_check()(lambda x, factor=2.0: seen.append(x.device.type) or x * factor, device="cpu", record=False)
+    assert set(seen) == {"cpu"}
 
 
-def passing(x):
-    """A docstring."""
-    pass  # noqa: PIE790
+def test_after_a_call_that_had_to_be_stopped_no_other_is_made():
+    calls = []
+    report = run(lambda x, factor=2.0: calls.append(1) or raising(SystemExit))
+    assert len(calls) == len(report.probes) == 1
+    assert report.evidence is None
+    assert "It shows in" not in repr(report)
 
 
-def not_implemented(x):
-    raise NotImplementedError
+def test_any_change_of_an_input_is_found():
+    for change in (lambda x: x.mul_(2), lambda x: x.unsqueeze_(0), lambda x: x[0].fill_(float("nan"))):
+        report = run(lambda x, factor=2.0, change=change: (x * factor, change(x))[0])
+        assert report.message == "It changes its input x in place; the caller still needs it."
 
 
-def not_implemented_with_words(x):
-    """A docstring."""
-    raise NotImplementedError("your turn")
+def test_several_outputs_and_updated_arguments_are_compared_by_name():
+    def halve_and_count(x, seen):
+        seen += 1
+        return x / 2, x.numel()
+
+    probe = Probe("two", "values", Call({"x": integers(2, 3, seed=5), "seen": torch.zeros(())}), ("x",))
+    its_check = Check("halve", halve_and_count, [probe], {}, returns=("half", "count"), updates=("seen",))
+
+    def message(function):
+        return its_check(function, record=False).message
+
+    for number in (np.int64, Fraction):
+        right = lambda x, seen, number=number: (x / 2, number(6 + 0 * int(seen.add_(1))))  # noqa: E731
+        assert its_check(right, record=False).passed
+    assert "seen is wrong" in message(lambda x, seen: (x / 2, 6))
+    assert "count is wrong" in message(lambda x, seen: (x / 2, 5 + 0 * seen.add_(1).item()))
+    assert message(lambda x, seen: (x / 2, 6j)).startswith("It returns a complex for count; expected a number")
+    attached = message(lambda x, seen: (x / 2, 6 + 0 * seen.add_(1 + 0 * x.sum()).item()))
+    assert attached.startswith("It leaves seen attached to the graph of this step (seen.requires_grad is True)")
 
 
-def returns_none(x):
-    return None
+def test_another_convention_is_accepted_with_a_remark_and_a_wrong_function_is_held_against_the_nearer_one():
+    divided = Convention("It divides.", lambda x, factor=2.0: x / factor)
 
+    def report(first, later=None):
+        both = lambda x, factor=2.0: (first if factor == 2 else later or first)(x, factor)  # noqa: E731
+        return run(both, conventions=(divided,))
 
-def identity(x):
-    return x
-
-
-def constant(x):
-    return 0
-
-
-def raises_something_else(x):
-    raise ValueError("no")
-
-
-def generates(x):
-    yield
-
-
-def half_done(x):
-    mean = x.mean()  # noqa: F841
-
-
-@pytest.mark.parametrize("function", [empty, dots, passing, not_implemented, not_implemented_with_words, returns_none])
-def test_a_body_with_nothing_in_it_is_not_an_attempt(function):
-    assert is_stub(function)
-    report = Check("f", identity, [], {})(function)
-    assert (report.attempted, report.passed) == (False, False)
-    assert report.verdict == "not attempted yet"
-    assert progress.attempted() == {}
-
-
-@pytest.mark.parametrize("function", [identity, constant, raises_something_else, generates, half_done, len, Check])
-def test_a_body_with_anything_in_it_is_an_attempt(function):
-    assert not is_stub(function)
-
-
-@pytest.fixture(autouse=True)
-def own_progress(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path))
+    assert (report(lambda x, f: x / f).passed, report(lambda x, f: x / f).remarks) == (True, ("It divides.",))
+    assert (report(lambda x, f: x * f).passed, report(lambda x, f: x * f).remarks) == (True, ())
+    for function, later, expected, right_already in (
+        (lambda x, f: x - f, None, "[[2]]", False),  # far from either
+        (lambda x, f: x / f + 0.01, None, "[[0.5]]", False),  # near the convention
+        (lambda x, f: x * f + 0.01, None, "[[2]]", False),
+        (lambda x, f: x / f, lambda x, f: x - f, "[[0.333]]", True),  # further with the convention
+        (lambda x, f: x * f, lambda x, f: x / f + 0.01, "[[3]]", True),
+    ):
+        wrong = report(function, later)
+        assert (wrong.passed, wrong.remarks, wrong.evidence.expected) == (False, (), expected)
+        assert ("Right already: values." in wrong.message) == right_already

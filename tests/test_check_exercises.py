@@ -10,7 +10,11 @@ from course_utils.check.sandbox import Sandbox
 
 CPU = torch.device("cpu")
 CHECKS = {name: one for name in check.__all__ if isinstance(one := getattr(check, name), check.Check) and one.catalogue}
-COMBINED = [name for name, one in CHECKS.items() if any(mistake.everyday for mistake in one.catalogue.values())]
+EVERYDAY = {
+    name: everyday
+    for name, one in CHECKS.items()
+    if (everyday := [key for key, mistake in one.catalogue.items() if mistake.everyday])
+}
 
 
 def keys_of(its_check, function):
@@ -40,12 +44,11 @@ def test_the_first_example_gets_a_full_report(name):
     assert report.evidence.lines()
 
 
-@pytest.mark.parametrize("name", COMBINED)
+@pytest.mark.parametrize("name", EVERYDAY)
 def test_everyday_slips_made_at_once_are_rejected_and_what_is_named_is_among_them(name):
     its_check = CHECKS[name]
-    everyday = [key for key, mistake in its_check.catalogue.items() if mistake.everyday]
-    for size in range(2, len(everyday) + 1):
-        for slips in combinations(everyday, size):
+    for size in range(2, len(EVERYDAY[name]) + 1):
+        for slips in combinations(EVERYDAY[name], size):
             function = its_check.made_with(tuple((key, 0) for key in slips))
             assert function is not None, f"edits overlap: {slips}"
             named = keys_of(its_check, function)
@@ -53,19 +56,9 @@ def test_everyday_slips_made_at_once_are_rejected_and_what_is_named_is_among_the
             assert set(named) <= set(slips)
 
 
-@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm", "rope", "ema"])
-def test_five_everyday_slips_are_known_where_they_meet(name):
-    assert sum(mistake.everyday for mistake in CHECKS[name].catalogue.values()) >= 5
-
-
-@pytest.mark.parametrize("name", CHECKS)
-def test_a_mistake_is_told_in_sentences_that_do_not_repeat_each_other(name):
-    for mistake in CHECKS[name].catalogue.values():
-        texts = (mistake.title, mistake.wrong, mistake.matters, mistake.hint)
-        assert len(set(texts)) == 4, mistake.key
-        assert not mistake.title.endswith("."), mistake.key
-        assert all(text[-1] in ".?" and 15 < len(text) < 400 for text in texts[1:]), mistake.key
-        assert not any("{" in text for text in texts), mistake.key
+def test_every_norm_rope_and_ema_know_five_slips_that_meet():
+    names = {"layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm", "rope", "ema"}
+    assert {name for name, everyday in EVERYDAY.items() if len(everyday) >= 5} >= names
 
 
 def test_a_mistake_shows_what_it_replaces():
@@ -75,49 +68,40 @@ def test_a_mistake_shows_what_it_replaces():
     ]
 
 
-# Mistakes as they are published or first written, several at once: what is named is the one to mend first.
-def annotated_transformer(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    dims = tuple(range(-len(normalized_shape), 0))
-    y = (x - x.mean(dims, keepdim=True)) / (x.std(dims, keepdim=True) + eps)
-    y = y if weight is None else weight * y
-    return y if bias is None else y + bias
+def dims_of(normalized_shape):
+    return tuple(range(-len(normalized_shape), 0))
 
 
-def s0(x, normalized_shape, weight=None, bias=None, eps=1e-8):
-    dims = tuple(range(-len(normalized_shape), 0))
-    y = (x - x.mean(dims, keepdim=True)) / torch.sqrt(x.var(dims, keepdim=True, unbiased=False) + eps)
-    y = y if weight is None else weight * y
-    return y if bias is None else y + bias
-
-
-def s3(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    dims = [-(i + 1) for i in range(len(normalized_shape))]
-    mean = x.mean(dim=dims, keepdim=True)
-    var = (x**2).mean(dim=dims, keepdim=True) - mean**2
-    y = (x - mean) / torch.sqrt(var + eps)
-    y = y if weight is None else weight * y
-    return y if bias is None else y + bias
-
-
-def s4(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    dims = tuple(range(-len(normalized_shape), 0))
-    std = x.std(dim=dims, keepdim=True, unbiased=False)
-    y = (x - x.mean(dim=dims, keepdim=True)) / (std + eps)
-    y = y if weight is None else weight * y
-    return y if bias is None else y + bias
-
-
-def ten_lines_without_a_thought_of_half_precision(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    dims = tuple(range(-len(normalized_shape), 0))
-    centred = x - x.mean(dims, keepdim=True)
-    y = centred * torch.rsqrt(centred.square().mean(dims, keepdim=True) + eps)
+def affine(y, weight, bias, column=None):
+    weight, bias = (p if p is None or column is None else p.view(column) for p in (weight, bias))
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
 
+# Mistakes as they are published or first written, several at once: what is named is the one to mend first.
+def annotated_transformer(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    dims = dims_of(normalized_shape)
+    y = (x - x.mean(dims, keepdim=True)) / (x.std(dims, keepdim=True) + eps)
+    return affine(y, weight, bias)
+
+
+def s0(x, normalized_shape, weight=None, bias=None, eps=1e-8):
+    dims = dims_of(normalized_shape)
+    y = (x - x.mean(dims, keepdim=True)) / torch.sqrt(x.var(dims, keepdim=True, unbiased=False) + eps)
+    return affine(y, weight, bias)
+
+
+def s3(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    dims = dims_of(normalized_shape)
+    mean = x.mean(dim=dims, keepdim=True)
+    var = (x**2).mean(dim=dims, keepdim=True) - mean**2
+    y = (x - mean) / torch.sqrt(var + eps)
+    return affine(y, weight, bias)
+
+
 def llama(x, normalized_shape, weight=None, eps=None):
     eps = torch.finfo(torch.float32).eps if eps is None else eps
-    dims = tuple(range(-len(normalized_shape), 0))
+    dims = dims_of(normalized_shape)
     z = x.to(torch.float32)
     z = z * torch.rsqrt(z.pow(2).mean(dims, keepdim=True) + eps)
     return z.to(x.dtype) if weight is None else weight * z.to(x.dtype)
@@ -135,8 +119,7 @@ def fastai_batch_norm(x, running_mean, running_var, weight=None, bias=None, trai
     else:
         mean, var = running_mean, running_var
     y = (x - mean.view(column)) / (var.view(column) + eps).sqrt()
-    y = y if weight is None else y * weight.view(column)
-    return y if bias is None else y + bias.view(column)
+    return affine(y, weight, bias, column)
 
 
 def d2l_batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
@@ -151,8 +134,7 @@ def d2l_batch_norm(x, running_mean, running_var, weight=None, bias=None, trainin
     else:
         mean, var = running_mean, running_var
     y = (x - mean.view(column)) / torch.sqrt(var.view(column) + eps)
-    y = y if weight is None else y * weight.view(column)
-    return y if bias is None else y + bias.view(column)
+    return affine(y, weight, bias, column)
 
 
 def labml_batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
@@ -166,8 +148,7 @@ def labml_batch_norm(x, running_mean, running_var, weight=None, bias=None, train
     else:
         mean, var = running_mean, running_var
     y = (x - mean.view(column)) / torch.sqrt(var + eps).view(column)
-    y = y if weight is None else y * weight.view(column)
-    return y if bias is None else y + bias.view(column)
+    return affine(y, weight, bias, column)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +157,6 @@ def labml_batch_norm(x, running_mean, running_var, weight=None, bias=None, train
         (check.layer_norm, annotated_transformer, ["unbiased_variance", "eps_outside_root", "half_statistics"]),
         (check.layer_norm, s0, ["wrong_default_eps"]),
         (check.layer_norm, s3, ["one_pass_variance"]),
-        (check.layer_norm, s4, ["eps_outside_root"]),
-        (check.layer_norm, ten_lines_without_a_thought_of_half_precision, ["half_statistics"]),
         (check.rms_norm, llama, ["rounds_twice"]),
         (check.batch_norm, fastai_batch_norm, ["unbiased_variance"]),
         (check.batch_norm, d2l_batch_norm, ["eval_uses_batch"]),
@@ -189,44 +168,30 @@ def test_published_code_is_told_what_it_gets_wrong_stage_by_stage(its_check, fun
     assert keys_of(its_check, function)[: len(keys)] == keys
 
 
-def dims_of(normalized_shape):
-    return tuple(range(-len(normalized_shape), 0))
-
-
-def scaled(y, weight, bias, dtype):
-    y = y if weight is None else y * weight
-    return (y if bias is None else y + bias).to(dtype)
-
-
 def wide(x):
     return x.float() if x.itemsize < 4 else x
 
 
 def best_known_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     y = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps)
-    return scaled(y, weight, bias, x.dtype)
+    return affine(y, weight, bias).to(x.dtype)
 
 
 def without_keepdim(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    return scaled(
-        (x - x.mean(dims_of(normalized_shape))) / (x.std(dims_of(normalized_shape)) + eps), weight, bias, x.dtype
-    )
-
-
-def forgets_affine(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    return torch.nn.functional.layer_norm(x, normalized_shape, None, None, eps)
+    dims = dims_of(normalized_shape)
+    return affine((x - x.mean(dims)) / (x.std(dims) + eps), weight, bias).to(x.dtype)
 
 
 def mean_of_everything(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     z, dims = wide(x), dims_of(normalized_shape)
     y = (z - z.mean()) / torch.sqrt(z.var(dims, correction=0, keepdim=True) + eps)
-    return scaled(y, weight, bias, x.dtype)
+    return affine(y, weight, bias).to(x.dtype)
 
 
 def mean_of_the_last_axis(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     z, dims = wide(x), dims_of(normalized_shape)
     y = (z - z.mean(-1, keepdim=True)) / torch.sqrt(z.var(dims, correction=0, keepdim=True) + eps)
-    return scaled(y, weight, bias, x.dtype)
+    return affine(y, weight, bias).to(x.dtype)
 
 
 def floor_under_the_variance(x, dims, eps=1e-5):
@@ -247,8 +212,7 @@ def running_batch_norm(x, mean, var, running_mean, running_var, weight, bias, tr
         if moves:
             running_var.lerp_(values.var(1), momentum)
     y = (wide(x) - mean.view(column)) / torch.sqrt(var.view(column) + eps)
-    weight, bias = (None if p is None else p.view(column) for p in (weight, bias))
-    return scaled(y, weight, bias, x.dtype)
+    return affine(y, weight, bias, column).to(x.dtype)
 
 
 def variance_never_updated(
@@ -281,7 +245,6 @@ def running_whenever_given(
     [
         ("layer_norm", best_known_layer_norm, {"unbiased_variance", "one_dim_only", "eps_outside_root"}),
         ("layer_norm", without_keepdim, {"missing_keepdim"}),
-        ("layer_norm", forgets_affine, {"ignores_affine"}),
         ("layer_norm", mean_of_everything, {"mixed_axes"}),
         ("layer_norm", mean_of_the_last_axis, {"mixed_axes"}),
         ("normalize", floor_under_the_variance, {"eps_as_floor"}),

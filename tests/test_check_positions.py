@@ -31,16 +31,6 @@ def by_loops(positions, dim, base=10_000.0):
     return torch.tensor([[f(angle) for angle in row for f in (math.sin, math.cos)] for row in angles])
 
 
-def in_float64(positions, dim, base=10_000.0):
-    angles = places(positions).double()[:, None] * float64_frequencies(dim, base)
-    return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
-
-
-def float32_frequencies_alone(positions, dim, base=10_000.0):
-    angles = places(positions).double()[:, None] * float64_frequencies(dim, base).float()
-    return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
-
-
 def tutorial_in_float32(positions, dim, base=10_000.0):
     """The form of PyTorch's own tutorial: exp and log, all in float32."""
     position = places(positions).unsqueeze(1)
@@ -51,38 +41,17 @@ def tutorial_in_float32(positions, dim, base=10_000.0):
     return code
 
 
-@pytest.mark.parametrize(
-    ("function", "remarks"),
-    [
-        *((f, 0) for f in (by_loops, in_float64)),
-        (float32_frequencies_alone, 0),
-        (tutorial_in_float32, 1),
-    ],
-)
-def test_right_sinusoids_pass_and_float32_angles_are_remarked_on(function, remarks):
-    report = check.sinusoidal(function, record=False)
-    assert report.passed, report
-    assert len(report.remarks) == remarks
-    assert all(FAR in remark for remark in report.remarks)
-
-
-def test_the_smallest_input_that_shows_a_sinusoid_wrong_has_one_position_and_one_pair():
-    report = check.sinusoidal(lambda positions, dim, base=1e4: by_loops(positions, dim, base) + 0.3, record=False)
-    assert report.misconception is None
-    assert report.evidence.arguments["positions"].numel() == 1
-    assert report.evidence.arguments["dim"] == 2
-
-
-# --- alibi_slopes ---
+def test_right_sinusoids_pass_and_float32_angles_are_remarked_on():
+    for function, remarks in ((by_loops, 0), (tutorial_in_float32, 1)):
+        report = check.sinusoidal(function, record=False)
+        assert report.passed, report
+        assert len(report.remarks) == remarks
+        assert all(FAR in remark for remark in report.remarks)
 
 
 def bloom_slopes(num_heads):
     """What transformers' BLOOM multiplies positions with: its bias at position 1."""
     return build_alibi_tensor(torch.ones(1, 2), num_heads, torch.float32)[:, 0, 1]
-
-
-def test_right_slopes_pass():
-    assert check.alibi_slopes(bloom_slopes, record=False).passed
 
 
 # --- rope ---
@@ -111,19 +80,7 @@ def meta(x, positions, base=10_000.0):
     return torch.view_as_real(pairs * turns).flatten(-2).type_as(x)
 
 
-def float32_frequencies_alone(x, positions, base=10_000.0):
-    angles = positions.double()[:, None] * rope_inv_freq(x.shape[-1], base).float()
-    first, second = x.double().chunk(2, dim=-1)
-    cos, sin = angles.cos(), angles.sin()
-    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1).to(x.dtype)
-
-
-RIGHT = {
-    course: set(),
-    float32_frequencies_alone: set(),
-    llama: {ROUNDED, FAR},
-    meta: {INTERLEAVED, FAR},
-}
+RIGHT = {course: set(), llama: {ROUNDED, FAR}, meta: {INTERLEAVED, FAR}}
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda function: function.__name__)
@@ -135,45 +92,23 @@ def test_a_right_way_to_write_it_passes_and_its_layout_and_precision_are_remarke
     assert {words for words in (INTERLEAVED, ROUNDED, FAR) if words in remarks} == RIGHT[function], remarks
 
 
-def with_pairs(x, positions, base, read, write):
-    cos, sin = rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base))
-    first, second = read(x.float())
-    return write((first * cos - second * sin, first * sin + second * cos)).to(x.dtype)
+def test_mixed_pairs_and_a_mistake_in_the_other_layout_are_named():
+    def with_pairs(x, positions, base, read, write):
+        cos, sin = rope_cos_sin(positions, rope_inv_freq(x.shape[-1], base))
+        first, second = read(x.float())
+        return write((first * cos - second * sin, first * sin + second * cos)).to(x.dtype)
 
+    def deepseek(x, positions, base=10_000.0):
+        return with_pairs(x, positions, base, lambda x: (x[..., 0::2], x[..., 1::2]), lambda both: torch.cat(both, -1))
 
-def neighbours(x):
-    return x[..., 0::2], x[..., 1::2]
+    def chunk_and_stack(x, positions, base=10_000.0):
+        return with_pairs(x, positions, base, lambda x: x.chunk(2, -1), lambda both: torch.stack(both, -1).flatten(-2))
 
-
-def deepseek(x, positions, base=10_000.0):
-    return with_pairs(x, positions, base, neighbours, lambda turned: torch.cat(turned, dim=-1))
-
-
-def chunk_and_stack(x, positions, base=10_000.0):
-    return with_pairs(x, positions, base, lambda x: x.chunk(2, -1), lambda turned: torch.stack(turned, -1).flatten(-2))
-
-
-@pytest.mark.parametrize(
-    ("function", "key"),
-    [
-        (deepseek, "reads_pairs_writes_halves"),
-        (chunk_and_stack, "reads_halves_writes_pairs"),
-    ],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_published_code_is_told_what_it_gets_wrong(function, key):
-    report = check.rope(function, record=False)
-    assert report.misconception == key, f"{report}\n{report.table()}"
-
-
-def test_a_mistake_in_the_interleaved_layout_is_named_under_that_layout():
+    assert check.rope(deepseek, record=False).misconception == "reads_pairs_writes_halves"
+    assert check.rope(chunk_and_stack, record=False).misconception == "reads_halves_writes_pairs"
     report = check.rope(lambda x, positions, base=10_000.0: meta(x, positions), record=False)
     assert report.misconception == "ignores_base"
-    assert report.evidence is not None
     assert "base" in report.evidence.call
-
-
-# --- mistakes that nobody has listed ---
 
 
 # --- half_to_interleaved ---
@@ -192,61 +127,37 @@ def assigned_to_the_whole(weight, num_heads):
     return result
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda weight, num_heads: weight.view(num_heads, 2, -1, weight.shape[1]).transpose(1, 2).reshape(weight.shape),
-        lambda weight, num_heads: weight[order(len(weight), num_heads)],
-        lambda weight, num_heads: torch.eye(len(weight), dtype=weight.dtype)[order(len(weight), num_heads)] @ weight,
-        lambda weight, num_heads: torch.cat(
-            [torch.stack(head.chunk(2), dim=1).flatten(0, 1) for head in weight.chunk(num_heads)]
-        ),
-        assigned_to_the_whole,
-    ],
-    ids=["view and transpose", "index", "matrix", "stack", "assignment"],
-)
-def test_right_permutations_pass(function):
-    report = check.half_to_interleaved(function, record=False)
-    assert report.passed, report
+def test_right_permutations_pass_and_those_that_fail_under_autograd_or_move_columns_are_named():
+    def chunk_and_assign(weight, num_heads):
+        result = torch.zeros_like(weight)
+        for target, source in zip(result.chunk(num_heads), weight.chunk(num_heads), strict=True):
+            target[0::2], target[1::2] = source.chunk(2)
+        return result
 
-
-def chunk_and_assign(weight, num_heads):
-    result = torch.zeros_like(weight)
-    for target, source in zip(result.chunk(num_heads), weight.chunk(num_heads), strict=True):
-        first, second = source.chunk(2)
-        target[0::2] = first
-        target[1::2] = second
-    return result
-
-
-@pytest.mark.parametrize(
-    ("function", "key"),
-    [
+    for function, key in (
+        (lambda weight, n: weight.view(n, 2, -1, weight.shape[1]).transpose(1, 2).reshape(weight.shape), None),
+        (lambda weight, num_heads: weight[order(len(weight), num_heads)], None),
+        (assigned_to_the_whole, None),
         (chunk_and_assign, "error_with_gradient"),
         (lambda weight, num_heads: torch.from_numpy(weight.numpy()[order(len(weight), num_heads)]),
          "error_with_gradient"),
         (lambda weight, num_heads: weight[:, order(len(weight), num_heads)], "columns"),
         (lambda weight, num_heads: assigned_to_the_whole(weight.T, num_heads).T, "columns"),
-    ],
-)  # fmt: skip
-def test_permutations_that_fail_under_autograd_or_move_columns_are_named(function, key):
-    assert check.half_to_interleaved(function, record=False).misconception == key
+    ):  # fmt: skip
+        report = check.half_to_interleaved(function, record=False)
+        assert (report.passed, report.misconception) == (key is None, key), report
 
 
 # --- critical_dimension ---
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
+def test_right_counts_and_slopes_pass():
+    assert check.alibi_slopes(bloom_slopes, record=False).passed
+    for function in (
         lambda D, base, L: 2 * sum(L * base ** (-2 * k / D) >= 2 * math.pi for k in range(D // 2)),
-        lambda D, base, L: 2 * (2 * math.pi / float64_frequencies(D, base) <= L).sum(),
-        lambda D, base, L: 2 * np.sum(L * base ** (-2 * np.arange(D // 2) / D) >= 2 * np.pi),
-    ],
-    ids=["counted", "by wavelengths", "numpy"],
-)
-def test_right_counts_pass(function):
-    assert check.critical_dimension(function, record=False).passed
+        lambda D, base, L: 2 * np.sum(2 * math.pi / float64_frequencies(D, base).numpy() <= L),
+    ):
+        assert check.critical_dimension(function, record=False).passed
 
 
 def test_a_count_rounded_in_dimensions_is_named_on_the_number_of_the_task():
@@ -263,9 +174,7 @@ def test_a_count_rounded_in_dimensions_is_named_on_the_number_of_the_task():
 @pytest.mark.parametrize(
     ("its_check", "function"),
     [
-        (check.sinusoidal, lambda positions, dim, base=1e4: by_loops(positions, dim, base * 2)),
         (check.sinusoidal, lambda positions, dim, base=1e4: by_loops(places(positions).clamp(max=100), dim, base)),
-        (check.rope, lambda x, positions, base=1e4: course(course(x, positions, base), positions, base)),
         (check.rope, lambda x, positions, base=1e4: course(x, positions % 4096, base)),
         (check.alibi_slopes, lambda num_heads: bloom_slopes(num_heads) if num_heads < 9 else torch.ones(num_heads)),
         (check.half_to_interleaved, lambda weight, num_heads: weight[order(len(weight), num_heads)].flip(0)),

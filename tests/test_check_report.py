@@ -1,6 +1,5 @@
 """What a check says to a learner, in a notebook and in a terminal, and which of two functions is used afterwards."""
 
-import re
 import sys
 import time
 from html.parser import HTMLParser
@@ -78,25 +77,13 @@ class WellFormed(HTMLParser):
         self.text += data
 
 
-def test_a_pass_is_one_line_without_a_number_that_another_machine_would_change():
-    report = check.layer_norm(right)
-    assert repr(report) == f"layer_norm: passed, {len(check.layer_norm.probes)} probes"
-    page = WellFormed(report._repr_html_())
-    assert "layer_norm: passed" in page.text
-    assert "e-0" not in page.text
-    assert not any(words in page.text for words in ("Right on every", "Why it matters", "Hint", "Remark"))
-    assert {str(probe) for probe in report.probes} == {"right"}
-    assert repr(check.layer_norm(right)) == repr(report)
-    assert check.layer_norm(right)._repr_html_() == report._repr_html_()
-
-
-def test_an_untouched_stub_is_one_line_too():
-    report = check.layer_norm(stub)
-    assert repr(report) == "layer_norm: not attempted yet"
-    text = WellFormed(report._repr_html_()).text
-    assert "not attempted yet" in text
-    assert not any(words in text for words in ("Why it matters", "Hint", "It shows in", "What was tried"))
-    assert report.probes == ()
+def test_a_pass_and_an_untouched_stub_are_one_line_without_a_number_that_another_machine_would_change():
+    for function, line in ((right, f"passed, {len(check.layer_norm.probes)} probes"), (stub, "not attempted yet")):
+        report = check.layer_norm(function)
+        assert repr(report) == f"layer_norm: {line}"
+        assert repr(report) in WellFormed(report._repr_html_()).text
+        assert check.layer_norm(function)._repr_html_() == report._repr_html_()
+        assert {str(probe) for probe in report.probes} <= {"right"}
     with pytest.raises(AssertionError, match="not attempted yet"):
         report.require()
 
@@ -127,21 +114,16 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
 
 def test_an_unknown_mistake_says_what_is_right_already_and_shows_expected_and_got():
     report = check.layer_norm(layer_norm_that(lambda x: None if x.dtype == torch.float32 else x * 0))
-    assert report.misconception is None
     assert "Right already: statistics, epsilon, affine, gradient, large offset." in report.message
-    lines = repr(check.layer_norm(negative)).splitlines()
-    assert lines[2:] == [
+    assert repr(check.layer_norm(negative)).splitlines()[2:] == [
         "  It shows in:",
         "    layer_norm(x, (3,))",
         "      x = [[1, 2, 3]]",
         "    expected output: [[-1.22, 0, 1.22]]",
         "                got: [[1.22, 0, -1.22]]",
     ]
-
-
-def test_expected_and_got_are_shown_to_as_many_digits_as_tell_them_apart():
     evidence = check.layer_norm(layer_norm_that(lambda x: F.layer_norm(x, x.shape[-1:]) * 1.0001)).evidence
-    assert evidence.expected != evidence.got
+    assert evidence.expected != evidence.got  # as many digits as tell them apart
 
 
 def test_a_line_of_what_was_tried_gathers_the_inputs_with_one_result():
@@ -160,68 +142,38 @@ def test_a_line_of_what_was_tried_gathers_the_inputs_with_one_result():
     ]
 
 
-@pytest.mark.parametrize(
-    ("tensor", "shown"),
-    [
-        (torch.tensor([1.0, -0.5]), "[1, -0.5]"),
-        (torch.tensor([999_999.0, 1e6, -1e7]), "[999999, 1e+06, -1e+07]"),
+def test_an_input_is_shown_as_it_is_and_a_large_one_by_its_range():
+    for tensor, shown in (
+        (torch.tensor([999_999.0, 1e6, -0.5]), "[999999, 1e+06, -0.5]"),
         (torch.tensor([float("nan"), float("inf"), -float("inf")]), "[NaN, inf, -inf]"),
         (torch.tensor([1.0]).double(), "[1] (float64)"),
-        (torch.ones(2, 2).t()[:, :1], "[[1], [1]]"),
         (torch.ones(2, 3).t(), "[[1, 1], [1, 1], [1, 1]] (not contiguous)"),
         (torch.arange(16.0), f"[{', '.join(map(str, range(16)))}]"),
         (torch.arange(-2.0, 16).reshape(3, 6), "a tensor of shape (3, 6) from -2 to 15"),
-    ],
-    ids=["small", "large numbers", "no numbers", "float64", "one column", "transposed", "sixteen", "eighteen"],
-)
-def test_an_input_is_shown_as_it_is_and_a_large_one_by_its_range(tensor, shown):
-    evidence = evidence_for("f", ["x", "scale"], Call({"x": tensor, "scale": 0.1 + 0.2, "eps": 1e-5, "axis": -1}))
-    assert evidence.call == "f(x, 0.3, eps=1e-05, axis=-1)"
-    assert evidence.inputs == (f"x = {shown}",)
-    assert evidence.lines() == [evidence.call, f"  x = {shown}"]  # nothing is expected where a finding stands
+    ):
+        evidence = evidence_for("f", ["x", "scale"], Call({"x": tensor, "scale": 0.1 + 0.2, "eps": 1e-5, "axis": -1}))
+        assert evidence.lines() == ["f(x, 0.3, eps=1e-05, axis=-1)", f"  x = {shown}"]
 
 
-@pytest.mark.parametrize(
-    ("size", "wrong", "place", "expected", "got"),
-    [
-        ((4, 4), {3: 9.0}, "output", None, None),
-        ((3, 6), {3: 9.0, 8: -9.0}, "output at [1, 2]", "8", "-9"),
-        ((3, 6), {3: 900.0, 8: float("nan")}, "output at [1, 2]", "8", "NaN"),
-    ],
-    ids=["sixteen", "eighteen", "NaN"],
-)
-def test_of_a_large_output_the_worst_element_is_shown(size, wrong, place, expected, got):
-    truth = torch.arange(float(size[0] * size[1])).double()
-    values = truth.clone()
-    for index, value in wrong.items():
-        values[index] = value
-    call = Call({"x": torch.ones(1)})
-    evidence = evidence_for("f", ["x"], call, "output", truth.reshape(size), values.reshape(size))
-    assert evidence.quantity == place
-    if expected:
-        assert (evidence.expected, evidence.got) == (expected, got)
-    else:
-        assert evidence.expected.startswith("[[0, 1, 2, 3], [4,")
-        assert evidence.got.startswith("[[0, 1, 2, 9], [4,")
+def test_of_a_large_output_the_worst_element_is_shown():
+    truth = torch.arange(18.0).double().reshape(3, 6)
+    for worst, got in ((-9.0, "-9"), (float("nan"), "NaN")):
+        values = truth.clone()
+        values[0, 3], values[1, 2] = 9.0, worst
+        evidence = evidence_for("f", ["x"], Call({"x": torch.ones(1)}), "output", truth, values)
+        assert (evidence.quantity, evidence.expected, evidence.got) == ("output at [1, 2]", "8", got)
 
 
 SCRIPT = "<script>alert('x')</script>"
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        layer_norm_that(raising(ValueError(SCRIPT))),
-        layer_norm_that(raising(type(SCRIPT, (Exception,), {})(SCRIPT))),
-        layer_norm_that(lambda x: type(SCRIPT, (), {})()),
-    ],
-)
-def test_what_a_learner_s_code_says_is_text_and_never_markup(function):
-    report = check.layer_norm(function)
-    page = WellFormed(report._repr_html_())
-    assert "script" not in page.tags
-    assert SCRIPT in page.text
-    assert "<script" not in report._repr_html_()
+def test_what_a_learner_s_code_says_is_text_and_never_markup():
+    named = type(SCRIPT, (Exception,), {})
+    for act in (raising(ValueError(SCRIPT)), raising(named(SCRIPT)), lambda x: type(SCRIPT, (), {})()):
+        html = check.layer_norm(layer_norm_that(act))._repr_html_()
+        assert "script" not in WellFormed(html).tags
+        assert SCRIPT in WellFormed(html).text
+        assert "<script" not in html
 
 
 class Hostile(Exception):
@@ -229,105 +181,64 @@ class Hostile(Exception):
         raise RuntimeError("no words")
 
 
+def recursing(x):
+    return recursing(x)
+
+
 # What a function does, and what the report must say about it.
-FINDINGS = {
-    "raises": (lambda x: x.no_such_method(), "It raises AttributeError: 'Tensor' object has no attribute"),
-    "shows the line": (lambda x: x.no_such_method(), 'lambda x: x.no_such_method(), "It raises'),
-    "raises without words": (raising(KeyError()), "It raises KeyError (line"),
-    "raises and will not say what": (raising(Hostile()), "It raises Hostile: (its message cannot be shown)"),
-    "raises at length": (raising(ValueError("long" * 10_000)), "longlong… (line"),
-    "raises a sentence": (raising(ValueError("No.")), "It raises ValueError: No (line"),
-    "raises in colours": (raising(ValueError("\x1b[31mred")), "It raises ValueError: ?[31mred"),
-    "exits": (lambda x: sys.exit(1), "It ends the program (SystemExit)"),
-    "recurses without end": (lambda x: FINDINGS["recurses without end"][0](x), "It raises RecursionError"),
-    "wants a terabyte": (lambda x: [0] * 10**13, "It raises MemoryError"),
-    "returns a list": (lambda x: x.tolist(), "It returns a list; expected a tensor."),
-    "returns a tuple": (lambda x: (x, x), "It returns a tuple; expected a tensor."),
-    "returns an array": (lambda x: x.detach().numpy(), "It returns a ndarray; expected a tensor."),
-    "returns an ellipsis": (lambda x: ..., "It returns an ellipsis; expected a tensor; a `...` is still"),
-    "wrong shape": (lambda x: x.sum(-1), "The output has the shape (1,); expected (1, 4)."),
-    "wrong dtype": (lambda x: x.double(), "The output is float64; expected float32, as the input."),
-    "wrong device": (lambda x: x.to("meta"), "The output is on meta; the input was on cpu."),
-    "NaN": (lambda x: x * float("nan"), "wrong, by none of the known mistakes. Seen first on: the worked number."),
-    "changes the random state": (lambda x: [torch.manual_seed(0)].clear(), "It changes torch's global random state"),
-    "changes two things": (
+FINDINGS = [
+    (lambda x: x.no_such_method(), "It raises AttributeError: 'Tensor' object has no attribute"),
+    (raising(KeyError()), "It raises KeyError (line"),
+    (raising(Hostile()), "It raises Hostile: (its message cannot be shown)"),
+    (raising(ValueError("long" * 10_000)), "longlong… (line"),
+    (raising(ValueError("\x1b[31mred.")), "It raises ValueError: ?[31mred (line"),
+    (lambda x: sys.exit(1), "It ends the program (SystemExit)"),
+    (recursing, "It raises RecursionError"),
+    (lambda x: [0] * 10**13, "It raises MemoryError"),
+    (lambda x: (x, x), "It returns a tuple; expected a tensor."),
+    (lambda x: x.detach().numpy(), "It returns a ndarray; expected a tensor."),
+    (lambda x: ..., "It returns an ellipsis; expected a tensor; a `...` is still"),
+    (lambda x: x.sum(-1), "The output has the shape (1,); expected (1, 4)."),
+    (lambda x: x.double(), "The output is float64; expected float32, as the input."),
+    (lambda x: x.to("meta"), "The output is on meta; the input was on cpu."),
+    (lambda x: x * float("nan"), "wrong, by none of the known mistakes. Seen first on: the worked number."),
+    (
         lambda x: [torch.manual_seed(0), torch.set_default_dtype(torch.float64)].clear(),
         "It changes torch's global random state and the default dtype",
     ),
-    "prints without end": (lambda x: [print("x") for _ in range(10**6)], "It printed more than 10,000 lines"),
-}  # fmt: skip
+    (lambda x: [print("x") for _ in range(10**6)], "It printed more than 10,000 lines"),
+]
 
 
-@pytest.mark.parametrize("name", FINDINGS)
-def test_what_stands_in_the_way_is_reported_and_nothing_is_raised(name):
-    act, words = FINDINGS[name]
+def test_what_stands_in_the_way_is_reported_and_nothing_is_raised():
     state = torch.get_rng_state()
-    report = check.layer_norm(layer_norm_that(act))
-    assert (report.attempted, report.passed) == (True, False)
-    # The line of the function's source is shown too, and what is expected of it stands in the same line here.
-    told = report.message if "lambda" in words else report.message.partition("lambda")[0]
-    assert words in told, report
-    assert len(report.message) < 500
+    for act, words in FINDINGS:
+        report = check.layer_norm(layer_norm_that(act))
+        assert (report.attempted, report.passed) == (True, False)
+        # the line of the function's source is shown too, and here what is expected of it stands in the same line
+        assert words in report.message.partition("lambda")[0], report
+        assert len(report.message) < 500
+        WellFormed(report._repr_html_())
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_default_dtype() == torch.float32
-    WellFormed(report._repr_html_())
 
 
 def generator_function(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     yield x
 
 
-async def async_function(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    return x
-
-
-def nothing_returned(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    y = F.layer_norm(x, normalized_shape)  # noqa: F841
-
-
-@pytest.mark.parametrize(
-    ("function", "words"),
-    [
-        (nothing_returned, "It returns None; expected a tensor; is a return missing?"),
+def test_what_is_no_layer_norm_at_all_is_told_what_it_is():
+    for function, words in (
         (generator_function, "It returns a generator; expected a tensor; a yield makes the function a generator."),
-        (async_function, "It returns a coroutine; expected a tensor; an async function returns a coroutine."),
-        (lambda x: x, "takes (x): too many positional arguments."),
         (lambda x, shape: x, "takes (x, shape): got an unexpected keyword argument 'weight'."),
         (lambda x, shape, gamma, beta, eps: x, "missing a required argument: 'gamma'."),
         (torch.nn.LayerNorm(4), "It raises TypeError: LayerNorm.forward() takes 2 positional arguments"),
         (torch.nn.LayerNorm, "It is called as layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5)"),
-        (42, "This is not a function (its type is int): pass the function itself, uncalled."),
-        (None, "This is not a function (its type is NoneType)"),
         (F.layer_norm(torch.ones(1, 4), (4,)), "This is not a function (its type is Tensor)"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:coroutine")
-def test_what_is_no_layer_norm_at_all_is_told_what_it_is(function, words):
-    report = check.layer_norm(function)
-    assert (report.attempted, report.passed) == (True, False)
-    assert words in report.message, report
-    assert "()" not in report.message.removeprefix("It raises TypeError: LayerNorm.forward()")
-
-
-class Odd:
-    """Answers every question with an error."""
-
-    __signature__ = property(lambda self: 1 / 0)
-
-    def __call__(self, x, *args, **kwargs):
-        return x
-
-    def __getattr__(self, name):
-        raise AttributeError(name)
-
-
-def test_a_function_that_will_not_be_looked_at_is_tried_all_the_same():
-    def wraps_itself(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-        return x
-
-    wraps_itself.__wrapped__ = wraps_itself
-    for function in (Odd(), wraps_itself):
-        assert "The output is wrong" in check.layer_norm(function).message
+    ):
+        report = check.layer_norm(function)
+        assert (report.attempted, report.passed) == (True, False)
+        assert words in report.message, report
 
 
 def test_prints_are_remarked_on_and_do_not_appear(capsys):
@@ -338,16 +249,12 @@ def test_prints_are_remarked_on_and_do_not_appear(capsys):
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    "function",
-    [right, stub, eps_outside, negative],
-    ids=["right", "stub", "known", "unknown"],
-)
-def test_a_check_takes_under_two_seconds(function):
-    check.layer_norm(function, record=False)
-    started = time.monotonic()
-    check.layer_norm(function, record=False)
-    assert time.monotonic() - started < 2
+def test_a_check_takes_under_two_seconds():
+    for function in (right, eps_outside, negative):
+        check.layer_norm(function, record=False)
+        started = time.monotonic()
+        check.layer_norm(function, record=False)
+        assert time.monotonic() - started < 2
 
 
 def test_an_endless_loop_is_stopped_and_no_further_call_is_made(monkeypatch):
@@ -385,9 +292,8 @@ def solution(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return F.layer_norm(x, normalized_shape, weight, bias, eps)
 
 
-@pytest.mark.parametrize(
-    ("yours", "line"),
-    [
+def test_the_learner_s_function_is_chosen_if_it_passes_and_the_course_s_with_a_reason_if_not(capsys):
+    for yours, line in (
         (stub, "Using the course's layer_norm from here: yours is not attempted yet.\n"),
         (
             eps_outside,
@@ -395,31 +301,15 @@ def solution(x, normalized_shape, weight=None, bias=None, eps=1e-5):
         ),
         (negative, "Using the course's layer_norm from here: yours is not right yet.\n"),
         (right, "Using your layer_norm from here.\n"),
-    ],
-)
-def test_the_learner_s_function_is_chosen_if_it_passes_and_the_course_s_with_a_reason_if_not(yours, line, capsys):
-    chosen = check.layer_norm.choose(yours, solution)
-    assert chosen is (right if yours is right else solution)
-    assert capsys.readouterr().out == line
-
-
-def test_choosing_again_in_the_same_kernel_says_the_same(capsys):
-    chosen = check.layer_norm.choose(eps_outside, solution)
-    again = check.layer_norm.choose(chosen, solution)
-    assert again is solution
-    first, second = capsys.readouterr().out.splitlines()
-    assert first == second
-    assert progress.passed() == {}
+    ):
+        chosen = check.layer_norm.choose(yours, solution)
+        assert chosen is (right if yours is right else solution)
+        assert capsys.readouterr().out == line
+        if chosen is solution:  # the cell run again in the same kernel
+            assert check.layer_norm.choose(chosen, solution) is solution
+            assert capsys.readouterr().out == line
 
 
 def test_a_solution_that_does_not_pass_is_no_solution():
     with pytest.raises(AssertionError, match="layer_norm: not yet"):
         check.layer_norm.choose(stub, negative)
-
-
-def test_a_check_says_what_it_checks_and_what_it_knows():
-    assert re.fullmatch(
-        r"<check.rms_norm: rms_norm\(x, normalized_shape, weight=None, eps=None\), \d+ probes, \d+ known mistakes>",
-        repr(check.rms_norm),
-    )
-    assert check.rms_norm.catalogue["rounds_twice"].matters.count("Llama") == 1

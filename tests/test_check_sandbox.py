@@ -28,11 +28,6 @@ def test_an_endless_call_is_ended_at_its_limit(function):
     assert time.monotonic() - started < 1.2
 
 
-def test_a_call_in_time_returns_its_value_and_its_own_exception():
-    assert Sandbox().call(lambda: 42).value == 42
-    assert isinstance(Sandbox().call(lambda: 1 / 0).error, ZeroDivisionError)
-
-
 def test_outside_the_main_thread_calls_are_made_without_a_limit():
     values = []
     thread = threading.Thread(target=lambda: values.append(Sandbox().call(lambda: 42).value))
@@ -58,28 +53,6 @@ def test_a_timer_and_a_handler_that_were_there_before_are_there_afterwards():
         signal.signal(signal.SIGALRM, previous)
 
 
-@pytest.mark.parametrize(
-    ("change", "read", "name"),
-    [
-        (lambda: torch.manual_seed(1), torch.get_rng_state, "torch's global random state"),
-        (lambda: np.random.seed(1), lambda: np.random.get_state()[1].tolist(), "numpy's global random state"),  # noqa: NPY002
-        (lambda: random.seed(1), random.getstate, "Python's global random state"),
-        (lambda: torch.set_default_dtype(torch.float64), torch.get_default_dtype, "the default dtype"),
-        (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled, "the gradient mode"),
-    ],
-    ids=["torch", "numpy", "random", "dtype", "gradients"],
-)
-def test_what_a_call_changes_for_everybody_is_put_back_and_named(change, read, name):
-    before = read()
-    assert Sandbox().call(change).state_changed == [name]
-    assert str(read()) == str(before)
-
-
-def test_gradients_are_on_whatever_the_notebook_has_set():
-    with torch.inference_mode():
-        assert Sandbox().call(torch.is_grad_enabled).value
-
-
 def test_what_is_printed_is_counted_and_not_shown_and_too_much_is_stopped(capsys):
     assert Sandbox().call(lambda: print("a\nb")).lines_printed == 2
     outcome = Sandbox().call(lambda: [print() for _ in range(PRINT_LIMIT + 1)])
@@ -102,3 +75,18 @@ def test_an_error_is_placed_at_the_last_line_of_the_learner_s_own_code():
     outcome = Sandbox(mine.__code__).call(lambda: mine(torch.ones(3)))
     assert outcome.place.endswith("return torch.ones(2) @ x")
     assert outcome.error.__traceback__ is None
+
+
+def test_what_a_call_changes_for_everybody_is_put_back_and_named():
+    for change, read, name in (
+        (lambda: torch.manual_seed(1), torch.get_rng_state, "torch's global random state"),
+        (lambda: np.random.seed(1), lambda: np.random.get_state()[1].tolist(), "numpy's global random state"),  # noqa: NPY002
+        (lambda: random.seed(1), random.getstate, "Python's global random state"),
+        (lambda: torch.set_default_dtype(torch.float64), torch.get_default_dtype, "the default dtype"),
+        (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled, "the gradient mode"),
+    ):
+        before = read()
+        assert Sandbox().call(change).state_changed == [name]
+        assert str(read()) == str(before)
+    with torch.inference_mode():
+        assert Sandbox().call(torch.is_grad_enabled).value  # whatever the notebook has set

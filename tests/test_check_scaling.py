@@ -13,8 +13,6 @@ from course_utils.rope import ROPE_TYPES, rope_frequencies
 
 transformers.logging.set_verbosity_error()
 
-# -- right answers -----------------------------------------------------------------------------------------------------
-
 
 def by_transformers(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
     """What transformers answers: its own functions, float32; `default` and `ntk` from the nearest that it has."""
@@ -39,18 +37,12 @@ def test_right_answers_pass_whoever_wrote_them(right):
     assert any("rounded to float32" in remark for remark in report.remarks) == (right is by_transformers)
 
 
-@pytest.mark.parametrize("exponent", [lambda d: d / (d - 2), lambda d: 1 + 2 / (d - 2)])
-def test_ntk_may_be_written_as_powers_of_the_factor(exponent):
+def test_ntk_may_be_written_as_powers_of_the_factor():
     def ntk(dim, base, factor):
         k = torch.arange(dim // 2, dtype=torch.float64)
         return base ** (-2 * k / dim) / factor ** (2 * k / (dim - 2))
 
-    def by_base(dim, base, factor):
-        stretched = base * factor ** exponent(dim)
-        return torch.tensor([stretched ** (-2 * k / dim) for k in range(dim // 2)], dtype=torch.float64)
-
     assert check.ntk_inv_freq(ntk, record=False).passed
-    assert check.ntk_inv_freq(by_base, record=False).passed
 
 
 def yarn_in_dimensions(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
@@ -81,9 +73,6 @@ def test_another_ramp_is_named_and_shown_in_a_window_that_models_have(function, 
     assert report.evidence.arguments["dim"] == 16
 
 
-# -- wrong answers that are in no catalogue ----------------------------------------------------------------------------
-
-
 def changed(condition, change):
     """The right answer, with ``change`` made to it where ``condition`` holds for the parameters."""
 
@@ -97,21 +86,16 @@ def changed(condition, change):
 @pytest.mark.parametrize(
     ("rope_type", "change", "stage"),
     [
-        ("linear", lambda f, a: (f * 1.001, a), "linear"),
-        ("ntk", lambda f, a: (f.sqrt(), a), "ntk"),
-        ("dynamic", lambda f, a: (f.flip(0), a), "dynamic"),
         ("yarn", lambda f, a: (f, a + 0.01), "yarn, temperature"),
         ("yarn", lambda f, a: (f.roll(1), a), "yarn, frequencies"),
         ("llama3", lambda f, a: (f, 1.01), "llama3"),
         ("longrope", lambda f, a: (torch.cat((f[:1] * 2, f[1:])), a), "longrope, lists"),
-        ("proportional", lambda f, a: (f + 1e-3, a), "proportional"),
     ],
 )
 def test_an_unknown_mistake_is_rejected_with_an_input_that_shows_it(rope_type, change, stage):
     report = check.rope_frequencies(changed(lambda p: p["rope_type"] == rope_type, change), record=False)
     assert not report.passed
     assert report.misconception is None
-    assert report.evidence is not None
     assert repr(rope_type) in report.evidence.call
     assert next(probe.stage for probe in report.probes if not probe.passed) == stage
 
@@ -135,13 +119,12 @@ def test_the_shown_parameters_hold_only_the_keys_that_it_takes_to_fail():
     assert "rope_theta" not in report.evidence.call
 
 
-@pytest.mark.parametrize(
-    "refuse", [lambda kind: {}[kind], lambda kind: exec("raise ValueError(kind)"), lambda kind: torch.ones(2) @ kind]
-)
-def test_an_unknown_type_may_be_refused_with_any_exception(refuse):
-    def refuses(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-        if rope_parameters["rope_type"] not in ROPE_TYPES:
-            refuse(rope_parameters["rope_type"])
-        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+def test_an_unknown_type_may_be_refused_with_any_exception():
+    for refuse in (lambda kind: {}[kind], lambda kind: torch.ones(2) @ kind):
 
-    assert check.rope_frequencies(refuses, record=False).passed
+        def refuses(rope_parameters, head_dim, max_position_embeddings, seq_len=None, refuse=refuse):
+            if rope_parameters["rope_type"] not in ROPE_TYPES:
+                refuse(rope_parameters["rope_type"])
+            return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+        assert check.rope_frequencies(refuses, record=False).passed
