@@ -229,8 +229,8 @@ NORMALIZES = {
 
 ACCEPTED = {
     check.layer_norm: [
-        F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_in_place_on_temporaries, ln_by_group_norm, ln_autograd_function,
-        ln_other_names, ln_any_arguments, ln_checkpointed, ln_vmapped, Callable(),
+        F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_in_place_on_temporaries, ln_by_group_norm,
+        ln_autograd_function, ln_other_names, ln_any_arguments, ln_checkpointed, ln_vmapped, Callable(),
     ],
     check.rms_norm: [F.rms_norm, rms_plain, rms_in_float64, rms_float32_eps_everywhere],
     check.group_norm: [F.group_norm, gn_reshape, gn_by_layer_norm],
