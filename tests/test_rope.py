@@ -20,7 +20,6 @@ from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2_vl
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from course_utils import rope
 from course_utils.rope import (
     RopeWarning,
     RotaryEmbedding,
@@ -85,32 +84,9 @@ def test_cos_and_sin_are_right_to_float32_at_far_positions(dim, base, position):
     assert (sin[0].double() - exact_sin).abs().max() < 3.1e-8
 
 
-@pytest.mark.parametrize(
-    ("rounded", "at_least"),
-    [
-        (lambda p, f: (p.float() * (1 / 10_000 ** (torch.arange(0, 128, 2).float() / 128))).cos(), 4.1e-3),
-        (lambda p, f: (p.double() * f.float().double()).cos(), 1.5e-3),
-        (lambda p, f: (p.double() * f).float().cos(), 1.0e-3),
-    ],
-    ids=["the usual float32 product", "float32 frequencies", "float32 angles"],
-)
-def test_rounding_any_part_of_the_angle_to_float32_costs_what_the_module_says(rounded, at_least):
-    exact_cos, _ = exact_cos_sin(131_071, 128, 10_000.0)
-    error = (rounded(torch.tensor(131_071), rope_inv_freq(128)).double() - exact_cos).abs().max()
-    assert at_least < error < 1.1 * at_least
-
-
 def test_half_precision_positions_and_results_do_not_lower_the_precision_of_the_angle():
     cos, _ = rope_cos_sin(torch.tensor([4096.0], dtype=torch.bfloat16), rope_inv_freq(64), dtype=torch.bfloat16)
     assert torch.equal(cos[0], exact_cos_sin(4096, 64, 10_000.0)[0].bfloat16())
-
-
-def test_frequencies_are_float64_and_run_from_one_to_the_base():
-    inv_freq = rope_inv_freq(128, 500_000.0)
-    assert inv_freq.dtype == torch.float64
-    assert inv_freq[0] == 1.0
-    assert math.isclose(inv_freq[-1], 500_000.0 ** (-126 / 128), rel_tol=1e-15)
-    torch.testing.assert_close(inv_freq.diff().div(inv_freq[:-1]), (inv_freq[1] - 1).expand(63), rtol=1e-12, atol=0)
 
 
 # -- rotation ----------------------------------------------------------------------------------------------------------
@@ -258,11 +234,6 @@ def test_alibi_slopes_are_those_of_bloom_and_mpt(num_heads):
     mpt = -build_mpt_alibi_tensor(num_heads, 2)[:, 0, 0]
     torch.testing.assert_close(alibi_slopes(num_heads), bloom, rtol=1e-5, atol=0)  # Bloom powers a rounded base
     torch.testing.assert_close(alibi_slopes(num_heads), mpt)
-
-
-def test_alibi_slopes_of_twelve_heads_add_every_other_slope_of_sixteen():
-    expected = [2.0**-k for k in range(1, 9)] + [2.0**-k for k in (0.5, 1.5, 2.5, 3.5)]
-    torch.testing.assert_close(alibi_slopes(12), torch.tensor(expected))
 
 
 def test_alibi_bias_gives_the_attention_of_bloom_and_its_last_rows_while_decoding():
@@ -521,36 +492,25 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
     [
         (lambda: sinusoidal(4, 7), "dim must be"),
         (lambda: sinusoidal(-1, 8), "positions must be"),
-        (lambda: sinusoidal(2.5, 8), "positions must be"),
         (lambda: rope_cos_sin([0, 1], rope_inv_freq(8)), "positions must be"),
-        (lambda: rope_cos_sin(torch.ones(3, dtype=torch.bool), rope_inv_freq(8)), "positions must hold real numbers"),
-        (lambda: rope_cos_sin(torch.ones(3) + 0j, rope_inv_freq(8)), "positions must hold real numbers"),
-        (lambda: rope_cos_sin(3, rope_inv_freq(8), 0.0), "attention_factor must be"),
         (lambda: rope_cos_sin(3, rope_inv_freq(8), dtype=torch.int32), "dtype must be"),
-        (lambda: rope_cos_sin(3, rope_inv_freq(8), dtype=float), "dtype must be"),
-        (lambda: rope_cos_sin(3, torch.arange(4)), "inv_freq must be"),
-        (lambda: rope_cos_sin(3, torch.ones(2, 4)), "inv_freq must be"),
         (lambda: rope_inv_freq(0), "dim must be"),
         *((lambda base=base: rope_inv_freq(8, base=base), "base must be") for base in (0.0, math.nan, math.inf)),
         (lambda: apply_rope(torch.ones(4, 8, dtype=torch.int64), *COS_SIN), "x must hold"),
         (lambda: apply_rope(randn(4, 8), *COS_SIN, layout="split"), "one of half, neox, llama, interleaved, gptj: got"),
-        (lambda: apply_rope(randn(4, 6), *COS_SIN), r"must not exceed the last of x: got x \(4, 6\), cos \(4, 4\)"),
+        (lambda: apply_rope(randn(4, 6), *COS_SIN), r"cos and sin .* got x \(4, 6\), cos \(4, 4\)"),
         (lambda: apply_rope(randn(5, 8), *COS_SIN), "one row per token of x"),
         (lambda: apply_rope(randn(5, 8), *rope_cos_sin(1, rope_inv_freq(8))), "one row per token of x"),
-        (lambda: apply_rope(randn(4, 8), COS_SIN[0], COS_SIN[1][:1]), "cos and sin must both be"),
-        (lambda: apply_rope(randn(8), *COS_SIN), "cos and sin must both be"),
+        (lambda: apply_rope(randn(4, 8), COS_SIN[0], COS_SIN[1][:1]), "cos and sin must be"),
+        (lambda: apply_rope(randn(8), *COS_SIN), "cos and sin must be"),
         (lambda: half_to_interleaved(randn(9, 2), 2), "num_heads must divide"),
         (lambda: interleaved_to_half(randn(8, 2), 2, rotary_dim=3), "rotary_dim must be"),
-        (lambda: half_to_interleaved(randn(8, 2), 2, rotary_dim=6), "rotary_dim must be"),
         *((lambda dim=dim: axial_rope_2d(2, 2, dim), "dim must be") for dim in (0, 6)),
-        *((lambda size=size: axial_rope_2d(*size, 8), "must not be negative") for size in ((-1, 2), (2, -1))),
         *((lambda heads=heads: alibi_slopes(heads), "num_heads must be") for heads in (0, 2.5)),
         (lambda: alibi_bias(2, 5, 4), "query_length must be"),
-        (lambda: t5_relative_bucket(torch.zeros(3)), "relative_position must hold integers"),
         (lambda: t5_relative_bucket(torch.arange(3), num_buckets=7), "num_buckets must be"),
         (lambda: t5_relative_bucket(torch.arange(3), False, 1), "num_buckets must be"),
         (lambda: t5_relative_bucket(torch.arange(3), max_distance=8), "max_distance must be"),
-        (lambda: rotary(layout="split"), "layout must be"),
         (lambda: rotary({"rope_type": "nkt"}), "rope_type must be"),
         (lambda: rotary({**YARN, "factor": 0.5}), "factor must be"),
         (lambda: RotaryEmbedding(16, rope_parameters=DYNAMIC), "max_position_embeddings must be"),
@@ -566,7 +526,3 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
 def test_a_bad_argument_is_an_error_that_names_it(call, argument):
     with pytest.raises((ValueError, TypeError), match=argument):
         call()
-
-
-def test_the_room_has_every_name_that_it_promises():
-    assert all(hasattr(rope, name) for name in rope.__all__)

@@ -13,7 +13,6 @@ from course_utils.rope.config import RopeConfig, from_config
 from course_utils.rope.embedding import RotaryEmbedding
 from course_utils.rope.longrope_search import Candidate, critical_dimension, search
 from course_utils.rope.rotation import (
-    LAYOUTS,
     apply_rope,
     axial_rope_2d,
     half_to_interleaved,
@@ -33,7 +32,6 @@ from course_utils.rope.scaling import (
     llama3,
     longrope,
     ntk,
-    partial_inv_freq,
     proportional,
     rope_frequencies,
     turns,
@@ -43,7 +41,6 @@ from course_utils.rope.scaling import (
 )
 
 __all__ = [
-    "LAYOUTS",
     "ROPE_TYPES",
     "Candidate",
     "RopeConfig",
@@ -65,7 +62,6 @@ __all__ = [
     "llama3",
     "longrope",
     "ntk",
-    "partial_inv_freq",
     "proportional",
     "rope_cos_sin",
     "rope_frequencies",

@@ -8,8 +8,6 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["alibi_bias", "alibi_slopes", "t5_relative_bucket"]
-
 
 def alibi_slopes(num_heads: int) -> Tensor:
     """Return ALiBi's slope of each head, (H,) float32: a geometric sequence from 2^(-8/H) to 2^-8. Chapter 11.
@@ -67,16 +65,11 @@ def t5_relative_bucket(
         num_buckets: buckets in all: at least 2, or an even number of at least 4 for both directions.
         max_distance: distance from which on everything shares a bucket; above half of a direction's buckets.
 
-    Returns:
-        int64 in [0, num_buckets), shape of ``relative_position``.
-
     Source: Raffel et al. 2020, §2.1, and ``_relative_position_bucket`` of Mesh TensorFlow and transformers' T5.
 
     >>> t5_relative_bucket(torch.tensor([-200, -20, -1, 0, 1, 20]))
     tensor([15, 10,  1,  0, 17, 26])
     """
-    if relative_position.is_floating_point() or relative_position.is_complex() or relative_position.dtype == torch.bool:
-        raise TypeError(f"relative_position must hold integers: got dtype {relative_position.dtype}")
     if num_buckets < (4 if bidirectional else 2) or (bidirectional and num_buckets % 2):
         need = "an even number of at least 4" if bidirectional else "at least 2"
         raise ValueError(f"num_buckets must be {need}: got num_buckets={num_buckets}, bidirectional={bidirectional}")

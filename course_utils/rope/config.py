@@ -10,17 +10,16 @@ from typing import Any
 
 from torch import Tensor
 
-from course_utils.rope.scaling import METHODS, ROPE_TYPES, RopeParameters, warn
-
-__all__ = ["RopeConfig", "from_config"]
+from course_utils.rope.scaling import METHODS, RopeParameters, warn
 
 # Where models with several parts keep the text model, in some of them one inside another.
 _TEXT_PARTS = ("thinker_config", "text_config", "llm_config", "language_config")
 # What linear scaling starts from, where neither the file nor transformers tells: Gemma 3's files state 131,072, which
 # the models were scaled to by a factor of 8, from 32,768. Source: Gemma 3 Technical Report, 2025, §5.3.
 _TRAINED_WINDOWS = {"gemma3_text": 32_768}
-# Every key that a method reads: what a part of a file without its model_type may hold.
+# What a part of a file without its model_type may hold: the keys of every method, and those that name one.
 _KEYS = {key for method in METHODS.values() for key in inspect.signature(method).parameters} - {"dim", "base"}
+_KEYS |= {"rope_theta", "rope_type", "type"}
 
 Layers = dict[str, tuple[dict[str, Any], int]]  # type of layer -> its rope_parameters and the dimension of its heads
 
@@ -59,23 +58,21 @@ class RopeConfig:
 def from_config(
     config: str | Path | Mapping[str, Any], head_dim: int | None = None, max_position_embeddings: int | None = None
 ) -> RopeConfig:
-    """Read the rotary embeddings from a model's ``config.json``, of any age, as transformers reads it.
+    """Read the rotary embeddings from a model's ``config.json``, of any age, as transformers reads it. Chapter 13.
 
     Of models with several parts the text model is read. A part of a file without ``model_type`` is enough if it, or
     ``head_dim``, tells the dimension of a head: then today's keys are read as they are, and without transformers.
 
     Args:
-        config: the path of a ``config.json``, the directory that holds one, or its contents, as a dictionary or as
-            JSON text.
+        config: the path of a ``config.json``, the directory that holds one, its contents as a dictionary or as JSON.
         head_dim: the dimension of a head where the file gives none.
         max_position_embeddings: the window where the file gives none.
 
     Raises:
-        ValueError: the file cannot be read, or a value is missing or impossible; the message names the key.
-        ImportError: the file has a ``model_type`` and transformers is not installed.
+        ValueError: a value is missing or impossible; the message names the key.
 
     Warns:
-        RopeWarning: a value looks wrong; the message says what was assumed.
+        RopeWarning: a value looks wrong.
 
     >>> from_config({"head_dim": 4, "rope_scaling": {"type": "linear", "factor": 2.0}}).frequencies()
     (tensor([0.5000, 0.0050], dtype=torch.float64), 1.0)
@@ -90,7 +87,7 @@ def from_config(
         text["max_position_embeddings"] = max_position_embeddings
     model_type = text.get("model_type")
 
-    read = _read_plainly(text) if model_type is None else _read_by_transformers(text, str(model_type))
+    read = _read_plainly(text) if model_type is None else _read_by_transformers(text, model_type)
     found, window, ignored = read
     layers, suspicions = {}, []
     for name, (parameters, size) in found.items():
@@ -106,13 +103,9 @@ def from_config(
 
 
 def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers, int | None, list[str]]:
-    try:
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-        from transformers.utils import logging
-    except ImportError as error:
-        raise ImportError(
-            "transformers is needed to read a config with model_type: pip install transformers"
-        ) from error
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.utils import logging
+
     if model_type not in CONFIG_MAPPING:
         layers, window, _ = _read_plainly(text)
         return layers, window, [f"model_type={model_type!r} is not known to transformers: today's keys are read"]
@@ -170,37 +163,22 @@ def _read_plainly(text: Mapping[str, Any]) -> tuple[Layers, int | None, list[str
     inside = text.get("rope_parameters") or text.get("rope_scaling") or text
     if not isinstance(inside, Mapping):
         raise ValueError(f"rope_parameters must be a dictionary or null: got {inside!r}")
-    outside = {key: value for key, value in text.items() if key in _KEYS | {"rope_theta", "rope_type"}}
-    if text.get("type") in ROPE_TYPES:
-        outside["type"] = text["type"]
-    nested = {name: part for name, part in inside.items() if isinstance(part, Mapping)}
-    head_dim, heads = text.get("head_dim"), text.get("num_attention_heads")
-    if head_dim is None and heads and "hidden_size" in text:
-        head_dim = text["hidden_size"] // heads
-    if head_dim is None:
+    if "head_dim" not in text and not {"hidden_size", "num_attention_heads"} <= text.keys():
         raise ValueError("head_dim must be given, or hidden_size and num_attention_heads: got none")
-    own = {} if inside is text else inside
-    layers = nested or {"all": {**outside, **own}}
+    head_dim = text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"]
+    outside = {key: value for key, value in text.items() if key in _KEYS}
+    nested = {name: part for name, part in inside.items() if isinstance(part, Mapping)}
+    layers = nested or {"all": outside if inside is text else {**outside, **inside}}
     return {name: (dict(part), head_dim) for name, part in layers.items()}, text.get("max_position_embeddings"), []
 
 
 def _contents(config: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(config, Mapping):
         return config
-    source = "text"
     try:
         if isinstance(config, str) and config.lstrip().startswith("{"):  # no path
-            contents = json.loads(config)
-        else:
-            path = Path(config) / "config.json" if Path(config).is_dir() else Path(config)
-            source = str(path)
-            contents = json.loads(path.read_text(encoding="utf-8"))
+            return json.loads(config)
+        path = Path(config) / "config.json" if Path(config).is_dir() else Path(config)
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"config must be JSON: got {source}: {error}") from error
-    except (OSError, TypeError) as error:
-        raise ValueError(
-            f"config must be a config.json, its directory, its text or a dictionary: got {config!r:.80}: {error}"
-        ) from error
-    if not isinstance(contents, dict):
-        raise ValueError(f"config must hold a JSON object: got {source} with a {type(contents).__name__}")
-    return contents
+        raise ValueError(f"config must be JSON: {error}") from error

@@ -13,21 +13,17 @@ from torch import Tensor, nn
 from course_utils.rope.rotation import apply_rope, is_count, layout_of, rope_cos_sin
 from course_utils.rope.scaling import RopeParameters, warn
 
-__all__ = ["TABLE_ROWS", "RotaryEmbedding"]
-
 # positions beyond are computed as they come rather than kept: a row of 128 dimensions is 512 bytes
 TABLE_ROWS = 1 << 17
 
 
 class RotaryEmbedding(nn.Module):
-    """Rotates queries and keys by their positions.
+    """Rotates queries and keys by their positions. Chapters 12 and 13.
 
-    The frequencies are a function of the length of the sequence alone (for ``dynamic`` and ``longrope``; of nothing,
-    for the others): a call gives what a fresh module would give, whatever was called before. They are float64 and no
-    buffer, so that ``.half()`` leaves them alone, and ``state_dict`` is empty, as in transformers.
-
-    Where a decoder crosses a boundary at which the frequencies change, the keys that it cached are rotated by the
-    older ones; scores are right only after rotating them anew.
+    The frequencies depend on the length of the sequence alone (for ``dynamic`` and ``longrope``): a call gives what a
+    fresh module would give, whatever was called before. They are float64 and no buffer, so that ``.half()`` leaves
+    them alone, and ``state_dict`` is empty, as in transformers. Where a decoder crosses a boundary at which they
+    change, the keys that it cached are rotated by the older ones; scores are right only after rotating them anew.
 
     How many rows of the table are needed is read off the numbers in ``positions``. Where there are none yet, as in
     ``torch.export``, ``torch.compile`` with ``fullgraph=True`` or ``vmap``, write
@@ -35,8 +31,7 @@ class RotaryEmbedding(nn.Module):
 
     Args:
         head_dim: the dimension of a head.
-        base: the rotary base; ``rope_theta`` of ``rope_parameters`` wins over the default, and must not contradict
-            another.
+        base: the rotary base, as is ``rope_theta`` of ``rope_parameters``.
         rope_parameters: as for ``rope_frequencies``; None scales nothing.
         max_position_embeddings: the model's window, for the methods that need it.
         layout: as for ``apply_rope``.
@@ -83,16 +78,13 @@ class RotaryEmbedding(nn.Module):
         seq_len: int | None = None,
         device: torch.device | str = "cpu",
     ) -> tuple[Tensor, Tensor]:
-        """Return what ``apply_rope`` needs to rotate tokens at these positions.
+        """Return what ``apply_rope`` needs to rotate tokens at these positions, (..., T, rotary_dim/2) each.
 
         Args:
             positions: how many positions, counted from 0, or a tensor of them (..., T).
             dtype: dtype of the result.
             seq_len: the length of the sequence so far, where it is more than the last of the positions tells.
             device: where the result should be, for a count; for a tensor it is where that is.
-
-        Returns:
-            Cosine and sine, (..., T, rotary_dim/2), multiplied by the attention factor.
         """
         rows, is_whole = _rows_needed(positions)
         length = max(rows, seq_len or 0)
@@ -123,18 +115,12 @@ class RotaryEmbedding(nn.Module):
         return self._tables[key]
 
     def forward(self, x: Tensor, positions: int | Tensor | None = None, seq_len: int | None = None) -> Tensor:
-        """Rotate queries or keys.
+        """Rotate queries or keys ``x`` (..., T, head_dim); in float32, or in float64 for float64.
 
-        Args:
-            x: (..., T, head_dim).
-            positions: (T,) or with leading dimensions that broadcast with those of ``x``; 0 … T - 1 if None or T.
-                While decoding, those of the new tokens. For (B, T), as transformers has them, and ``x`` of
-                (B, H, T, head_dim) pass ``positions[:, None]``: as they are, they would be taken for one row per head
-                where H is B.
-            seq_len: as for ``cos_sin``.
-
-        Returns:
-            Shape and dtype of ``x``; computed in float32, or in float64 for float64.
+        ``positions`` are (T,), or with leading dimensions that broadcast with those of ``x``; 0 … T - 1 if None or T.
+        While decoding, those of the new tokens. For (B, T), as transformers has them, and ``x`` (B, H, T, head_dim)
+        pass ``positions[:, None]``: as they are, they would be taken for one row per head where H is B.
+        ``seq_len`` is as for ``cos_sin``.
         """
         if x.shape[-1] != self.head_dim:
             raise ValueError(f"x must end in head_dim={self.head_dim}: got x {tuple(x.shape)}")
@@ -150,9 +136,7 @@ class RotaryEmbedding(nn.Module):
 
     def extra_repr(self) -> str:
         """Return what tells one module from another."""
-        window = self.scaling.max_position_embeddings
-        length = "" if window is None else f", max_position_embeddings={window}"
-        return f"{self.head_dim}, rope_parameters={self.rope_parameters}{length}, layout={self.layout!r}"
+        return f"{self.head_dim}, rope_parameters={self.rope_parameters}, layout={self.layout!r}"
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the tables out, so that copies and pickles stay small."""

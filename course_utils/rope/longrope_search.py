@@ -16,8 +16,6 @@ from torch import Tensor
 from course_utils.rope.rotation import rope_inv_freq
 from course_utils.rope.scaling import turns
 
-__all__ = ["Candidate", "Search", "critical_dimension", "search"]
-
 FIRST_TOKENS = (0, 1, 2, 4, 8, 16)  # how many of the first tokens may keep their unscaled positions
 MUTATED = 0.3  # the chance of each factor to be drawn anew (Ding et al. 2024, §4.1)
 
@@ -66,25 +64,23 @@ def search(
     between two. An interruption ends the search with the best so far.
 
     Args:
-        badness: lower is better; called once for each candidate.
-        starts: where to start: what the known methods would do. They are always tried.
-        upper: the largest factor; at least 1, which is the smallest.
-        budget: how often ``badness`` may be called; at least once for each start.
+        badness: lower is better; called once for each candidate, at most ``budget`` times.
+        starts: what the known methods would do; they are always tried.
+        upper: the largest factor; the smallest is 1.
+        budget: how often ``badness`` may be called.
         population: candidates in a generation.
-        parents: those that live on; at least two.
+        parents: those of them that live on; at least two.
         first_tokens: choices for how many of the first tokens stay unscaled.
         seed: of the search's randomness.
         progress: told the fraction of the budget that is used.
 
     Source: Ding et al. 2024 (arXiv 2402.13753), §3.2 and Algorithm 1; Shang et al. 2025 (arXiv 2502.20082), §3.
     """
-    if not starts or len({len(start.factors) for start in starts}) != 1:
-        raise ValueError("starts must hold at least one candidate, all with as many factors")
+    if not starts or len({len(start.factors) for start in starts}) != 1 or budget < len(starts):
+        raise ValueError(f"starts must be 1 to {budget} candidates (budget), all with as many factors: got {starts}")
     for start in starts:
         if not 1 <= start.factors.min() <= start.factors.max() <= upper or (start.factors.diff() < 0).any():
             raise ValueError(f"starts must rise from at least 1 to at most upper={upper}: got {start.factors.tolist()}")
-    if budget < len(starts):
-        raise ValueError(f"budget must allow for each of the {len(starts)} starts: got {budget}")
     if not 2 <= parents < population:
         raise ValueError(f"parents must be at least 2 and below population: got {parents} and {population}")
     generator = torch.Generator().manual_seed(seed)
@@ -103,10 +99,13 @@ def search(
             result.history.append((result.evaluations, value))
         progress(result.evaluations / budget)
 
+    def pick(fittest: list[Candidate]) -> Candidate:
+        return fittest[int(torch.randint(len(fittest), (), generator=generator))]
+
     def child(fittest: list[Candidate], number: int) -> Candidate:
         if number % 2 == 0 or len(fittest) < 2:
-            return _mutate(_pick(fittest, generator), upper, first_tokens, generator)
-        return _cross(_pick(fittest, generator), _pick(fittest, generator), generator)
+            return _mutate(pick(fittest), upper, first_tokens, generator)
+        return _cross(pick(fittest), pick(fittest), generator)
 
     try:
         for candidate in starts:
@@ -160,10 +159,6 @@ def _cross(one: Candidate, other: Candidate, generator: torch.Generator) -> Cand
     from_one = torch.rand(len(one.factors), generator=generator) < 0.5
     factors = torch.where(from_one, one.factors, other.factors).cummax(0).values
     return Candidate(factors, one.first_tokens if _random(generator) < 0.5 else other.first_tokens)
-
-
-def _pick(candidates: Sequence[Candidate], generator: torch.Generator) -> Candidate:
-    return candidates[int(torch.randint(len(candidates), (), generator=generator))]
 
 
 def _random(generator: torch.Generator) -> float:

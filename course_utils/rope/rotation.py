@@ -16,39 +16,15 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
-__all__ = [
-    "LAYOUTS",
-    "apply_rope",
-    "axial_rope_2d",
-    "half_to_interleaved",
-    "interleaved_to_half",
-    "layout_of",
-    "rope_cos_sin",
-    "rope_inv_freq",
-    "sinusoidal",
-]
-
 # each name of a layout, and the layout that it names
-LAYOUTS = {
-    "half": "half",
-    "neox": "half",
-    "llama": "half",
-    "interleaved": "interleaved",
-    "gptj": "interleaved",
-}
+LAYOUTS = {"half": "half", "neox": "half", "llama": "half", "interleaved": "interleaved", "gptj": "interleaved"}
 
 
 def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return the sinusoidal code of each position: sine in the even columns, cosine in the odd ones. Chapter 11.
 
-    Args:
-        positions: how many positions, counted from 0, or a tensor of them (..., T), of any real dtype.
-        dim: columns of the code; even.
-        base: the wavelengths run from 2π to nearly 2π · base.
-        dtype: dtype of the result.
-
-    Returns:
-        (T, dim), or (..., T, dim) for a tensor with more dimensions, on the positions' device.
+    ``positions`` are a count from 0 or a tensor (..., T) of any real dtype; the code is (T, dim) or (..., T, dim), on
+    their device. The wavelengths of the ``dim`` columns, an even number, run from 2π to nearly 2π · base.
 
     Source: Vaswani et al. 2017, §3.5.
 
@@ -63,12 +39,7 @@ def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype:
 def rope_inv_freq(dim: int, base: float = 10_000.0) -> Tensor:
     """Return the rotary frequencies θ_k = base^(-2k/dim), in radians per position. Chapter 12.
 
-    Args:
-        dim: the rotary dimension (twice the number of pairs); even.
-        base: the wavelengths run from 2π to nearly 2π · base.
-
-    Returns:
-        (dim/2,), float64: see the module's first lines for why not float32.
+    They are (dim/2,) float64 (see the module's first lines for why), for the rotary dimension ``dim``, an even number.
 
     Source: Su et al. 2021, §3.2.2.
 
@@ -98,14 +69,8 @@ def rope_cos_sin(
 
     Source: Su et al. 2021, eq. 15 and 34.
     """
-    if inv_freq.dim() != 1 or not inv_freq.is_floating_point():
-        raise ValueError(
-            f"inv_freq must be a floating-point vector: got shape {tuple(inv_freq.shape)}, {inv_freq.dtype}"
-        )
-    if not attention_factor > 0:
-        raise ValueError(f"attention_factor must be positive: got attention_factor={attention_factor!r}")
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise ValueError(f"dtype must be a floating-point dtype of torch: got dtype={dtype!r}")
+    if not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating-point dtype: got dtype={dtype}")
     if not isinstance(positions, Tensor):
         if not is_count(positions):
             raise ValueError(f"positions must be a tensor or a count of at least 0: got {positions!r}")
@@ -143,9 +108,22 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
     tensor([[0.5403, 0.8415]])
     """
     in_halves = layout_of(layout) == "half"
-    _require_shapes(x, cos, sin)
     if not x.is_floating_point():
         raise ValueError(f"x must hold floating-point numbers: got dtype {x.dtype}")
+    # A single row or pair of cos would broadcast, and rotate everything by one angle without a word.
+    leading = zip(reversed(cos.shape[:-2]), reversed(x.shape[:-2]), strict=False)
+    if (
+        cos.shape != sin.shape
+        or not 2 <= cos.dim() <= x.dim()
+        or cos.shape[-2] != x.shape[-2]
+        or 2 * cos.shape[-1] > x.shape[-1]
+        or any(size not in (1, wanted) for size, wanted in leading)
+    ):
+        raise ValueError(
+            "cos and sin must be (..., T, rotary_dim/2) for x (..., T, dim), with one row per token of x and leading "
+            "dimensions that broadcast with those of x; for positions (B, T) and x (B, H, T, dim) pass "
+            f"positions[:, None]: got x {tuple(x.shape)}, cos {tuple(cos.shape)}, sin {tuple(sin.shape)}"
+        )
     pairs = cos.shape[-1]
     rotary, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
     first, second = rotary.chunk(2, dim=-1) if in_halves else (rotary[..., 0::2], rotary[..., 1::2])
@@ -165,22 +143,18 @@ def layout_of(layout: str) -> str:
 def half_to_interleaved(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
     """Reorder a projection made for the half layout so that the interleaved layout gives the same scores. Chapter 12.
 
+    Rows i and i + rotary_dim/2 of each head become rows 2i and 2i + 1, in a new tensor.
+
     Args:
-        weight: the query's or key's projection: its weight (num_heads · head_dim, in_features) or its bias
-            (num_heads · head_dim,).
+        weight: of the query's or key's projection (num_heads · head_dim, in_features), or its bias.
         num_heads: heads in ``weight``: for grouped keys, the number of key heads.
         rotary_dim: dimensions of a head that rotate; all of them by default.
-
-    Returns:
-        A new tensor of the same shape: rows i and i + rotary_dim/2 of each head become rows 2i and 2i + 1.
     """
     return _reorder(weight, num_heads, rotary_dim, grid=(2, -1))
 
 
 def interleaved_to_half(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
     """Undo ``half_to_interleaved``: what turns Meta's Llama weights into those of transformers. Chapter 12.
-
-    Arguments and result are as there: rows 2i and 2i + 1 of each head become rows i and i + rotary_dim/2.
 
     Source: ``permute`` in transformers' ``convert_llama_weights_to_hf.py``.
     """
@@ -192,22 +166,13 @@ def axial_rope_2d(
 ) -> tuple[Tensor, Tensor]:
     """Return cosine and sine for the patches of an image: half of the pairs turn by row, half by column. Chapter 12.
 
-    Args:
-        height: rows of patches.
-        width: columns of patches.
-        dim: the rotary dimension, a multiple of 4.
-        base: as in ``rope_inv_freq``; each axis has the frequencies of a dimension of dim/2.
-        dtype: dtype of the result.
-
-    Returns:
-        Two tensors (height · width, dim/2) for ``apply_rope``, patches in row-major order, the row's pairs first.
+    Cosine and sine are (height · width, dim/2) for ``apply_rope``, patches in row-major order, the row's pairs first.
+    ``dim`` is the rotary dimension, a multiple of 4; each axis has the frequencies of a dimension of dim/2.
 
     Source: the vision tower of Qwen2-VL, as in transformers.
     """
     if dim < 4 or dim % 4:
         raise ValueError(f"dim must be a positive multiple of 4, half for each axis: got dim={dim}")
-    if height < 0 or width < 0:
-        raise ValueError(f"height and width must not be negative: got height={height}, width={width}")
     inv_freq = rope_inv_freq(dim // 2, base)  # (dim/4,)
     rows = rope_cos_sin(torch.arange(height).repeat_interleave(width), inv_freq, dtype=dtype)
     columns = rope_cos_sin(torch.arange(width).repeat(height), inv_freq, dtype=dtype)
@@ -218,23 +183,6 @@ def is_count(positions: Any) -> TypeGuard[int]:
     """Whether ``positions`` says how many there are; a compiler's symbol for a length does too."""
     whole = isinstance(positions, Integral | torch.SymInt)
     return whole and positions >= 0
-
-
-def _require_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:
-    got = f"got x {tuple(x.shape)}, cos {tuple(cos.shape)}, sin {tuple(sin.shape)}"
-    if cos.shape != sin.shape or cos.dim() < 2 or x.dim() < 2:
-        raise ValueError(f"cos and sin must both be (..., T, rotary_dim/2), and x (..., T, dim): {got}")
-    if 2 * cos.shape[-1] > x.shape[-1]:
-        raise ValueError(f"the rotary dimension, twice the last of cos, must not exceed the last of x: {got}")
-    # A single row would broadcast and rotate every token by one angle without a word.
-    if cos.shape[-2] != x.shape[-2]:
-        raise ValueError(f"cos must have one row per token of x: {got}")
-    leading = zip(reversed(cos.shape[:-2]), reversed(x.shape[:-2]), strict=False)
-    if cos.dim() > x.dim() or any(size not in (1, wanted) for size, wanted in leading):
-        raise ValueError(
-            "the leading dimensions of cos must broadcast with those of x; for positions (B, T) and x (B, H, T, dim) "
-            f"pass positions[:, None]: {got}"
-        )
 
 
 def _reorder(weight: Tensor, num_heads: int, rotary_dim: int | None, grid: tuple[int, int]) -> Tensor:

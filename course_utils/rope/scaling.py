@@ -14,31 +14,11 @@ transformers 5.23 computes, in float64.
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-
-__all__ = [
-    "ROPE_TYPES",
-    "RopeParameters",
-    "RopeWarning",
-    "abf",
-    "dynamic",
-    "linear",
-    "llama3",
-    "longrope",
-    "ntk",
-    "partial_inv_freq",
-    "proportional",
-    "rope_frequencies",
-    "turns",
-    "yarn",
-    "yarn_paper_ramp",
-    "yarn_ramp",
-]
 
 LARGEST = 1e15  # far beyond what any model has, and small enough that no formula overflows
 
@@ -59,12 +39,8 @@ def turns(inv_freq: Tensor, length: float) -> Tensor:
 
 def partial_inv_freq(dim: int, base: float) -> Tensor:
     """Return f_k = base^(-2k/d), (⌈d/2⌉,) float64: ``rope_inv_freq`` for the dimensions of a head that turn."""
-    _require(dim >= 2, "dim", dim, "at least 2")
-    _require(_is_number(base) and 1 < base <= 1e300, "rope_theta", base, "a number above 1")
+    _above(1, rope_theta=base)
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-
-
-# -- one function a method ---------------------------------------------------------------------------------------------
 
 
 def abf(dim: int, base: float = 500_000.0) -> Frequencies:
@@ -117,7 +93,7 @@ def dynamic(
     Source: emozilla's "dynamically scaled RoPE", 2023; Peng et al. 2023 (YaRN), §3.3;
     ``_compute_dynamic_ntk_parameters`` in transformers.
     """
-    _at_least(1, factor=factor, seq_len=1 if seq_len is None else seq_len)
+    _at_least(1, factor=factor)
     _at_least(2, max_position_embeddings=max_position_embeddings)
     length = max(seq_len or 1, max_position_embeddings)
     return ntk(dim, base, factor=factor * length / max_position_embeddings - (factor - 1))
@@ -151,9 +127,7 @@ def yarn(
     _at_least(1, factor=factor)
     _at_least(2, original_max_position_embeddings=original_max_position_embeddings)
     _above(0, beta_fast=beta_fast, beta_slow=beta_slow)
-    _require(beta_fast >= beta_slow, "beta_fast", beta_fast, f"at least beta_slow={beta_slow}")
-    _at_least(0, mscale=mscale or 0, mscale_all_dim=mscale_all_dim or 0)
-    _require(isinstance(truncate, bool), "truncate", truncate, "true or false")
+    _at_least(beta_slow, beta_fast=beta_fast)
     inv_freq = partial_inv_freq(dim, base)
 
     def pair_of(full_turns: float) -> float:  # solves L · base^(-2k/d) / 2π = full_turns for k
@@ -198,9 +172,8 @@ def llama3(
     """
     _at_least(1, factor=factor)
     _at_least(2, original_max_position_embeddings=original_max_position_embeddings)
-    _above(0, low_freq_factor=low_freq_factor, high_freq_factor=high_freq_factor)
-    at_least_low = f"at least low_freq_factor={low_freq_factor}"
-    _require(high_freq_factor >= low_freq_factor, "high_freq_factor", high_freq_factor, at_least_low)
+    _above(0, low_freq_factor=low_freq_factor)
+    _at_least(low_freq_factor, high_freq_factor=high_freq_factor)
     inv_freq = partial_inv_freq(dim, base)
     kept = yarn_paper_ramp(inv_freq, original_max_position_embeddings, low_freq_factor, high_freq_factor)
     return kept * inv_freq + (1 - kept) * inv_freq / factor, 1.0
@@ -231,25 +204,24 @@ def longrope(
     """
     _at_least(2, original_max_position_embeddings=original_max_position_embeddings)
     if factor is None:
-        window = max_position_embeddings
-        if window is None:
+        if max_position_embeddings is None:
             raise ValueError("factor must be given, or max_position_embeddings, from which it follows: got neither")
-        _at_least(2, max_position_embeddings=window)
-        factor = window / original_max_position_embeddings
-    _at_least(1, factor=factor, seq_len=1 if seq_len is None else seq_len)
-    if attention_factor is None:
-        attention_factor = math.sqrt(1 + math.log(factor) / math.log(original_max_position_embeddings))
-    short_mscale = attention_factor if short_mscale is None else short_mscale
-    long_mscale = attention_factor if long_mscale is None else long_mscale
-    _above(0, attention_factor=attention_factor, short_mscale=short_mscale, long_mscale=long_mscale)
+        factor = max_position_embeddings / original_max_position_embeddings
+    _at_least(1, factor=factor)
     inv_freq = partial_inv_freq(dim, base)
     for key, factors in (("short_factor", short_factor), ("long_factor", long_factor)):
-        is_list = isinstance(factors, list | tuple) and len(factors) == len(inv_freq)
-        _require(is_list and all(_is_number(each) and 0 < each <= LARGEST for each in factors), key, factors,
-                 f"a list of {len(inv_freq)} positive numbers, one per rotary pair")  # fmt: skip
+        if not isinstance(factors, list | tuple) or len(factors) != len(inv_freq):
+            raise ValueError(f"{key} must be a list of {len(inv_freq)} numbers, one per rotary pair: got {factors}")
+        for each in factors:
+            _above(0, **{key: each})
 
     is_long = (seq_len or 1) > original_max_position_embeddings
-    factors, attention_factor = (long_factor, long_mscale) if is_long else (short_factor, short_mscale)
+    factors, mscale = (long_factor, long_mscale) if is_long else (short_factor, short_mscale)
+    if mscale is not None:
+        attention_factor = mscale
+    elif attention_factor is None:
+        attention_factor = math.sqrt(1 + math.log(factor) / math.log(original_max_position_embeddings))
+    _above(0, attention_factor=attention_factor)
     return inv_freq / inv_freq.new_tensor(factors), float(attention_factor)
 
 
@@ -265,28 +237,17 @@ def proportional(
     Source: Barbero et al. 2024 ("Round and round we go"); ``_compute_proportional_rope_parameters`` in transformers,
     used by Gemma 4.
     """
-    _require(dim % 2 == 0, "dim", dim, "even")
     _at_least(1, factor=factor)
-    _at_least(0, partial_rotary_factor=partial_rotary_factor)
-    _require(partial_rotary_factor <= 1, "partial_rotary_factor", partial_rotary_factor, "at most 1")
     inv_freq = partial_inv_freq(dim, base)
     inv_freq[int(partial_rotary_factor * dim // 2) :] = 0.0
     return inv_freq / factor, 1.0
 
 
-# -- YaRN's two ramps --------------------------------------------------------------------------------------------------
+def yarn_ramp(dim: int, base: float, original_length: float, **options: Any) -> Tensor:
+    """Return the share of each frequency that ``yarn`` keeps, (d/2,) from 0 to 1: straight in the index of the pair.
 
-
-def yarn_ramp(
-    dim: int,
-    base: float,
-    original_length: float,
-    beta_fast: float = 32.0,
-    beta_slow: float = 1.0,
-    truncate: bool = True,
-) -> Tensor:
-    """Return the share of each frequency that ``yarn`` keeps, (d/2,) from 0 to 1: straight in the index of the pair."""
-    options: dict[str, Any] = {"beta_fast": beta_fast, "beta_slow": beta_slow, "truncate": truncate}
+    ``options`` are those of ``yarn``: ``beta_fast``, ``beta_slow``, ``truncate``.
+    """
     halved, _ = yarn(dim, base, factor=2.0, original_max_position_embeddings=original_length, **options)
     return 2 * halved / partial_inv_freq(dim, base) - 1  # f (1 + kept) / 2, solved for kept
 
@@ -304,33 +265,13 @@ def yarn_paper_ramp(inv_freq: Tensor, original_length: float, alpha: float = 1.0
     return ((turns(inv_freq, original_length) - alpha) / (beta - alpha)).clamp(0, 1)
 
 
-# -- all of them by their names in a configuration ---------------------------------------------------------------------
-
-METHODS: dict[str, Callable[..., Frequencies]] = {
-    "default": abf,
-    "linear": linear,
-    "dynamic": dynamic,
-    "ntk": ntk,
-    "yarn": yarn,
-    "llama3": llama3,
-    "longrope": longrope,
-    "proportional": proportional,
-}
+_METHODS: tuple[Callable[..., Frequencies], ...] = (linear, dynamic, ntk, yarn, llama3, longrope, proportional)
+METHODS = {"default": abf} | {method.__name__: method for method in _METHODS}
 ROPE_TYPES = tuple(METHODS)
 
-# What some models keep in this dictionary though it leaves the frequencies as they are: which axis of an image turns
-# a pair, how queries grow with their position, and lengths that the method does not need.
-_WITHOUT_EFFECT = {
-    "rope_type",
-    "type",
-    "rope_theta",
-    "partial_rotary_factor",
-    "mrope_section",
-    "mrope_interleaved",
-    "llama_4_scaling_beta",
-    "max_position_embeddings",
-    "original_max_position_embeddings",
-}
+# What models keep in this dictionary though it leaves the method's frequencies as they are.
+_WITHOUT_EFFECT = {"rope_type", "type", "rope_theta", "partial_rotary_factor", "mrope_section", "mrope_interleaved"}
+_WITHOUT_EFFECT |= {"llama_4_scaling_beta", "max_position_embeddings", "original_max_position_embeddings"}
 
 
 def rope_frequencies(
@@ -341,26 +282,21 @@ def rope_frequencies(
 ) -> tuple[Tensor, float]:
     """Return the rotary frequencies and the attention factor that a model's ``rope_parameters`` ask for.
 
-    ``rope_type`` names the method: ``default`` or one of this module's functions, whose keyword arguments are the keys
-    that it reads. Every type reads ``rope_theta`` (10,000) and ``partial_rotary_factor`` (1); null counts as absent.
+    Chapter 13. ``rope_type`` (or the older key ``type``) names the method: ``default`` or one of this module's
+    functions, whose keyword arguments are the keys that it reads. Every type reads ``rope_theta`` (10,000) and
+    ``partial_rotary_factor`` (1). Null counts as absent, and None is ``default``.
 
     Args:
-        rope_parameters: the dictionary of a ``config.json``; of one layer type where it has several. None is
-            ``default``. The older key ``type`` is read where ``rope_type`` is absent.
+        rope_parameters: the dictionary of a ``config.json``, of one layer type.
         head_dim: the dimension of a head.
-        max_position_embeddings: the model's window, for ``dynamic``, and for ``longrope`` without a ``factor``; needed
-            only where the dictionary has none.
+        max_position_embeddings: the model's window, needed only where a method reads it and the dictionary has none.
         seq_len: the length of the sequence so far, for ``dynamic`` and ``longrope``; None counts as short.
 
     Returns:
-        inv_freq, (rotary_dim/2,) float64 (head_dim/2 for ``proportional``), and what to multiply cosine and sine by,
-        so that scores are multiplied by its square.
+        inv_freq, (rotary_dim/2,) float64 (head_dim/2 for ``proportional``), and what to multiply cosine and sine by.
 
     Raises:
-        ValueError: a value is missing or impossible; the message names the key, what was given, what is expected.
-
-    Warns:
-        RopeWarning: a value looks wrong; the message says what was assumed.
+        ValueError: a value is missing or impossible; the message names the key. What looks wrong is a RopeWarning.
 
     >>> inv_freq, attention_factor = rope_frequencies({"rope_type": "linear", "factor": 4.0}, 4)
     >>> inv_freq, attention_factor
@@ -372,34 +308,34 @@ def rope_frequencies(
 
 
 class RopeParameters:
-    """The ``rope_parameters`` of one type of layer, checked but for the values, which the method checks.
-
-    ``rope_type`` and ``base`` are what they say, ``rotary_dim`` the dimensions of a head that turn, ``warnings`` what
-    looks suspicious.
-    """
+    """The ``rope_parameters`` of one type of layer, and in ``warnings`` what looks wrong about them."""
 
     def __init__(
         self, parameters: Mapping[str, Any] | None, head_dim: int, max_position_embeddings: int | None = None
     ) -> None:
         if not isinstance(parameters, Mapping | None):
             raise ValueError(f"rope_parameters must be a dictionary or None: got {parameters!r}")
-        _require(isinstance(head_dim, int) and 2 <= head_dim <= 1 << 16, "head_dim", head_dim, "from 2 to 65,536")
         self.parameters = {key: value for key, value in (parameters or {}).items() if value is not None}
         self.head_dim = head_dim
         inside = self.parameters.get("max_position_embeddings")
         self.max_position_embeddings = inside if max_position_embeddings is None else max_position_embeddings
-        self.warnings: list[str] = []
-        self.rope_type = self._rope_type()
-        self.base = self.parameters.get("rope_theta", 10_000.0)
-        _above(1, rope_theta=self.base)
-        self._dim = self._turning()
-        self.rotary_dim = 2 * math.ceil(self._dim / 2)
-        self._keys = self._keys_of_method()
+        unscaled = "default" if self.parameters.keys() <= _WITHOUT_EFFECT else "none"
+        self.rope_type: str = self.parameters.get("rope_type", self.parameters.get("type", unscaled))
+        if self.rope_type not in ROPE_TYPES:
+            raise ValueError(f"rope_type must be one of {', '.join(ROPE_TYPES)}: got rope_type={self.rope_type!r}")
+        self._keys, self.warnings = self._keys_and_warnings()
 
     def frequencies(self, seq_len: int | None = None) -> Frequencies:
         """Return inv_freq, (rotary_dim/2,) float64, and the attention factor, for a sequence of this length."""
+        share = self.parameters.get("partial_rotary_factor", 1.0)
+        _at_least(0, partial_rotary_factor=share)
+        dim = self.head_dim if self.rope_type == "proportional" else int(self.head_dim * share)
+        if not 0 < 2 * math.ceil(dim / 2) <= self.head_dim:
+            got = f"got partial_rotary_factor={share}, head_dim={self.head_dim}, so {dim}"
+            raise ValueError(f"the rotary dimension must be whole pairs within the head: {got}")
         length = {"seq_len": seq_len} if self.rope_type in ("dynamic", "longrope") else {}
-        return METHODS[self.rope_type](self._dim, self.base, **self._keys, **length)
+        base = self.parameters.get("rope_theta", 10_000.0)
+        return METHODS[self.rope_type](dim, base, **self._keys, **length)
 
     @property
     def trained_length(self) -> int | None:
@@ -415,96 +351,55 @@ class RopeParameters:
             return self._keys["max_position_embeddings"] / self._keys["original_max_position_embeddings"]
         return self._keys.get("factor", 1.0)
 
-    def _rope_type(self) -> str:
-        if nested := [key for key, value in self.parameters.items() if isinstance(value, Mapping)]:
-            raise ValueError(f"rope_parameters must be of one layer type: pass that of one of {', '.join(nested)}")
-        names = [self.parameters[key] for key in ("rope_type", "type") if key in self.parameters]
-        if not names and not self.parameters.keys() <= _WITHOUT_EFFECT:
-            raise ValueError(f"rope_type must be given with {', '.join(self.parameters)}: one of {', '.join(METHODS)}")
-        name = names[0] if names else "default"
-        _require(name in ROPE_TYPES, "rope_type", name, f"one of {', '.join(METHODS)}")
-        if names[1:] not in ([], [name]):
-            self.warnings.append(f"rope_type={name!r} is used, and type={names[1]!r} is ignored")
-        return name
-
-    def _turning(self) -> int:
-        """The dimensions of a head that turn, rounded down as in transformers; possibly odd."""
-        if self.rope_type == "proportional":
-            return self.head_dim
-        partial = self.parameters.get("partial_rotary_factor", 1.0)
-        _above(0, partial_rotary_factor=partial)
-        dim = int(self.head_dim * partial)
-        got = f"got partial_rotary_factor={partial}, head_dim={self.head_dim}, so {dim}"
-        if not 0 < 2 * math.ceil(dim / 2) <= self.head_dim:
-            raise ValueError(f"the rotary dimension must be whole pairs within the head: {got}")
-        if dim % 2:
-            self.warnings.append(f"the rotary dimension should be even: {got}; it is rounded up to {dim + 1}")
-        return dim
-
-    def _keys_of_method(self) -> dict[str, Any]:
-        """The arguments of the method's function."""
-        parameters, window, original = self.parameters, self.max_position_embeddings, "original_max_position_embeddings"
+    def _keys_and_warnings(self) -> tuple[dict[str, Any], list[str]]:
+        """The keyword arguments of the method's function, and what was assumed in reading them."""
+        window, original = self.max_position_embeddings, "original_max_position_embeddings"
         arguments = inspect.signature(METHODS[self.rope_type]).parameters.values()
         known = {argument.name: argument for argument in arguments if argument.kind is argument.KEYWORD_ONLY}
         known.pop("seq_len", None)
-        keys = {key: parameters[key] for key in known if key in parameters}
+        keys, suspicions = {key: self.parameters[key] for key in known if key in self.parameters}, []
         if window is not None:
             _at_least(2, max_position_embeddings=window)
             keys |= {key: window for key in known if key == "max_position_embeddings"}
-        if original in known and original not in keys and window is not None:
-            keys[original] = window
-            self.warnings.append(
-                f"{original} is missing for rope_type={self.rope_type!r}: max_position_embeddings={window} is taken "
-                "for it, which is right only if that is the length before scaling"
-            )
+            if original in known and original not in keys:
+                keys[original] = window
+                suspicions.append(
+                    f"{original} is missing for rope_type={self.rope_type!r}: max_position_embeddings={window} is "
+                    "taken for it, which is right only if that is the length before scaling"
+                )
         for key, argument in known.items():
             if argument.default is argument.empty and key not in keys:
                 raise ValueError(f"{key} must be given for rope_type={self.rope_type!r}: got none")
-        self.warnings += _suspicions(self.rope_type, parameters, window, known)
-        return keys
+        if unknown := sorted(self.parameters.keys() - known.keys() - _WITHOUT_EFFECT):
+            knows = ", ".join(known) or "no key of its own"
+            ignored = f"not known for rope_type={self.rope_type!r} and ignored; it knows {knows}"
+            suspicions.append(f"{', '.join(unknown)}: {ignored}")
+        if self.rope_type in ("yarn", "longrope") and "factor" in keys and window is not None:
+            _at_least(1, factor=keys["factor"], **{original: keys[original]})
+            # A window equal to the original one means that the file was never told of the scaling, as Qwen advises.
+            if window / keys[original] not in (1, keys["factor"]):
+                suspicions.append(
+                    f"factor={keys['factor']:g} disagrees with max_position_embeddings / {original} = {window} / "
+                    f"{keys[original]} = {window / keys[original]:g}: factor is used, as transformers does"
+                )
+        if self.rope_type == "yarn" and bool(keys.get("mscale")) != bool(keys.get("mscale_all_dim")):
+            suspicions.append("mscale and mscale_all_dim have no effect, as in transformers: both must be given")
+        return keys, suspicions
 
 
-def _suspicions(rope_type: str, parameters: Mapping[str, Any], window: Any, known: Mapping[str, Any]) -> list[str]:
-    found = []
-    if unknown := sorted(parameters.keys() - known.keys() - _WITHOUT_EFFECT):
-        knows = ", ".join(known) or "no key of its own"
-        found.append(f"{', '.join(unknown)}: not known for rope_type={rope_type!r} and ignored; it knows {knows}")
-    factor: Any = parameters.get("factor")
-    original: Any = parameters.get("original_max_position_embeddings")
-    if rope_type == "dynamic" and original is not None:
-        found.append("original_max_position_embeddings: ignored for rope_type='dynamic', as in transformers")
-    possible = all(_is_number(value) and 0 < value <= LARGEST for value in (factor, original, window))
-    # A window equal to the original one means that the file was never told of the scaling, as Qwen advises.
-    if rope_type in ("yarn", "longrope") and possible and window / original not in (1, factor):
-        found.append(
-            f"factor={factor:g} disagrees with max_position_embeddings / original_max_position_embeddings = "
-            f"{window} / {original} = {window / original:g}: factor is used, as transformers does"
-        )
-    if rope_type == "yarn" and bool(parameters.get("mscale")) != bool(parameters.get("mscale_all_dim")):
-        found.append("mscale and mscale_all_dim have no effect, as in transformers: both must be given and not zero")
-    return found
-
-
-def warn(messages: Sequence[str], stacklevel: int) -> None:
+def warn(messages: Iterable[str], stacklevel: int) -> None:
     """Issue each message, for the line ``stacklevel`` calls up."""
     for message in messages:
         warnings.warn(message, RopeWarning, stacklevel=stacklevel)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _require(condition: bool, key: str, value: Any, need: str) -> None:
-    if not condition:
-        raise ValueError(f"{key} must be {need}: got {key}={value!r:.80}")
-
-
 def _at_least(low: float, **keys: Any) -> None:
     for key, value in keys.items():
-        _require(_is_number(value) and low <= value <= LARGEST, key, value, f"a number of at least {low:g}")
+        if not isinstance(value, int | float) or not low <= value <= LARGEST:
+            raise ValueError(f"{key} must be a number of at least {low:g}: got {key}={value!r:.80}")
 
 
 def _above(low: float, **keys: Any) -> None:
     for key, value in keys.items():
-        _require(_is_number(value) and low < value <= LARGEST, key, value, f"a number above {low:g}")
+        if not isinstance(value, int | float) or not low < value <= LARGEST:
+            raise ValueError(f"{key} must be a number above {low:g}: got {key}={value!r:.80}")
