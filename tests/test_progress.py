@@ -22,13 +22,9 @@ def folder(tmp_path, monkeypatch):
     progress._in_memory.clear()
 
 
-def test_nothing_is_passed_at_first_and_looking_leaves_no_trace(folder):
-    assert progress.passed() == {}
-    assert progress.attempted() == {}
-    assert not folder.exists()
-
-
 def test_a_pass_is_kept_with_its_date_and_an_attempt_is_no_pass(folder):
+    assert progress.passed() == progress.attempted() == {}
+    assert not folder.exists()  # looking leaves no trace
     progress.record("layer_norm", False)
     progress.record("rms_norm", True)
     assert progress.passed() == {"rms_norm": TODAY}
@@ -45,27 +41,16 @@ def test_what_was_once_passed_stays_passed_with_its_first_date(folder):
     assert progress.attempted() == {"layer_norm": "2024-01-01"}
 
 
-def test_reset_forgets_everything(folder, monkeypatch):
+def test_reset_forgets_everything(folder):
     progress.record("layer_norm", True)
     progress.reset()
     assert progress.passed() == {}
     assert not (folder / "progress.json").exists()
 
-    (folder / "file").write_text("")
-    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(folder / "file" / "progress"))  # nothing can be kept here
-    progress.record("layer_norm", True)
-    progress.reset()
-    assert progress.passed() == {}
-
 
 @pytest.mark.parametrize(
     "content",
-    [
-        *("{", "", "[1, 2]", "\x00\xff", '{"layer_norm": 3}', '{"layer_norm": {"passed": 3}}'),
-        '{"rms_norm": {"attempted": "2024-01-01"}, "layer_norm": 3}',  # one sound entry makes no sound file
-        '{"rms_norm": {"attempted": "2024-01-01", "passed": 3}}',
-        '{"rms_norm": {"attempted": "2024-01-01", "grade": "A"}}',
-    ],
+    ["{", "", "[1, 2]", "\x00\xff", '{"rms_norm": {"attempted": "2024-01-01"}, "layer_norm": 3}'],
 )
 def test_a_damaged_file_is_set_aside_and_named(folder, content):
     folder.mkdir()
@@ -89,12 +74,8 @@ def test_without_a_writable_directory_progress_lasts_as_long_as_the_process(tmp_
 
     monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path / "found"))
     progress.record("group_norm", True)
-    assert json.loads((tmp_path / "found" / "progress.json").read_text()).keys() == {
-        "group_norm",
-        "layer_norm",
-        "rms_norm",
-    }
-    assert progress._in_memory == {}
+    kept = json.loads((tmp_path / "found" / "progress.json").read_text())
+    assert sorted(kept) == ["group_norm", "layer_norm", "rms_norm"]
 
 
 def test_a_file_that_cannot_be_replaced_does_not_stop_the_course(folder, monkeypatch):
@@ -106,9 +87,7 @@ def test_a_file_that_cannot_be_replaced_does_not_stop_the_course(folder, monkeyp
     monkeypatch.setattr(os, "replace", refuse)
     progress.record("rms_norm", True)
     assert progress.passed() == {"layer_norm": TODAY, "rms_norm": TODAY}
-    assert sorted(path.name for path in folder.iterdir()) == ["progress.json", "progress.lock"], (
-        "a temporary file is left"
-    )
+    assert sorted(path.name for path in folder.iterdir()) == ["progress.json", "progress.lock"]
 
 
 def test_the_file_is_for_the_learner_only(folder):

@@ -21,11 +21,7 @@ container.
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run ``course grade``.
-
-    Returns:
-        0 when everything is graded, 2 when it cannot run as asked, 130 when interrupted.
-    """
+    """Run ``course grade``: 0 when everything is graded, 2 when it cannot run as asked, 130 when interrupted."""
     arguments = _parser().parse_args(argv)
     folder: Path = arguments.folder
     if sys.platform == "win32":

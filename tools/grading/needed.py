@@ -28,20 +28,14 @@ class _Statement:
 
 
 def needed_statements(sources: Sequence[str], name: str) -> list[list[int] | None]:
-    """Return for each cell the positions of the statements that can matter to what ``name`` is bound to.
+    """Return for each code cell the positions of the statements that can matter to what ``name`` is bound to.
 
     These are the statements that bind it; those that bind what they use, and so on; and those that change any of that:
     by assigning to a part of it or, for data, by a call for the effect, such as ``table.append(1)``. A cell with an
     import among them is needed whole, for it sets things up. The statement in which the notebook chooses between the
     learner's ``name`` and the course's comes after the answer, and is left out. Where a name comes from nowhere that
-    the syntax shows (a star import, a magic, ``exec``), it may come from anywhere: then everything is needed.
-
-    Args:
-        sources: the code cells.
-        name: of the exercise.
-
-    Returns:
-        None for a cell that is no Python: it cannot be taken apart, and may be the reason why a name is missing.
+    the syntax shows (a star import, a magic, ``exec``), it may come from anywhere: then everything is needed. A cell
+    that is no Python cannot be taken apart, and may be the reason why a name is missing: None.
     """
     cells = [_read(source, name) for source in sources]
     statements = [statement for cell in cells for statement in cell or ()]

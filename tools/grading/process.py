@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event
 from typing import IO, Any
 
-__all__ = ["Interrupted", "Limits", "Outcome", "grade_exercise"]
+__all__ = ["Interrupted", "Limits", "Outcome", "grade_exercise", "one_line"]
 
 _STARTUP_S = 120.0  # what Python and PyTorch may take to start, on a busy machine with a cold disk
 _LOOK_EVERY_S = 0.2
@@ -28,28 +28,17 @@ _KEPT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT"
 
 @dataclass(frozen=True)
 class Limits:
-    """What one exercise may use.
+    """What one exercise may use: at least 1 GB, for PyTorch and the course take half of that."""
 
-    Args:
-        timeout_s: seconds from the first cell to the verdict, more than 0.
-        memory_gb: GB that its process may allocate, at least 1: PyTorch and the course take half of that.
-        processes: that may run at once.
-
-    Raises:
-        ValueError: an argument is out of range.
-    """
-
-    timeout_s: float = 60.0
-    memory_gb: float = 4.0
-    processes: int = 32
+    timeout_s: float = 60.0  # from the first cell to the verdict
+    memory_gb: float = 4.0  # that its process may allocate
+    processes: int = 32  # at once
 
     def __post_init__(self) -> None:
         if not self.timeout_s > 0:
             raise ValueError(f"timeout must be more than 0 seconds: got {self.timeout_s:g}")
         if not self.memory_gb >= 1:
             raise ValueError(f"memory must be at least 1 GB: got {self.memory_gb:g}")
-        if self.processes < 1:
-            raise ValueError(f"processes must be at least 1: got {self.processes}")
 
     def for_process(self) -> dict[str, int]:
         """Return what the process sets for itself."""
@@ -74,17 +63,9 @@ class Interrupted(Exception):
 def grade_exercise(
     exercise: str, cells: Sequence[tuple[int, str]], folder: Path, limits: Limits, stop: Event
 ) -> Outcome:
-    """Run the code cells in a new process, check ``exercise`` there, and return what came of it.
+    """Run the code cells, by position, in a new process, check ``exercise`` there, and return what came of it.
 
-    Args:
-        exercise: the name of a check.
-        cells: position in the notebook and source.
-        folder: where the notebook lies; modules are found there.
-        limits: what the process may use.
-        stop: when it is set, the process ends.
-
-    Raises:
-        Interrupted: ``stop`` was set.
+    Modules are found in ``folder``, where the notebook lies. When ``stop`` is set, the process ends: Interrupted.
     """
     nonce = secrets.token_hex(16)
     work = {"nonce": nonce, "exercise": exercise, "cells": cells, "folder": str(folder.resolve())}
@@ -139,11 +120,7 @@ class _Watch:
         self.ready = False
 
     def until_it_ends(self) -> str:
-        """Wait for the end; return why it has to be stopped, or nothing when it ends by itself.
-
-        Raises:
-            Interrupted: ``stop`` was set.
-        """
+        """Wait for the end; return why it has to be stopped, or nothing when it ends by itself."""
         while True:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(_LOOK_EVERY_S)
@@ -188,9 +165,8 @@ def _ending(status: int) -> str:
     """Return how a process ended, from its exit status."""
     if status >= 0:
         return f"it ended its own process with exit status {status}"
-    name = (signal.strsignal(-status) or f"number {-status}").lower()
     hint = ", as by a system that is short of memory" if -status == signal.SIGKILL else ""
-    return f"the process was ended by a signal ({name}{hint})"
+    return f"the process was ended by a signal ({(signal.strsignal(-status) or str(-status)).lower()}{hint})"
 
 
 def _group_size(group: int) -> int:
@@ -206,3 +182,9 @@ def _end_group(process: subprocess.Popen) -> None:
     with suppress(ProcessLookupError, PermissionError):  # macOS: not permitted once only zombies are left
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` as one printable line of at most 300 characters."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    return line[:300] + "…" * (len(line) > 300)

@@ -4,17 +4,40 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from html import escape
 from pathlib import Path
 
 from course_utils import check
 from course_utils.book.chapters import CHAPTERS
 from course_utils.book.tables import Table
-from tools.grading.rows import STATUSES, Row
 from tools.notebooks import write_atomically
 
-__all__ = ["write_csv", "write_report"]
+__all__ = ["STATUSES", "Row", "write_csv", "write_report"]
+
+# status -> its sign in the report's overview, and what it means
+STATUSES = {
+    "passed": ("✓", "right on every probe"),
+    "wrong": ("✗", "attempted, and not right yet"),
+    "not attempted": ("·", "the stub as it was handed out, or a ready-made function of torch's or the course's"),
+    "not defined": ("–", "no cell defines the function"),
+    "error": ("!", "could not be judged; the message says why"),
+    "no exercise": (" ", "the chapter has no exercise of its own"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """The result of one exercise in one notebook, or the reason why a file has none."""
+
+    learner: str  # the name of the folder, or of the file without its ending
+    file: str  # relative to the graded folder
+    chapter: str = ""
+    exercise: str = ""  # empty where it is unknown or there is none
+    status: str = "error"  # one of STATUSES
+    mistake: str = ""  # the catalogue's key of a known mistake
+    message: str = ""  # what the check says, or what stood in the way, in one line
+    seconds: float = 0.0  # wall-clock time, imports left out
 
 
 def write_csv(rows: Iterable[Row], path: Path) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from threading import Event
 
 from course_utils.book.progress_bar import ProgressBar
-from tools.grading.process import Limits, grade_exercise
-from tools.grading.results import write_csv, write_report
-from tools.grading.rows import Row, one_line
+from tools.grading.process import Limits, grade_exercise, one_line
+from tools.grading.results import Row, write_csv, write_report
 from tools.grading.submissions import Notebook, Submission, Unreadable, find_submissions
 
 __all__ = ["CSV", "REPORT", "UNFINISHED", "grade_folder"]
@@ -54,20 +53,7 @@ def grade_folder(
     """Grade what lies in ``folder`` and write ``grades.csv`` and ``report.html`` into ``out``.
 
     Interrupted, it writes what is done so far; called again with the same limits, it goes on from there.
-
-    Args:
-        folder: one folder for each learner, or one file.
-        out: made where it does not exist.
-        limits: for each exercise.
-        jobs: how many exercises are graded at once.
-        chapters: the numbers of the chapters to grade; none means all.
-        show_progress: whether to show a bar.
-
-    Returns:
-        The rows, in the order of the files.
-
-    Raises:
-        KeyboardInterrupt: the user pressed Ctrl-C.
+    ``chapters``: the numbers to grade; none means all.
     """
     out.mkdir(parents=True, exist_ok=True)
     work = list(_work(folder, chapters))

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,9 @@ import nbformat
 
 from course_utils.book.chapters import CHAPTERS, Chapter
 
-__all__ = ["SIZE_LIMIT_MB", "Notebook", "Submission", "Unreadable", "find_submissions"]
+__all__ = ["Notebook", "Submission", "Unreadable", "find_submissions"]
 
-SIZE_LIMIT_MB = 50  # of a file; a chapter of this course with all its figures has one or two
+_SIZE_LIMIT_MB = 50  # of a file; a chapter of this course with all its figures has one or two
 
 
 class Unreadable(Exception):
@@ -30,11 +29,7 @@ class Submission:
     file: str
 
     def read(self) -> "Notebook":
-        """Return the notebook.
-
-        Raises:
-            Unreadable: it is no notebook, or none of this course.
-        """
+        """Return the notebook; Unreadable where it is none, or none of this course."""
         content = _bytes(self.path)
         cells = _cells(content)
         chapter = _chapter_of(self.path.stem, cells)
@@ -82,17 +77,13 @@ def _is_notebook(name: str) -> bool:
 
 def _bytes(path: Path) -> bytes:
     """Return the content of a file of a sensible size; nothing that could block or never end is opened."""
+    if path.is_dir():
+        raise Unreadable("it is a folder, not a file" if _is_notebook(path.name) else "no notebook in this folder")
+    if not path.is_file():
+        raise Unreadable("it is not a regular file")
+    if (size_mb := path.stat().st_size / 1e6) > _SIZE_LIMIT_MB:
+        raise Unreadable(f"it has {size_mb:,.0f} MB, and at most {_SIZE_LIMIT_MB} are read: clear its outputs")
     try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise Unreadable("it is a folder, not a file" if _is_notebook(path.name) else "no notebook in this folder")
-        if not stat.S_ISREG(status.st_mode):
-            raise Unreadable("it is not a regular file")
-        if status.st_size > SIZE_LIMIT_MB * 1e6:
-            size = status.st_size / 1e6
-            raise Unreadable(f"it has {size:,.0f} MB, and at most {SIZE_LIMIT_MB} are read: clear its outputs")
-        if not status.st_size:
-            raise Unreadable("the file is empty")
         return path.read_bytes()
     except OSError as error:
         raise Unreadable(f"it cannot be read: {error.strerror or error}") from None
@@ -102,10 +93,7 @@ def _cells(content: bytes) -> list[tuple[str, str]]:
     """Return kind and source of every cell."""
     try:
         notebook = nbformat.reads(content.decode("utf-8-sig"), as_version=4)
-        cells = [(cell["cell_type"], cell["source"]) for cell in notebook.cells]
-        if not all(isinstance(part, str) for cell in cells for part in cell):
-            raise TypeError("a cell's source is no text")
-        return cells
+        return [(cell["cell_type"], "".join(cell["source"])) for cell in notebook.cells]
     except Exception as error:  # nbformat raises whatever its readers run into, and every reason is the file's
         raise Unreadable(f"it is no notebook: {type(error).__name__}: {error}") from None
 

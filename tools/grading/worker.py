@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from tools.grading.needed import needed_statements
-from tools.grading.rows import one_line
+from tools.grading.process import one_line
 
 __all__ = ["main"]
 
@@ -145,11 +145,7 @@ def _first_line(source: str) -> str:
 
 
 def _described(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except BaseException:  # a learner's exception may answer this with anything
-        text = "(its message cannot be shown)"
-    return one_line(f"{type(error).__name__}: {text}")
+    return one_line(f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":
