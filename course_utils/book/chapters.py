@@ -93,11 +93,7 @@ CHAPTERS = tuple(
 
 
 def chapter_of(number: str) -> Chapter:
-    """Return the chapter with this number.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Return the chapter with this number."""
     for chapter in CHAPTERS:
         if chapter.number == number:
             return chapter
@@ -143,7 +139,7 @@ def line_on(chapter: Chapter) -> str:
 
 
 def contents() -> Table:
-    """Return a table of the written chapters with links to them, part by part."""
+    """Return a table of the written chapters with links to them, part by part. Chapter 00."""
     rows, above = [], ""
     for chapter in CHAPTERS:
         if chapter.is_written:
@@ -153,7 +149,7 @@ def contents() -> Table:
 
 
 def progress_table() -> Table:
-    """Return a table of the written chapters' exercises and whether this learner has passed them."""
+    """Return a table of the written chapters' exercises and whether this learner has passed them. Chapter 00."""
     from course_utils.book import progress
 
     passed = progress.passed()

@@ -1,4 +1,4 @@
-"""The ledger: every claim of the course with the evidence that ran for it, from the notebooks' stored outputs.
+"""Chapter 16, the ledger: every claim of the course with the evidence that ran for it, from stored outputs.
 
 ``python -m tools ledger`` writes it; nothing in it is typed.
 

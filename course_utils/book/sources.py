@@ -1,4 +1,4 @@
-"""Whose claims the course tests: the five write-ups it grew from, what they say, and the papers (``sources.toml``).
+"""Chapter 16, whose claims the course tests: five write-ups, what they say, and the papers (``sources.toml``).
 
 >>> works_named("S2; Su et al. 2021 §3.4.3")
 ['S2', 'Su et al. 2021']
