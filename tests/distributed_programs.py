@@ -1,6 +1,5 @@
 """What each rank does in the tests of `distributed`: run by `torchrun`, one process a rank; results go to the test."""
 
-import copy
 import os
 import signal
 import time
@@ -11,7 +10,6 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from course_utils.parallel.cost import written_bytes
 from course_utils.parallel.sync_batch_norm import SyncBatchNorm, convert
 
 
@@ -68,10 +66,9 @@ def train_network(state, x, upstream, sizes):
     return network.module.state_dict()
 
 
-def refusals():
-    """What the layer says to one value a channel on all ranks together, and what it leaves unchanged."""
-    layer = SyncBatchNorm(3)
-    shard = torch.ones(1 if dist.get_rank() == 1 else 0, 3)
+def refused(shard, group=None):
+    """What the layer says to the shard, and its running mean afterwards."""
+    layer = SyncBatchNorm(3, process_group=group)
     try:
         layer(shard)
     except ValueError as error:
@@ -86,60 +83,16 @@ def nothing_anywhere():
     return tuple(y.shape), dict(layer.named_buffers()), layer.weight.grad
 
 
-def copies(group):
-    """A copy of a layer with a process group of its own still computes with that group, apart from the original."""
-    layer = SyncBatchNorm(3, process_group=group)
-    twin = copy.deepcopy(layer)
-    x = torch.arange(6.0).reshape(2, 3) * (1 + dist.get_rank())
-    same = torch.equal(layer(x), twin(x)) and twin.process_group is group
-    return same, twin.weight is not layer.weight and twin.running_mean is not layer.running_mean
-
-
-def outside_of_the_group(group):
-    try:
-        SyncBatchNorm(3, process_group=group)(torch.ones(2, 3))
-    except ValueError as error:
-        return str(error)
-    return "no refusal"
-
-
-def second_derivative():
-    layer, x = SyncBatchNorm(3), torch.arange(6.0).reshape(2, 3).requires_grad_()
-    (dx,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
-    try:
-        dx.sum().backward()
-    except RuntimeError as error:
-        return str(error)
-    return "no refusal"
-
-
-def bytes_on_the_wire(channels):
-    """Bytes that one forward and one backward pass send from this rank, frames of the transport included."""
-    layer = SyncBatchNorm(channels)
-    x = torch.randn(4, channels, requires_grad=True)
-    layer(x).sum().backward()  # the first pass opens connections
-    dist.barrier()
-    start = written_bytes()
-    y = layer(x)
-    middle = written_bytes()
-    y.sum().backward()
-    return middle - start, written_bytes() - middle
-
-
 def everything(cases, network):
     """All the comparisons of one launch: starting the processes takes most of the time."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     pair, rest = dist.new_group([0, 1]), dist.new_group(list(range(2, ranks))) if ranks > 2 else None
-    found = {name: train(case) for name, case in cases.items() if "in groups" not in case}
-    found |= {name: train(case, pair if rank < 2 else rest) for name, case in cases.items() if "in groups" in case}
+    groups = {"in groups": pair if rank < 2 else rest}
+    found = {name: train(case, groups.get(name)) for name, case in cases.items()}
     found["network"] = train_network(**network)
-    found["refusal"] = refusals()
+    found["one value"] = refused(torch.ones(1 if rank == 1 else 0, 3))
+    found["outside"] = refused(torch.ones(2, 3), pair) if rank >= 2 else None
     found["nothing"] = nothing_anywhere()
-    found["copies"] = copies(pair) if rank < 2 else None
-    found["second derivative"] = second_derivative()
-    found["outside"] = outside_of_the_group(pair) if rank >= 2 else None
-    if Path("/proc/self/io").exists():
-        found["bytes"] = {channels: bytes_on_the_wire(channels) for channels in (96, 1536)}
     return found
 
 
@@ -148,10 +101,9 @@ def train_once():
     layer(torch.ones(2, 3, requires_grad=True)).sum().backward()
 
 
-def one_rank_is_killed(backward):
+def one_rank_is_killed():
     if dist.get_rank() == 1:
-        if backward:
-            SyncBatchNorm(3)(torch.ones(2, 3))
+        SyncBatchNorm(3)(torch.ones(2, 3))
         os.kill(os.getpid(), signal.SIGKILL)
     train_once()
 

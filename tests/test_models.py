@@ -16,7 +16,6 @@ from course_utils.models import (
     DigitsCNN,
     DigitsMLP,
     MinGRU,
-    SelfAttention,
     TransformerBlock,
     ViT,
     feature_norm,
@@ -95,27 +94,9 @@ def test_mingru_is_a_gru_whose_gates_see_the_input_only():
         theirs.weight_ih_l0[8:], theirs.bias_ih_l0[8:] = 1e-5 * mine.candidate.weight, 1e-5 * mine.candidate.bias
         # tanh(u) = u - u³/3: with u near 1e-5 the two differ by 1e-10 of the value
         assert_close(1e5 * theirs(x)[0], mine(x), atol=1e-9, rtol=0)
-
-
-def test_mingru_gives_the_same_by_scan_and_by_loop():
-    by_scan, by_loop = MinGRU(3, 4).double(), MinGRU(3, 4, linear_recurrence).double()
-    by_loop.load_state_dict(by_scan.state_dict())
-    x = random(2, 33, 3)
-    assert_close(by_scan(x), by_loop(x), atol=1e-14, rtol=0)
-
-
-def copy_linear(mine, weight, bias):
-    mine.weight.data, mine.bias.data = weight.detach().clone(), bias.detach().clone()
-
-
-def test_attention_is_torchs_multi_head_attention():
-    theirs = nn.MultiheadAttention(8, 2, batch_first=True).double()
-    theirs.in_proj_bias.data = random(24, seed=5)
-    mine = SelfAttention(8, 2).double()
-    copy_linear(mine.qkv, theirs.in_proj_weight, theirs.in_proj_bias)
-    copy_linear(mine.out, theirs.out_proj.weight, theirs.out_proj.bias)
-    x = random(3, 5, 8)
-    assert_close(mine(x), theirs(x, x, x)[0], atol=1e-14, rtol=0)
+    by_scan = mine(x)
+    mine.recurrence = linear_recurrence
+    assert_close(by_scan, mine(x), atol=1e-14, rtol=0)
 
 
 @pytest.mark.parametrize("qk_norm", [False, True], ids=["plain", "norms on q and k"])
@@ -132,17 +113,20 @@ def test_causal_attention_is_torchs_with_is_causal(qk_norm):
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
-def test_a_block_is_torchs_encoder_layer(placement):
+def test_a_block_and_its_attention_are_torchs_encoder_layer(placement):
     theirs = nn.TransformerEncoderLayer(8, 2, 32, 0.0, batch_first=True, norm_first=placement == "pre").double()
     for i, parameter in enumerate(theirs.parameters()):
         parameter.data = random(*parameter.shape, seed=20 + i) / 2
     mine = TransformerBlock(8, 2, placement).double()
-    copy_linear(mine.attention.qkv, theirs.self_attn.in_proj_weight, theirs.self_attn.in_proj_bias)
-    copy_linear(mine.attention.out, theirs.self_attn.out_proj.weight, theirs.self_attn.out_proj.bias)
-    copy_linear(mine.feed_forward[0], theirs.linear1.weight, theirs.linear1.bias)
-    copy_linear(mine.feed_forward[2], theirs.linear2.weight, theirs.linear2.bias)
-    copy_linear(mine.norm1, theirs.norm1.weight, theirs.norm1.bias)
-    copy_linear(mine.norm2, theirs.norm2.weight, theirs.norm2.bias)
+    mine.attention.qkv.weight, mine.attention.qkv.bias = theirs.self_attn.in_proj_weight, theirs.self_attn.in_proj_bias
+    for name, part in (
+        ("attention.out", theirs.self_attn.out_proj),
+        ("feed_forward.0", theirs.linear1),
+        ("feed_forward.2", theirs.linear2),
+        ("norm1", theirs.norm1),
+        ("norm2", theirs.norm2),
+    ):
+        mine.get_submodule(name).load_state_dict(part.state_dict())
     x = random(3, 5, 8).requires_grad_()
     y, their_y = mine(x), theirs(x)
     assert_close(y, their_y, atol=1e-12, rtol=0)
@@ -151,31 +135,27 @@ def test_a_block_is_torchs_encoder_layer(placement):
     assert_close(*gradients, atol=1e-11, rtol=0)
 
 
-def test_a_patch_embedding_is_the_strided_convolution_of_the_paper():
-    vit = ViT(1).double()
-    images = random(2, 1, 8, 8)
-    by_convolution = F.conv2d(images, vit.embed.weight.view(-1, 1, 2, 2), vit.embed.bias, stride=2)
-    assert_close(vit.embed(patches(images, 2)), by_convolution.flatten(2).mT, atol=1e-14, rtol=0)
+NETWORKS = [lambda placement=placement: ViT(2, placement) for placement in ("pre", "post", "none")]
+NETWORKS += [
+    lambda network=network, norm=norm: network(norm)
+    for network in (DigitsCNN, DigitsMLP)
+    for norm in ("batch", "layer", "group", "none")
+]
 
 
-@pytest.mark.parametrize("placement", ["pre", "post", "none"])
-def test_a_vit_returns_logits_and_uses_every_parameter(placement):
-    vit = ViT(2, placement)
-    logits = vit(random(4, 1, 8, 8).float())
+@pytest.mark.parametrize("make", NETWORKS)
+def test_a_network_returns_logits_and_uses_every_parameter(make):
+    network = make()
+    logits = network(random(4, 1, 8, 8).float())
     assert logits.shape == (4, 10)
     logits.square().sum().backward()
-    assert all(parameter.grad is not None and parameter.grad.any() for parameter in vit.parameters())
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in network.parameters())
 
 
-@pytest.mark.parametrize("norm", ["batch", "layer", "group", "none"])
-@pytest.mark.parametrize("network", [DigitsCNN, DigitsMLP])
-def test_the_digit_networks_return_logits_with_every_norm(network, norm):
-    assert network(norm)(random(4, 1, 8, 8).float()).shape == (4, 10)
-
-
-def test_layer_norm_as_one_group_is_layer_norm():
-    x = random(4, 8)
-    assert_close(feature_norm("layer", 8, spatial=False).double()(x), F.layer_norm(x, (8,)), atol=1e-14, rtol=0)
+def test_a_patch_embedding_is_the_strided_convolution_and_layer_norm_of_images_has_one_group_as_in_the_papers():
+    vit, images = ViT(1).double(), random(2, 1, 8, 8)
+    by_convolution = F.conv2d(images, vit.embed.weight.view(-1, 1, 2, 2), vit.embed.bias, stride=2)
+    assert_close(vit.embed(patches(images, 2)), by_convolution.flatten(2).mT, atol=1e-14, rtol=0)
     images = random(4, 8, 3, 3)
     over_all = F.layer_norm(images, (8, 3, 3))
     assert_close(feature_norm("layer", 8, spatial=True).double()(images), over_all, atol=1e-14, rtol=0)
@@ -198,6 +178,14 @@ def test_a_token_changes_its_own_logits_and_later_ones_and_no_earlier_ones(posit
     other[:, 5] = (other[:, 5] + 1) % 8
     changed = (model(TOKENS) - model(other)).abs().amax((0, 2)) > 1e-6
     assert changed.tolist() == [False] * 5 + [True] * 7
+
+
+@pytest.mark.parametrize("window", [1, 3, 8, 20])
+def test_windowed_attention_is_attention_under_a_mask(window):
+    q, k, v = random(3, 2, 2, 11, 4)
+    sees = torch.ones(11, 11, dtype=torch.bool).tril().triu(1 - window)
+    expected = F.scaled_dot_product_attention(q, k, v, sees)
+    assert_close(windowed_attention(q, k, v, window), expected, atol=1e-14, rtol=0)
 
 
 @pytest.mark.parametrize("position", ["none", "rope"])
@@ -225,45 +213,27 @@ def test_so_many_first_tokens_keep_the_frequencies_of_training():
     assert (after[:, 5:] - before[:, 5:]).abs().amax((0, 2)).min() > 1e-5
 
 
-@pytest.mark.parametrize("window", [1, 3, 8, 20])
-def test_windowed_attention_is_attention_under_a_mask(window):
-    q, k, v = random(3, 2, 2, 11, 4)
-    ahead = torch.arange(11)[:, None] - torch.arange(11)
-    sees = (ahead >= 0) & (ahead < window)
-    expected = F.scaled_dot_product_attention(q, k, v, sees)
-    assert_close(windowed_attention(q, k, v, window), expected, atol=1e-14, rtol=0)
-
-
 # --- the write-ups' layers --------------------------------------------------------------------------------------
 
-# what each write-up prints: the output for a row [−a, a], whose mean is 0 and whose variance is a²
-BY_HAND = {
-    "S0": lambda a: a / math.sqrt(a * a + 1e-8),
-    "S1": lambda a: a / math.sqrt(a * a + 1e-5),
-    "S2": lambda a: a / math.sqrt(a * a + 1e-12),
-    "S3": lambda a: a / math.sqrt(a * a + 1e-5),
-    "S4": lambda a: a / (a + 1e-5),
+# what each divides a row [−a, a] by, whose mean is 0 and whose variance is a², and whether it averages over all dims
+WRITE_UPS = {
+    "S0": (lambda a: math.sqrt(a * a + 1e-8), True),
+    "S1": (lambda a: math.sqrt(a * a + 1e-5), False),
+    "S2": (lambda a: math.sqrt(a * a + 1e-12), False),
+    "S3": (lambda a: math.sqrt(a * a + 1e-5), True),
+    "S4": (lambda a: a + 1e-5, False),
 }
 
 
 @pytest.mark.parametrize("source", LAYERS)
-@pytest.mark.parametrize("a", [1e-7, 1e-4, 1e-3, 1.0, 50.0])
-def test_a_layer_divides_by_what_its_write_up_says(source, a):
-    y = LAYERS[source](torch.tensor([[-a, a]], dtype=torch.float64), (2,))
-    assert y[0].tolist() == pytest.approx([-BY_HAND[source](a), BY_HAND[source](a)], rel=1e-9)
-
-
-@pytest.mark.parametrize("source", LAYERS)
-def test_the_variance_divides_by_n(source):
-    x = torch.tensor([[1.0, 2.0, 6.0]], dtype=torch.float64)  # variance 14/3, and 7 with n − 1
-    assert LAYERS[source](x, (3,))[0, 2].item() == pytest.approx(3 / math.sqrt(14 / 3), abs=1e-4)
-
-
-@pytest.mark.parametrize(("source", "averages_over_all"), [("S0", 1), ("S1", 0), ("S2", 0), ("S3", 1), ("S4", 0)])
-def test_several_dimensions_are_normalized_only_where_the_code_does_it(source, averages_over_all):
-    x = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    normalized = F.layer_norm(x, (4, 5) if averages_over_all else (5,))
-    torch.testing.assert_close(LAYERS[source](x, (4, 5)), normalized, atol=1e-4, rtol=0)
+def test_a_layer_divides_by_what_its_write_up_says_with_the_variance_over_n(source):
+    divisor, over_all = WRITE_UPS[source]
+    for a in (1e-7, 1e-4, 1e-3, 1.0, 50.0):
+        y = LAYERS[source](torch.tensor([[-a, a]], dtype=torch.float64), (2,))
+        assert y[0].tolist() == pytest.approx([-a / divisor(a), a / divisor(a)], rel=1e-9)
+    x = random(3, 4, 5)
+    normalized = F.layer_norm(x, (4, 5) if over_all else (5,))
+    assert_close(LAYERS[source](x, (4, 5)), normalized, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +249,6 @@ def test_several_dimensions_are_normalized_only_where_the_code_does_it(source, a
         (lambda: TransformerBlock(8, 2, "middle"), "placement"),
         (lambda: patches(random(2, 1, 8, 8), 3), "size"),
         (lambda: feature_norm("instance", 8, spatial=True), "kind"),
-        (lambda: LAYERS["S0"](torch.ones(2), (3,)), "normalized_shape"),
     ],
 )
 def test_an_impossible_argument_is_refused_by_name(call, argument):

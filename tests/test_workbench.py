@@ -74,16 +74,7 @@ def test_every_lane_that_the_mask_lets_through_is_counted():
     assert none == {"x": [0, 0]}
 
 
-def test_without_triton_a_kernel_can_be_defined_and_starting_it_says_what_is_missing():
-    code = HIDDEN + "from course_utils.kernels.workbench import language, requested\ntriton, tl = language()\n"
-    code += "@triton.jit\ndef nothing(x_ptr, BLOCK: tl.constexpr):\n    pass\n"
-    code += "for call in (lambda: nothing[(1,)](None, BLOCK=1), lambda: requested(lambda: None)):\n"
-    code += "    try: call()\n    except RuntimeError as error: print(error)"
-    printed = python(code, TRITON_INTERPRET="1").splitlines()
-    assert len(printed) == 2
-    assert all(line.startswith("kernels need Triton: pip install triton") for line in printed)
-
-
+@pytest.mark.slow
 def test_without_triton_the_chapter_runs_from_top_to_bottom(tmp_path):
     notebook = next(Path(NOTEBOOKS).glob("10_*.ipynb"))
     printed = python(HIDDEN + RUN_NOTEBOOK, str(notebook), COURSE_PROGRESS_DIR=str(tmp_path))
@@ -91,14 +82,13 @@ def test_without_triton_the_chapter_runs_from_top_to_bottom(tmp_path):
     assert printed.splitlines()[-1].startswith("ran ")
 
 
-def test_a_trial_elsewhere_is_a_trial_with_the_interpreter_off(monkeypatch):
+@pytest.mark.slow
+def test_a_trial_elsewhere_is_a_trial_with_the_interpreter_off_and_raises_what_it_raised(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    results, left_out = attempt_elsewhere(Case("rms_norm", "forward", (8, 16), "float32"), "cpu", 5, 0.05)
+    case = Case("rms_norm", "forward", (8, 16), "float32")
+    results, left_out = attempt_elsewhere(case, "cpu", 5, 0.05)
     assert {"loops", "built-in"} <= {result["implementation"] for result in results}
     assert all(result["median_ms"] > 0 for result in results)
     assert left_out == []
-
-
-def test_a_trial_that_fails_elsewhere_says_why():
     with pytest.raises(RuntimeError, match="no_such_device"):
-        attempt_elsewhere(Case("rms_norm", "forward", (8, 16), "float32"), "no_such_device", 5, 0.05)
+        attempt_elsewhere(case, "no_such_device", 5, 0.05)

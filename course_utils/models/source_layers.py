@@ -53,21 +53,13 @@ def std_plus_eps(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
 
 @dataclass(frozen=True)
 class SourceLayer:
-    """One write-up's layer norm, called as ``layer(x, normalized_shape, weight, bias)``.
+    """One write-up's layer norm, called as ``layer(x, normalized_shape, weight, bias)``."""
 
-    Args:
-        source: the write-up's letter in the list of sources.
-        formula: what it divides by, as one would say it.
-        divisor: the same as a function of x, the dimensions and ε.
-        eps: its ε.
-        every_dim: whether it averages over all of ``normalized_shape``, or over the last dimension whatever that says.
-    """
-
-    source: str
-    formula: str
-    divisor: Divisor
+    source: str  # the write-up's letter in the list of sources
+    formula: str  # what it divides by, as one would say it
+    divisor: Divisor  # the same as a function of x, the dimensions and ε
     eps: float
-    every_dim: bool
+    every_dim: bool  # average over all of ``normalized_shape``, or over the last dimension whatever that says
 
     def __call__(
         self,
@@ -77,10 +69,6 @@ class SourceLayer:
         bias: Tensor | None = None,
     ) -> Tensor:
         """Return the output (*, *normalized_shape), in the dtype of ``x``, as the write-up computes it."""
-        if tuple(x.shape[x.ndim - len(normalized_shape) :]) != tuple(normalized_shape) or not normalized_shape:
-            raise ValueError(
-                f"x must end in normalized_shape: got x of shape {tuple(x.shape)}, normalized_shape={normalized_shape}"
-            )
         dims = tuple(range(-len(normalized_shape), 0)) if self.every_dim else (-1,)
         x_hat = (x - x.mean(dims, keepdim=True)) / self.divisor(x, dims, self.eps)
         if weight is not None:

@@ -110,8 +110,8 @@ def convert(module: nn.Module, process_group: Any = None) -> nn.Module:
     """Return ``module`` with every batch norm in it, `torch.nn`'s or the course's, as a `SyncBatchNorm`.
 
     Parameters and running statistics are the same tensors as before, so an optimizer made before still holds them.
-    A layer that occurs in several places is converted once. The module is changed in place; a batch norm by itself is
-    replaced, so use what is returned. A lazy batch norm that has not seen an input yet is a ValueError.
+    The module is changed in place; a batch norm by itself is replaced, so use what is returned. A lazy batch norm that
+    has not seen an input yet is a ValueError.
     """
     return _converted(module, process_group, {})
 
