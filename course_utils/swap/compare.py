@@ -1,7 +1,5 @@
 """Two copies of a model of transformers: layer by layer, and plain, cached, padded and backwards (chapter 15)."""
 
-import inspect
-import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.book.tables import Table
-
-__all__ = ["Layers", "compare_layers", "trials"]
 
 
 @dataclass(frozen=True)
@@ -62,13 +58,7 @@ def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-
 
     Returns:
         The error of each layer that both have, in the order in which they finish.
-
-    Raises:
-        ValueError: the two have no layer in common that returns a tensor, or one does not take an input of this name.
     """
-    for role, model in (("mine", mine), ("reference", reference)):
-        if unknown := sorted(inputs.keys() - _arguments_of(model, inputs)):
-            raise ValueError(f"inputs must be arguments of {role}.forward: got {', '.join(unknown)}")
     with torch.no_grad(), _outputs(reference) as wanted:
         reference(**inputs)
     with torch.no_grad(), _outputs(mine) as got:
@@ -109,19 +99,6 @@ def trials(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
         found.append(ways)
     names = ("logits", "cached", "left-padded", "gradients")
     return {name: _error(got, wanted) for name, got, wanted in zip(names, *found, strict=True)}
-
-
-def _arguments_of(model: nn.Module, inputs: dict[str, Any]) -> set[str]:
-    """The names that ``forward`` reads: transformers passes others on among its ``**kwargs``, and nobody reads them."""
-    known: set[str] = set()
-    for name, parameter in inspect.signature(model.forward).parameters.items():
-        if parameter.kind is not parameter.VAR_KEYWORD:
-            known.add(name)
-        elif typing.get_origin(parameter.annotation) is typing.Unpack:
-            known |= typing.get_args(parameter.annotation)[0].__annotations__.keys()
-        else:
-            return set(inputs)  # says nothing of what it takes
-    return known
 
 
 def _error(got: Tensor, wanted: Tensor) -> float:

@@ -10,8 +10,6 @@ from course_utils import norms
 from course_utils.swap.report import Swapped, full_name
 from course_utils.swap.rotary import Frequencies, Rope, swap_positions
 
-__all__ = ["Swapped", "swap"]
-
 Norm = Callable[..., Tensor]
 
 
@@ -75,8 +73,8 @@ def swap(
     # To compare a model that has no place for a function of the caller's own would prove nothing of it.
     parts = _replaced_parts(model)
     for name, function in functions.items():
-        own = function is not None and function not in (norms.layer_norm, norms.rms_norm)
-        if own and ("rope" if name == "frequencies" else name) not in parts:
+        part = "rope" if name == "frequencies" else name
+        if function not in (None, norms.layer_norm, norms.rms_norm) and part not in parts:
             swapped.left.append((name, full_name(function), "the model has no place for it"))
     return swapped
 

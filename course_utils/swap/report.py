@@ -10,8 +10,6 @@ from torch import nn
 
 from course_utils.book.tables import Table
 
-__all__ = ["Swapped", "full_name"]
-
 
 def full_name(function: Any) -> str:
     """Return the module and the name of a function, or of the type of whatever else can be called."""
@@ -24,12 +22,12 @@ class Swapped:
 
     replaced: list[tuple[str, str, str]] = field(default_factory=list)
     left: list[tuple[str, str, str]] = field(default_factory=list)
-    _undo: list[Callable[[], None]] = field(default_factory=list, repr=False)
+    undo_actions: list[Callable[[], None]] = field(default_factory=list, repr=False)
 
     def undo(self) -> None:
         """Give the model back everything that was replaced."""
-        while self._undo:
-            self._undo.pop()()
+        while self.undo_actions:
+            self.undo_actions.pop()()
 
     def replace(self, model: nn.Module, name: str, module: nn.Module, new: nn.Module, what: str) -> None:
         """Put ``new`` where ``module`` is in ``model``, and note it."""
@@ -37,11 +35,7 @@ class Swapped:
         parent = model.get_submodule(parent_name)
         setattr(parent, child, new.train(module.training))
         self.replaced.append((name, type(module).__name__, what))
-        self.on_undo(lambda: setattr(parent, child, module))
-
-    def on_undo(self, action: Callable[[], None]) -> None:
-        """Have ``undo`` call ``action``, before what was registered earlier."""
-        self._undo.append(action)
+        self.undo_actions.append(lambda: setattr(parent, child, module))
 
     def table(self) -> Table:
         """Return both lists, equal lines of different layers counted together."""

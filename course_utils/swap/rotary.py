@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from course_utils.rope import RotaryEmbedding, apply_rope, from_config, rope_cos_sin
 from course_utils.swap.report import Swapped, full_name
 
-__all__ = ["Frequencies", "Rope", "swap_positions"]
-
 ROTATION = "apply_rotary_pos_emb"  # the name of the function in every model of transformers with half-split RoPE
 
 Rope = Callable[[Tensor, Tensor, float], Tensor]
@@ -48,12 +46,7 @@ class _SwappedRotary(nn.Module):
             layer, window = self.config.layers[name], self.config.max_position_embeddings
             seq_len = int(position_ids.max()) + 1
             cos, sin = rope_cos_sin(position_ids, *self.function(layer.parameters, layer.head_dim, window, seq_len))
-        return _for_both_halves(cos, x.dtype), _for_both_halves(sin, x.dtype)
-
-
-def _for_both_halves(table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Repeat each pair's value (B, T, R/2), as transformers keeps it: (B, T, R)."""
-    return torch.cat((table, table), -1).to(dtype)
+        return torch.cat((cos, cos), -1).to(x.dtype), torch.cat((sin, sin), -1).to(x.dtype)  # (B, T, R) each
 
 
 class _Positions(nn.Module):
@@ -143,7 +136,7 @@ def _swap_rotation(swapped: Swapped, name: str, module: nn.Module, rope: Rope | 
     """Let ``module`` rotate with another function: its own forward pass, with one global name bound anew."""
     forward = inspect.unwrap(type(module).forward)
     rotation = _course_rotation if rope is None else _own_rotation(rope, module.config)
-    swapped.on_undo(lambda: module.__dict__.pop("forward", None))
+    swapped.undo_actions.append(lambda: module.__dict__.pop("forward", None))
     module.forward = types.MethodType(_with_global(forward, ROTATION, rotation), module)
     what = "course_utils.rope.apply_rope" if rope is None else full_name(rope)
     swapped.replaced.append((name, ROTATION, what))
@@ -151,12 +144,9 @@ def _swap_rotation(swapped: Swapped, name: str, module: nn.Module, rope: Rope | 
 
 def _with_global(function: Any, name: str, value: Any) -> types.FunctionType:
     """Return a copy of ``function`` in which the global ``name`` is ``value``; nobody else sees the change."""
+    namespace = {**function.__globals__, name: value}
     copy = types.FunctionType(
-        function.__code__,
-        {**function.__globals__, name: value},
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
+        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
     )
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
@@ -175,10 +165,9 @@ def _own_rotation(rope: Rope, config: Any) -> Callable[..., tuple[Tensor, Tensor
     rotary_dim = 2 * len(described.frequencies()[0])
 
     def rotate(x: Tensor, positions: Tensor) -> Tensor:
-        turned = [
-            rope(row[..., :rotary_dim], at, base) for row, at in zip(x, positions.expand(len(x), -1), strict=True)
-        ]
-        return torch.cat((torch.stack(turned).to(x.dtype), x[..., rotary_dim:]), -1)
+        rows = zip(x[..., :rotary_dim], positions.expand(len(x), -1), strict=True)
+        turned = torch.stack([rope(row, at, base) for row, at in rows])
+        return torch.cat((turned.to(x.dtype), x[..., rotary_dim:]), -1)
 
     def rotation(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
         return rotate(q, cos), rotate(k, cos)  # both are the positions, (B, T)
