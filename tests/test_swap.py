@@ -244,10 +244,8 @@ def test_a_function_that_was_put_nowhere_is_among_what_was_left():
     def mine(x, *arguments):
         return x
 
-    nowhere = ("layer_norm", f"{__name__}.mine", "the model has no place for it")
-    assert swap(build("llama"), layer_norm=mine).left == [nowhere]
-    assert swap(build("llama")).left == []
-    assert swap(nn.Sequential(nn.Linear(2, 2)), frequencies=mine).left == [("frequencies", *nowhere[1:])]
+    for name, model in (("layer_norm", build("llama")), ("frequencies", nn.Sequential(nn.Linear(2, 2)))):
+        assert swap(model, **{name: mine}).left == [(name, f"{__name__}.mine", "the model has no place for it")]
 
 
 class Scale(nn.Module):
@@ -287,7 +285,6 @@ def test_what_cannot_be_compared_is_refused():
     model = build("llama")
     for call, message in (
         (lambda: trials(model, model, torch.ones(2, 3, dtype=torch.long)), "ids must be tokens"),
-        (lambda: trials(model, build("llama", vocab_size=80), tokens()), "mine and reference must have the same voc"),
         (lambda: compare_layers(nn.Identity(), nn.Identity(), input=torch.ones(2).long()), "layers of the same names"),
     ):
         with pytest.raises(ValueError, match=message):

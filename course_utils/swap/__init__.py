@@ -6,8 +6,7 @@
 
 What is replaced keeps its parameters under their names, so that ``state_dict``, gradients and optimizers go on working.
 
-    replace    swap; norms, recognised by what they compute; the report, and the way back
-    rotary     rotary embeddings, tables and rotation together
+    replace    swap: norms, recognised by what they compute, and rotary embeddings; the report, and the way back
     compare    two copies of a model, layer by layer; or plain, cached, padded, and backwards
 """
 
