@@ -4,7 +4,6 @@ import copy
 import io
 import math
 import pickle
-import warnings
 
 import mpmath
 import pytest
@@ -21,7 +20,6 @@ from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2_vl
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from course_utils.rope import (
-    RopeWarning,
     RotaryEmbedding,
     alibi_bias,
     alibi_slopes,
@@ -65,13 +63,6 @@ def test_sinusoidal_is_the_formula_of_the_paper(base):
             angle = position / base ** (2 * i / 12)
             assert math.isclose(code[position, 2 * i], math.sin(angle), abs_tol=1e-7)
             assert math.isclose(code[position, 2 * i + 1], math.cos(angle), abs_tol=1e-7)
-
-
-def test_sinusoidal_holds_the_values_of_gptj_in_another_order():
-    theirs = gptj.create_sinusoidal_positions(64, 32)  # all sines, then all cosines
-    ours = sinusoidal(64, 32)
-    torch.testing.assert_close(torch.cat((ours[:, 0::2], ours[:, 1::2]), dim=1), theirs, atol=5e-6, rtol=0)
-    assert torch.equal(sinusoidal(torch.arange(64).view(2, 32), 32), ours.view(2, 32, 32))
 
 
 @pytest.mark.parametrize(("dim", "base"), [(128, 10_000.0), (128, 500_000.0), (64, 100.0), (256, 1e6)])
@@ -157,22 +148,6 @@ def test_scores_depend_on_the_distance_alone(layout):
     assert (near - far).abs().max() < 2e-11
 
 
-def test_the_attention_factor_multiplies_cos_and_sin_and_so_squares_in_the_score():
-    plain, scaled = (rope_cos_sin(5, rope_inv_freq(32), factor, dtype=torch.float64) for factor in (1.0, 1.2))
-    q, k = randn(5, 32, dtype=torch.float64), randn(5, 32, seed=1, dtype=torch.float64)
-    scores = apply_rope(q, *scaled) @ apply_rope(k, *scaled).T
-    torch.testing.assert_close(scores, 1.44 * (apply_rope(q, *plain) @ apply_rope(k, *plain).T))
-
-
-def test_each_sequence_of_a_batch_can_have_its_own_positions():
-    x, module = randn(2, 4, 5, 16), RotaryEmbedding(16)
-    place = torch.stack((torch.arange(5), torch.arange(30, 35)))[:, None]  # (B, 1, T): the same for all heads
-    together = apply_rope(x, *rope_cos_sin(place, rope_inv_freq(16)))
-    assert torch.equal(module(x, positions=place), together)
-    for b in range(2):
-        assert torch.equal(together[b], apply_rope(x[b], *rope_cos_sin(place[b, 0], rope_inv_freq(16))))
-
-
 def test_half_precision_is_rotated_in_float32_and_rounded_once():
     x, cos_sin = randn(6, 32).bfloat16(), rope_cos_sin(torch.arange(1000, 1006), rope_inv_freq(32))
     assert torch.equal(apply_rope(x, *cos_sin), apply_rope(x.float(), *cos_sin).bfloat16())
@@ -201,12 +176,6 @@ def test_permuted_projections_give_the_same_scores_in_the_other_layout(num_heads
         assert (scores(lambda w: w, "interleaved") - as_is).abs().max() > 1
     there = half_to_interleaved(weights[0], num_heads, rotary_dim)
     assert torch.equal(interleaved_to_half(there, num_heads, rotary_dim), weights[0])
-
-
-def test_half_to_interleaved_brings_the_two_rows_of_each_pair_together():
-    rows = torch.arange(2 * 8)  # two heads of 8, as a bias: row i holds i
-    assert half_to_interleaved(rows, 2).tolist() == [0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15]
-    assert half_to_interleaved(rows, 2, rotary_dim=4).tolist() == [0, 2, 1, 3, 4, 5, 6, 7, 8, 10, 9, 11, 12, 13, 14, 15]
 
 
 def test_axial_rope_is_that_of_qwen2_vl():
@@ -471,15 +440,6 @@ def test_rope_theta_wins_over_the_default_base_and_must_not_contradict_another()
         assert torch.equal(module.frequencies()[0], rope_inv_freq(16, 500.0))
     with pytest.raises(ValueError, match=r"base and rope_theta must agree: got base=300\.0, rope_theta=500\.0"):
         rotary({"rope_theta": 500.0}, base=300.0)
-
-
-def test_it_warns_once_when_it_is_made_and_never_when_it_is_called():
-    with pytest.warns(RopeWarning, match="betafast: not known for rope_type='dynamic'") as caught:
-        module = RotaryEmbedding(16, rope_parameters={**DYNAMIC, "betafast": 3}, max_position_embeddings=WINDOW)
-    assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        module(randn(100, 16))
 
 
 # -- bad arguments -----------------------------------------------------------------------------------------------------

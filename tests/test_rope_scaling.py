@@ -10,7 +10,7 @@ import mpmath
 import pytest
 import torch
 import transformers
-from transformers import Gemma3TextConfig, GPTNeoXConfig, HunYuanDenseV1Config, LlamaConfig
+from transformers import GPTNeoXConfig, HunYuanDenseV1Config, LlamaConfig
 from transformers import PhimoeConfig as PhiMoEConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding
@@ -18,7 +18,7 @@ from transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense import HunYu
 from transformers.models.phimoe.modeling_phimoe import PhimoeRotaryEmbedding
 
 from course_utils import rope
-from course_utils.rope import ROPE_TYPES, RopeParameters, RopeWarning, rope_frequencies, rope_inv_freq, turns
+from course_utils.rope import ROPE_TYPES, RopeParameters, RopeWarning, rope_frequencies, rope_inv_freq
 
 transformers.logging.set_verbosity_error()
 
@@ -137,14 +137,6 @@ def test_an_odd_rotary_dimension_is_rounded_up_as_in_transformers(parameters):
     assert_theirs(parameters, 64, 4096, 4097)
 
 
-def test_an_odd_rotary_dimension_has_a_ramp_for_each_of_its_pairs_where_transformers_fails():
-    inv_freq, _ = ours({**YARN, "factor": 8.0, "partial_rotary_factor": 0.3}, 64, 8192)  # 0.3 of 64 is 19
-    trained = 1e4 ** (-2 * torch.arange(10, dtype=torch.float64) / 19)
-    # 32 turns lie between pairs 1 and 2, one turn between 5 and 6.
-    torch.testing.assert_close(inv_freq[:2], trained[:2], rtol=1e-14, atol=0)
-    torch.testing.assert_close(inv_freq[6:], trained[6:] / 8, rtol=1e-14, atol=0)
-
-
 @pytest.mark.parametrize(
     ("parameters", "head_dim", "window", "seq_len"),
     [
@@ -158,16 +150,6 @@ def test_an_odd_rotary_dimension_has_a_ramp_for_each_of_its_pairs_where_transfor
 )
 def test_at_the_edges_too_frequencies_are_those_of_transformers(parameters, head_dim, window, seq_len):
     assert_theirs(parameters, head_dim, window, seq_len)
-
-
-def test_truncate_is_honoured_per_layer_type_where_transformers_reads_it_from_the_wrong_place():
-    yarn = {"rope_type": "yarn", "factor": 4.0, ORIGINAL: 2048, "rope_theta": 1e6}
-    layers = {"full_attention": {**yarn, "truncate": False}, "sliding_attention": {"rope_type": "default"}}
-    config = Gemma3TextConfig(head_dim=256, max_position_embeddings=8192, rope_parameters=layers)
-    nested, _ = ROPE_INIT_FUNCTIONS["yarn"](config, layer_type="full_attention")
-    assert_theirs({**yarn, "truncate": False}, 256, 8192)
-    if TRANSFORMERS_IS_5_23:
-        torch.testing.assert_close(nested.double(), ours(yarn, 256, 8192)[0], rtol=3e-6, atol=0)
 
 
 def test_phimoe_has_attention_factors_of_its_own_and_transformers_never_reads_its_long_factors():
@@ -250,27 +232,6 @@ def test_each_method_is_the_function_of_its_name_and_its_keys_are_the_arguments(
 def test_llama3_between_equal_factors_is_a_step_without_nan():
     length = 2 * math.pi * 4  # of 4 pairs, 1, 1/2, 1/4, 1/8 per position, the third makes one turn, to rounding
     assert rope.yarn_paper_ramp(rope_inv_freq(8, 16.0), length, 1.0, 1.0).tolist() == [1.0, 1.0, 1.0, 0.0]
-
-
-def test_yarn_as_printed_and_yarn_as_run_differ_by_up_to_a_factor_of_2_3():
-    keys, trained = {"factor": 8.0, ORIGINAL: 4096}, rope_inv_freq(128)
-    run, attention_factor = rope.yarn(128, **keys)
-    printed, _ = rope.llama3(128, **keys, low_freq_factor=1.0, high_freq_factor=32.0)
-    assert attention_factor == pytest.approx(0.1 * math.log(8) + 1)
-    ratio = run / printed
-    assert float(ratio.max()) == pytest.approx(2.305, abs=0.001)
-    assert float(ratio.min()) > 0.97  # what is run keeps more nearly everywhere
-    # Both agree where a pair makes more than 32 turns in the window, and nearly where it makes less than one.
-    assert torch.equal(run[turns(trained, 4096) > 36], printed[turns(trained, 4096) > 36])
-    torch.testing.assert_close(run[turns(trained, 4096) < 0.8], printed[turns(trained, 4096) < 0.8], rtol=1e-12, atol=0)
-
-
-def test_yarns_ramp_is_straight_between_whole_pairs_unless_truncate_is_off():
-    exact = [128 * math.log(4096 / (2 * math.pi * n)) / (2 * math.log(1e4)) for n in (32, 1)]
-    for truncate, low, high in ((True, math.floor(exact[0]), math.ceil(exact[1])), (False, *exact)):
-        straight = 1 - (torch.arange(64, dtype=torch.float64) - low) / (high - low)
-        ramp = rope.yarn_ramp(128, 1e4, 4096, truncate=truncate)
-        torch.testing.assert_close(ramp, straight.clamp(0, 1), rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.parametrize(
