@@ -9,14 +9,7 @@ import pytest
 
 
 def call_in_node(folder: Path, module: str, function: str, calls: list) -> list:
-    """Return what ``function``, such as ``"module.change"``, gives for each list of arguments in ``calls``.
-
-    Args:
-        folder: to write scripts into.
-        module: the text of the JavaScript module.
-        function: an expression in which ``module`` is the imported module.
-        calls: JSON; numbers that JSON cannot say come back as text.
-    """
+    """Return what ``function``, such as ``"module.change"``, gives for each list of arguments in ``calls``."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed: the JavaScript side cannot be run here")
