@@ -28,16 +28,6 @@ def merge_about_the_new_mean(a, b):
     return n, mean, m2_a + n_a * (mean_a - mean) ** 2 + m2_b + n_b * (mean_b - mean) ** 2
 
 
-def merge_with_a_case_for_nothing(a, b):
-    if a.count == 0:
-        return b
-    if b.count == 0:
-        return a
-    n = int(a.count) + int(b.count)
-    delta = a.mean - b.mean
-    return [n, b.mean + delta * (int(a.count) / n), a.m2 + b.m2 + delta * delta / (1 / a.count + 1 / b.count)]
-
-
 def merge_with_nan_for_nothing(a, b):
     """It divides by zero, and leaves it to Moments that the mean of nothing is not read."""
     n, delta = a.count + b.count, b.mean - a.mean
@@ -88,20 +78,14 @@ def keep_cheapest(x_is_kept, y_is_kept):
     return min(enough, key=lambda choice: sum(prices[name] for name in choice))
 
 
-def keep_free_extras(x_is_kept, y_is_kept):
-    kept = ["rstd", "y"] if y_is_kept else ["rstd", "x", "mean"] if x_is_kept else ["rstd", "x_hat"]
-    return [*kept, "x"] if x_is_kept else kept
-
-
 RIGHT = {
     "ema": [statistics.ema, ema_by_lerp],
-    "merge_moments": [Moments.merge, merge_about_the_new_mean, merge_with_a_case_for_nothing,
-                      merge_with_nan_for_nothing],
+    "merge_moments": [Moments.merge, merge_about_the_new_mean, merge_with_nan_for_nothing],
     "linear_scan": [linear_scan, linear_recurrence, scan_by_a_loop, scan_by_logarithms],
     "sync_backward": [sync_of_centred_gradients],
     "norm_bytes": [bytes_by_tensors, lambda *args, **kwargs: float(bytes_by_tensors(*args, **kwargs))],
     "predicted_ms": [ms_by_intensity],
-    "to_keep": [keep_cheapest, keep_free_extras],
+    "to_keep": [keep_cheapest],
 }  # fmt: skip
 
 

@@ -148,13 +148,6 @@ def test_the_gradient_that_is_sent_back_is_the_one_that_the_evidence_names():
     assert upstream(torch.zeros(1000)).abs().max() == 1.25
 
 
-def test_a_check_means_the_same_whatever_mode_the_notebook_is_in():
-    for mode in (torch.inference_mode(), torch.no_grad()):
-        with mode:
-            assert run(lambda x, factor=2.0: x * factor).passed
-            assert run(lambda x, factor=2.0: x.detach() * factor).misconception == "detached"
-
-
 def test_a_mistake_that_warns_or_raises_is_known_by_that():
     def warns(x, factor=2.0):
         warnings.warn("added", UserWarning, stacklevel=2)

@@ -1,7 +1,6 @@
 """What a check says to a learner, in a notebook and in a terminal, and which of two functions is used afterwards."""
 
 import sys
-import time
 from html.parser import HTMLParser
 
 import pytest
@@ -247,14 +246,6 @@ def test_prints_are_remarked_on_and_do_not_appear(capsys):
     assert repr(report).splitlines()[1:] == ["  Remark: It prints; what it printed is left out here."]
     assert "Remark: It prints; what it printed is left out here." in WellFormed(report._repr_html_()).text
     assert capsys.readouterr().out == ""
-
-
-def test_a_check_takes_under_two_seconds():
-    for function in (right, eps_outside, negative):
-        check.layer_norm(function, record=False)
-        started = time.monotonic()
-        check.layer_norm(function, record=False)
-        assert time.monotonic() - started < 2
 
 
 def test_an_endless_loop_is_stopped_and_no_further_call_is_made(monkeypatch):

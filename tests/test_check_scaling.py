@@ -1,7 +1,5 @@
 """The checks of chapter 13: right answers of many kinds, transformers' own functions among them."""
 
-import math
-
 import pytest
 import torch
 import transformers
@@ -43,34 +41,6 @@ def test_ntk_may_be_written_as_powers_of_the_factor():
         return base ** (-2 * k / dim) / factor ** (2 * k / (dim - 2))
 
     assert check.ntk_inv_freq(ntk, record=False).passed
-
-
-def yarn_in_dimensions(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
-    """The ramp over 0, 2, 4, ..., its ends rounded to whole dimensions."""
-    low, high = (dim * math.log(original_length / (b * 2 * math.pi), base) for b in (beta_fast, beta_slow))
-    if truncate:
-        low, high = math.floor(low), math.ceil(high)
-    return yarn_with((torch.arange(0, dim, 2) - max(low, 0)) / (min(high, dim - 1) - max(low, 0)), dim, base, factor)
-
-
-def yarn_as_printed(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
-    turns = original_length * base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim) / (2 * math.pi)
-    return yarn_with((beta_fast - turns) / (beta_fast - beta_slow), dim, base, factor)
-
-
-def yarn_with(ramp, dim, base, factor):
-    inv_freq = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-    return torch.lerp(inv_freq, inv_freq / factor, ramp.double().clamp(0, 1)), 1 + math.log(factor) / 10
-
-
-@pytest.mark.parametrize(
-    ("function", "key"), [(yarn_in_dimensions, "rounded_in_dimensions"), (yarn_as_printed, "paper_ramp")]
-)
-def test_another_ramp_is_named_and_shown_in_a_window_that_models_have(function, key):
-    report = check.yarn_frequencies(function, record=False)
-    assert report.misconception == key
-    assert report.evidence.arguments["original_length"] == 512
-    assert report.evidence.arguments["dim"] == 16
 
 
 def changed(condition, change):
