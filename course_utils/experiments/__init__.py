@@ -5,7 +5,7 @@
 runs one; ``load("lstm-length")`` returns the rows of the record that comes with the course, in ``recorded/``.
 
 study.py, rows.py    what an experiment is and what it gives; command.py, pretrain.py: the command lines
-tags.py, fitting.py  the task and the training of the long-context experiments; checkpoints.py: weights on disk
+tags.py, checkpoints.py  the task and the weights of the long-context experiments
 
 Each other module holds an experiment; ``study.STUDIES`` says which.
 """

@@ -10,8 +10,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
-__all__ = ["CheckpointError", "load", "save"]
-
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be used, and what is wrong with it."""

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from course_utils.experiments.study import STUDIES, find, partial, run_study
 
-__all__ = ["main"]
-
 
 def main(argv: list[str] | None = None) -> int:
     """Run ``course train``: 0 when the record is written, 2 when it cannot run as asked, 130 when interrupted."""

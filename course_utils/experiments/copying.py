@@ -20,8 +20,6 @@ from course_utils.experiments.study import Cell, Progress, Study, seeded
 from course_utils.models import CausalAttention, TransformerBlock
 from course_utils.norms import DynamicTanh
 
-__all__ = ["DIVERGED", "GUESSING", "NORMS", "NORM_FAMILY", "QK_NORM", "Copier", "logits_and_entropy"]
-
 LETTERS, LENGTH, BATCH = 16, 8, 16
 WIDTH, HEADS = 32, 4
 GUESSING = math.log(LETTERS)
@@ -40,10 +38,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
 class Copier(nn.Module):
     """A pre-norm transformer over letters (B, T); returns logits of the next letter (B, T, LETTERS).
 
-    Args:
-        depth: the number of blocks.
-        norm: one of ``NORMS``, in the three places where a pre-norm transformer has one.
-        qk_norm: whether queries and keys are normalized too.
+    ``norm``, one of ``NORMS``, is in the three places where a pre-norm transformer has one.
     """
 
     def __init__(self, depth: int, norm: str = "layer norm", qk_norm: bool = False) -> None:

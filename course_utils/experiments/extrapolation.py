@@ -21,8 +21,6 @@ from course_utils.experiments.rows import Rows
 from course_utils.experiments.study import Cell, Progress, Study
 from course_utils.models import POSITIONS, Decoder
 
-__all__ = ["EXTRAPOLATION", "GUESSING", "WINDOW", "Sequences", "draw", "points", "score", "train"]
-
 WINDOW = 32  # tokens in training
 SYMBOLS, NAMES, VALUES, QUESTIONS = 16, 4, 8, 4  # the first eight symbols are the values, too
 NOTE = SYMBOLS  # the first token that is a note; the first that is a question follows the notes
@@ -43,14 +41,7 @@ class Sequences(NamedTuple):
 
 
 def draw(count: int, length: int, lag: int, rng: torch.Generator) -> Sequences:
-    """Return ``count`` sequences of ``length`` tokens.
-
-    Args:
-        count: B.
-        length: T, at least ``lag`` + 8.
-        lag: how far back the token to repeat is.
-        rng: where the randomness comes from.
-    """
+    """Return ``count`` sequences of ``length`` tokens, at least ``lag`` + 8; the echo repeats ``lag`` places back."""
     tokens = torch.randint(SYMBOLS, (count, length), generator=rng)
     places = torch.rand(count, length - lag, generator=rng).argsort(1)[:, : NAMES + QUESTIONS].sort(1).values + lag
     notes, questions = places[:, :NAMES], places[:, NAMES:]  # (B, 4) each: every note stands before every question
@@ -68,15 +59,10 @@ def draw(count: int, length: int, lag: int, rng: torch.Generator) -> Sequences:
 
 
 def train(encoding: str, lag: int, steps: int, seed: int, progress: Progress = lambda done: None) -> Decoder:
-    """Return a network of two blocks trained on WINDOW tokens, both tasks at once.
+    """Return a network of two blocks trained on WINDOW tokens, both tasks at once, with one of ``models.POSITIONS``.
 
-    Args:
-        encoding: one of ``decoder.POSITIONS``. The table of ``"learned"`` gets a row for every position of the longest
-            test: the rows beyond WINDOW never meet the training and stay the random numbers they start as.
-        lag: of the echo.
-        steps: batches of fresh sequences.
-        seed: for weights and sequences.
-        progress: is told the fraction done.
+    The table of ``"learned"`` gets a row for every position of the longest test: the rows beyond WINDOW never meet the
+    training and stay the random numbers they start as.
     """
     rng = torch.Generator().manual_seed(seed)
     window = 16 * WINDOW if encoding == "learned" else WINDOW

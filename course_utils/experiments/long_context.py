@@ -9,40 +9,20 @@ Its base is 100, so that at 128 tokens about as large a share of its pairs compl
 """
 
 import math
-from collections.abc import Mapping
-from numbers import Real
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from course_utils.experiments import checkpoints
-from course_utils.experiments.fitting import fit, generator_of, warm_up_and_cool_down
 from course_utils.experiments.study import Cell, Progress, Study, load
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
 from course_utils.models import Decoder
 from course_utils.rope import rope_frequencies
-
-__all__ = [
-    "BASE",
-    "CHECKPOINTS",
-    "METHODS",
-    "MULTIPLES",
-    "SEEDS",
-    "ZERO_SHOT",
-    "apply_method",
-    "checkpoint_path",
-    "evaluate",
-    "facts",
-    "finite",
-    "held_out_streams",
-    "methods_of",
-    "new_model",
-    "pretrained",
-    "rope_parameters",
-    "train_from_scratch",
-]
+from course_utils.session import generator
 
 BASE = 100.0
 SEEDS = (0, 1, 2)
@@ -98,20 +78,14 @@ def methods_of(seed: int) -> dict[str, dict[str, Any]]:
     return {**METHODS, "LongRoPE": longrope}
 
 
-def rope_parameters(
-    method: str, factor: float, window: int = TASK.window, methods: Mapping[str, Mapping[str, Any]] = METHODS
-) -> dict[str, Any]:
-    """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window."""
-    if method not in methods:
-        raise ValueError(f"method must be one of {', '.join(methods)}: got {method!r}")
-    if not (isinstance(factor, Real) and 1 <= factor < math.inf):
-        raise ValueError(f"factor must be a finite number of at least 1: got {factor!r}")
+def rope_parameters(method: str, factor: float, methods: Mapping[str, Mapping[str, Any]] = METHODS) -> dict[str, Any]:
+    """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window, at least 1."""
     parameters = dict(methods[method])
     if parameters["rope_type"] == "default" or (factor == 1 and "factor" not in parameters):
         return {"rope_theta": parameters["rope_theta"], "rope_type": "default"}  # nothing to stretch
     parameters.setdefault("factor", float(factor))
     if parameters["rope_type"] in NAME_BOTH_WINDOWS:
-        parameters["original_max_position_embeddings"] = window
+        parameters["original_max_position_embeddings"] = TASK.window
     return parameters
 
 
@@ -120,14 +94,10 @@ def apply_method(
 ) -> Decoder:
     """Set the model's frequencies and attention window for inputs of ``length`` tokens, and return it.
 
-    Args:
-        model: trained at ``model.window`` tokens.
-        method: one of ``methods``.
-        length: in tokens; methods whose factor is not fixed stretch by ``length`` over the window, at least 1.
-        methods: ``METHODS``, or what ``methods_of`` gives.
+    Methods whose factor is not fixed stretch by ``length`` over the window, at least 1.
     """
-    parameters = rope_parameters(method, max(1.0, length / model.window), model.window, methods)
     window = model.window
+    parameters = rope_parameters(method, max(1.0, length / window), methods)
     if parameters["rope_type"] in NAME_BOTH_WINDOWS:
         window = round(window * parameters["factor"])
     frequencies = rope_frequencies(parameters, model.head_dim, window, seq_len=length)
@@ -137,7 +107,7 @@ def apply_method(
 
 def new_model(seed: int) -> Decoder:
     """Return the untrained model of this seed."""
-    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, generator=generator_of(seed))
+    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, generator=generator(seed))
 
 
 def train_from_scratch(seed: int, progress: Progress = lambda fraction: None) -> Decoder:
@@ -150,10 +120,42 @@ def train_from_scratch(seed: int, progress: Progress = lambda fraction: None) ->
         batch=BATCH,
         learning_rate=LEARNING_RATE,
         seed=seed + 10,
-        schedule=lambda done: warm_up_and_cool_down(done, WARM_UP / STEPS),
+        schedule=lambda done: min(1.0, done * STEPS / WARM_UP) * (0.5 + 0.5 * math.cos(math.pi * done)),
         after_step=lambda steps: progress(steps / STEPS),
     )
     return model
+
+
+def fit(
+    model: nn.Module,
+    steps: int,
+    *,
+    length: int,
+    batch: int,
+    learning_rate: float,
+    seed: int,
+    schedule: Callable[[float], float] = lambda done: 1.0,
+    after_step: Callable[[int], None] = lambda steps: None,
+) -> None:
+    """Train ``model`` on new streams, in place.
+
+    ``schedule`` gives the fraction of the learning rate for the fraction of the steps that is done; ``after_step`` is
+    called with the number of steps done.
+    """
+    rng = generator(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    model.train()
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * schedule((step + 1) / steps)
+        tokens = TASK.draw(batch, length, rng).tokens
+        loss = F.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        after_step(step + 1)
+    model.eval()
 
 
 def checkpoint_path(seed: int) -> Path:
@@ -167,12 +169,7 @@ def facts(seed: int) -> dict[str, Any]:
 
 
 def pretrained(seed: int, path: Path | None = None) -> Decoder:
-    """Return the trained model of this seed from its checkpoint.
-
-    Args:
-        seed: one of ``SEEDS``.
-        path: the file, by default the one that comes with the course.
-    """
+    """Return the trained model of this seed, one of ``SEEDS``, from the checkpoint that comes with the course."""
     model = new_model(seed)
     remedy = f"`course checkpoints --seeds {seed}` makes it again, and so does train_from_scratch({seed})"
     checkpoints.load(model, path or checkpoint_path(seed), facts(seed), remedy)
@@ -181,13 +178,13 @@ def pretrained(seed: int, path: Path | None = None) -> Decoder:
 
 def held_out_streams(multiple: int, streams: int, seed: int = 77) -> Streams:
     """Return the streams that every method is tested on, ``multiple`` windows long; none of them was trained on."""
-    return TASK.draw(streams, multiple * TASK.window, generator_of(1000 * seed + multiple))
+    return TASK.draw(streams, multiple * TASK.window, generator(1000 * seed + multiple))
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, streams: Streams, tokens_at_once: int = 16_384, task: Tags = TASK) -> Score:
-    """Return what ``model`` is worth on ``streams``; so many tokens go through it at once."""
-    at_once = max(1, tokens_at_once // streams.tokens.shape[1])
+def evaluate(model: nn.Module, streams: Streams, task: Tags = TASK) -> Score:
+    """Return what ``model`` is worth on ``streams``."""
+    at_once = max(1, 16_384 // streams.tokens.shape[1])  # streams, so that the memory does not grow with their length
     logits = torch.cat([model(part) for part in streams.tokens.split(at_once)])
     return task.score(logits, streams)
 

@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from course_utils.experiments.fitting import fit
 from course_utils.experiments.long_context import (
     SEEDS,
     apply_method,
     evaluate,
     finite,
+    fit,
     held_out_streams,
     pretrained,
 )
 from course_utils.experiments.study import Cell, Progress, Study
 from course_utils.experiments.tags import TASK
-
-__all__ = ["MARKS", "MULTIPLE", "TUNING", "tune"]
 
 MULTIPLE = 8
 MARKS = (0, 5, 10, 20, 40, 80)  # steps after which the model is tested
@@ -23,18 +21,10 @@ METHODS = ("none", "PI", "ABF ×50", "NTK", "by parts", "YaRN", "Llama 3")
 
 
 def tune(method: str, seed: int, marks: tuple[int, ...], streams: int, progress: Progress) -> dict[str, Any]:
-    """Fine-tune the trained model of ``seed`` at eight windows and test it after each of ``marks`` steps.
+    """Fine-tune the trained model of ``seed`` at eight windows and test it after each of ``marks`` steps, from 0 on.
 
-    Args:
-        method: one of ``long_context.METHODS``; its frequencies hold from the first step.
-        seed: one of ``SEEDS``.
-        marks: increasing, from 0.
-        streams: how many to test on.
-        progress: told the fraction that is done.
-
-    Returns:
-        Lists with a value for each mark, and what the tuned model is worth at one window and at sixteen: with the
-        frequencies for eight at one window, and stretched on at sixteen where the method has a factor.
+    Returns lists with a value for each mark, and what the tuned model is worth at one window and at sixteen: with the
+    frequencies for eight at one window, and stretched on at sixteen where the method has a factor.
     """
     length = MULTIPLE * TASK.window
     model, held_out = apply_method(pretrained(seed), method, length), held_out_streams(MULTIPLE, streams, seed=500)

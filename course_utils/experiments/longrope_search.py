@@ -13,17 +13,7 @@ from course_utils.experiments.study import Cell, Progress, Study
 from course_utils.experiments.tags import TASK, Score, Streams
 from course_utils.models import Decoder
 from course_utils.rope import Candidate, rope_inv_freq, search
-
-__all__ = [
-    "FACTOR",
-    "OBJECTIVES",
-    "SEARCH",
-    "apply_candidate",
-    "from_critical_pair",
-    "losses_by_critical_pair",
-    "search_streams",
-    "starts",
-]
+from course_utils.session import generator
 
 FACTOR = 8
 UPPER = 2.0 * FACTOR  # LongRoPE2 finds factors above the extension itself
@@ -40,7 +30,7 @@ OBJECTIVES: dict[str, Callable[[Score], float]] = {
 
 def search_streams(streams: int = 8) -> Streams:
     """Return what candidates are judged on: eight windows long, none of them trained on or tested on."""
-    return ASKING.draw(streams, FACTOR * TASK.window, torch.Generator().manual_seed(4242))
+    return ASKING.draw(streams, FACTOR * TASK.window, generator(4242))
 
 
 def apply_candidate(model: Decoder, candidate: Candidate) -> Decoder:

@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from course_utils.experiments.study import Cell, Progress, Study, seeded
 from course_utils.models import LSTM
 
-__all__ = ["ALWAYS_ONE", "LSTM_BATCH", "LSTM_LENGTH", "SOLVED", "Adder", "adding_problem"]
-
 ARMS = ("LSTM", "LSTM, clipped", "LN-LSTM")
 RATES = (0.01, 0.03, 0.1)
 HIDDEN = 32
@@ -61,13 +59,8 @@ class Adder(nn.Module):
 def run(cell: Cell, progress: Progress) -> dict[str, float]:
     """Train one arm on fresh sequences until it solves the task; return when, its error, and its gradients' norms.
 
-    Args:
-        cell: the "arm", the "length" of a sequence, the "batch", the learning rate "lr", "steps" at most, the "seed".
-        progress: told the fraction of the steps that is done.
-
-    Returns:
-        Among others "updates", how many were made, "taken", the same where they solved the task and "steps" where they
-        did not, and "diverged", whether a gradient that is not finite ended the run.
+    "updates" are how many were made, "taken" the same where they solved the task and "steps" where they did not;
+    "diverged" says whether a gradient that is not finite ended the run.
     """
     if cell["arm"] not in ARMS:  # else it would be taken for a plain LSTM
         raise ValueError(f"arm must be one of {', '.join(map(repr, ARMS))}: got {cell['arm']!r}")

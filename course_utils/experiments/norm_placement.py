@@ -14,8 +14,6 @@ from course_utils.experiments.batch_size import accuracy, index_batches
 from course_utils.experiments.study import Cell, Progress, Study, seeded
 from course_utils.models import TransformerBlock, ViT
 
-__all__ = ["GRADIENT_DEPTH", "PLACEMENTS", "VIT_DEPTH"]
-
 PLACEMENTS = ("pre", "post", "none")
 RATES = (0.0003, 0.001, 0.003)
 BATCH = 16

@@ -10,17 +10,20 @@ from course_utils.book.progress_bar import ProgressBar
 from course_utils.experiments import checkpoints
 from course_utils.experiments.long_context import CHECKPOINTS, SEEDS, checkpoint_path, facts, train_from_scratch
 
-__all__ = ["main"]
-
 
 def main(argv: list[str] | None = None) -> int:
     """Train and save; a seed that is interrupted leaves the others, and what was there before, as they are."""
-    arguments = _parser().parse_args(argv)
+    parser = argparse.ArgumentParser(
+        prog="course checkpoints", description="Train the small models of chapter 14 and save them."
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), metavar="SEED")
+    parser.add_argument("--to", type=Path, default=CHECKPOINTS, metavar="FOLDER", help="default: %(default)s")
+    arguments = parser.parse_args(argv)
     folder: Path = arguments.to
     if not folder.is_dir():
         print(f"course checkpoints: --to must be a folder that exists: got {folder}", file=sys.stderr)
         return 2
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(1)  # with which models as small as these are fastest
     for seed in arguments.seeds:
         path = folder / checkpoint_path(seed).name
         try:
@@ -32,13 +35,3 @@ def main(argv: list[str] | None = None) -> int:
         checkpoints.save(model, path, {**facts(seed), "torch": torch.__version__})
         print(path)
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="course checkpoints", description="Train the small models of chapter 14 and save them."
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), metavar="SEED")
-    parser.add_argument("--to", type=Path, default=CHECKPOINTS, metavar="FOLDER", help="default: %(default)s")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads for PyTorch, by default %(default)s")
-    return parser

@@ -9,8 +9,6 @@ from torch import nn
 from course_utils.experiments.study import Cell, Progress, Study, seeded
 from course_utils.models import LSTM, MinGRU, SelfAttention, linear_recurrence, linear_scan
 
-__all__ = ["RNN_TIME", "power_law"]
-
 HIDDEN, BATCH = 32, 4
 LAYERS: dict[str, Callable[[], nn.Module]] = {
     "LSTM, loop": lambda: LSTM(HIDDEN, HIDDEN),
@@ -38,12 +36,7 @@ def run(cell: Cell, progress: Progress) -> dict[str, float]:
 
 
 def power_law(lengths: list[int], times: list[float]) -> tuple[float, float]:
-    """Return p and R² of the best fit time = c · lengthᵖ (least squares of the logarithms): p = 1 is linear.
-
-    Args:
-        lengths: positive.
-        times: as many, positive.
-    """
+    """Return p and R² of the best fit time = c · lengthᵖ (least squares of the logarithms): p = 1 is linear."""
     x, y = (torch.tensor(values, dtype=torch.float64).log() for values in (lengths, times))
     x, y = x - x.mean(), y - y.mean()
     slope = (x @ y) / (x @ x)

@@ -8,8 +8,6 @@ from typing import Any
 
 from course_utils.book.tables import Table
 
-__all__ = ["Rows", "Spread", "at_best"]
-
 
 @dataclass(frozen=True)
 class Spread:
@@ -111,16 +109,8 @@ class Rows(Sequence[Mapping[str, Any]]):
 def at_best(rows: Rows, setting: str, by: Sequence[str], value: str, lowest: bool = False) -> Rows:
     """Return, for each group of runs, those with the setting that is best for the group, all seeds of it.
 
-    Args:
-        rows: the runs.
-        setting: the field to choose, such as "lr".
-        by: the fields that make a group, such as ("arm", "length").
-        value: what the choice looks at: the mean over seeds of this field, which should not be what is reported.
-        lowest: whether small values are good.
-
-    Returns:
-        The chosen rows, group after group in the order in which the groups first come. Of equal settings the first is
-        taken.
+    ``setting`` is the field to choose, such as "lr"; ``by`` are the fields that make a group, such as ("arm",
+    "length"). The choice looks at the mean of ``value``, which should not be what is reported.
     """
     means = {key: spread.mean for key, spread in rows.mean_and_spread(value, (*by, setting)).items()}
     best: dict[tuple, tuple] = {}

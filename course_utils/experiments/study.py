@@ -15,21 +15,9 @@ from course_utils.book.progress_bar import ProgressBar
 from course_utils.experiments.rows import Rows
 from course_utils.timing import records
 
-__all__ = [
-    "STUDIES",
-    "Cell",
-    "Progress",
-    "Study",
-    "available",
-    "find",
-    "load",
-    "partial",
-    "read",
-    "run_study",
-    "seeded",
-]
-
 FOLDER = Path(__file__).parent / "recorded"
+
+THREADS = 1  # with which small networks are fastest
 
 Cell = dict[str, Any]  # the settings of one run: flat, JSON, with a "seed"
 Progress = Callable[[float], None]  # told the fraction of a run that is done
@@ -54,22 +42,12 @@ STUDIES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Study:
-    """One experiment.
+    """One experiment. ``run`` must give the same on the same machine each time, and leave no global state behind."""
 
-    Attributes:
-        name: the word after ``course train``, and the name of its record.
-        about: the question that it answers, in a line.
-        cells: from a size ("reduced" or "full") to the runs, the settings of each with a "seed", no two alike.
-        run: from the settings of one run and a function to tell progress to, to what came out (flat, JSON). It must
-            give the same on the same machine each time, and leave no global state behind.
-        threads: CPU threads that a run uses; 1, with which small networks are fastest, unless there is a reason.
-    """
-
-    name: str
-    about: str
-    cells: Callable[[str], list[Cell]]
+    name: str  # the word after `course train`, and the name of its record
+    about: str  # the question that it answers
+    cells: Callable[[str], list[Cell]]  # from a size, "reduced" or "full", to the runs, no two alike
     run: Run
-    threads: int = 1
 
 
 def find(name: str) -> Study:
@@ -93,13 +71,13 @@ def run_study(
         raise ValueError(f"size must be one of reduced, full for {study.name}: got {size!r}")
     out = None if out is None else Path(out)
     cells = study.cells(size)
-    origin = {"study": study.name, "size": size, **records.machine("cpu"), "threads": study.threads}
+    origin = {"study": study.name, "size": size, **records.machine("cpu"), "threads": THREADS}
     plan = {**origin, "cells": cells}
     finished = [] if out is None else records.resume(partial(out), plan)
     rows = [entry["row"] for entry in finished]
 
     title = f"{study.name}, {size}: {len(cells)} runs"
-    with _on(study.threads), ProgressBar(title, len(cells), shown=progress) as bar:
+    with _on(THREADS), ProgressBar(title, len(cells), shown=progress) as bar:
         for cell in [cell for cell in cells if not any(cell.items() <= row.items() for row in rows)]:
             start = time.perf_counter()
             rows.append({**cell, **study.run(dict(cell), lambda fraction: bar.show(len(rows) + fraction))})

@@ -18,8 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["TASK", "Score", "Streams", "Tags"]
-
 
 class Streams(NamedTuple):
     """Streams of the task: ``tokens`` (B, T), and at each question how far back its needle is, ``distance`` (B, T)."""
@@ -46,33 +44,18 @@ class Score(NamedTuple):
     asked: tuple[int, ...]
     answered: tuple[int, ...]
 
-    @property
-    def questions(self) -> int:
-        """How many questions there were."""
-        return sum(self.asked)
-
 
 @dataclass(frozen=True)
 class Tags:
-    """The task with its sizes.
+    """The task with its sizes."""
 
-    Args:
-        window: the length that models are trained at; needles farther back than this count as far.
-        fillers: kinds of filler.
-        names: needles in a stream.
-        values: values that a needle can have.
-        questions: questions in a stream.
-        lag: how far back the token is that a filler follows from.
-        noise: the share of fillers that are drawn at random.
-    """
-
-    window: int = 128
-    fillers: int = 16
-    names: int = 8
-    values: int = 8
-    questions: int = 16
-    lag: int = 3
-    noise: float = 0.15
+    window: int = 128  # the length that models are trained at; needles farther back than this count as far
+    fillers: int = 16  # kinds of filler
+    names: int = 8  # needles in a stream
+    values: int = 8  # that a needle can have
+    questions: int = 16  # in a stream
+    lag: int = 3  # how far back the token is that a filler follows from
+    noise: float = 0.15  # the share of fillers that are drawn at random
 
     @property
     def first_needle(self) -> int:
@@ -110,16 +93,8 @@ class Tags:
         return table
 
     def draw(self, streams: int, length: int, generator: torch.Generator) -> Streams:
-        """Return new streams.
-
-        Args:
-            streams: B.
-            length: T, at least twice the number of needles and questions.
-            generator: what they are drawn from, on the CPU.
-        """
+        """Return new streams of ``length`` tokens, at least twice the number of needles and questions."""
         blocks = self.names + self.questions  # two tokens each: needle and any filler, or question and answer
-        if length < 2 * blocks:
-            raise ValueError(f"length must be at least {2 * blocks} for {blocks} needles and questions: got {length}")
         order = torch.rand(streams, length - blocks, generator=generator).argsort(1)[:, :blocks]
         places = order.sort(1).values + torch.arange(blocks)  # (B, blocks): two apart or more
 
@@ -164,12 +139,7 @@ class Tags:
         tokens.copy_(filled.flatten(1)[:, : tokens.shape[1]])
 
     def score(self, logits: Tensor, streams: Streams) -> Score:
-        """Return what predictions are worth.
-
-        Args:
-            logits: of the next token, (B, T, V).
-            streams: what they are for.
-        """
+        """Return what ``logits`` (B, T, V) of the next token are worth."""
         target, distance = streams.tokens[:, 1:], streams.distance[:, :-1]
         logits = logits[:, :-1].float()
         is_filler, is_question = target < self.fillers, distance > 0

@@ -27,8 +27,6 @@ from course_utils.timing import records
 from course_utils.timing.ladder import OPERATIONS, Case, CheckFailed, Outcome, attempt, new_process
 from course_utils.timing.timers import copy_bandwidth, keep_freed_memory
 
-__all__ = ["cases", "main", "run"]
-
 SEED = 0
 PROCESSES = 5
 

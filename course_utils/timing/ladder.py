@@ -26,18 +26,6 @@ from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 from course_utils.session import generator
 from course_utils.timing.timers import Call, forward_and_backward, keep_freed_memory, measure_in_turns
 
-__all__ = [
-    "OPERATIONS",
-    "TOLERANCES",
-    "Case",
-    "CheckFailed",
-    "Implementation",
-    "Operation",
-    "attempt",
-    "attempt_elsewhere",
-    "new_process",
-]
-
 EPS = 1e-5  # added to the variance or the mean square in every implementation
 LOOP_ELEMENTS = 512  # above that, loops in Python are no longer bearable
 # Largest relative error ‖result − truth‖ / ‖truth‖. Rounding alone makes 3e-8, 1.2e-3 and 1.5e-4; the rest is room for

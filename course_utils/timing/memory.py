@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["saved_bytes"]
-
 
 def saved_bytes(fn: Callable[..., Any], *args: Any) -> int:
     """Return how many bytes autograd keeps alive for the backward pass of ``fn(*args)``.

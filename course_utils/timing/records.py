@@ -24,8 +24,6 @@ import torch
 import course_utils
 from course_utils.book.tables import Table
 
-__all__ = ["Record", "RecordError", "available", "describe", "keep", "load", "machine", "read", "resume", "write_json"]
-
 FOLDER = Path(__file__).parent / "recorded"
 FIELDS = ("provenance", "sessions", "results", "left_out")
 

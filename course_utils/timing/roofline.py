@@ -8,8 +8,6 @@ import torch
 from course_utils.session import generator
 from course_utils.timing.timers import device_type, large_copy, measure_in_turns
 
-__all__ = ["Roofline"]
-
 
 @dataclass(frozen=True)
 class Roofline:

@@ -22,16 +22,6 @@ from torch import Tensor
 
 from course_utils.session import generator
 
-__all__ = [
-    "Call",
-    "Timing",
-    "copy_bandwidth",
-    "forward_and_backward",
-    "keep_freed_memory",
-    "measure",
-    "measure_in_turns",
-]
-
 Call = Callable[[], Any]
 
 
