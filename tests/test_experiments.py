@@ -20,6 +20,7 @@ from course_utils.experiments import (
     run_study,
     study,
 )
+from course_utils.timing import records
 
 
 def toy(run=None):
@@ -126,7 +127,7 @@ def test_what_another_run_began_or_damaged_is_one_line_and_an_interruption_says_
     assert "the same command goes on from there" in capsys.readouterr().err
     assert command.main(["toy", "--size", "full", "--out", str(out)]) == 2
     assert "t.json.partial was begun with another size, cells" in capsys.readouterr().err
-    study.partial(out).write_text("{")
+    records.partial(out).write_text("{")
     assert command.main(["toy", "--size", "reduced", "--out", str(out)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "t.json.partial is damaged" in line

@@ -5,7 +5,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from course_utils.experiments.study import STUDIES, find, partial, run_study
+from course_utils.experiments.study import STUDIES, find, run_study
+from course_utils.timing.records import partial
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -14,6 +14,7 @@ import torch
 from course_utils.book.progress_bar import ProgressBar
 from course_utils.experiments.rows import Rows
 from course_utils.timing import records
+from course_utils.timing.records import partial
 
 FOLDER = Path(__file__).parent / "recorded"
 
@@ -94,11 +95,6 @@ def run_study(
     records.write_json({"provenance": made, "rows": rows}, out)
     partial(out).unlink(missing_ok=True)
     return read(out)
-
-
-def partial(out: Path) -> Path:
-    """Return the file that keeps the finished runs until the record ``out`` is written."""
-    return out.with_name(out.name + ".partial")
 
 
 def available() -> list[str]:

@@ -39,7 +39,7 @@ ON_CPU: dict[str, list[tuple[int, ...]]] = {
     "batch_norm": [(256, 64, 14, 14), (16, 64, 56, 56)],
     "rope": [(1, 32, 512, 128)],
 }
-LIBRARIES = {"flash_attn": "flash-attn", "liger_kernel": "liger-kernel", "quack": "quack-kernels"}  # else the same name
+LIBRARIES = {"liger_kernel": "liger-kernel", "quack": "quack-kernels"}  # else the same name
 
 
 def cases(device: str, quick: bool = False) -> list[Case]:
@@ -87,7 +87,7 @@ def run(
 ) -> records.Record:
     """Check and time every case on ``device``, "cpu" or "cuda", write the record to ``out``, and return it.
 
-    What is measured is kept in ``partial(out)`` until the record is written. A run that was ended, by whatever, goes on
+    What is measured is kept in a file beside ``out`` until then. A run that was ended, by whatever, goes on
     from there when it is started again with the same device, versions and cases.
     """
     plan = list(plan) or cases(device, quick)
@@ -103,7 +103,7 @@ def run(
         "quick": quick,
     }
     begun = {**origin, "cases": [str(case) for case in plan]}
-    finished = records.resume(partial(out), begun)
+    finished = records.resume(records.partial(out), begun)
     done = {(entry["process"], entry["case"]) for entry in finished}
     if remaining := [
         (process, case) for process in range(processes) for case in plan if (process, str(case)) not in done
@@ -122,7 +122,7 @@ def run(
                     results, left_out = _within_memory(elsewhere, given)
                     entry = {"process": process, "case": str(case), "session": session}
                     finished.append({**entry, "results": results, "left_out": left_out})
-                    records.keep(partial(out), begun, finished)
+                    records.keep(records.partial(out), begun, finished)
                     progress.update()
 
     sessions = [session for session, _ in groupby(entry["session"] for entry in finished)]
@@ -134,13 +134,8 @@ def run(
         "left_out": [item for _, items in outcomes for item in items],
     }
     records.write_json(content, out)
-    partial(out).unlink()
+    records.partial(out).unlink()
     return records.read(out)
-
-
-def partial(out: Path) -> Path:
-    """Return the file that keeps what is measured until the record ``out`` is written."""
-    return out.with_name(out.name + ".partial")
 
 
 def _within_memory(elsewhere: ProcessPoolExecutor | None, given: tuple) -> Outcome:
@@ -222,7 +217,7 @@ def main(argv: list[str] | None = None) -> int:
     if processes < 1 or (processes > 1 and on_gpu):
         return _stop(f"--processes must be {'1 with --device cuda' if on_gpu else 'at least 1'}: got {processes}", 2)
     torch.set_num_threads(arguments.threads)
-    kept = f"what is measured is kept in {partial(out)}: the same command goes on from there"
+    kept = f"what is measured is kept in {records.partial(out)}: the same command goes on from there"
     command = shlex.join(["course", "bench", *argv])
     try:
         record = run(arguments.device, out, quick=arguments.quick, processes=processes, command=command)

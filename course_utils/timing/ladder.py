@@ -44,57 +44,36 @@ class CheckFailed(Exception):
 
 @dataclass(frozen=True)
 class Implementation:
-    """One way to compute an operation.
-
-    Args:
-        name: what it is called in a record.
-        fn: takes the operation's inputs.
-        ours: written for this course, and so held to the dtype's tolerance in every result.
-        in_place: writes over its inputs and over the gradients that it is given, and so needs its own.
-        arrange: prepares the inputs, once and not timed.
-    """
+    """One way to compute an operation."""
 
     name: str
     fn: Function
-    ours: bool = True
-    in_place: bool = False
-    arrange: Callable[..., Inputs] | None = None
+    ours: bool = True  # written for this course, and so held to the dtype's tolerance in every result
+    in_place: bool = False  # writes over its inputs and over the gradients that it is given, and so needs its own
+    arrange: Callable[..., Inputs] | None = None  # prepares the inputs, once and not timed
 
 
 @dataclass(frozen=True)
 class Operation:
     """What is computed, and the ways to compute it.
 
-    Args:
-        differentiated: the names of the inputs that get a gradient, which come first among the inputs.
-        outputs: the names of the results.
-        inputs: makes random inputs for a shape, a dtype, a device and a seed.
-        truth: the result for float64 inputs, by code that is not on trial.
-        bytes_moved: the fewest bytes for given inputs, forward or forward with backward: each input read once and each
-            result written once in each pass that needs it. What an implementation moves beyond that, such as a second
-            pass, an intermediate or saved statistics, is its own cost and shows as a lower rate.
-        loops: the definition, an element at a time.
-        eager: the ways that run operator by operator.
-        to_compile: the way that ``torch.compile`` is given.
-        on_cpu: further ways that are made for a CPU.
-        built_in: PyTorch's own, where it has one.
-        triton: the course's kernels; those whose name ends in "in place" write over their inputs.
-        peers: other people's, each with its library; all but that of transformers need a GPU.
+    ``bytes_moved`` are the fewest bytes: each input read once and each result written once in each pass that needs it.
+    What an implementation moves beyond that, such as a second pass or an intermediate, shows as a lower rate.
     """
 
     name: str
-    differentiated: tuple[str, ...]
-    outputs: tuple[str, ...]
-    inputs: Callable[[Sequence[int], torch.dtype, str, int], Inputs]
-    truth: Function
-    bytes_moved: Callable[[Inputs, bool], int]
-    loops: Function
-    eager: Mapping[str, Function]
+    differentiated: tuple[str, ...]  # the names of the inputs that get a gradient, which come first
+    outputs: tuple[str, ...]  # the names of the results
+    inputs: Callable[[Sequence[int], torch.dtype, str, int], Inputs]  # from shape, dtype, device and seed
+    truth: Function  # the result for float64 inputs, by code that is not on trial
+    bytes_moved: Callable[[Inputs, bool], int]  # from the inputs, and whether there is a backward pass
+    loops: Function  # the definition, an element at a time
+    eager: Mapping[str, Function]  # operator by operator
     to_compile: Function
-    on_cpu: Mapping[str, Function]
+    on_cpu: Mapping[str, Function]  # further ways that are made for a CPU
     built_in: Function | None
-    triton: Mapping[str, Function]
-    peers: Sequence[tuple[str, Implementation]]
+    triton: Mapping[str, Function]  # those whose name ends in "in place" write over their inputs
+    peers: Sequence[tuple[str, Implementation]]  # other people's, by library; all but transformers need a GPU
 
     def implementations(self, shape: Sequence[int], device: str) -> Iterator[Implementation]:
         """Yield the implementations that there are for this shape on this kind of device, slowest kind first."""
@@ -138,18 +117,10 @@ class Case:
 
 
 def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float) -> Outcome:
-    """Check and time every implementation of ``case``. Chapter 09.
+    """Check and time every implementation of ``case`` on ``device``, "cpu" or "cuda". Chapter 09.
 
-    Args:
-        case: what to measure.
-        device: "cpu" or "cuda".
-        seed: of the inputs and of the gradients of the outputs.
-        rounds: how often each is timed, at most.
-        seconds: for each, at most, on a CPU.
-
-    Returns:
-        The results, and what could not run, with the reason. An error above its tolerance, or a NaN, is a
-        ``CheckFailed``.
+    Each is timed ``rounds`` times, and on a CPU for ``seconds``, at most. Returns the results, and what could not run,
+    with the reason. An error above its tolerance, or a NaN, is a ``CheckFailed``.
     """
     torch.compiler.reset()  # a new shape is compiled for itself, not for any shape
     operation = OPERATIONS[case.operation]
@@ -407,10 +378,6 @@ def _liger(module: str, name: str) -> Any:
     return getattr(import_module(f"liger_kernel.ops.{module}"), f"Liger{name}Function")
 
 
-def _flash(name: str) -> Any:
-    return getattr(import_module("flash_attn.ops.triton.layer_norm"), name)
-
-
 def _rope_of_transformers(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     return import_module("transformers.models.llama.modeling_llama").apply_rotary_pos_emb(q, k, cos, sin)
 
@@ -440,10 +407,7 @@ OPERATIONS = {
             on_cpu={"compiled, tuned": lambda x, w, b: compiled.layer_norm(x, w.shape, w, b, EPS)},
             built_in=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
             triton={"Triton": lambda x, w, b: kernels.layer_norm(x, w.shape, w, b, EPS)},
-            peers=(
-                _peer("liger_kernel", lambda x, w, b: _liger("layer_norm", "LayerNorm").apply(x, w, b, EPS)),
-                _peer("flash_attn", lambda x, w, b: _flash("layer_norm_fn")(x, w, b, eps=EPS)),
-            ),
+            peers=(_peer("liger_kernel", lambda x, w, b: _liger("layer_norm", "LayerNorm").apply(x, w, b, EPS)),),
         ),
         Operation(
             name="rms_norm",
@@ -465,7 +429,6 @@ OPERATIONS = {
                 # offset 0, Llama's casts, and not in place: its default writes dx over the gradient that it was given
                 _peer("liger_kernel", lambda x, w: _liger("rms_norm", "RMSNorm").apply(x, w, EPS, 0.0, "llama", False)),
                 _peer("quack", lambda x, w: import_module("quack").rmsnorm(x, w, eps=EPS)),
-                _peer("flash_attn", lambda x, w: _flash("rms_norm_fn")(x, w, None, eps=EPS)),
             ),
         ),
         Operation(

@@ -122,6 +122,11 @@ def write_json(content: Mapping[str, Any], path: Path) -> None:
     os.replace(unfinished, path)
 
 
+def partial(out: Path) -> Path:
+    """Return the file that keeps what is measured until the record ``out`` is written."""
+    return out.with_name(out.name + ".partial")
+
+
 def keep(path: Path, plan: Mapping[str, Any], finished: Sequence[Any]) -> None:
     """Write what a run has finished, for ``resume``."""
     write_json({"plan": plan, "finished": finished}, path)

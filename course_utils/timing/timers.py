@@ -27,22 +27,13 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Timing:
-    """What the runs of one call took.
-
-    Args:
-        median_ms: median time of a run; on a GPU of the kernels alone, replayed from a CUDA graph.
-        p10_ms: 10th percentile: what the call takes when nothing disturbs it.
-        runs: how many runs were timed.
-        bytes_moved: bytes that a run had to move, if they were counted.
-        launch_ms: on a GPU, the median time in which Python issues one eager call; a call whose kernels are shorter
-            is bound by it. None on a CPU.
-    """
+    """What the runs of one call took; on a GPU the times are those of the kernels alone, replayed from a CUDA graph."""
 
     median_ms: float
-    p10_ms: float
+    p10_ms: float  # 10th percentile: what the call takes when nothing disturbs it
     runs: int
-    bytes_moved: int | None = None
-    launch_ms: float | None = None
+    bytes_moved: int | None = None  # what a run had to move, if it was counted
+    launch_ms: float | None = None  # on a GPU, the median time in which Python issues one eager call
 
     @property
     def gbps(self) -> float | None:
@@ -80,14 +71,10 @@ def measure_in_turns(
     seconds: float = 2.0,
     bytes_moved: int | None = None,
 ) -> dict[str, Timing]:
-    """Time several calls that do the same work, one run of each in every round.
+    """Time several calls that do the same work, each without arguments, one run of each in every round.
 
-    Args:
-        calls: by name; a call takes no arguments.
-        device: cpu or cuda, where they run.
-        rounds: how many rounds at most.
-        seconds: on a CPU, stop before ``rounds`` when a call's share of the time is used up, but not before 5 rounds.
-        bytes_moved: bytes that each of them has to move.
+    On a CPU it stops before ``rounds`` when ``seconds`` a call are used up, but not before 5 rounds. ``bytes_moved``
+    are what each of them has to move.
     """
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1: got {rounds!r}")
