@@ -175,11 +175,6 @@ def test_what_a_learner_s_code_says_is_text_and_never_markup():
         assert "<script" not in html
 
 
-class Hostile(Exception):
-    def __str__(self):
-        raise RuntimeError("no words")
-
-
 def recursing(x):
     return recursing(x)
 
@@ -188,9 +183,8 @@ def recursing(x):
 FINDINGS = [
     (lambda x: x.no_such_method(), "It raises AttributeError: 'Tensor' object has no attribute"),
     (raising(KeyError()), "It raises KeyError (line"),
-    (raising(Hostile()), "It raises Hostile: (its message cannot be shown)"),
     (raising(ValueError("long" * 10_000)), "longlong… (line"),
-    (raising(ValueError("\x1b[31mred.")), "It raises ValueError: ?[31mred (line"),
+    (raising(ValueError("No.")), "It raises ValueError: No (line"),
     (lambda x: sys.exit(1), "It ends the program (SystemExit)"),
     (recursing, "It raises RecursionError"),
     (lambda x: [0] * 10**13, "It raises MemoryError"),

@@ -30,22 +30,7 @@ from course_utils.check.exercises.batch_norm_backward import batch_norm_backward
 from course_utils.check.exercises.centre import centre
 from course_utils.check.exercises.critical_dimension import critical_dimension
 from course_utils.check.exercises.ema import ema
-from course_utils.check.exercises.find_bug import (
-    input_a,
-    input_b,
-    input_c,
-    input_d,
-    input_e,
-    input_f,
-    input_g,
-    input_h,
-    input_i,
-    input_j,
-    input_k,
-    input_l,
-    input_m,
-    input_n,
-)
+from course_utils.check.exercises.find_bug import FIND_BUG
 from course_utils.check.exercises.group_norm import group_norm
 from course_utils.check.exercises.half_to_interleaved import half_to_interleaved
 from course_utils.check.exercises.instance_norm import instance_norm
@@ -69,49 +54,14 @@ from course_utils.check.exercises.to_keep import to_keep
 from course_utils.check.exercises.yarn_frequencies import yarn_frequencies
 from course_utils.check.report import Report
 
+input_a, input_b, input_c, input_d, input_e, input_f, input_g = FIND_BUG[:7]
+input_h, input_i, input_j, input_k, input_l, input_m, input_n = FIND_BUG[7:]
+
 __all__ = [
-    "Check",
-    "Mistake",
-    "Report",
-    "alibi_slopes",
-    "batch_norm",
-    "batch_norm_backward",
-    "centre",
-    "critical_dimension",
-    "ema",
-    "group_norm",
-    "half_to_interleaved",
-    "input_a",
-    "input_b",
-    "input_c",
-    "input_d",
-    "input_e",
-    "input_f",
-    "input_g",
-    "input_h",
-    "input_i",
-    "input_j",
-    "input_k",
-    "input_l",
-    "input_m",
-    "input_n",
-    "instance_norm",
-    "largest_error",
-    "layer_norm",
-    "layer_norm_backward",
-    "linear_scan",
-    "masked_layer_norm",
-    "merge_moments",
-    "norm_bytes",
-    "normalize",
-    "ntk_inv_freq",
-    "predicted_ms",
-    "rms_norm",
-    "rms_norm_backward",
-    "rope",
-    "rope_frequencies",
-    "sinusoidal",
-    "sync_backward",
-    "to_keep",
-    "yarn_frequencies",
-]
+    "Check", "Mistake", "Report", "alibi_slopes", "batch_norm", "batch_norm_backward", "centre", "critical_dimension",
+    "ema", "group_norm", "half_to_interleaved", "input_a", "input_b", "input_c", "input_d", "input_e", "input_f",
+    "input_g", "input_h", "input_i", "input_j", "input_k", "input_l", "input_m", "input_n", "instance_norm",
+    "largest_error", "layer_norm", "layer_norm_backward", "linear_scan", "masked_layer_norm", "merge_moments",
+    "norm_bytes", "normalize", "ntk_inv_freq", "predicted_ms", "rms_norm", "rms_norm_backward", "rope",
+    "rope_frequencies", "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
+]  # fmt: skip

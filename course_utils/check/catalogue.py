@@ -42,29 +42,17 @@ FOLDER = Path(__file__).parent / "mistakes"
 
 @dataclass(frozen=True)
 class Mistake:
-    """One known mistake.
-
-    Args:
-        key: its name in reports and tests.
-        title: a noun phrase, to stand in brackets: "epsilon outside the root".
-        wrong: what the function does, in a sentence.
-        matters: why that is not good enough, in a sentence or two.
-        hint: a question or a nudge that does not give the answer away.
-        reference: the right function.
-        edits: the ways to make it, each a mapping from the right code to the wrong code.
-        written: functions that make it where no edit can say it.
-        everyday: whether it is a slip that is often made together with others.
-    """
+    """One known mistake."""
 
     key: str
-    title: str
-    wrong: str
+    title: str  # a noun phrase, to stand in brackets: "epsilon outside the root"
+    wrong: str  # what the function does, in a sentence
     matters: str
-    hint: str
+    hint: str  # a question or a nudge that does not give the answer away
     reference: Callable[..., Any]
-    edits: tuple[Mapping[str, str], ...] = ()
-    written: tuple[Callable[..., Any], ...] = ()
-    everyday: bool = False
+    edits: tuple[Mapping[str, str], ...] = ()  # the ways to make it, each from the right code to the wrong code
+    written: tuple[Callable[..., Any], ...] = ()  # functions that make it where no edit can say it
+    everyday: bool = False  # whether it is a slip that is often made together with others
 
     @cached_property
     def examples(self) -> tuple[Callable[..., Any], ...]:
@@ -84,9 +72,7 @@ class Mistake:
 def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
     """Return the known mistakes of ``exercise`` by key, in the order of its file.
 
-    Args:
-        reference: the right function, in whose source the edits are made; functions named in ``examples`` stand in its
-            module.
+    Edits are made in the source of ``reference``; functions named in ``examples`` stand in its module.
     """
     beside = vars(sys.modules[reference.__module__])
     own = _read(exercise)

@@ -41,38 +41,22 @@ class Convention:
 
 @dataclass(eq=False)
 class Check:
-    """Checks a learner's function, and says which mistakes it makes.
-
-    Args:
-        name: of the exercise and of the function.
-        oracle: what the function must agree with; its signature is the contract.
-        probes: what to try, in the order of their stages.
-        catalogue: the known mistakes by key.
-        spell_out: turns a call into the same one with those defaults spelled out that depend on the dtype, before it is
-            made in float64 for the truth.
-        returns: names for what the function returns.
-        updates: the arguments that it is meant to update in place.
-        conventions: other right answers.
-        any_dtype: whether outputs may come in another dtype than the oracle's, where the values are right.
-        flatten: turns a function into one of a probe's arguments that returns ``returns``, where it takes others.
-        is_possible: whether a smaller call is one that the exercise is about, and not a degenerate one.
-        simplest: for an argument, the values that are best to read in a small input; else 1, 2, 3, ...
-        shown: the call as the learner writes it and a line for each input, where it differs from the probe's.
-    """
+    """Checks a learner's function, and says which mistakes it makes."""
 
     name: str
-    oracle: Callable[..., Any]
-    probes: Sequence[Probe]
+    oracle: Callable[..., Any]  # what the function must agree with; its signature is the contract
+    probes: Sequence[Probe]  # what to try, in the order of their stages
     catalogue: Mapping[str, Mistake]
-    spell_out: Callable[[Call], Call] = lambda call: call
+    spell_out: Callable[[Call], Call] = lambda call: call  # fills in the defaults that depend on the dtype
     returns: Sequence[str] = ("output",)
-    updates: Sequence[str] = ()
-    conventions: Sequence[Convention] = ()
-    any_dtype: bool = False
+    updates: Sequence[str] = ()  # the arguments that it is meant to update in place
+    conventions: Sequence[Convention] = ()  # other right answers
+    any_dtype: bool = False  # whether right values may come in another dtype than the oracle's
+    # Turns a function into one of a probe's arguments that returns ``returns``, where the learner's takes others.
     flatten: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
-    is_possible: Callable[[Call], bool] = lambda call: True
-    simplest: Mapping[str, Simplest] = field(default_factory=dict)
-    shown: Callable[[Call], Sequence[str]] | None = None
+    is_possible: Callable[[Call], bool] = lambda call: True  # whether a smaller call is not a degenerate one
+    simplest: Mapping[str, Simplest] = field(default_factory=dict)  # values that are best to read in a small input
+    shown: Callable[[Call], Sequence[str]] | None = None  # the call and its inputs as the learner writes them
     _expected: dict[Any, Expected] = field(default_factory=dict, init=False, repr=False)
     _made: dict[Slips, Callable[..., Any] | None] = field(default_factory=dict, init=False, repr=False)
     _examples: dict[Any, Compared] = field(default_factory=dict, init=False, repr=False)
@@ -87,13 +71,8 @@ class Check:
     ) -> Report:
         """Return what is right and wrong about ``function``, whatever it does when it is called.
 
-        Args:
-            function: the learner's, with the signature of this check's oracle.
-            device: where the inputs live; by default torch's default device, which is the CPU unless it was set.
-            record: whether a pass counts as the learner's progress; the course's and torch's own functions never do.
-
-        Raises:
-            KeyboardInterrupt: the user pressed Ctrl-C.
+        The inputs live on ``device``, by default torch's. With ``record``, a pass counts as the learner's progress; the
+        course's and torch's own functions never do.
         """
         report = self._report(function, torch.device(device or torch.get_default_device()))
         report = replace(report, by_course=is_of_course(function))
@@ -109,11 +88,7 @@ class Check:
         return function
 
     def choose(self, yours: Callable[..., Any], solution: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``yours`` if it passes, else ``solution``, and print in a line which is used from here and why.
-
-        Raises:
-            AssertionError: neither passes.
-        """
+        """Return ``yours`` if it passes, else ``solution``, and print in a line which is used from here and why."""
         if not is_of_course(yours) and self(yours):
             print(f"Using your {self.name} from here.")
             return yours
@@ -217,7 +192,8 @@ class Check:
         named: Slips = ()
         for stage in dict.fromkeys(one.probe.stage for one in tried if not one.passed):
             upto = [*(one for one in tried if one.probe.stage == stage), *_before(stage, tried)]
-            found = next((slips for slips in self._candidates(named) if self._explains(slips, upto, device)), None)
+            candidates = islice(self._candidates(named, upto, device), _COMBINATIONS)
+            found = next((slips for slips in candidates if self._explains(slips, upto, device)), None)
             if found is None:
                 break
             known = {key for key, _ in named}
@@ -226,22 +202,31 @@ class Check:
             named = found
         return groups
 
-    def _candidates(self, named: Slips) -> Iterator[Slips]:
+    def _candidates(self, named: Slips, tried: Sequence[Compared], device: torch.device) -> Iterator[Slips]:
         """Yield what may explain a stage: what is named already, with one more, with everyday ones, fewest first."""
         known = [key for key, _ in named]
         others = [key for key in self.catalogue if key not in known]
-        everyday = [key for key in others if self.catalogue[key].everyday]
         if named:
+            yield from self._ways(known)
             others.sort(key=lambda key: not self.catalogue[key].everyday)
-        more: list[tuple[str, ...]] = [*([()] if named else []), *((key,) for key in others)]
-        more += [several for size in range(2, len(everyday) + 1) for several in combinations(everyday, size)]
-        yield from islice((slips for several in more for slips in self._ways((*known, *several))), _COMBINATIONS)
+        for key in others:
+            yield from self._ways([*known, key])
+        telling: dict[str, list[int]] = {}  # of everyday slips, the forms that show by themselves: others add nothing
+        for key in [key for key in others if self.catalogue[key].everyday]:
+            forms = [form for form in range(len(self.catalogue[key].edits)) if self._shows((key, form), tried, device)]
+            telling |= {key: forms} if forms else {}
+        for size in range(2, len(telling) + 1):
+            for several in combinations(telling, size):
+                yield from self._ways([*known, *several], telling)
 
-    def _ways(self, keys: Sequence[str]) -> Iterator[Slips]:
+    def _ways(self, keys: Sequence[str], telling: Mapping[str, Sequence[int]] | None = None) -> Iterator[Slips]:
         """Yield the ways to make these mistakes at once; only edits can be made together."""
-        known = [self.catalogue[key] for key in keys]
-        counts = [len(one.examples if len(known) == 1 else one.edits) for one in known]
-        yield from product(*([(key, form) for form in range(count)] for key, count in zip(keys, counts, strict=True)))
+        forms = []
+        for key in keys:
+            mistake = self.catalogue[key]
+            every = range(len(mistake.examples if len(keys) == 1 else mistake.edits))
+            forms.append([(key, form) for form in (telling or {}).get(key, every)])
+        yield from product(*forms)
 
     def _explains(self, slips: Slips, tried: Sequence[Compared], device: torch.device) -> bool:
         """Return whether a function with exactly these slips shows what was seen."""
@@ -251,6 +236,11 @@ class Check:
         return function is not None and all(
             one.agrees_with(self._shown_by(slips, function, one, device)) for one in tried
         )
+
+    def _shows(self, slip: tuple[str, int], tried: Sequence[Compared], device: torch.device) -> bool:
+        """Return whether a function with this slip alone fails on one of these probes."""
+        function = self.catalogue[slip[0]].examples[slip[1]]
+        return not all(self._shown_by((slip,), function, one, device).passed for one in tried)
 
     def made_with(self, slips: Slips) -> Callable[..., Any] | None:
         """Return a function that makes these mistakes at once, or None where their edits overlap."""

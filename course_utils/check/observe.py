@@ -1,7 +1,6 @@
 """What one call shows, beside what is right: outputs, updated arguments and gradients, or a finding in their place."""
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,9 +12,9 @@ from torch import Tensor
 
 from course_utils.check.probes import GRADIENTS, OUTPUTS, Call, Probe, Tolerance, error_ratio, largest_error, same
 from course_utils.check.report import ProbeResult
-from course_utils.check.sandbox import CALL_LIMIT_S, PRINT_LIMIT, Outcome, TimeUp, TooMuchOutput
+from course_utils.check.sandbox import CALL_LIMIT_S, Outcome, TimeUp, trusted
 
-__all__ = ["Compared", "Expected", "Finding", "Observation", "Observer", "trusted", "upstream"]
+__all__ = ["Compared", "Expected", "Finding", "Observation", "Observer", "upstream"]
 
 _AS_BAD = 30.0  # a rough probe's error may be this many times the example's and still be the same mistake
 _MESSAGE_LENGTH = 300  # of a learner's exception; the rest is cut
@@ -67,19 +66,6 @@ class _Found(Exception):
 
     def __init__(self, *finding: Any) -> None:
         self.finding = Finding(*finding)
-        super().__init__(self.finding.message)
-
-
-def trusted(function: Callable[[], Any]) -> Outcome:
-    """Call a function of the course's own, without a sandbox; its exceptions are part of what it shows."""
-    outcome = Outcome()
-    try:
-        with torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            outcome.value = function()
-    except Exception as error:
-        outcome.error = error
-    return outcome
 
 
 def upstream(output: Tensor) -> Tensor:
@@ -101,19 +87,14 @@ class Observer:
     def expect(self, oracle: Callable[..., Any], call: Call, spelled_out: Call, gradients: Sequence[str]) -> Expected:
         """Return what is right for ``call``: dtypes as ``oracle`` gives them, values as it gives them in float64.
 
-        Args:
-            spelled_out: the same call with the defaults that depend on the dtype filled in.
-
-        Raises:
-            ValueError: the oracle does not take this call.
+        A call that the oracle does not take is a ``ValueError``. In ``spelled_out`` the defaults that depend on the
+        dtype are filled in.
         """
         double = Call(spelled_out.fresh(double=True), call.axes)
-        on_cpu = replace(self, device=torch.device("cpu"))
-        exact = on_cpu.observe(oracle, double, gradients)
+        exact = replace(self, device=torch.device("cpu")).observe(oracle, double, gradients)
         plain = self.observe(oracle, call)
-        for finding in (exact.finding, plain.finding):
-            if finding:
-                raise ValueError(finding.message)
+        if finding := exact.finding or plain.finding:
+            raise ValueError(finding.message)
         gradient_dtypes = {f"gradient of {name}": call.arguments[name].dtype for name in gradients}
         return Expected(exact.values, plain.dtypes | gradient_dtypes)
 
@@ -127,9 +108,8 @@ class Observer:
     ) -> Observation:
         """Return what ``function`` shows on ``call``, forward and then, if asked for ``gradients``, backward.
 
-        Args:
-            run: makes the call: a sandbox's, or ``trusted``.
-            expected: what to hold shapes, dtypes and devices against; without it only values are taken.
+        ``run`` makes the call: a sandbox's, or ``trusted``. Shapes, dtypes and devices are held against ``expected``;
+        without it only values are taken.
         """
         seen = Observation()
         try:
@@ -144,26 +124,22 @@ class Observer:
         self, seen: Observation, function: Callable[..., Any], call: Call, run: Callable, expected: Expected | None
     ) -> None:
         arguments = call.fresh(self.device)
-        originals = {name: value.clone() for name, value in arguments.items() if isinstance(value, Tensor)}
+        originals = call.fresh(self.device)
         outcome = run(self._bind(function, arguments))
         if expected is not None and expected.refused:
-            self._require_refusal(outcome, seen, expected.refused)
+            if not isinstance(outcome.error, Exception):  # any exception of its own is a refusal
+                _value(outcome, seen)
+                raise _Found("accepts", expected.refused, f"It takes {expected.refused} and raises no error.")
             return
-        outputs = self._named(self._value(outcome, seen), expected)
-        for name, given in call.arguments.items():
-            if name in self.updates:
-                continue
-            if name in originals and not _equal(arguments[name], originals[name]):
-                after = (f"{name} after the call", _as_double(originals[name]), _as_double(arguments[name]))
-                message = f"It changes its input {name} in place; the caller still needs it."
-                raise _Found("changes", name, message, after)
-            if isinstance(given, dict) and arguments[name] != given:
-                raise _Found("changes", name, f"It changes the dictionary {name}; the caller still needs it as it was.")
+        outputs = self._named(_value(outcome, seen), expected)
+        for name, before in originals.items():
+            if name not in self.updates:
+                _require_unchanged(name, before, arguments[name])
         if expected is not None:
             for name, output in outputs.items():
                 if isinstance(output, Tensor):
                     _hold_against(name, output, expected, self.device)
-        outputs |= {name: arguments[name] for name in originals if name in self.updates}
+        outputs |= {name: arguments[name] for name, _ in call.tensors() if name in self.updates}
         seen.dtypes |= {name: output.dtype for name, output in outputs.items() if isinstance(output, Tensor)}
         seen.values |= {name: _as_double(output) for name, output in outputs.items()}
 
@@ -176,13 +152,11 @@ class Observer:
 
         def forward_and_backward() -> Any:
             outputs = [output for output in self._named(called(), None).values() if isinstance(output, Tensor)]
-            if not any(output.requires_grad for output in outputs):
-                return None
             # A scalar to differentiate: autograd.grad with grad_outputs would import sympy first, for over a second.
             reached = [(output * upstream(output)).sum() for output in outputs if output.requires_grad]
-            return torch.autograd.grad(torch.stack(reached).sum(), sources, allow_unused=True)
+            return torch.autograd.grad(torch.stack(reached).sum(), sources, allow_unused=True) if reached else None
 
-        found = self._value(run(forward_and_backward), seen)
+        found = _value(run(forward_and_backward), seen)
         for name in self.updates:
             if isinstance(arguments.get(name), Tensor) and arguments[name].requires_grad:
                 message = f"It leaves {name} attached to the graph of this step ({name}.requires_grad is True)."
@@ -193,14 +167,6 @@ class Observer:
             if gradient is None:
                 raise _Found("no gradient", name, f"No gradient reaches {name}: it is cut off from the output.")
             seen.values[f"gradient of {name}"] = _as_double(gradient)
-
-    def _require_refusal(self, outcome: Outcome, seen: Observation, asks_for: str) -> None:
-        """Raise the finding that a call was taken, or that it was stopped; any exception of its own is a refusal."""
-        if isinstance(outcome.error, Exception):
-            seen.lines_printed += outcome.lines_printed
-            return
-        self._value(outcome, seen)
-        raise _Found("accepts", asks_for, f"It takes {asks_for} and raises no error.")
 
     def _bind(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Callable[[], Any]:
         """Pass what is required by position, as F.layer_norm(x, (4,)) is called, and what is optional by keyword."""
@@ -220,29 +186,10 @@ class Observer:
             is_number = isinstance(part, Real) and (expected is None or wants_number)  # numpy's numbers are Real too
             if not isinstance(part, Tensor) and not is_number:
                 what = f"{_type_name(part)} for {name}" if len(self.returns) > 1 else _type_name(part)
-                raise _Found("type", what, _type_message(part, what, "number" if wants_number else "tensor"))
+                wanted, hint = "number" if wants_number else "tensor", _HINTS.get(what, "")
+                raise _Found("type", what, f"It returns {what}; expected a {wanted}{hint}.")
             named[name] = part
         return named
-
-    def _value(self, outcome: Outcome, seen: Observation) -> Any:
-        """Return the value of a call, or raise the finding that there is none."""
-        seen.lines_printed += outcome.lines_printed
-        error = outcome.error
-        if isinstance(error, _Found):
-            raise error
-        if isinstance(error, TimeUp):
-            raise _Found("stopped", "time", f"It was still running after {CALL_LIMIT_S:g} s and was stopped.")
-        if isinstance(error, TooMuchOutput):
-            raise _Found("stopped", "output", f"It printed more than {PRINT_LIMIT:,} lines in one call.")
-        if isinstance(error, SystemExit):
-            raise _Found("stopped", "exit", f"It ends the program (SystemExit){_at(outcome)}.")
-        if error is not None:
-            raise _Found("raises", type(error).__name__, f"It raises {_error_text(error)}{_at(outcome)}.")
-        if outcome.state_changed:
-            changed = " and ".join(outcome.state_changed)
-            message = f"It changes {changed}, which belongs to the whole program; it was put back."
-            raise _Found("state", changed, message)
-        return outcome.value
 
 
 @dataclass(frozen=True)
@@ -256,8 +203,7 @@ class Compared:
     def tolerance(self, name: str) -> Tolerance:
         """Return what is still right for a quantity: the probe's own tolerance, or its dtype's."""
         is_gradient = name.startswith("gradient")
-        own = self.probe.gradient_tolerance if is_gradient else self.probe.tolerance
-        by_dtype = GRADIENTS if is_gradient else OUTPUTS
+        own, by_dtype = (None, GRADIENTS) if is_gradient else (self.probe.tolerance, OUTPUTS)
         return own or by_dtype.get(self.expected.dtypes.get(name, torch.float64), OUTPUTS[torch.float64])
 
     @cached_property
@@ -300,46 +246,20 @@ class Compared:
         return all(self._agrees_on(name, self.ratios[name], ratio, example) for name, ratio in example.ratios.items())
 
     def _agrees_on(self, name: str, ratio: float, example_ratio: float, example: "Compared") -> bool:
-        if (ratio <= 1) != (example_ratio <= 1):
-            return False
-        if ratio <= 1:
-            return True
+        if ratio <= 1 or example_ratio <= 1:
+            return ratio <= 1 and example_ratio <= 1
         if self.probe.rough:
             return ratio <= _AS_BAD * example_ratio and math.isfinite(ratio) == math.isfinite(example_ratio)
         return same(self.seen.values[name], example.seen.values[name], self.tolerance(name))
 
 
-def _as_double(value: Tensor | Real) -> Tensor:
-    if isinstance(value, Tensor):
-        return value.detach().to("cpu").double()
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number that is larger than any float64
-        number = -math.inf if value < 0 else math.inf
-    return torch.tensor(number, dtype=torch.float64, device="cpu")
-
-
-def _equal(tensor: Tensor, original: Tensor) -> bool:
-    return tensor.shape == original.shape and bool(((tensor == original) | (tensor.isnan() & original.isnan())).all())
-
-
-def _hold_against(name: str, output: Tensor, expected: Expected, device: torch.device) -> None:
-    wanted = expected.values[name]
-    if output.shape != wanted.shape:
-        shapes = f"{tuple(output.shape)}; expected {tuple(wanted.shape)}"
-        raise _Found("shape", str(tuple(output.shape)), f"The {name} has the shape {shapes}.")
-    dtype = expected.dtypes.get(name)
-    if dtype is not None and output.dtype != dtype:
-        dtypes = f"{_dtype_name(output.dtype)}; expected {_dtype_name(dtype)}, as the input"
-        raise _Found("dtype", _dtype_name(output.dtype), f"The {name} is {dtypes}.")
-    if output.is_complex() and not wanted.is_complex():
-        raise _Found("dtype", "complex", f"The {name} is complex: somewhere a negative number is raised to a power.")
-    if output.device.type != device.type:
-        raise _Found("device", output.device.type, f"The {name} is on {output.device}; the input was on {device}.")
-
-
-def _dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+# What a learner most likely meant who returned no tensor, by the name of what came.
+_HINTS = {
+    "None": "; is a return missing?",
+    "an ellipsis": "; a `...` is still to be filled in",
+    "a generator": "; a yield makes the function a generator",
+    "a coroutine": "; an async function returns a coroutine",
+}
 
 
 def _type_name(value: Any) -> str:
@@ -347,25 +267,54 @@ def _type_name(value: Any) -> str:
     return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _type_message(value: Any, what: str, wanted: str) -> str:
-    hints = {
-        "NoneType": "" if " for " in what else "; is a return missing?",
-        "ellipsis": "; a `...` is still to be filled in",
-        "generator": "; a yield makes the function a generator",
-        "coroutine": "; an async function returns a coroutine",
-    }
-    return f"It returns {what}; expected a {wanted}{hints.get(type(value).__name__, '')}."
+def _value(outcome: Outcome, seen: Observation) -> Any:
+    """Return the value of a call, or raise the finding that there is none."""
+    seen.lines_printed += outcome.lines_printed
+    error, at = outcome.error, f" ({outcome.place})" if outcome.place else ""
+    if isinstance(error, _Found):
+        raise error
+    if isinstance(error, TimeUp):
+        raise _Found("stopped", "time", f"It was still running after {CALL_LIMIT_S:g} s and was stopped.")
+    if isinstance(error, SystemExit):
+        raise _Found("stopped", "exit", f"It ends the program (SystemExit){at}.")
+    if error is not None:
+        raise _Found("raises", type(error).__name__, f"It raises {_error_text(error)}{at}.")
+    if outcome.state_changed:
+        changed = " and ".join(outcome.state_changed)
+        raise _Found("state", changed, f"It changes {changed}, which belongs to the whole program; it was put back.")
+    return outcome.value
 
 
 def _error_text(error: BaseException) -> str:
-    try:
-        text = " ".join(str(error).split())
-    except BaseException:
-        text = "(its message cannot be shown)"
-    text = "".join(letter if letter.isprintable() else "?" for letter in text)
+    text = " ".join(str(error).split())
     text = text[:_MESSAGE_LENGTH] + ("…" if len(text) > _MESSAGE_LENGTH else "")
     return type(error).__name__ + (f": {text.rstrip('.')}" if text else "")
 
 
-def _at(outcome: Outcome) -> str:
-    return f" ({outcome.place})" if outcome.place else ""
+def _as_double(value: Tensor | Real) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.detach().to("cpu", torch.float64)
+    return torch.tensor(float(value), dtype=torch.float64, device="cpu")
+
+
+def _require_unchanged(name: str, before: Any, after: Any) -> None:
+    if isinstance(before, Tensor):
+        if before.shape != after.shape or not ((before == after) | (before.isnan() & after.isnan())).all():
+            shown = (f"{name} after the call", _as_double(before), _as_double(after))
+            raise _Found("changes", name, f"It changes its input {name} in place; the caller still needs it.", shown)
+    elif before != after:
+        raise _Found("changes", name, f"It changes the dictionary {name}; the caller still needs it as it was.")
+
+
+def _hold_against(name: str, output: Tensor, expected: Expected, device: torch.device) -> None:
+    wanted, dtype = expected.values[name], expected.dtypes.get(name)
+    came, due = (str(one).removeprefix("torch.") for one in (output.dtype, dtype))
+    if output.shape != wanted.shape:
+        shapes = f"{tuple(output.shape)}; expected {tuple(wanted.shape)}"
+        raise _Found("shape", str(tuple(output.shape)), f"The {name} has the shape {shapes}.")
+    if dtype is not None and output.dtype != dtype:
+        raise _Found("dtype", came, f"The {name} is {came}; expected {due}, as the input.")
+    if output.is_complex() and not wanted.is_complex():
+        raise _Found("dtype", "complex", f"The {name} is complex: somewhere a negative number is raised to a power.")
+    if output.device.type != device.type:
+        raise _Found("device", output.device.type, f"The {name} is on {output.device}; the input was on {device}.")

@@ -123,7 +123,7 @@ class Probe:
         compares: of the outputs and updated arguments, the ones to compare; all by default.
         rough: a wrong result here is rounding noise, different for each way of writing the same mistake; so that it
             is wrong, and how badly, is compared with the catalogue, and not the values.
-        tolerance, gradient_tolerance: what is still right; by default, what the dtype allows.
+        tolerance: what is still right of an output; by default, what the dtype allows.
         remark: what to say of a function that passes this probe, and is yet off by more than ``remark_beyond``.
         is_refused: whether it takes an error, of whatever kind, to pass; ``name`` then says what the call asks for.
     """
@@ -135,7 +135,6 @@ class Probe:
     compares: Sequence[str] | None = None
     rough: bool = False
     tolerance: Tolerance | None = None
-    gradient_tolerance: Tolerance | None = None
     remark: str = ""
     remark_beyond: Tolerance | None = None
     is_refused: bool = False

@@ -36,25 +36,15 @@ _PRE = (
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What one probe showed.
-
-    Args:
-        name: what the input is.
-        stage: which part of the function it looks at.
-        passed: whether everything compared was right.
-        quantity: what was worst: ``output``, ``gradient of x``, ...; empty where a finding stood in the way.
-        error: the largest error of that quantity, against float64.
-        finding: what stood in the way of comparing, or nothing.
-        is_noise: whether the size of an error is rounding noise, other on another machine, and is better not shown.
-    """
+    """What one probe showed: the largest error of the quantity that was worst, or a finding in its place."""
 
     name: str
     stage: str
     passed: bool
-    quantity: str = ""
+    quantity: str = ""  # output, gradient of x, ...
     error: float = 0.0
     finding: str = ""
-    is_noise: bool = False
+    is_noise: bool = False  # whether the error is rounding noise, other on another machine, and is better not shown
 
     def __str__(self) -> str:
         if self.passed:
@@ -65,63 +55,38 @@ class ProbeResult:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The smallest input found that shows a failure.
-
-    Args:
-        arguments: the input.
-        call: the call in one line, as the learner would write it.
-        inputs: one line for each tensor in it.
-        quantity: what is wrong; empty for a finding.
-        expected, got: that quantity to three digits; of a large tensor only its worst element.
-    """
+    """The smallest input found that shows a failure."""
 
     arguments: Mapping[str, Any]
-    call: str
-    inputs: tuple[str, ...]
-    quantity: str = ""
-    expected: str = ""
+    call: str  # in one line, as the learner would write it
+    inputs: tuple[str, ...]  # a line for each tensor
+    quantity: str = ""  # what is wrong; nothing for a finding
+    expected: str = ""  # that quantity to three digits; of a large tensor only its worst element
     got: str = ""
 
     def lines(self) -> list[str]:
         """Return the evidence as lines of text."""
-        lines = [self.call, *(f"  {line}" for line in self.inputs)]
+        lines, expected = [self.call, *(f"  {line}" for line in self.inputs)], f"expected {self.quantity}"
         if self.quantity:
-            lines += [
-                f"expected {self.quantity}: {self.expected}",
-                f"{'got':>{len(f'expected {self.quantity}')}}: {self.got}",
-            ]
+            lines += [f"{expected}: {self.expected}", f"{'got':>{len(expected)}}: {self.got}"]
         return lines
 
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a check. It shows itself in a notebook and prints as text; it is true when the check passed.
-
-    Args:
-        name: of the exercise.
-        passed: whether the function is right on every probe.
-        attempted: whether there is anything to check yet.
-        message: the result in a sentence or two.
-        misconceptions: the catalogue's keys of the mistakes that were recognised, the one to mend first first.
-        title: the first mistake in a few words, to stand in a sentence.
-        matters, hint: what the catalogue says about it.
-        evidence: the smallest input found that shows what is wrong.
-        probes: what was tried.
-        remarks: what is worth knowing about a function that passed.
-        by_course: whether the function is the course's own.
-    """
+    """The result of a check. It shows itself in a notebook and prints as text; it is true when the check passed."""
 
     name: str
     passed: bool
-    attempted: bool
+    attempted: bool  # whether there is anything to check yet
     message: str
-    misconceptions: Sequence[str] = ()
-    title: str = ""
+    misconceptions: Sequence[str] = ()  # the catalogue's keys of the mistakes made, the one to mend first first
+    title: str = ""  # of the first mistake, to stand in a sentence
     matters: str = ""
     hint: str = ""
     evidence: Evidence | None = None
     probes: Sequence[ProbeResult] = ()
-    remarks: Sequence[str] = ()
+    remarks: Sequence[str] = ()  # what is worth knowing about a function that passed
     by_course: bool = False
 
     def __bool__(self) -> bool:
@@ -145,11 +110,7 @@ class Report:
         return f"has a known mistake ({self.title})" if self.misconception else "is not right yet"
 
     def require(self) -> None:
-        """Do nothing for a function that passed.
-
-        Raises:
-            AssertionError: it did not pass; the text is the report.
-        """
+        """Raise an ``AssertionError`` with the text of the report where the function did not pass."""
         if not self.passed:
             raise AssertionError(repr(self))
 
@@ -175,10 +136,10 @@ class Report:
         return Table(("looks at", "input", "result"), lines)
 
     def _headline(self) -> str:
-        right = sum(probe.passed for probe in self.probes)
-        count = f", {len(self.probes)} probes" if self.passed else f", {right} of {len(self.probes)} right"
-        counted = count if self.passed or self.evidence else ""  # a call that had to be stopped was the last one
-        return f"{self.verdict}{counted}{' (the solution of the course)' if self.by_course else ''}"
+        count = f", {len(self.probes)} probes" if self.passed else ""
+        if self.evidence and not self.passed:  # without evidence it had to be stopped, and not every probe was tried
+            count = f", {sum(probe.passed for probe in self.probes)} of {len(self.probes)} right"
+        return f"{self.verdict}{count}{' (the solution of the course)' if self.by_course else ''}"
 
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self._headline()}"]
@@ -218,9 +179,8 @@ def evidence_for(
 ) -> Evidence:
     """Return ``call`` as evidence that the function ``name`` gives ``got`` where ``truth`` (both float64) is right.
 
-    Args:
-        sent_back: the gradient that was sent back through the output, where ``quantity`` is a gradient.
-        shown: the call, and a line for each of its inputs, for a check whose learner passes other arguments.
+    ``sent_back`` is the gradient that came through the output, where ``quantity`` is a gradient. ``shown`` returns the
+    call and a line for each of its inputs, for a check whose learner passes other arguments.
     """
     if shown:
         line, *inputs = shown(call)
@@ -274,6 +234,4 @@ def _values(tensor: Tensor, digits: int = 3) -> str:
 def _number(value: float, digits: int = 3) -> str:
     if value != value:
         return "NaN"
-    if value == int(value) and abs(value) < 1e6 if abs(value) != float("inf") else False:
-        return str(int(value))
-    return f"{value:.{digits}g}"
+    return str(int(value)) if abs(value) < 1e6 and value == int(value) else f"{value:.{digits}g}"

@@ -19,19 +19,23 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["CALL_LIMIT_S", "COMPILE_LIMIT_S", "PRINT_LIMIT", "Outcome", "Sandbox", "TimeUp", "TooMuchOutput"]
+__all__ = ["CALL_LIMIT_S", "COMPILE_LIMIT_S", "Outcome", "Sandbox", "TimeUp", "trusted"]
 
 CALL_LIMIT_S = 5.0  # a call takes milliseconds; on a busy machine, for the first time, a second
 COMPILE_LIMIT_S = 120.0  # for a function that torch.compile has wrapped
-PRINT_LIMIT = 10_000  # lines in one call
+
+# What a call could change for everybody else: the name a learner reads, how to read it, how to put it back.
+_STATE: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
+    ("torch's global random state", torch.get_rng_state, torch.set_rng_state),
+    ("numpy's global random state", np.random.get_state, np.random.set_state),
+    ("Python's global random state", random.getstate, random.setstate),
+    ("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
+    ("the gradient mode", torch.is_grad_enabled, torch.set_grad_enabled),
+)
 
 
 class TimeUp(BaseException):
     """Raised inside a call that has used up its time; no ``except Exception`` can hold it."""
-
-
-class TooMuchOutput(BaseException):
-    """Raised inside a call that has printed ``PRINT_LIMIT`` lines."""
 
 
 @dataclass
@@ -52,19 +56,7 @@ class _Printed(TextIOBase):
 
     def write(self, text: str) -> int:
         self.lines += text.count("\n")
-        if self.lines > PRINT_LIMIT:
-            raise TooMuchOutput
         return len(text)
-
-
-# What a call could change for everybody else: the name a learner reads, how to read it, how to put it back.
-_STATE: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
-    ("torch's global random state", torch.get_rng_state, torch.set_rng_state),
-    ("numpy's global random state", np.random.get_state, np.random.set_state),
-    ("Python's global random state", random.getstate, random.setstate),
-    ("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
-    ("the gradient mode", torch.is_grad_enabled, torch.set_grad_enabled),
-)
 
 
 @contextmanager
@@ -76,17 +68,16 @@ def _state_kept() -> Iterator[list[str]]:
         yield changed
     finally:
         for (name, read, write), value in zip(_STATE, before, strict=True):
-            if _differ(value, read()):
+            if not _same(value, read()):
                 write(value)
                 changed.append(name)
 
 
-def _differ(before: Any, after: Any) -> bool:
+def _same(before: Any, after: Any) -> bool:
     if isinstance(before, tuple):
-        return len(before) != len(after) or any(map(_differ, before, after))
-    if isinstance(before, torch.Tensor):
-        return not torch.equal(before, after)
-    return not np.array_equal(before, after) if isinstance(before, np.ndarray) else before != after
+        return all(map(_same, before, after))
+    equal = before == after
+    return equal if isinstance(equal, bool) else bool(equal.all())
 
 
 @contextmanager
@@ -105,12 +96,29 @@ def _time_limited(limit_s: float) -> Iterator[None]:
         raise TimeUp
 
     previous = signal.signal(signal.SIGALRM, strike)
-    delay, interval = signal.setitimer(signal.ITIMER_REAL, limit_s)
+    timer = signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, delay, interval)  # a test runner's
-        signal.signal(signal.SIGALRM, previous or signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, *timer)  # a test runner's
+        signal.signal(signal.SIGALRM, previous)
+
+
+@contextmanager
+def _modes() -> Iterator[None]:
+    """Gradients on and warnings off, whatever the notebook has set."""
+    with torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def trusted(function: Callable[[], Any]) -> Outcome:
+    """Call a function of the course's own, without a sandbox; its exceptions are part of what it shows."""
+    with _modes():
+        try:
+            return Outcome(function())
+        except Exception as error:
+            return Outcome(error=error)
 
 
 @dataclass(frozen=True)
@@ -121,38 +129,29 @@ class Sandbox:
     limit_s: float = CALL_LIMIT_S
 
     def call(self, function: Callable[[], Any]) -> Outcome:
-        """Return what came of ``function()``.
-
-        Raises:
-            KeyboardInterrupt: the user pressed Ctrl-C, or the stop button.
-        """
+        """Return what came of ``function()``; only the user's own ``KeyboardInterrupt`` passes through."""
         outcome, printed = Outcome(), _Printed()
         with (
-            warnings.catch_warnings(),
-            torch.inference_mode(False),
-            torch.enable_grad(),
+            _modes(),
             _state_kept() as outcome.state_changed,
             redirect_stdout(printed),  # type: ignore[type-var]
             redirect_stderr(printed),  # type: ignore[type-var]
         ):
-            warnings.simplefilter("ignore")
             try:
                 with _time_limited(self.limit_s):
                     outcome.value = function()
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                outcome.place = _place(error, self.code)
+                outcome.place = self._place(error)
                 outcome.error = error.with_traceback(None)  # the frames would keep every tensor alive
         outcome.lines_printed = printed.lines
         return outcome
 
-
-def _place(error: BaseException, code: CodeType | None) -> str:
-    """Return the last line of the learner's own source on the way to ``error``, as ``line 3: y = x * weight``."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    own = [pair for pair in frames if code and pair[0].f_code.co_filename == code.co_filename]
-    if not own:
+    def _place(self, error: BaseException) -> str:
+        """Return the last line of the learner's own source on the way to ``error``, as ``line 3: y = x * weight``."""
+        filename = self.code.co_filename if self.code else None
+        for step in reversed(traceback.extract_tb(error.__traceback__)):
+            if step.filename == filename:
+                return f"line {step.lineno}" + (f": {step.line}" if step.line else "")
         return ""
-    summary = traceback.StackSummary.extract(iter(own[-1:]))[0]
-    return f"line {summary.lineno}" + (f": {summary.line}" if summary.line else "")

@@ -22,13 +22,10 @@ def smallest_failing(
     optional: Sequence[str],
     simplest: Mapping[str, Simplest] | None = None,
 ) -> Call:
-    """Return a call no step of which can be made smaller without ``fails`` turning false.
+    """Return ``call``, for which ``fails`` is true, so small that no step further down fails in the same way.
 
-    Args:
-        call: a call for which ``fails`` is true.
-        fails: whether a call still fails in the same way; false for a call that is not valid.
-        optional: the arguments that may be left out.
-        simplest: for an argument, the values in a shape and dtype that are best to read; else 1, 2, 3, ...
+    ``optional`` names the arguments that may be left out, ``simplest`` for an argument the values that are best to
+    read; else these are 1, 2, 3, ...
     """
     deadline = time.monotonic() + _SEARCH_LIMIT_S
     calls, smaller = 0, True

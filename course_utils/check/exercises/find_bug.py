@@ -18,7 +18,7 @@ from course_utils.check.report import Evidence, Report, evidence_for
 from course_utils.check.sandbox import Outcome, Sandbox
 from course_utils.check.smallest import smallest_failing
 
-__all__ = ["FindBug", "Found", *(f"input_{letter.lower()}" for letter in BUGS)]
+__all__ = ["FIND_BUG", "FindBug", "Found"]
 
 _CLEARLY = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
 _CLOSER = 3.0  # times: a difference so much larger than on the ordinary input is said to be on the way
@@ -144,9 +144,4 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _find_bug(bug: Bug) -> FindBug:
-    return FindBug(f"input_{bug.letter.lower()}", bug.solution, bug=bug)
-
-
-(input_a, input_b, input_c, input_d, input_e, input_f, input_g) = map(_find_bug, list(BUGS.values())[:7])
-(input_h, input_i, input_j, input_k, input_l, input_m, input_n) = map(_find_bug, list(BUGS.values())[7:])
+FIND_BUG = [FindBug(f"input_{letter.lower()}", bug.solution, bug=bug) for letter, bug in BUGS.items()]
