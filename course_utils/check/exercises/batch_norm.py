@@ -8,15 +8,7 @@ from torch import Tensor
 
 from course_utils.check.catalogue import load
 from course_utils.check.engine import Check
-from course_utils.check.exercises.norm_probes import (
-    half_probes,
-    in_stages,
-    numbers,
-    offset_probe,
-    pair_probes,
-    running_call,
-    worked_number,
-)
+from course_utils.check.exercises.norm_probes import in_stages, numbers, precision_probes, running_call, worked_number
 from course_utils.check.probes import Call, Probe
 
 __all__ = ["batch_norm"]
@@ -101,9 +93,12 @@ def _probes() -> list[Probe]:
             probe("gradient of x", "gradient", numbers(6, 3, seed=30, scale=1.0), "NC", ("x",)),
             probe("weights, gradients", "gradient", numbers(2, 3, 2, 2, seed=31, scale=1.0), "NCHW", tracked, **both),
             frozen("gradients in evaluation", "gradient", numbers(4, 3, seed=32), "NC", tracked, **both),
-            offset_probe(running_call(numbers(48, 64, seed=33, scale=0.25, offset=1e4), "NC", training=True)),
-            *pair_probes(lambda values: running_call(values.t().contiguous(), "NC", training=True)),
-            *half_probes(running_call, {"training": True}, {"training": True, **both}, tracked),
+            *precision_probes(
+                running_call,
+                offset=running_call(numbers(48, 64, seed=33, scale=0.25, offset=1e4), "NC", training=True),
+                pair=lambda values: running_call(values.t().contiguous(), "NC", training=True),
+                plain={"training": True},
+            ),
             Probe("bfloat16, evaluation", "half precision", half, compares=("output",), rough=True),
         ]
     )

@@ -8,15 +8,7 @@ from torch import Tensor
 
 from course_utils.check.catalogue import load
 from course_utils.check.engine import Check
-from course_utils.check.exercises.norm_probes import (
-    channel_parameters,
-    half_probes,
-    in_stages,
-    numbers,
-    offset_probe,
-    pair_probes,
-    worked_number,
-)
+from course_utils.check.exercises.norm_probes import in_stages, numbers, parameters, precision_probes, worked_number
 from course_utils.check.probes import Call, Probe
 
 __all__ = ["group_norm"]
@@ -42,8 +34,8 @@ def _group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
 
 
 def _call(x: Tensor, letters: str, num_groups: int, **others: Any) -> Call:
-    parameters = channel_parameters(x.shape[1], x.dtype, **others)
-    return Call({"x": x, "num_groups": num_groups, **parameters}, {"x": letters, "weight": "C", "bias": "C"})
+    affine = parameters(x.shape[1], x.dtype, **others)
+    return Call({"x": x, "num_groups": num_groups, **affine}, {"x": letters, "weight": "C", "bias": "C"})
 
 
 def _probes() -> list[Probe]:
@@ -82,15 +74,19 @@ def _probes() -> list[Probe]:
             probe("gradient of x", "gradient", numbers(2, 4, 3, seed=18, scale=1.0), "NCL", 2, ("x",)),
             probe("gradients with weights", "gradient",
                   numbers(2, 6, 2, 2, seed=19, scale=1.0), "NCHW", 2, ("x", *both), **both),
-            offset_probe(_call(numbers(16, 8, 24, seed=20, scale=0.25, offset=1e4), "NCL", 4)),
-            *pair_probes(lambda values: _call(values.reshape(1, 4, 1), "NCL", 2)),
-            *half_probes(lambda x, letters, **others: _call(x, letters, 2, **others), {}, both, ("x", *both)),
+            *precision_probes(
+                lambda x, letters, **others: _call(x, letters, 2, **others),
+                offset=_call(numbers(16, 8, 24, seed=20, scale=0.25, offset=1e4), "NCL", 4),
+                pair=lambda values: _call(values.reshape(1, 4, 1), "NCL", 2),
+            ),
         ]
     )  # fmt: skip
 
 
-def _has_three_values(call: Call) -> bool:
-    return call.arguments["x"][0].numel() >= 3 * call.arguments["num_groups"]
-
-
-group_norm = Check("group_norm", _group_norm, _probes(), load("group_norm", reference), is_possible=_has_three_values)
+group_norm = Check(
+    "group_norm",
+    _group_norm,
+    _probes(),
+    load("group_norm", reference),
+    is_possible=lambda call: call.arguments["x"][0].numel() >= 3 * call.arguments["num_groups"],
+)

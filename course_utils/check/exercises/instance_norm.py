@@ -8,15 +8,7 @@ from torch import Tensor
 
 from course_utils.check.catalogue import load
 from course_utils.check.engine import Check
-from course_utils.check.exercises.norm_probes import (
-    half_probes,
-    in_stages,
-    numbers,
-    offset_probe,
-    pair_probes,
-    running_call,
-    worked_number,
-)
+from course_utils.check.exercises.norm_probes import in_stages, numbers, precision_probes, running_call, worked_number
 from course_utils.check.probes import Call, Probe
 
 __all__ = ["instance_norm"]
@@ -107,16 +99,15 @@ def _probes() -> list[Probe]:
             plain("gradient of x", "gradient", numbers(2, 3, 5, seed=30, scale=1.0), "NCL", ("x",)),
             plain("weights, gradients", "gradient", numbers(2, 3, 2, 3, seed=31, scale=1.0), "NCHW", tracked, **both),
             Probe("gradients, running statistics", "gradient", with_running, tracked),
-            offset_probe(_without_buffers(numbers(8, 8, 48, seed=33, scale=0.25, offset=1e4), "NCL")),
             # Without a float32 weight, torch's own keeps its statistics in half precision.
-            *pair_probes(lambda values: running_call(values[None], "NCL", weight=torch.ones(2), bias=torch.zeros(2))),
-            *half_probes(running_call, {"weight": torch.ones(4), "bias": torch.zeros(4)}, both, tracked),
+            *precision_probes(
+                running_call,
+                offset=_without_buffers(numbers(8, 8, 48, seed=33, scale=0.25, offset=1e4), "NCL"),
+                pair=lambda values: running_call(values[None], "NCL", weight=torch.ones(2), bias=torch.zeros(2)),
+                plain={"weight": torch.ones(4), "bias": torch.zeros(4)},
+            ),
         ]
     )  # fmt: skip
-
-
-def _has_three_values(call: Call) -> bool:
-    return call.arguments["x"][0, 0].numel() >= 3
 
 
 instance_norm = Check(
@@ -125,5 +116,5 @@ instance_norm = Check(
     _probes(),
     load("instance_norm", reference),
     updates=("running_mean", "running_var"),
-    is_possible=_has_three_values,
+    is_possible=lambda call: call.arguments["x"][0, 0].numel() >= 3,
 )

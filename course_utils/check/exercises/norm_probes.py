@@ -9,38 +9,18 @@ from torch import Tensor
 from course_utils.check.probes import DOUBLE, Call, Probe, Tolerance, integers
 
 __all__ = [
-    "AS_PRINTED",
-    "channel_parameters",
-    "half_probes",
-    "has_three_values",
-    "in_stages",
-    "numbers",
-    "offset_probe",
-    "pair_probes",
-    "running_call",
-    "trailing_call",
-    "trailing_probes",
-    "worked_number",
-]
+    "AS_PRINTED", "has_three_values", "in_stages", "numbers", "offset_probe", "pair_probes", "parameters",
+    "precision_probes", "running_call", "trailing_call", "trailing_probes", "worked_number",
+]  # fmt: skip
 
 AS_PRINTED = Tolerance(0.0, 1e-3)  # a number that a task gives to three digits
 NARROW = "A float64 input is computed with float32's precision; torch keeps float64, which gradcheck needs."
 LARGE = 100.0  # next to a variance of 3e5, an epsilon of 1e-5 is below float32's rounding, wherever it is put
 STAGES = (
-    "statistics",
-    "evaluation",
-    "running statistics",
-    "running statistics in evaluation",
-    "no running statistics",
-    "epsilon",
-    "affine",
-    "gradient",
-    "large offset",
-    "half precision",
-    "half-precision affine",
-    "half-precision gradient",
-    "float64",
-)
+    "statistics", "evaluation", "running statistics", "running statistics in evaluation", "no running statistics",
+    "epsilon", "affine", "gradient", "large offset", "half precision", "half-precision affine",
+    "half-precision gradient", "float64",
+)  # fmt: skip
 
 
 def numbers(*shape: int, seed: int, scale: float = LARGE, offset: float = 0.0) -> Tensor:
@@ -77,9 +57,7 @@ def has_three_values(call: Call) -> bool:
 def trailing_probes(both: dict[str, Any], ones: dict[str, Any]) -> list[Probe]:
     """Return the probes that layer norm and RMS norm have in common.
 
-    Args:
-        both: weight, and bias where there is one, to be made up.
-        ones: an affine step for six features that changes nothing.
+    ``both`` asks for a weight, and a bias where there is one; ``ones`` is an affine step that changes nothing.
     """
 
     def statistics(name: str, x: Tensor, letters: str, normalized: int = 1, **others: Any) -> Probe:
@@ -119,7 +97,7 @@ def trailing_probes(both: dict[str, Any], ones: dict[str, Any]) -> list[Probe]:
     ]  # fmt: skip
 
 
-def channel_parameters(channels: int, dtype: torch.dtype = torch.float32, **chosen: Any) -> dict[str, Any]:
+def parameters(channels: int, dtype: torch.dtype = torch.float32, **chosen: Any) -> dict[str, Any]:
     """Return ``chosen`` with its weight and bias in ``dtype``, made up where they are ``True``."""
     for seed, name in enumerate(("weight", "bias")):
         if name in chosen:
@@ -139,8 +117,7 @@ def offset_probe(call: Call) -> Probe:
 def pair_probes(make: Callable[[Tensor], Call]) -> list[Probe]:
     """Return probes in which a wrong result is the same in whatever order the operations come.
 
-    Args:
-        make: makes a call from two pairs of values, (2, 2), each of which shares its statistics.
+    ``make`` makes a call from two pairs of values, (2, 2), each of which shares its statistics.
     """
     # (4097² + 4095²) / 2 is 4096² + 1, and in float32 the 1 is lost: E[x²] − E[x]² is 0 where the variance is 1.
     far = torch.tensor([[4097.0, 4095.0], [8194.0, 8190.0]])
@@ -152,31 +129,36 @@ def pair_probes(make: Callable[[Tensor], Call]) -> list[Probe]:
     ]
 
 
-def half_probes(
-    call: Callable[..., Call], plain: dict[str, Any], affine: dict[str, Any], tracked: Sequence[str]
+def precision_probes(
+    call: Callable[..., Call],
+    *,
+    offset: Call,
+    pair: Callable[[Tensor], Call],
+    plain: dict[str, Any] | None = None,
 ) -> list[Probe]:
-    """Return the half-precision probes of a norm over channels.
+    """Return the probes of a norm over channels that look at rounding: a large offset, half precision, float64.
 
-    Args:
-        call: makes a call from x, its letters and further arguments.
-        plain, affine: the further arguments without and with an affine step.
-        tracked: what to differentiate with respect to.
+    ``call`` makes a call from x, its letters and further arguments: ``plain`` ones, and an affine step.
     """
+    plain, both = plain or {}, {"weight": True, "bias": True}
 
-    def probe(name: str, stage: str, x: Tensor, others: dict[str, Any], rough: bool = True) -> Probe:
-        return Probe(name, stage, call(x.to(torch.bfloat16), "NCHW", **others), compares=("output",), rough=rough)
+    def probe(name: str, stage: str, x: Tensor, *, rough: bool = True, **others: Any) -> Probe:
+        made = call(x.to(torch.bfloat16), "NCHW", **{**plain, **others})
+        return Probe(name, stage, made, compares=("output",), rough=rough)
 
     near_32 = integers(4, 4, 2, 8, seed=71, scale=0.25, offset=32.0)
     near_300 = call(integers(4, 4, 2, 8, seed=72, scale=64.0).half(), "NCHW", **plain)
     large = integers(4, 4, 2, 8, seed=73, scale=16.0)
-    small = call(integers(2, 4, 2, 3, seed=74).to(torch.bfloat16), "NCHW", **affine)
+    small = call(integers(2, 4, 2, 3, seed=74).to(torch.bfloat16), "NCHW", **{**plain, **both})
     float64 = call(integers(4, 4, 5, seed=75).double(), "NCL", **plain)
     return [
-        probe("bfloat16, values near 32", "half precision", near_32, plain),
+        offset_probe(offset),
+        *pair_probes(pair),
+        probe("bfloat16, values near 32", "half precision", near_32),
         Probe("float16, values near 300", "half precision", near_300, compares=("output",), rough=True),
-        probe("bfloat16 with weight", "half-precision affine", large, plain | {"weight": True}, rough=False),
-        probe("bfloat16 with weight and bias", "half-precision affine", large, affine),
-        Probe("bfloat16 gradients", "half-precision gradient", small, tracked, rough=True),
+        probe("bfloat16 with weight", "half-precision affine", large, rough=False, weight=True),
+        probe("bfloat16 with weight and bias", "half-precision affine", large, **both),
+        Probe("bfloat16 gradients", "half-precision gradient", small, ("x", *both), rough=True),
         Probe("float64", "float64", float64, remark=NARROW, remark_beyond=DOUBLE),
     ]
 
@@ -195,4 +177,4 @@ def running_call(x: Tensor, letters: str, **others: Any) -> Call:
     if not others.pop("running", True):
         running = dict.fromkeys(running)
     axes = {"x": letters} | dict.fromkeys(("running_mean", "running_var", "weight", "bias"), "C")
-    return Call({"x": x, **running, **channel_parameters(channels, dtype, **others)}, axes)
+    return Call({"x": x, **running, **parameters(channels, dtype, **others)}, axes)
