@@ -283,6 +283,7 @@ def test_a_length_may_be_left_out_where_the_parameters_carry_it_and_is_named_whe
         *(({**given, ORIGINAL: bad}, ORIGINAL) for given in (YARN, LLAMA3, LONGROPE) for bad in (1, "x")),
         *(({**YARN, key: 0}, key) for key in ("beta_fast", "beta_slow", "attention_factor")),
         ({**YARN, "beta_fast": 1, "beta_slow": 32}, "beta_fast"),
+        *(({**YARN, key: "1"}, key) for key in ("mscale", "mscale_all_dim")),
         *((without(LLAMA3, key), f"{key} must be given") for key in ("low_freq_factor", "high_freq_factor")),
         ({**LLAMA3, "low_freq_factor": 0}, "low_freq_factor"),
         ({**LLAMA3, "high_freq_factor": 0.5}, "high_freq_factor"),
@@ -303,6 +304,8 @@ def test_a_head_must_hold_whole_pairs(parameters):
     for head_dim in (63, 0):
         with pytest.raises(ValueError, match=f"whole pairs within the head: .*head_dim={head_dim}"):
             rope_frequencies(parameters, head_dim)
+    with pytest.raises(ValueError, match="head_dim must be a whole number"):
+        rope_frequencies(parameters, "64")
 
 
 @pytest.mark.parametrize(

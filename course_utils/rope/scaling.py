@@ -128,6 +128,7 @@ def yarn(
     _at_least(2, original_max_position_embeddings=original_max_position_embeddings)
     _above(0, beta_fast=beta_fast, beta_slow=beta_slow)
     _at_least(beta_slow, beta_fast=beta_fast)
+    _at_least(0, mscale=mscale or 0, mscale_all_dim=mscale_all_dim or 0)
     inv_freq = partial_inv_freq(dim, base)
 
     def pair_of(full_turns: float) -> float:  # solves L · base^(-2k/d) / 2π = full_turns for k
@@ -315,6 +316,8 @@ class RopeParameters:
     ) -> None:
         if not isinstance(parameters, Mapping | None):
             raise ValueError(f"rope_parameters must be a dictionary or None: got {parameters!r}")
+        if not isinstance(head_dim, int):
+            raise ValueError(f"head_dim must be a whole number: got head_dim={head_dim!r}")
         self.parameters = {key: value for key, value in (parameters or {}).items() if value is not None}
         self.head_dim = head_dim
         inside = self.parameters.get("max_position_embeddings")
