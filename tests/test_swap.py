@@ -282,3 +282,10 @@ def test_what_cannot_be_compared_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_an_input_that_nobody_would_read_is_refused():
+    model = build("llama")
+    with pytest.raises(ValueError, match=r"inputs must be arguments of mine\.forward: got within"):
+        compare_layers(model, model, input_ids=tokens(), within=1)
+    assert compare_layers(model, model, input_ids=tokens(), attention_mask=None, output_attentions=False).ok

@@ -1,6 +1,8 @@
 """Two copies of a model of transformers: layer by layer, and plain, cached, padded and backwards (chapter 15)."""
 
-from collections.abc import Iterator
+import inspect
+import typing
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +60,12 @@ def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-
 
     Returns:
         The error of each layer that both have, in the order in which they finish.
+
+    Raises:
+        ValueError: the two have no layer in common that returns a tensor, or one does not take an input of this name.
     """
+    for role, model in (("mine", mine), ("reference", reference)):
+        _require_inputs(role, model, inputs)
     with torch.no_grad(), _outputs(reference) as wanted:
         reference(**inputs)
     with torch.no_grad(), _outputs(mine) as got:
@@ -67,6 +74,20 @@ def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-
     if not errors:
         raise ValueError("mine and reference must have layers of the same names that return tensors: got none")
     return Layers(errors, tolerance)
+
+
+def _require_inputs(role: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
+    """Refuse names that a model of transformers would pass on among its ``**kwargs`` and nobody would read."""
+    known: set[str] = set()
+    for name, parameter in inspect.signature(model.forward).parameters.items():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            known.add(name)
+        elif typing.get_origin(parameter.annotation) is typing.Unpack:
+            known |= typing.get_args(parameter.annotation)[0].__annotations__.keys()
+        else:
+            return  # says nothing of what it takes
+    if unknown := sorted(inputs.keys() - known):
+        raise ValueError(f"inputs must be arguments of {role}.forward: got {', '.join(unknown)}")
 
 
 def trials(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
