@@ -1,4 +1,7 @@
-"""What a notebook needs in its first cell: the figure style, a thread count, seeds, one line of versions."""
+"""What a notebook needs in its first cell: the figure style, a thread count, seeds, one line of versions.
+
+Every chapter.
+"""
 
 import os
 import platform

@@ -1,8 +1,10 @@
 """The text around the lessons: chapters, claims, the ledger, the words, the progress bar."""
 
+import ast
 import json
 import pkgutil
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -362,3 +364,19 @@ def test_the_package_shows_its_names_and_rooms_and_each_opens():
     assert folders <= {*dir(course_utils), "book", "recorded"}
     for name in dir(course_utils):
         assert getattr(course_utils, name) is not None
+
+
+def test_imports_run_one_way_between_the_rooms():
+    root = Path(ledger.__file__).parent.parent
+    modules = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in root.rglob("*.py")}
+    uses: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        room = uses.setdefault(name.split(".")[1], set())
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                assert not node.module.startswith("tools"), path
+                first, _, rest = node.module.partition(".")
+                if first == "course_utils":
+                    room |= {rest.split(".")[0]} if rest else {alias.name for alias in node.names}
+        room.discard(name.split(".")[1])
+    TopologicalSorter(uses).prepare()  # raises CycleError, which names the circle

@@ -1,4 +1,4 @@
-"""Which checks a learner has passed, in a small file of the learner's own.
+"""Which checks a learner has passed, in a small file of the learner's own (chapter 00).
 
 Set ``COURSE_PROGRESS_DIR`` to keep it elsewhere, as the tests of the course do. Where nothing can be written, progress
 lasts as long as the process.

@@ -1,4 +1,7 @@
-"""A check: inputs that tell the known mistakes apart, the truth, and the catalogue that an answer is held against."""
+"""A check: inputs that tell the known mistakes apart, the truth, and the catalogue that an answer is held against.
+
+From chapter 00 on.
+"""
 
 import dis
 import inspect

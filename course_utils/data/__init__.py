@@ -1,4 +1,4 @@
-"""Small data that comes with the course, each with its licence beside it.
+"""Small data that comes with the course, each with its licence beside it (chapters 04 and 07).
 
 >>> from course_utils import data
 >>> digits = data.digits()

@@ -1,5 +1,7 @@
 """Does batch norm fail in small batches, and does it beat the others in a CNN? It turns on what is held equal.
 
+Chapter 07.
+
 The images are the 8×8 handwritten digits. A CNN, and a network without convolutions, learn with batch, layer, group or
 no norm in batches of 2 to 64, each with every learning rate of one grid; the rate is chosen on the validation part and
 the accuracy is that of the test part.

@@ -1,5 +1,7 @@
 """Trained on 32 tokens, tested on up to 512: which ways of telling positions apart work at lengths they never saw?
 
+Chapter 11.
+
 A sequence is random symbols with two tasks in it, measured apart:
 
     echo     at every symbol, repeat the token ``lag`` places back: this takes order

@@ -1,4 +1,7 @@
-"""How fast does a short fine-tune at eight times the window repair what each way of scaling RoPE broke?"""
+"""How fast does a short fine-tune at eight times the window repair what each way of scaling RoPE broke?
+
+Chapter 14.
+"""
 
 from typing import Any
 

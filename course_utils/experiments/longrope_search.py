@@ -1,4 +1,7 @@
-"""Does a search over the factor of each pair beat YaRN's formula, and what must it be told to look for?"""
+"""Does a search over the factor of each pair beat YaRN's formula, and what must it be told to look for?
+
+Chapter 14.
+"""
 
 import math
 from collections.abc import Callable

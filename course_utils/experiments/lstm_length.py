@@ -1,5 +1,7 @@
 """Does layer norm help an LSTM, and does it help more on longer sequences and in smaller batches?
 
+Chapter 07.
+
 The task is the adding problem (Hochreiter and Schmidhuber 1997, §5.4): of a sequence of random numbers two are marked,
 and their sum is asked for at the end. Always answering 1 gives an error of 1/6. Three arms: an LSTM, the same with its
 gradient clipped, and the same with layer norm. Each learns with every rate of one grid, and is judged by its best.

@@ -1,5 +1,7 @@
 """Where a transformer has its norms: the gradient of each layer at the start, and what training makes of it.
 
+Chapter 07.
+
 Both studies use a vision transformer on the 8×8 digits, whose patches of 2×2 pixels are its tokens.
 """
 

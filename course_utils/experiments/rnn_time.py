@@ -1,4 +1,7 @@
-"""How does the time of a recurrent network grow with the length of the sequence, step by step and by a scan?"""
+"""How does the time of a recurrent network grow with the length of the sequence, step by step and by a scan?
+
+Chapter 07.
+"""
 
 import time
 from collections.abc import Callable

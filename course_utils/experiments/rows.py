@@ -1,4 +1,7 @@
-"""What an experiment gave: one row a run, each with its seed, and what the seeds have in common."""
+"""What an experiment gave: one row a run, each with its seed, and what the seeds have in common.
+
+Chapters 06, 07, 11 and 14.
+"""
 
 import math
 import statistics

@@ -1,5 +1,7 @@
 """The task of the long-context experiment, "tags": near order and far memory in one stream, measured apart.
 
+Chapter 14.
+
 A stream of fillers follows a rule: each is read off a fixed table from the token three places back, except where noise
 replaces it. To predict it, a model must know which token is exactly three back: **near order**. Into the stream are
 dropped eight needles, each a name with a value, and among them sixteen questions, each after its needle: a name whose

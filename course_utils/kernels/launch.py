@@ -1,4 +1,4 @@
-"""How the kernels are cut into programs: tiles, warps, programs per multiprocessor.
+"""How the kernels are cut into programs: tiles, warps, programs per multiprocessor (chapter 10).
 
 A rule, not an autotuner, which at every new shape would compile every candidate and wait for the device. It follows
 what Triton's compiler reports for sm_90: 16 elements a thread load 16 bytes at a time, keep several forward programs on

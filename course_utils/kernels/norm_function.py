@@ -1,4 +1,7 @@
-"""What stands around the kernels of ``norm_kernels``: views, buffers, launches, autograd; no arithmetic."""
+"""What stands around the kernels of ``norm_kernels``: views, buffers, launches, autograd; no arithmetic.
+
+Chapter 10.
+"""
 
 from typing import Any
 

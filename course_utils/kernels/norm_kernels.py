@@ -1,5 +1,7 @@
 """Layer norm and RMS norm in Triton: a row in registers, or in a loop over its columns; sums without locks.
 
+Chapter 10.
+
 Notation: a *row* is one normalized set of ``num_columns`` features; a program holds a tile of ROWS x BLOCK, BLOCK a
 power of two, so the lanes from ``num_columns`` on are padding and must add nothing to any sum. CENTRED is layer norm;
 without it the mean is taken as zero, which is RMS norm. A pointer that is None (no weight, no gradient wanted) compiles

@@ -1,5 +1,7 @@
 """What PyTorch refuses, said by PyTorch: arguments that are not plainly in order go to the built-in, which may raise.
 
+Chapters 02, 03 and 06.
+
 Each function takes the arguments of its namesake in `torch.nn.functional`. Running statistics go as copies, since the
 built-in may move them before it raises, or not raise at all.
 """

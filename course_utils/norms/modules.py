@@ -1,5 +1,7 @@
 """The norms as modules: the functions of this course with the parameters and running statistics of `torch.nn`.
 
+Chapters 02, 03 and 06.
+
 Each is a subclass of its namesake in `torch.nn`, which knows its arguments, parameters, buffers, checkpoints and
 ``repr``; the forward pass is the course's. So a model can swap one for the other and load the same checkpoint, either
 way, and tools that ask for ``nn.BatchNorm2d`` (``update_bn``, a list of what gets no weight decay) find these too.
