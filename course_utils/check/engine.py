@@ -195,7 +195,7 @@ class Check:
         named: Slips = ()
         for stage in dict.fromkeys(one.probe.stage for one in tried if not one.passed):
             upto = [*(one for one in tried if one.probe.stage == stage), *_before(stage, tried)]
-            candidates = islice(self._candidates(named, upto, device), _COMBINATIONS)
+            candidates = islice(self._candidates(named), _COMBINATIONS)
             found = next((slips for slips in candidates if self._explains(slips, upto, device)), None)
             if found is None:
                 break
@@ -205,7 +205,7 @@ class Check:
             named = found
         return groups
 
-    def _candidates(self, named: Slips, tried: Sequence[Compared], device: torch.device) -> Iterator[Slips]:
+    def _candidates(self, named: Slips) -> Iterator[Slips]:
         """Yield what may explain a stage: what is named already, with one more, with everyday ones, fewest first."""
         known = [key for key, _ in named]
         others = [key for key in self.catalogue if key not in known]
@@ -214,21 +214,18 @@ class Check:
             others.sort(key=lambda key: not self.catalogue[key].everyday)
         for key in others:
             yield from self._ways([*known, key])
-        telling: dict[str, list[int]] = {}  # of everyday slips, the forms that show by themselves: others add nothing
-        for key in [key for key in others if self.catalogue[key].everyday]:
-            forms = [form for form in range(len(self.catalogue[key].edits)) if self._shows((key, form), tried, device)]
-            telling |= {key: forms} if forms else {}
-        for size in range(2, len(telling) + 1):
-            for several in combinations(telling, size):
-                yield from self._ways([*known, *several], telling)
+        everyday = [key for key in others if self.catalogue[key].everyday]
+        for size in range(2, len(everyday) + 1):
+            for several in combinations(everyday, size):
+                yield from self._ways([*known, *several])
 
-    def _ways(self, keys: Sequence[str], telling: Mapping[str, Sequence[int]] | None = None) -> Iterator[Slips]:
+    def _ways(self, keys: Sequence[str]) -> Iterator[Slips]:
         """Yield the ways to make these mistakes at once; only edits can be made together."""
         forms = []
         for key in keys:
             mistake = self.catalogue[key]
             every = range(len(mistake.examples if len(keys) == 1 else mistake.edits))
-            forms.append([(key, form) for form in (telling or {}).get(key, every)])
+            forms.append([(key, form) for form in every])
         yield from product(*forms)
 
     def _explains(self, slips: Slips, tried: Sequence[Compared], device: torch.device) -> bool:
@@ -239,11 +236,6 @@ class Check:
         return function is not None and all(
             one.agrees_with(self._shown_by(slips, function, one, device)) for one in tried
         )
-
-    def _shows(self, slip: tuple[str, int], tried: Sequence[Compared], device: torch.device) -> bool:
-        """Return whether a function with this slip alone fails on one of these probes."""
-        function = self.catalogue[slip[0]].examples[slip[1]]
-        return not all(self._shown_by((slip,), function, one, device).passed for one in tried)
 
     def made_with(self, slips: Slips) -> Callable[..., Any] | None:
         """Return a function that makes these mistakes at once, or None where their edits overlap."""
