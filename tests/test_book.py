@@ -4,11 +4,13 @@ import ast
 import json
 import pkgutil
 import re
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
+import numpy as np
 import pytest
 import torch
 from matplotlib.patches import FancyBboxPatch
@@ -16,7 +18,9 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from course_utils import Claims, Table, check, plots
 from course_utils.book import chapters, ledger, progress, progress_bar
+from course_utils.book import claims as book_claims
 from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, Chapter, chapter_of, line_back, line_on
+from course_utils.book.claims import VERDICTS, Card, Claim
 from course_utils.book.glossary import ENTRIES
 from course_utils.book.progress_bar import ProgressBar
 from course_utils.book.sources import LISTED, OWN_WORDS, WRITE_UPS, works_named
@@ -117,26 +121,67 @@ def test_the_map_has_a_card_for_every_chapter_with_its_words_inside_and_no_two_o
         assert any(c.x0 < place.x0 and place.x1 < c.x1 and c.y0 < place.y0 < c.y1 for c in cards), word
 
 
-def test_false_evidence_fails_the_cell_and_records_nothing():
-    claims = Claims("02")
-    with pytest.raises(AssertionError, match="the evidence does not support «water is dry»"):
-        claims.prove("dry", "water is dry", 1 > 2, number=0.3)
-    assert list(claims) == []
+TRIED = {
+    "warm": Claim("02", "warm", "water < ice", "holds", found="{} K, {:.1f} in {}", source="Ba et al. 2016 §1; S3"),
+    "dry": Claim("02", "dry", "water is dry", "does not hold"),
+    "ice": Claim("02", "ice", "water is hard", "holds if", condition="T < 273 K"),
+}
 
 
-def test_running_a_cell_again_replaces_its_claim(capsys):
-    claims = Claims("02")
-    for number in (0.25, 0.5):
-        claims.prove("half", "a number", True, number=number, source="Ba et al. 2016 §1")
-    assert [claim.number for claim in claims] == ["0.5"]
-    assert capsys.readouterr().out.splitlines()[-1] == "claim half: holds (0.5)"
+@pytest.fixture
+def tried(monkeypatch):
+    monkeypatch.setattr(book_claims, "load", lambda chapter: TRIED)
+    return Claims("02")
 
 
-def test_the_table_shows_a_claim_with_its_verdict_and_number():
-    claims = Claims("02")
-    claims.prove("a", "x < y", True, number=1.5e-7, source="S3")
-    assert all(text in repr(claims.table()) for text in ("x < y", "1.5e-07", "holds"))
-    assert "x &lt; y" in claims.table()._repr_html_()
+@pytest.mark.parametrize(
+    ("key", "evidence", "named"),
+    [("dry", {"evidence": 1 > 2}, "evidence"), ("ice", {"holds": True, "fails": 1 > 2}, "fails"),
+     ("ice", {"holds": np.bool_(False), "fails": torch.tensor(True)}, "holds")],
+)  # fmt: skip
+def test_false_evidence_fails_the_cell_and_records_nothing(tried, key, evidence, named):
+    with pytest.raises(AssertionError, match=f"{named} is false for «{TRIED[key].sentence}»"):
+        tried.test(key, **evidence, number=0.3)
+    assert list(tried) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "evidence", "message"),
+    [
+        ("ice", {"evidence": True}, "is tested by holds and fails: got evidence"),
+        ("ice", {"holds": True}, "fails must be True or False"),
+        ("dry", {"holds": True, "fails": True}, "is tested by evidence: got holds and fails"),
+        *(("dry", {"evidence": value}, "evidence must be True or False, or a tensor of one element")
+          for value in ((1 > 2, "a remark"), "1 > 2", lambda: False, torch.zeros(2), None)),
+    ],
+)  # fmt: skip
+def test_what_cannot_fail_is_no_evidence(tried, key, evidence, message):
+    with pytest.raises(TypeError, match=message):
+        tried.test(key, **evidence)
+
+
+def test_a_card_has_the_words_of_the_claim_and_the_numbers_of_the_cell(tried, capsys):
+    for kelvin in (1.0, 273.15):
+        tried.test("warm", True, number=(kelvin, torch.tensor(0.25), 3))  # running a cell again replaces its claim
+    (card,) = tried
+    assert repr(card) == "● holds: water < ice [273 K, 0.2 in 3]" == capsys.readouterr().out.splitlines()[-1]
+    html = card._repr_html_()
+    assert html.startswith('<div id="claim-warm"')
+    assert "water &lt; ice" in html
+    assert '<a href="https://arxiv.org/abs/1607.06450" target="_blank">Ba et al. 2016</a> §1; S3' in html
+    assert "● holds  water < ice  273 K, 0.2 in 3" in repr(tried.table())
+    assert tried.table()._repr_html_().startswith("<details><summary>1 claims")
+    tried.test("ice", holds=True, fails=True)
+    assert "holds if T < 273 K: water is hard" in capsys.readouterr().out
+
+
+def test_an_entry_says_what_its_verdict_asks_for():
+    for path in book_claims.FOLDER.glob("*.toml"):
+        for claim in book_claims.load(path.stem).values():
+            assert claim.verdict in VERDICTS, claim
+            assert bool(claim.condition) == (claim.verdict in book_claims.CONDITIONED), claim
+            assert claim.source or not claim.quote, claim
+            assert "TODO" not in f"{claim}"
 
 
 @pytest.mark.parametrize(
@@ -151,16 +196,6 @@ def test_numbers_are_shown_to_three_digits(value, shown):
 def test_a_row_of_the_wrong_length_is_an_error():
     with pytest.raises(ValueError, match="got 1 cells for 2 columns"):
         Table(("a", "b"), [(1,)])
-
-
-@pytest.mark.parametrize(
-    "evidence",
-    [(1 > 2, "a remark"), "1 > 2", lambda: False, torch.zeros(2), None],
-    ids=["tuple", "string", "function", "tensor", "None"],
-)
-def test_what_is_true_whatever_is_in_it_is_no_evidence(evidence):
-    with pytest.raises(TypeError, match="evidence must be True or False, or a tensor of one element: got "):
-        Claims("02").prove("a", "b", evidence)
 
 
 BY_TERM = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.term)
@@ -235,13 +270,13 @@ def test_what_a_write_up_says_is_answered_by_claims_that_ran(listed):
 @pytest.mark.parametrize("work", WRITE_UPS, ids=lambda work: work.name)
 def test_a_claim_that_names_a_write_up_answers_a_sentence_of_it(work):
     answered = {name for listed in LISTED if listed.source == work.name for name in listed.answered_by}
-    named = {name for name, entry in CLAIMS.items() if work.name in works_named(entry.source)}
+    named = {name for name, entry in CLAIMS.items() if work.name in works_named(entry.claim.source)}
     assert named <= answered
 
 
 def test_every_source_that_a_claim_names_is_known():
-    unknown = {e.source for e in CLAIMS.values() if works_named(e.source) == ["this course"]} - OWN_WORDS
-    assert unknown == set(), "add the work to course_utils/sources.py"
+    unknown = {e.claim.source for e in CLAIMS.values() if works_named(e.claim.source) == ["this course"]} - OWN_WORDS
+    assert unknown == set(), "add the work to book/sources.toml"
 
 
 @pytest.mark.parametrize(
@@ -258,16 +293,13 @@ def test_works_are_found_in_the_words_of_a_claim(source, works):
     assert works_named(source) == works
 
 
-SOURCE = """claims = Claims("02")
-claims.prove(
-    "quiet", "quiet rows stay quiet", x.max()
-    < 1, number=0.5, verdict="does not hold", source="S0")"""
-PRINTED = "before\nclaim quiet: does not hold (0.5 (of 1))\nafter\n"
+SOURCE = 'claims.test("dry", x.max() < 1, number=x.max())'
 
 
-def notebook(source=SOURCE, printed=PRINTED, tags=()):
+def notebook(source=SOURCE, cards=("dry",), tags=()):
     cell = new_code_cell(source, id="cell", metadata={"tags": list(tags)})
-    cell.outputs = [new_output("stream", name="stdout", text=printed)]
+    for card in (Card(TRIED[key], (0.5, 1.5, 2)) for key in cards):
+        cell.outputs.append(new_output("display_data", {"text/html": card._repr_html_(), "text/plain": repr(card)}))
     return new_notebook(cells=[cell])
 
 
@@ -277,35 +309,44 @@ def read(book: nbformat.NotebookNode, folder: Path) -> list:
     return list(claims_in(Page.read(path)))
 
 
-def test_an_entry_is_the_call_and_the_line_that_it_printed(tmp_path):
+@pytest.fixture
+def only_dry(monkeypatch):
+    monkeypatch.setattr(book_claims, "load", lambda chapter: {"dry": TRIED["dry"]})
+
+
+@pytest.mark.usefixtures("only_dry")
+def test_an_entry_is_the_call_and_the_card_that_it_showed(tmp_path):
     (entry,) = read(notebook(), tmp_path)
-    assert (entry.chapter, entry.cell, entry.key, entry.source) == ("02", "cell", "quiet", "S0")
-    assert (entry.statement, entry.evidence) == ("quiet rows stay quiet", "x.max() < 1")
-    assert (entry.verdict, entry.number) == ("does not hold", "0.5 (of 1)")
+    assert (entry.chapter, entry.cell, entry.key, entry.found) == ("02", "cell", "dry", "0.5, 1.5, 2")
+    assert entry.claim is TRIED["dry"]
     assert entry.link == "02_layer_norm.ipynb#cell-id=cell"
 
 
-TWICE = SOURCE + '\nclaims.prove("quiet", "quiet rows stay quiet", x < 1, verdict="does not hold")'
-
-
+@pytest.mark.usefixtures("only_dry")
 @pytest.mark.parametrize(
     ("book", "message"),
     [
-        (notebook(printed="before\n"), "proves quiet and printed nothing"),
-        (notebook(printed="claim quiet: holds (0.5)\n"), "written as «does not hold» and ran as «holds»"),
-        (notebook(SOURCE.replace('"quiet",', 'f"{i}",'), "claim 0: holds\n"), "key of the claim None computed"),
-        (notebook(SOURCE.replace('"does not hold"', "VERDICTS[2]")), "verdict of the claim quiet computed"),
-        (notebook(SOURCE.replace("x.max()\n    < 1", "True")), "the evidence of quiet is a constant"),
+        (notebook(cards=()), "tests dry and showed nothing"),
+        (notebook(SOURCE.replace('"dry"', 'f"{i}"')), "the key of a claim is computed"),
+        (notebook(SOURCE.replace("x.max() < 1", "True")), "the evidence of dry is a constant"),
+        (notebook(SOURCE.replace("number=x.max()", "number=0.5")), "the number of dry is written out"),
+        (notebook(SOURCE.replace("dry", "warm"), ["warm"]), "warm has no entry in claims/02.toml"),
         (notebook(tags=["nbval-ignore-output"]), "nothing would notice another verdict"),
-        (notebook(TWICE, PRINTED + "claim quiet: does not hold\n"), "quiet is taken in this chapter"),
-        (notebook(SOURCE.replace('"02"', '"03"')), "Claims('03') in chapter 02"),
+        (notebook(f"{SOURCE}\n{SOURCE}", ["dry", "dry"]), "test each claim once"),
+        (notebook("", ()), "dry in claims/02.toml is tested in no cell"),
     ],
-)  # fmt: skip
+)
 def test_a_claim_that_did_not_run_as_it_is_written_is_a_finding(book, message, tmp_path):
     findings = [one for one in read(book, tmp_path) if not isinstance(one, ledger.Entry)]
-    assert len(findings) == 1
-    assert message in findings[0].message
-    assert (findings[0].cell, findings[0].rule) == (0, "claim")
+    assert any(message in finding.message for finding in findings)
+    assert {finding.rule for finding in findings} == {"claim"}
+
+
+def test_a_card_of_another_verdict_is_a_finding(monkeypatch, tmp_path):
+    book = notebook()
+    monkeypatch.setattr(book_claims, "load", lambda chapter: {"dry": replace(TRIED["dry"], verdict="holds")})
+    (finding,) = read(book, tmp_path)
+    assert "dry has another verdict or sentence in claims/02.toml" in finding.message
 
 
 @pytest.fixture

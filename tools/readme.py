@@ -24,7 +24,7 @@ def numbers() -> dict[str, int]:
     code_cells = [cell for notebook in notebooks for cell in notebook.cells if is_code(cell)]
     bug_hunts = sum(not catalogue for catalogue in catalogues)  # chapter 17's checks judge an input, not an answer
     entries = ledger.load()
-    verdicts = Counter(entry.verdict for entry in entries.values())
+    verdicts = Counter(entry.claim.verdict for entry in entries.values())
     return {
         "notebooks": len(notebooks),
         "code cells": len(code_cells),
@@ -51,7 +51,7 @@ def with_numbers(text: str, counted: Mapping[str, int]) -> str:
 
 def _measured(entries: Mapping[str, ledger.Entry], name: str, pattern: str) -> int:
     """Return the number that a cell found, from the line of its claim."""
-    found = re.search(pattern, entries[name].number) if name in entries else None
+    found = re.search(pattern, entries[name].found) if name in entries else None
     if found is None:
         raise ValueError(f"the ledger must have a claim {name!r} whose number says {pattern!r}: run `make ledger`")
     return int(found[1])

@@ -1,94 +1,204 @@
-"""Statements and the evidence for them: a claim exists only as a line that ran."""
+"""Statements and the evidence for them: what is claimed stands in ``claims/NN.toml``, the evidence in a cell that ran.
 
+Every chapter.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from html import escape
+from pathlib import Path
+from string import Formatter
 from typing import Any
 
+from course_utils.book.sources import works_in
 from course_utils.book.tables import Table, format_number
 
-__all__ = ["VERDICTS", "Claim", "Claims"]
+__all__ = ["VERDICTS", "Card", "Claim", "Claims", "load"]
 
-VERDICTS = ("holds", "holds with a condition", "does not hold")
+# verdict: its mark, the colour of its badge (each at least 4.5 to 1 against white), the word before a condition
+_LOOKS = {
+    "proved": ("■", "#0b5a8f", ""),
+    "holds": ("●", "#00694f", ""),
+    "holds if": ("◐", "#8a5500", ""),
+    "does not hold": ("○", "#b03a00", ""),
+    "seen here": ("◆", "#7a3f6d", "in "),
+    "not reproduced here": ("◇", "#5a5f66", "in "),
+}
+VERDICTS = tuple(_LOOKS)
+CONDITIONED = ("holds if", "seen here", "not reproduced here")
+FOLDER = Path(__file__).with_name("claims")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement, where it was made, and what the cell that tested it found."""
+    """One entry of ``claims/NN.toml``.
 
+    Args:
+        chapter: the chapter's number.
+        key: a short name, unique in the chapter.
+        sentence: what is claimed.
+        verdict: one of ``VERDICTS``.
+        condition: when it holds ("holds if"), or the experiment: sizes, seeds, optimizer, budget ("seen here", "not
+            reproduced here"). No other verdict has one.
+        found: what the cell found, in words, with ``{}`` or ``{:.1f}`` for each number that it computes.
+        source: who says so, with the place, as in "Ba et al. 2016 §3; S2"; empty for a sentence of this course.
+        quote: the source's own words, where ``sentence`` is not in them.
+        url: where they are read, when the link of the work in ``sources.toml`` does not lead there.
+    """
+
+    chapter: str
     key: str
-    statement: str
+    sentence: str
     verdict: str
-    number: str
-    source: str
+    condition: str = ""
+    found: str = ""
+    source: str = ""
+    quote: str = ""
+    url: str = ""
+
+    @property
+    def mark(self) -> str:
+        """The disc of its verdict: told apart by shape, not by colour."""
+        return _LOOKS[self.verdict][0]
+
+    @property
+    def words(self) -> str:
+        """The verdict with its condition: "holds if α > 0"."""
+        return f"{self.verdict} {_LOOKS[self.verdict][2]}{self.condition}".rstrip()
+
+
+@cache
+def load(chapter: str) -> Mapping[str, Claim]:
+    """Return the claims of a chapter ("02") by key, as ``claims/02.toml`` has them."""
+    entries = tomllib.loads((FOLDER / f"{chapter}.toml").read_text(encoding="utf-8"))
+    return {key: Claim(chapter, key, **fields) for key, fields in entries.items()}
+
+
+class _Slots(Formatter):
+    """``str.format`` where ``{}`` shows a number as the course does."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return format(value, format_spec) if format_spec else format_number(value)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A claim whose evidence ran, with the numbers that its cell computed; shown as a card."""
+
+    claim: Claim
+    numbers: tuple = ()
+
+    @property
+    def found(self) -> str:
+        """What was found, in words and numbers; the numbers alone where the claim has no words for them."""
+        template = self.claim.found or ", ".join("{}" for _ in self.numbers)
+        return _Slots().format(template, *self.numbers)
+
+    def __repr__(self) -> str:
+        found = f" [{self.found}]" if self.found else ""
+        return f"{self.claim.mark} {self.claim.words}: {self.claim.sentence}{found}"
+
+    def _repr_html_(self) -> str:
+        # GitHub keeps the elements and drops the styles: the order and the bold words must do there
+        claim = self.claim
+        badge = f"background:{_LOOKS[claim.verdict][1]};color:#fff;border-radius:4px;padding:1px 8px;white-space:nowrap"
+        box = (
+            "border:1px solid var(--jp-border-color2,#bdbdbd);border-radius:6px;padding:6px 12px;margin:6px 0;"
+            "max-width:60em;line-height:1.5;color:var(--jp-content-font-color1,#212121);"
+            "background:var(--jp-layout-color0,#ffffff)"
+        )
+        condition = escape(claim.words.removeprefix(claim.verdict).strip())
+        head = f'<strong style="{badge}">{claim.mark} {claim.verdict}</strong> {condition}'.rstrip()
+        quote = f"“{escape(claim.quote)}” " if claim.quote else ""
+        details = [escape(self.found)] if self.found else []
+        details.append(f"<small>{quote}{source_html(claim)}</small>")
+        lines = (head, escape(claim.sentence), *details)
+        body = "".join(f"<div>{line}</div>" for line in lines)
+        return f'<div id="claim-{claim.key}" class="course-claim" style="{box}">{body}</div>'
+
+
+def source_html(claim: Claim) -> str:
+    """Return who says so, each work with its link."""
+    html = escape(claim.source or "this course")
+    for work, words in works_in(claim.source):
+        if link := claim.url or work.link:
+            html = html.replace(escape(words), f'<a href="{escape(link)}" target="_blank">{escape(words)}</a>', 1)
+    return html
 
 
 class Claims:
-    """The claims of one chapter, in the order in which their evidence ran.
+    """The claims of one chapter that were tested so far, in the order in which their evidence ran.
 
-    A verdict is written beside its evidence, and the evidence decides: when it is false, the cell fails.
+    The verdict is written beside the sentence, and the evidence decides: when it is false, the cell fails.
 
     >>> claims = Claims("02")
-    >>> claims.prove("ln-shift", "layer norm forgets an added constant", abs(0.0) < 1e-12, number=0.0)
-    claim ln-shift: holds (0)
-    >>> claims.prove("ln-shift", "the same key twice", True)
-    Traceback (most recent call last):
-      ...
-    ValueError: key must be new in its chapter: got 'ln-shift' with another statement
+    >>> claims.test("ln-train-eval", abs(0.0) < 1e-12)
+    ● holds: training and evaluation are the same computation
     """
 
     def __init__(self, chapter: str) -> None:
         self.chapter = chapter
-        self._claims: dict[str, Claim] = {}
+        self._cards: dict[str, Card] = {}
 
-    def prove(
-        self,
-        key: str,
-        statement: str,
-        evidence: Any,
-        *,
-        verdict: str = "holds",
-        number: Any = "",
-        source: str = "",
-    ) -> None:
-        """Record ``statement`` with ``verdict`` when ``evidence`` is true, and print it in one line.
+    def test(self, key: str, evidence: Any = None, *, holds: Any = None, fails: Any = None, number: Any = ()) -> None:
+        """Show the claim's card when the evidence is true.
 
         Args:
-            key: a short name, unique in the chapter, that links to this claim.
-            statement: the claim, in one line.
+            key: the claim's name in ``claims/NN.toml``.
             evidence: what must be true for the *verdict* to be right: for "does not hold", the counterexample's test.
-            verdict: one of ``VERDICTS``.
-            number: the measured quantity behind the evidence; floats are shown to 3 significant digits.
-            source: who says so: paper and section, or a write-up's id (S0 to S4).
+            holds: for "holds if": that it is true where the condition is met.
+            fails: for "holds if": that it is false where the condition is not met.
+            number: the measured quantity, or several in a tuple, for the slots of ``found``.
 
         Raises:
             AssertionError: the evidence is false.
-            TypeError: the evidence is neither a truth value nor a tensor of one element.
-            ValueError: an unknown verdict, or a key that the chapter has used for another statement.
+            KeyError: the chapter has no such claim.
+            TypeError: evidence that is no truth value and no tensor of one element, or the other kind of evidence.
         """
-        if verdict not in VERDICTS:
-            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}: got {verdict!r}")
-        if key in self._claims and self._claims[key].statement != statement:
-            raise ValueError(f"key must be new in its chapter: got {key!r} with another statement")
-        if not _is_true(evidence):
-            raise AssertionError(f"the evidence does not support «{statement}» ({verdict}); measured {number!r}")
-        shown = format_number(number)
-        self._claims[key] = Claim(key, statement, verdict, shown, source)
-        print(f"claim {key}: {verdict}" + (f" ({shown})" if shown else ""))
+        claims = load(self.chapter)
+        if key not in claims:
+            raise KeyError(f"key must be a claim in {self.chapter}.toml: got {key!r}")
+        claim = claims[key]
+        asked = ("holds", "fails") if claim.verdict == "holds if" else ("evidence",)
+        given = {"evidence": evidence, "holds": holds, "fails": fails}
+        if extra := [name for name, value in given.items() if value is not None and name not in asked]:
+            raise TypeError(f"{key} «{claim.verdict}» is tested by {' and '.join(asked)}: got {' and '.join(extra)}")
+        for name in asked:
+            if not _is_true(name, given[name]):
+                raise AssertionError(f"{name} is false for «{claim.sentence}» ({claim.words}); measured {number!r}")
+        numbers = number if isinstance(number, tuple) else (number,)
+        self._cards[key] = Card(claim, tuple(n.item() if hasattr(n, "item") else n for n in numbers))
+        _show(self._cards[key])
 
-    def __iter__(self):
-        return iter(self._claims.values())
+    def __iter__(self) -> Iterator[Card]:
+        return iter(self._cards.values())
 
     def table(self) -> Table:
-        """Return the claims so far as a table, to end a chapter with."""
-        rows = [(c.statement, c.source, c.verdict, c.number) for c in self]
-        return Table(("claim", "source", "verdict", "measured"), rows, f"Claims tested in chapter {self.chapter}")
+        """Return the claims so far as a table, to end a chapter with; in a notebook it is folded."""
+        rows = [
+            (f"{one.claim.mark} {one.claim.words}", one.claim.sentence, one.found, one.claim.source) for one in self
+        ]
+        caption = f"{len(rows)} claims tested in chapter {self.chapter}"
+        return Table(("verdict", "claim", "found", "source"), rows, caption, folded=True)
 
 
-def _is_true(evidence: Any) -> bool:
+def _show(card: Card) -> None:
+    try:
+        from IPython.display import display
+    except ImportError:  # the base of the package comes without
+        print(card)
+    else:
+        display(card)
+
+
+def _is_true(name: str, evidence: Any) -> bool:
     """Whether the evidence is true; a list, a string or a function would be so whatever is in it."""
     # Only here: the command line reads this module's words, and loading torch for them would take seconds.
     import numpy as np
     from torch import Tensor
 
     if not isinstance(evidence, bool | np.bool_) and not (isinstance(evidence, Tensor) and evidence.numel() == 1):
-        raise TypeError(f"evidence must be True or False, or a tensor of one element: got {evidence!r}")
+        raise TypeError(f"{name} must be True or False, or a tensor of one element: got {evidence!r}")
     return bool(evidence)

@@ -1,10 +1,10 @@
-"""Chapter 16, the ledger: every claim of the course with the evidence that ran for it, from stored outputs.
+"""Chapter 16, the ledger: every claim of the course with what its cell found, from stored outputs.
 
 ``python -m tools ledger`` writes it; nothing in it is typed.
 
 >>> entry = load()["02:eps-1e-12-safe"]
->>> entry.verdict, entry.works
-('holds with a condition', ('S2',))
+>>> entry.claim.verdict, entry.works
+('holds if', ('S2',))
 """
 
 import json
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from course_utils.book import claims
 from course_utils.book.chapters import chapter_of
-from course_utils.book.claims import VERDICTS
 from course_utils.book.sources import LISTED, WORKS, Work, works_named
 from course_utils.book.tables import Table
 
@@ -26,32 +26,29 @@ LEDGER = Path(__file__).parent.parent / "data" / "ledger.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """One claim as its cell states it, and what the cell's stored output says about it.
+    """A claim that ran: where, and what its cell's stored output says was found.
 
     Args:
         chapter: the chapter's number.
-        cell: the id of the cell that tests it.
         key: the claim's key, unique in its chapter.
-        statement: the claim in one line.
-        source: who says so, as the cell has it.
-        evidence: the expression that had to be true, as Python source.
-        verdict: one of ``VERDICTS``.
-        number: the measured quantity, as it was shown.
+        cell: the id of the cell that tests it.
+        found: what was found, in words and numbers, as it was shown.
     """
 
     chapter: str
-    cell: str
     key: str
-    statement: str
-    source: str
-    evidence: str
-    verdict: str
-    number: str
+    cell: str
+    found: str
 
     @property
     def name(self) -> str:
         """What the entry is called from outside its chapter: ``chapter:key``."""
         return f"{self.chapter}:{self.key}"
+
+    @cached_property
+    def claim(self) -> claims.Claim:
+        """The sentence, its source and its verdict."""
+        return claims.load(self.chapter)[self.key]
 
     @property
     def place(self) -> str:
@@ -67,7 +64,7 @@ class Entry:
     def works(self) -> tuple[str, ...]:
         """The names of the works that this claim comes from or answers, in the order of ``WORKS``."""
         answered = {listed.source for listed in LISTED if self.name in listed.answered_by}
-        named = set(works_named(self.source))
+        named = set(works_named(self.claim.source))
         return tuple(work.name for work in WORKS if work.name in _foreign_first(named | answered))
 
 
@@ -99,7 +96,7 @@ def counts_table(entries: Iterable[Entry]) -> Table:
     order = ["S0", "S1", "S2", "S3", "S4", "papers", "libraries", "this course"]
     rows = [(kind, *_counts(kinds[kind].values())) for kind in order if kind in kinds]
     rows.append(("all, each counted once", *_counts(found)))
-    return Table(("source", "claims", *VERDICTS), rows, "Claims and their verdicts")
+    return Table(("source", "claims", *claims.VERDICTS), rows, "Claims and their verdicts")
 
 
 def _kind(work: str) -> str:
@@ -107,5 +104,5 @@ def _kind(work: str) -> str:
 
 
 def _counts(entries: Iterable[Entry]) -> tuple[int, ...]:
-    verdicts = Counter(entry.verdict for entry in entries)
-    return (sum(verdicts.values()), *(verdicts[verdict] for verdict in VERDICTS))
+    verdicts = Counter(entry.claim.verdict for entry in entries)
+    return (sum(verdicts.values()), *(verdicts[verdict] for verdict in claims.VERDICTS))

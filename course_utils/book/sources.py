@@ -11,7 +11,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["LISTED", "OWN_WORDS", "WORKS", "WRITE_UPS", "ListedClaim", "Work", "works_named"]
+__all__ = ["LISTED", "OWN_WORDS", "WORKS", "WRITE_UPS", "ListedClaim", "Work", "works_in", "works_named"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ WRITE_UPS = tuple(work for work in WORKS if work.name in _DATA["listed"])
 OWN_WORDS = {"", "this course", "measured here", "common practice", "chapter 12, decoding"}
 
 
+def works_in(source: str) -> list[tuple[Work, str]]:
+    """Return the works that a claim's ``source`` speaks of, each with the words that do."""
+    return [(work, found[0]) for work in WORKS if (found := re.search(work.pattern, source))]
+
+
 def works_named(source: str) -> list[str]:
     """Return the names of the works that a claim's ``source`` speaks of; "this course" where it names none."""
-    return [work.name for work in WORKS if re.search(work.pattern, source)] or ["this course"]
+    return [work.name for work, _ in works_in(source)] or ["this course"]

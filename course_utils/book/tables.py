@@ -45,11 +45,13 @@ class Table:
         columns: the column headings.
         rows: one sequence of cells per row; numbers are shown to 3 significant digits and aligned right.
         caption: one line above the table.
+        folded: in a notebook, show the caption alone until it is clicked.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     caption: str = ""
+    folded: bool = False
     cells: list[list[str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +87,9 @@ class Table:
 
         caption = f'<caption style="caption-side:top;text-align:left;padding:4px 12px">{escape(self.caption)}</caption>'
         body = "".join(f"<tr>{row('td', cells)}</tr>" for cells in self.cells)
-        return (
-            f'<table style="border-collapse:collapse;margin:4px 0;{_COLOURS}">{caption if self.caption else ""}'
+        html = (
+            f'<table style="border-collapse:collapse;margin:4px 0;{_COLOURS}">'
+            f"{caption if self.caption and not self.folded else ''}"
             f"<thead><tr>{row('th', self.columns)}</tr></thead><tbody>{body}</tbody></table>"
         )
+        return f"<details><summary>{escape(self.caption)}</summary>{html}</details>" if self.folded else html

@@ -13,9 +13,7 @@ from course_utils.widgets.base import StatefulWidget, browser_module, one_of
 
 __all__ = ["ledger_html", "ledger_table"]
 
-# told apart by shape, not by colour: a full, a half and an empty disc
-_MARKS = dict(zip(VERDICTS, ("●", "◐", "○"), strict=True))
-_COLUMNS = ("claim", "verdict", "measured", "tested in")
+_COLUMNS = ("claim", "verdict", "found", "tested in")
 
 
 def ledger_html(entries: Iterable[Entry]) -> str:
@@ -69,5 +67,7 @@ def _group(work: Work, entries: list[Entry]) -> str:
 
 def _row(entry: Entry) -> str:
     link = f'<a href="{escape(entry.link)}">{escape(entry.place)}</a>'
-    cells = (escape(entry.statement), f"{_MARKS[entry.verdict]} {entry.verdict}", escape(entry.number), link)
-    return "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>"
+    claim = entry.claim
+    cells = (escape(claim.sentence), f"{claim.mark} {escape(claim.words)}", escape(entry.found), link)
+    row = "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells)
+    return f'<tr data-verdict="{claim.verdict}">{row}</tr>'

@@ -17,14 +17,14 @@ function summaryOf(shown, all) {
 }
 
 /** The rows of the table as data, each with its element; a group's name belongs to its rows. */
-function rowsOf(groups, verdicts) {
+function rowsOf(groups) {
   return groups.flatMap((group) =>
     [...group.querySelectorAll("tbody tr")].map((element) => ({
       element,
       group,
       id: element.cells[0].textContent + element.querySelector("a").getAttribute("href"),
       source: group.dataset.source,
-      verdict: verdicts.find((verdict) => element.cells[1].textContent.endsWith(` ${verdict}`)),
+      verdict: element.dataset.verdict,
       text: `${group.querySelector("summary").textContent} ${element.textContent}`,
     })),
   );
@@ -75,7 +75,7 @@ function render({ model, el }) {
   region.innerHTML = data.html;
   region.addEventListener("click", openInLab);
   const groups = [...region.querySelectorAll("details")];
-  const rows = rowsOf(groups, data.verdicts);
+  const rows = rowsOf(groups);
   root.append(panel, summary, region);
   el.append(root);
 
