@@ -26,6 +26,7 @@ from tools.notebooks import (
     NOTEBOOKS,
     SOLUTION_SUFFIX,
     Exercise,
+    check_names,
     defined_names,
     find_exercises,
     find_notebooks,
@@ -381,15 +382,16 @@ def every_cell_runs(page: Page) -> Iterator[Finding]:
 
 
 def exercises_are_whole(page: Page) -> Iterator[Finding]:
-    """A stub is empty and tagged; a check and a solution follow it."""
+    """A stub is empty and tagged, and ends in its check, so that one run writes, checks and shows; a solution follows."""
     solved = {exercise.solution for exercise in page.exercises}
     for exercise in page.exercises:
         names = ", ".join(exercise.names) or "?"
         if not stub_names(page.cells[exercise.stub].source):
             message = f"{names} is filled in: leave a docstring and `...` for the learner"
             yield page.finding(exercise.stub, "stub", message)
-        if exercise.check is None:
-            yield page.finding(exercise.stub, "exercise", f"no check follows {names}: add check.NAME({names})")
+        last_line = page.cells[exercise.stub].source.rstrip().rpartition("\n")[2]
+        if not check_names(last_line):
+            yield page.finding(exercise.stub, "exercise", f"its last line is no check: add check.NAME({names})")
         if exercise.solution is None:
             message = f"no solution follows {names}: a folded cell tagged solution defines {names}{SOLUTION_SUFFIX}"
             yield page.finding(exercise.stub, "exercise", message)

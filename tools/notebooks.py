@@ -87,11 +87,10 @@ SOLUTION_SUFFIX = "_solution"
 
 @dataclass(frozen=True)
 class Exercise:
-    """The positions of an exercise's cells, counted from 0; ``check`` and ``solution`` are None where missing."""
+    """The positions of an exercise's cells, counted from 0: the stub, which its check ends, and the solution, if any."""
 
     names: tuple[str, ...]
     stub: int
-    check: int | None
     solution: int | None
 
 
@@ -152,11 +151,9 @@ def find_exercises(notebook: nbformat.NotebookNode) -> Iterator[Exercise]:
     """Yield the exercises of ``notebook`` in order; each ends where the next one begins."""
     stubs = [index for index, cell in enumerate(notebook.cells) if has_tag(cell, "exercise")]
     for stub, end in pairwise([*stubs, len(notebook.cells)]):
-        later = [(index, notebook.cells[index]) for index in range(stub + 1, end) if is_code(notebook.cells[index])]
-        solution = next((index for index, cell in later if has_tag(cell, "solution")), None)
-        check = next((index for index, cell in later if index != solution and check_names(cell.source)), None)
+        solution = next((index for index in range(stub + 1, end) if has_tag(notebook.cells[index], "solution")), None)
         names = stub_names(notebook.cells[stub].source) or defined_names(notebook.cells[stub].source)
-        yield Exercise(names, stub, check, solution)
+        yield Exercise(names, stub, solution)
 
 
 def check_names(source: str) -> tuple[str, ...]:

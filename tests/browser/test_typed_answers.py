@@ -35,7 +35,7 @@ KNOWN_MISTAKES = {
 def test_each_exercise_answers_to_what_is_typed(opened: OpenNotebook, notebook_path: Path) -> None:
     notebook = read_notebook(notebook_path)
     for exercise in find_exercises(notebook):
-        assert "not attempted yet" in opened.text_of_output(exercise.check)
+        assert "not attempted yet" in opened.text_of_output(exercise.stub)
         assert "not yet" in answer(opened, exercise, gives_back_its_argument(notebook, exercise))
         assert "passed" in answer(opened, exercise, the_solution_as_the_learners_own(notebook, exercise))
         opened.run_cell(exercise.solution)
@@ -50,11 +50,16 @@ def test_a_known_mistake_is_called_by_its_name(opened: OpenNotebook, notebook_pa
 
 
 def answer(opened: OpenNotebook, exercise: Exercise, code: str) -> str:
-    """Type ``code`` into the stub, run it and the check, and return what the check shows."""
-    opened.type_into(exercise.stub, code)
+    """Type ``code`` over the stub, above its check, run the cell, and return what the check shows."""
+    opened.type_into(exercise.stub, with_check(exercise, code))
     opened.run_cell(exercise.stub)
-    opened.run_cell(exercise.check)
-    return opened.text_of_output(exercise.check)
+    return opened.text_of_output(exercise.stub)
+
+
+def with_check(exercise: Exercise, code: str) -> str:
+    """Return a learner's cell: ``code``, and the check that ends the stub."""
+    name = exercise.names[0]
+    return f"{code}\n\n\ncheck.{name}({name})"
 
 
 def the_solution_as_the_learners_own(notebook: nbformat.NotebookNode, exercise: Exercise) -> str:
@@ -66,7 +71,7 @@ def the_solution_as_the_learners_own(notebook: nbformat.NotebookNode, exercise: 
             node.decorator_list = []
         elif isinstance(node, ast.Name):
             node.id = node.id.removesuffix(SOLUTION_SUFFIX)
-    kept = [node for node in tree.body if not _chooses(node)]
+    kept = [node for node in tree.body if not _checks(node)]
     return "\n\n".join(ast.unparse(node) for node in kept)
 
 
@@ -76,9 +81,9 @@ def gives_back_its_argument(notebook: nbformat.NotebookNode, exercise: Exercise)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.body = ast.parse(f"return {node.args.args[0].arg}").body
-    return ast.unparse(tree)
+    return "\n\n".join(ast.unparse(node) for node in tree.body if not _checks(node))
 
 
-def _chooses(node: ast.stmt) -> bool:
-    """Whether a line of the solution picks whose version to go on with, or checks: no part of an answer."""
+def _checks(node: ast.stmt) -> bool:
+    """Whether a line checks, or picks whose version to go on with: no part of an answer."""
     return any(isinstance(part, ast.Name) and part.id == "check" for part in ast.walk(node))

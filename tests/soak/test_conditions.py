@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbval.plugin import get_sanitize_patterns
-from test_typed_answers import gives_back_its_argument
+from test_typed_answers import gives_back_its_argument, with_check
 
 from tools.notebooks import find_exercises, has_tag, is_code
 
@@ -70,13 +70,12 @@ def test_a_notebook_goes_on_after_wrong_answers(notebook_path: Path, tmp_path: P
     stored, answered = (nbformat.read(notebook_path, as_version=4) for _ in range(2))
     exercises = list(find_exercises(stored))
     for exercise in exercises:
-        answered.cells[exercise.stub].source = gives_back_its_argument(stored, exercise)
+        answered.cells[exercise.stub].source = with_check(exercise, gives_back_its_argument(stored, exercise))
     (cells,) = run(answered, notebook_path.parent, CONDITIONS[0], tmp_path)
     for exercise in exercises:
-        assert exercise.check is not None
-        assert "not attempted yet" in "\n".join(shown(stored.cells[exercise.check]))
-        assert "not yet" in "\n".join(shown(cells[exercise.check]))
-    about_answers = {index for exercise in exercises for index in (exercise.stub, exercise.check, exercise.solution)}
+        assert "not attempted yet" in "\n".join(shown(stored.cells[exercise.stub]))
+        assert "not yet" in "\n".join(shown(cells[exercise.stub]))
+    about_answers = {index for exercise in exercises for index in (exercise.stub, exercise.solution)}
     assert not differences(stored.cells, cells).keys() - about_answers
 
 
