@@ -39,9 +39,11 @@ from tools.notebooks import (
 )
 from tools.student import without_solution
 
-__all__ = ["RULES", "Element", "Finding", "Page", "html_elements", "lint", "lint_notebook", "write_links"]
+__all__ = ["RULES", "Element", "Finding", "Page", "harness_of", "html_elements", "lint", "lint_notebook", "write_links"]
 
 LONGEST_CELL = 40
+WIDEST_CODE, WIDEST_PRINT = 88, 100  # columns
+LARGEST_HARNESS, LARGEST_HARNESS_OF_ALL = 0.18, 0.10  # of the code lines that a reader sees, in a chapter and in all
 LARGEST_BYTES = 1_500_000
 _RUN = "run the notebook with `make run`"
 # made on demand or by others, and ignored by git
@@ -100,6 +102,12 @@ class Page:
     def code_cells(self) -> Iterator[tuple[int, NotebookNode]]:
         """Yield the index of each code cell, and the cell."""
         return ((index, cell) for index, cell in enumerate(self.cells) if is_code(cell))
+
+    def visible_code(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the index of each code cell that is not folded, and its lines that are not empty."""
+        for index, cell in self.code_cells():
+            if not cell.metadata.get("jupyter", {}).get("source_hidden"):
+                yield index, [line for line in cell.source.splitlines() if line.strip()]
 
     def markdown_cells(self) -> Iterator[tuple[int, NotebookNode]]:
         """Yield the index of each Markdown cell, and the cell."""
@@ -352,6 +360,42 @@ def short_cells(page: Page) -> Iterator[Finding]:
             yield page.finding(index, "long-cell", message)
 
 
+def lines_fit(page: Page) -> Iterator[Finding]:
+    """No line of code, where it is in sight, and no printed line that a page would clip."""
+    for index, lines in page.visible_code():
+        if widest := [line for line in lines if len(line) > WIDEST_CODE]:
+            yield page.finding(index, "wide", f"a line over {WIDEST_CODE} columns: {widest[0].strip()[:40]}…")
+    for index, output in page.outputs():
+        text = output.text if output.output_type == "stream" else ""
+        if widest := [line for line in text.splitlines() if len(line) > WIDEST_PRINT]:
+            yield page.finding(index, "wide", f"prints a line over {WIDEST_PRINT} columns: {widest[0].strip()[:40]}…")
+
+
+def the_subject_is_in_sight(page: Page) -> Iterator[Finding]:
+    """Few of the code lines that a reader sees draw, tabulate or keep books."""
+    harness, lines = harness_of(page)
+    if harness > LARGEST_HARNESS * lines:
+        message = f"{harness} of {lines} visible code lines draw, tabulate or keep books: fold those cells"
+        yield page.finding(None, "harness", message)
+
+
+def harness_of(page: Page) -> tuple[int, int]:
+    """Return how many of the visible code lines are harness, and how many there are.
+
+    Harness are statements that draw or tabulate, and calls of ``claims.test`` and ``verify.close`` over two lines.
+    """
+    harness = total = 0
+    for _, lines in page.visible_code():
+        total += len(lines)
+        for node in getattr(parse_code("\n".join(lines)), "body", ()):
+            call = getattr(node, "value", None)
+            name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+            length = (node.end_lineno or 0) - node.lineno + 1
+            if name.startswith(("plots.", "Table")) or (name.startswith(("claims.", "verify.close")) and length > 2):
+                harness += length
+    return harness, total
+
+
 def first_cell_sets_up(page: Page) -> Iterator[Finding]:
     """The first code cell calls ``course_utils.setup()``, and none changes ``sys.path``."""
     cells = list(page.code_cells())
@@ -382,7 +426,7 @@ def every_cell_runs(page: Page) -> Iterator[Finding]:
 
 
 def exercises_are_whole(page: Page) -> Iterator[Finding]:
-    """A stub is empty and tagged, and ends in its check, so that one run writes, checks and shows; a solution follows."""
+    """A stub is empty and tagged, and ends in its check: one run writes, checks and shows. A solution follows."""
     solved = {exercise.solution for exercise in page.exercises}
     for exercise in page.exercises:
         names = ", ".join(exercise.names) or "?"
@@ -490,6 +534,8 @@ RULES: tuple[Callable[[Page], Iterator[Finding]], ...] = (
     chapters_are_linked,
     plain_python,
     short_cells,
+    lines_fit,
+    the_subject_is_in_sight,
     first_cell_sets_up,
     value_widgets,
     every_cell_runs,

@@ -87,7 +87,7 @@ SOLUTION_SUFFIX = "_solution"
 
 @dataclass(frozen=True)
 class Exercise:
-    """The positions of an exercise's cells, counted from 0: the stub, which its check ends, and the solution, if any."""
+    """The positions of an exercise's cells, counted from 0: the stub, which its check ends, and the solution."""
 
     names: tuple[str, ...]
     stub: int
