@@ -62,23 +62,30 @@ def sync_cost(
 
 
 def least_time(
-    machine: Roofline, rows: int = 1024, features: int = 768, dtype: str = "float32", direction: str = "forward"
+    machine: Roofline | None = None,
+    rows: int = 1024,
+    features: int = 768,
+    dtype: str = "float32",
+    direction: str = "forward",
 ) -> CourseWidget:
     """Return the picture of a layer norm's least and measured time, ready to display.
 
     Args:
-        machine: the bandwidth and the arithmetic rate of this machine, as ``Roofline.of("cpu")`` measures them.
+        machine: the bandwidth and the arithmetic rate of this machine, as ``Roofline.of("cpu")`` measures them; by
+            default those of the recorded one, whose times are then shown in place of new ones.
         rows: 1, 4, 16, 64, 256, 1024 or 4096.
         features: of a row, over which is normalized: 64, 128, 256, 512, 768 or 1024.
         dtype: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         direction: ``"forward"``, or ``"both"`` for forward and backward.
     """
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8")) if machine is None else {}
+    machine = Roofline(**recorded["machine"]) if machine is None else machine
     if not isinstance(machine, Roofline):
         raise ValueError(f'machine must be a Roofline, as Roofline.of("cpu") returns: got {machine!r}')
     choices = {**TIME_STOPS, "dtype": ITEMSIZES, "direction": DIRECTIONS}
     chosen = one_of(choices, rows=rows, features=features, dtype=dtype, direction=direction)
     data = {"stops": TIME_STOPS, "itemsizes": ITEMSIZES, "directions": DIRECTIONS, "operations": OPERATIONS}
-    return _LeastTime(chosen, {**data, **asdict(machine)})
+    return _LeastTime(chosen, {**data, **asdict(machine), "recorded_ms": recorded.get("measured_ms")})
 
 
 class _SyncCost(CourseWidget):

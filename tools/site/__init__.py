@@ -14,7 +14,8 @@ import nbformat
 from sphinx.cmd.build import main as sphinx_build
 
 from course_utils.book.chapters import CHAPTERS, Chapter
-from tools.notebooks import NOTEBOOKS, read_notebook, write_notebook
+from tools.notebooks import NOTEBOOKS, is_code, read_notebook, write_notebook
+from tools.site.live import make_live
 
 __all__ = ["build_site"]
 
@@ -36,19 +37,21 @@ def build_site(site: Path, project: Path = Path()) -> int:
     shutil.rmtree(site, ignore_errors=True)
     with TemporaryDirectory() as work:
         sources, doctrees, built = (Path(work, name) for name in ("sources", "doctrees", "site"))
-        _lay_out(project, sources)
+        scripts = built / "_static"
+        scripts.mkdir(parents=True)
+        _lay_out(project, sources, scripts)
         options = ["-q", "--fail-on-warning", "-b", "html", "-c", str(_HERE), "-d", str(doctrees)]
         status = sphinx_build([*options, str(sources), str(built)])
         shutil.move(built, site)  # MyST-NB leaves a folder of its own beside what it builds
         return status
 
 
-def _lay_out(project: Path, sources: Path) -> None:
+def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
     """Put into ``sources`` what Sphinx reads, where it stands in the project, so that links between files hold."""
     chapters = [chapter for chapter in CHAPTERS if (project / NOTEBOOKS / chapter.file).exists()]
     for chapter in chapters:
         notebook = read_notebook(project / NOTEBOOKS / chapter.file)
-        _say_it_to_sphinx(notebook)
+        _say_it_to_sphinx(notebook, scripts)
         write_notebook(notebook, sources / NOTEBOOKS / chapter.file)
     readme = (project / "README.md").read_text(encoding="utf-8")
     for file in {"README.md", *_LINK.findall(readme)}:
@@ -59,7 +62,7 @@ def _lay_out(project: Path, sources: Path) -> None:
     (sources / "index.md").write_text("\n".join([index, *_contents(chapters)]), encoding="utf-8")
 
 
-def _say_it_to_sphinx(notebook: nbformat.NotebookNode) -> None:
+def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path) -> None:
     """Say in the words of Sphinx and MyST-NB, in place, what a notebook says in those of JupyterLab."""
     for cell in notebook.cells:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
@@ -68,6 +71,8 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode) -> None:
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", {}):
                 output.data["text/html"] = _NOTEBOOK_LINK.sub(r"\1.html", output.data["text/html"])
+        if is_code(cell):
+            make_live(cell, scripts)
 
 
 def _contents(chapters: list[Chapter]) -> Iterator[str]:

@@ -23,9 +23,9 @@ myst_mathjax_classes = "tex2jax_process|mathjax_process|math|text_html"
 
 html_theme = "furo"
 html_title = project
-html_static_path = ["site.css", "site.js", str(_mathjax)]
+html_static_path = ["site.css", "site.js", "live.js", str(_mathjax)]
 html_css_files = ["site.css"]
-html_js_files = ["site.js"]
+html_js_files = ["site.js", "live.js"]
 html_copy_source = False
 html_use_index = False
 html_show_copyright = False
