@@ -117,11 +117,19 @@ def at_picked(state):
     return tuple(state["picked"][axis] for axis in axes.LAYOUTS[state["layout"]])
 
 
+def axis_layer(state):
+    """Return the example tensor in float64, and PyTorch's own layer in training mode by the line that is shown."""
+    line = axes.RULES[state["norm"]][state["layout"]]["line"].format(**state["sizes"], G=state["groups"])
+    x = torch.tensor(widgets.axis_explorer().data["example"], dtype=torch.float64)
+    shape = axes.shape_of(state)
+    return x[: math.prod(shape)].reshape(shape), lambda x: eval(line.replace(")(", ").double()("), {"nn": nn, "x": x})
+
+
 def test_moving_one_element_moves_the_outputs_of_those_that_the_browser_says_share_its_statistic(figures):
     for state, shared in figures("axis_explorer", "sharing", 300):
-        x = axes.example_input(state)
+        x, layer = axis_layer(state)
         try:
-            plain = axes.builtin(state, x)
+            plain = layer(x)
         except (ValueError, RuntimeError):
             continue
         if shared["members"] == 1:  # a value alone in its statistic is normalized to 0 wherever it moves
@@ -129,29 +137,29 @@ def test_moving_one_element_moves_the_outputs_of_those_that_the_browser_says_sha
         moved = x.clone()
         moved[at_picked(state)] += 1.0
         group_of = torch.tensor(shared["groupOf"]).reshape(x.shape)
-        assert torch.equal(axes.builtin(state, moved) != plain, group_of == group_of[at_picked(state)])
+        assert torch.equal(layer(moved) != plain, group_of == group_of[at_picked(state)])
 
 
-def test_the_rule_alone_normalizes_as_pytorchs_layer_does_or_pytorch_refuses():
-    refused, shown = 0, widgets.axis_explorer()
-    for state in random_states("axis_explorer", 400, seed=1):
-        shown.state = state
-        refused += bool(shown.answer["problem"])
-        assert bool(shown.answer["problem"]) != bool(shown.answer["errors"])
-        if not shown.answer["problem"]:
-            # one value minus its own mean is rounding noise, which the two round differently, times 1/√ε = 316
-            assert axes.largest_differences(state)["float64"] < 1e-12 * 316
-            output = axes.builtin(state, axes.example_input(state))[at_picked(state)].item()
-            said = float(shown.answer["picked"].rsplit("= ", 1)[1].replace("−", "-"))
-            assert said == pytest.approx(output, abs=0.0051)
-    assert 20 < refused < 200
+def test_the_browser_refuses_what_pytorch_refuses_and_gives_the_picked_element_pytorchs_output(figures):
+    expected = []
+    for state, refusal in figures("axis_explorer", "refusalOf", 400):
+        x, layer = axis_layer(state)
+        if refusal:
+            with pytest.raises(ValueError):  # noqa: PT011 (in PyTorch's own words)
+                layer(x)
+        else:
+            expected.append((state, layer(x)[at_picked(state)].item()))
+    assert 200 < len(expected) < 380
+    found = figures("axis_explorer", "pickedValues", [state for state, _ in expected])
+    # one value minus its own mean is rounding noise, which the two round differently, times 1/√ε = 316
+    assert [values["output"] for _, values in found] == pytest.approx([y for _, y in expected], abs=1e-12 * 316)
 
 
 def test_the_line_shown_runs_and_its_layer_has_the_tensors_shown(figures):
     every = [axis_state(norm, layout, 3) for norm in axes.NORMS for layout in axes.LAYOUTS]
     for state, lines in figures("axis_explorer", "facts", every):
-        facts, x = dict(lines), axes.example_input(state, torch.float32)
-        assert torch.equal(eval(facts["in PyTorch"], {"nn": nn, "x": x}), axes.builtin(state, x))
+        facts = dict(lines)
+        assert facts["in PyTorch"].startswith("nn.")
         layer = eval(facts["in PyTorch"].split(")(x")[0] + ")", {"nn": nn})
 
         def shape_of(name, layer=layer):
@@ -161,38 +169,6 @@ def test_the_line_shown_runs_and_its_layer_has_the_tensors_shown(figures):
         assert (facts["weight"], facts["bias"]) == (shape_of("weight"), shape_of("bias"))
         buffers = [f"{name} {shape_of(name)}" for name in ("running_mean", "running_var") if shape_of(name) != "none"]
         assert facts["running buffers"] == (", ".join(buffers) or "none")
-
-
-@pytest.mark.parametrize(
-    ("state", "call"),
-    [
-        (axis_state("group", groups=4), lambda: nn.GroupNorm(4, 6)),
-        (axis_state("batch", B=1, H=1, W=1), lambda: nn.BatchNorm2d(6)(torch.zeros(1, 6, 1, 1))),
-        (axis_state("instance", "B,T,C", T=1), lambda: nn.InstanceNorm1d(6)(torch.zeros(2, 6, 1))),
-    ],
-)
-def test_an_impossible_setting_says_what_pytorch_says(state, call):
-    with pytest.raises(ValueError) as refusal:  # noqa: PT011 (the message is PyTorch's own, and compared below)
-        call()
-    shown = widgets.axis_explorer()
-    shown.state = state
-    assert shown.answer["problem"] == f"ValueError: {refusal.value}"
-    assert shown.answer["problem"] in shown.picture()[1]
-
-
-def test_a_move_in_the_browser_is_answered_once_for_the_newest_state_and_with_its_number(monkeypatch):
-    asked = []
-    widget = widgets.axis_explorer()
-    answer = type(widget).answer_to_state
-    monkeypatch.setattr(type(widget), "answer_to_state", lambda self: asked.append(self.state) or answer(self))
-    moved = axis_state("group", groups=4)
-    widget.set_state({"state": moved, "request": 7})  # as the browser's message does
-    assert asked == [moved]
-    assert widget.answer["request"] == 7
-    widget.set_state({"state": moved, "request": 8})  # a question is answered even if nothing has changed
-    assert widget.answer["request"] == 8
-    widget.state = axis_state("layer")  # and so is a state set by a cell
-    assert widget.answer["problem"] == ""
 
 
 def test_clicks_and_arrow_keys_reach_every_element(in_browser):

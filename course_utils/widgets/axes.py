@@ -16,12 +16,10 @@ import numpy as np
 import torch
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from torch import nn
 
-from course_utils.book.tables import format_number
 from course_utils.plots.style import PALETTE, PAPER, new_figure
 from course_utils.session import generator
-from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module, one_of
+from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["axis_explorer"]
 
@@ -48,9 +46,8 @@ _BARE = f"{_TRANSPOSED} {_PLAIN}"
 
 # For each norm and layout: along which axes an element's statistic differs from its neighbour's. One letter per axis:
 #   e  each index has its own statistic      a  all indices share one      g  the indices of one group share one
-# The same data draws the picture in the browser, sizes every shape, and drives the reduction that is compared with
-# PyTorch. Shapes of weight, bias and running buffers are written with axis letters, separated by spaces; None where
-# PyTorch's default has no such tensor.
+# The same data draws the picture in the browser and sizes every shape. Shapes of weight, bias and running buffers are
+# written with axis letters, separated by spaces; None where PyTorch's default has no such tensor.
 RULES: dict[str, dict[str, dict[str, Any]]] = {
     "batch": {
         "B,C,H,W": _rule("aeaa", "nn.BatchNorm2d({C})(x)", "C", "C", "C"),
@@ -102,40 +99,27 @@ def axis_explorer(
             raise ValueError(f"picked[{axis!r}] must be a whole number below {sizes[axis]}: got {picked[axis]!r}")
     choices = {"norm": NORMS, "layout": LAYOUTS, "groups": range(1, SIZE_LIMITS["C"] + 1)}
     chosen = one_of(choices, norm=norm, layout=layout, groups=groups)
+    example = (3 + 2 * torch.randn(prod(SIZE_LIMITS[axis] for axis in "BCHW"), generator=generator(0))).tolist()
     data = {"rules": RULES, "norms": NORMS, "layouts": LAYOUTS, "limits": SIZE_LIMITS}
+    data["example"] = [round(value, 2) for value in example]  # the first so many are the tensor that is normalized
     return _AxisExplorer({**chosen, "sizes": sizes, "picked": picked}, data)
 
 
-class _AxisExplorer(AnsweringWidget):
+class _AxisExplorer(CourseWidget):
     _esm = browser_module("axis_rule", "axis_explorer")
-
-    def answer_to_state(self) -> dict[str, Any]:
-        try:
-            errors = largest_differences(self.state)
-        except (ValueError, RuntimeError) as refusal:
-            problem = f"{type(refusal).__name__}: {refusal}"
-            return {"problem": problem, "remark": "", "errors": "", "picked": ""}
-        text = ", ".join(f"{dtype} {format_number(error)}" for dtype, error in errors.items())
-        arithmetic, remark = _picked_arithmetic(self.state), _remark(self.state)
-        return {"problem": "", "remark": remark, "errors": f"largest difference: {text}", "picked": arithmetic}
 
     def picture(self) -> tuple[Figure, str]:
         state: dict[str, Any] = self.state
-        shape, counts, refusal = shape_of(state), blocks(state), self.answer["problem"]
+        shape, counts = shape_of(state), blocks(state)
         line = RULES[state["norm"]][state["layout"]]["line"].format(**state["sizes"], G=state["groups"])
         statistics = "impossible: the groups do not divide the channels"
         if counts is not None:
             members = prod(shape) // prod(counts)
             statistics = f"{prod(counts)}, each over {members} {'element' if members == 1 else 'elements'}"
-        agrees = refusal or max(largest_differences(state).values()) < 1e-4
-        verdict = refusal or f"{'agrees' if agrees else 'disagrees'} with the rule"
         words = f"x ({', '.join(LAYOUTS[state['layout']])}) = {shape}, {prod(shape)} elements"
         return _draw(state), (
-            f"Axis explorer: {NORMS[state['norm']]} of {words}. Statistics: {statistics}. {line}: {verdict}."
+            f"Axis explorer: {NORMS[state['norm']]} of {words}. Statistics: {statistics}. In PyTorch: {line}."
         )
-
-
-# --- the rule, and PyTorch beside it ---
 
 
 def shape_of(state: Mapping[str, Any]) -> tuple[int, ...]:
@@ -150,71 +134,8 @@ def blocks(state: Mapping[str, Any]) -> list[int] | None:
     return None if any(size % count for size, count in zip(shape, counts, strict=True)) else counts
 
 
-def example_input(state: Mapping[str, Any], dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    """Return the tensor that is normalized: mean 3, standard deviation 2, the same for the same shape."""
-    return (3 + 2 * torch.randn(shape_of(state), generator=generator(0), dtype=torch.float64)).to(dtype)
-
-
-def builtin(state: Mapping[str, Any], x: torch.Tensor) -> torch.Tensor:
-    """Return what PyTorch's own layer, newly made and in training mode, gives for ``x``, or raise its refusal."""
-    channels, last = state["sizes"]["C"], list(x.shape[1:] if x.ndim == 4 else x.shape[2:])
-    layers = {
-        "batch": lambda: (nn.BatchNorm2d if x.ndim == 4 else nn.BatchNorm1d)(channels),
-        "layer": lambda: nn.LayerNorm(last),
-        "instance": lambda: (nn.InstanceNorm2d if x.ndim == 4 else nn.InstanceNorm1d)(channels),
-        "group": lambda: nn.GroupNorm(state["groups"], channels),
-        "rms": lambda: nn.RMSNorm(last),
-    }
-    layer = layers[state["norm"]]().to(x.dtype)
-    with torch.no_grad():
-        if x.ndim == 4 or state["norm"] in ("layer", "rms"):
-            return layer(x)
-        return layer(x.transpose(1, 2)).transpose(1, 2)
-
-
-def by_rule(state: Mapping[str, Any], x: torch.Tensor) -> list[torch.Tensor]:
-    """Return mean, variance and normalized ``x`` by nothing but the rule, shaped like ``x``.
-
-    Every axis of size n is split into (blocks, n / blocks), and the average goes over the inner parts.
-    """
-    parts = x.reshape([part for n, m in zip(x.shape, blocks(state) or [], strict=True) for part in (m, n // m)])
-    inner = tuple(range(1, parts.ndim, 2))
-    centred = state["norm"] != "rms"
-    mean = parts.mean(inner, keepdim=True) if centred else x.new_zeros(())
-    variance = (parts - mean).square().mean(inner, keepdim=True)
-    eps = 1e-5 if centred else torch.finfo(x.dtype).eps  # PyTorch's defaults
-    y = (parts - mean) / torch.sqrt(variance + eps)
-    return [values.expand(parts.shape).reshape(x.shape) for values in (mean, variance, y)]
-
-
-def largest_differences(state: Mapping[str, Any]) -> dict[str, float]:
-    """Return how far the rule is from PyTorch's layer, by dtype; raise what PyTorch raises."""
-    inputs = [example_input(state, dtype) for dtype in (torch.float32, torch.float64)]
-    expected = [builtin(state, x) for x in inputs]
-    errors = [(by_rule(state, x)[2] - y).abs().max().item() for x, y in zip(inputs, expected, strict=True)]
-    return dict(zip(("float32", "float64"), errors, strict=True))
-
-
 def _picked(state: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(state["picked"][axis] for axis in LAYOUTS[state["layout"]])
-
-
-def _picked_arithmetic(state: Mapping[str, Any]) -> str:
-    at, x = _picked(state), example_input(state)
-    value, mean, variance, output = (float(values[at]) for values in (x, *by_rule(state, x)))
-    numerator = f"{value:.2f}" if state["norm"] == "rms" else f"({value:.2f} − {mean:.2f})".replace("− -", "+ ")
-    line = f"x[{', '.join(map(str, at))}] = {value:.2f} becomes {numerator} / √({variance:.2f} + ε) = {output:.2f}"
-    return line.replace("-", "−")
-
-
-def _remark(state: Mapping[str, Any]) -> str:
-    if list(shape_of(state)) != blocks(state):
-        return ""
-    left = "its sign, ±1" if state["norm"] == "rms" else "0, up to rounding"
-    return f"Every statistic sees a single value, so what is left of it is {left}."
-
-
-# --- the picture without a browser ---
 
 
 def _draw(state: Mapping[str, Any]) -> Figure:

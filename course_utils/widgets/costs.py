@@ -1,7 +1,9 @@
 """What a norm costs: synchronising it over ranks (chapter 08), its bytes and operations on this machine (09)."""
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,6 +29,7 @@ SYNC_STOPS: dict[str, list[float]] = {
     "bandwidth": [0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 400],
 }
 
+RECORDED = Path(__file__).parent.parent / "data" / "least_time.json"  # one machine and its times, by `record_least_time`
 TIME_STOPS = {"rows": [1, 4, 16, 64, 256, 1024, 4096], "features": [64, 128, 256, 512, 768, 1024]}
 ITEMSIZES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 DIRECTIONS = {"forward": "forward", "both": "forward and backward"}

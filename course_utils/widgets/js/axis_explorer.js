@@ -31,7 +31,7 @@ const minimumWidth = (state) => {
   return EDGE.left + 8 + cards * (15 * columns + EDGE.gap);
 };
 
-function drawExplorer(context, state, width, refusal, data) {
+function drawExplorer(context, state, width, data) {
   const g = geometry(state, width);
   const shared = sharing(state, data);
   const picked = pickedIndex(state, data);
@@ -61,6 +61,7 @@ function drawExplorer(context, state, width, refusal, data) {
   drawAxisNames(context, g);
   drawStatistics(context, shared, chosen, fills, width, g.height - 22);
   const below = { left: 8, top: g.height, width: width - 16, height: REFUSAL_HEIGHT - 10 };
+  const refusal = refusalOf(state, data);
   if (refusal) drawRefusal(context, refusal, below);
 }
 
@@ -216,27 +217,14 @@ function render(view) {
     ],
     change,
     minimumWidth,
-    size: (state, width, refusal) => geometry(state, width).height + (refusal ? REFUSAL_HEIGHT : 0),
-    draw: (context, state, width, height, refusal) => drawExplorer(context, state, width, refusal, data),
+    size: (state, width) => geometry(state, width).height + (refusalOf(state, data) ? REFUSAL_HEIGHT : 0),
+    draw: (context, state, width) => drawExplorer(context, state, width, data),
     summary: (state) => summary(state, data),
-    facts: (state, answer) => [
-      ...facts(state, data),
-      ["against built-in", answer.problem || answer.errors],
-      ["picked", answer.picked],
-      ["remark", answer.remark],
-    ],
-    factClasses: {
-      "running buffers": "wide",
-      "in PyTorch": "wide code",
-      note: "wide",
-      "against built-in": "wide live",
-      picked: "wide live",
-      remark: "wide live",
-    },
-    asksKernel: true,
+    facts: (state) => facts(state, data),
+    factClasses: { "running buffers": "wide", "in PyTorch": "wide code", note: "wide", picked: "wide", remark: "wide" },
     pick: { at: elementAt, key: elementByKey },
   });
 }
 
-export { change, elementAt, elementByKey, facts, geometry, sharing };
+export { change, elementAt, elementByKey, facts, geometry, pickedValues, refusalOf, sharing };
 export default { render };

@@ -1,5 +1,5 @@
-// Which elements share a statistic, and what follows from it. The rule comes from Python as data; it is worked out here
-// too, so that no move waits for a kernel, and a test holds the two against each other.
+// Which elements share a statistic, and what follows from it. The rule and an example tensor come from Python as data;
+// they are worked out here, so that no move waits for a kernel, and tests hold the results against PyTorch's layers.
 
 /** Sizes of the tensor's axes, in order. */
 const shapeOf = (state, data) => [...data.layouts[state.layout]].map((axis) => state.sizes[axis]);
@@ -22,6 +22,46 @@ function sharing(state, data) {
   const count = blocks.reduce((a, b) => a * b, 1);
   const statisticShape = along.flatMap((letter, i) => (letter === "g" ? [blocks[i], 1] : [blocks[i]]));
   return { groupOf, count, members: groupOf.length / count, statisticShape };
+}
+
+/** Why PyTorch's layer, in training mode, takes no such tensor, or nothing. */
+function refusalOf(state, data) {
+  const shared = sharing(state, data);
+  if (!shared) return `${state.groups} groups do not divide ${state.sizes.C} channels.`;
+  const alone = { batch: "a channel", instance: "a channel of a sample", group: "a group" }[state.norm];
+  // group norm counts the values of the whole batch
+  const values = shared.members * (state.norm === "group" ? state.sizes.B : 1);
+  return alone && values === 1 ? `In training ${alone} needs more than one value: one alone has no spread.` : "";
+}
+
+/** What becomes of the picked element: its value, its statistics and its output, with PyTorch's default ε. */
+function pickedValues(state, data) {
+  const { groupOf } = sharing(state, data);
+  const { flat } = pickedIndex(state, data);
+  const x = data.example.slice(0, groupOf.length);
+  const together = x.filter((_, i) => groupOf[i] === groupOf[flat]);
+  const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const centred = state.norm !== "rms";
+  const mean = centred ? average(together) : 0;
+  const variance = average(together.map((value) => (value - mean) ** 2));
+  const output = (x[flat] - mean) / Math.sqrt(variance + (centred ? 1e-5 : 2 ** -52));
+  return { value: x[flat], mean, variance, output };
+}
+
+/** The picked element's arithmetic as a line. */
+function pickedText(state, data) {
+  const { value, mean, variance, output } = pickedValues(state, data);
+  const [v, m, s, y] = [value, mean, variance, output].map((number) => number.toFixed(2));
+  const numerator = state.norm === "rms" ? v : `(${v} − ${m})`.replace("− -", "+ ");
+  const line = `x[${pickedIndex(state, data).index.join(", ")}] = ${v} becomes ${numerator} / √(${s} + ε) = ${y}`;
+  return line.replaceAll("-", "−");
+}
+
+/** What is left where every statistic sees a single value. */
+function remarkOn(state, data) {
+  if (sharing(state, data).members > 1) return "";
+  const left = state.norm === "rms" ? "its sign, ±1" : "0, up to rounding";
+  return `Every statistic sees a single value, so what is left of it is ${left}.`;
 }
 
 const tupleText = (shape) => (shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`);
@@ -54,6 +94,8 @@ function facts(state, data) {
     ["running buffers", rule.buffers === null ? "none" : `running_mean ${buffer}, running_var ${buffer}`],
     ["in PyTorch", rule.line.replace(/\{(\w)\}/g, (_, letter) => sizes[letter])],
     ["note", rule.note],
+    ["picked", refusalOf(state, data) ? "" : pickedText(state, data)],
+    ["remark", refusalOf(state, data) ? "" : remarkOn(state, data)],
   ];
 }
 

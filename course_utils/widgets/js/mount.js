@@ -3,8 +3,8 @@
 /**
  * Put a widget into `el`.
  *
- * options: { name, specs, change(state, control, value) -> state, size(state, width, refusal) -> height,
- *            draw(context, state, width, height, refusal), summary(state) -> text,
+ * options: { name, specs, change(state, control, value) -> state, size(state, width) -> height,
+ *            draw(context, state, width, height), summary(state) -> text,
  *            facts(state, answer) -> [[label, text]],
  *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
  *            factClasses?: { label: any of "wide code live" }, asksKernel?, drawsAnswer? }
@@ -35,16 +35,14 @@ function mount({ model, el }, options) {
   el.append(root);
 
   const answer = () => (model.get("answer")?.request === model.get("request") ? model.get("answer") : null);
-  const refusal = () => answer()?.problem ?? "";
-  let [width, drawnRefusal] = [0, ""];
+  let width = 0;
 
   function drawPicture() {
     if (!width) return;
     const state = model.get("state");
     const wide = Math.max(width, options.minimumWidth?.(state) ?? 0);
-    const height = options.size(state, wide, refusal());
-    options.draw(prepareCanvas(canvas, wide, height), state, wide, height, refusal());
-    drawnRefusal = refusal();
+    const height = options.size(state, wide);
+    options.draw(prepareCanvas(canvas, wide, height), state, wide, height);
   }
 
   function writeWords() {
@@ -63,7 +61,7 @@ function mount({ model, el }, options) {
 
   function onAnswer() {
     if (!answer()) return; // the answer to a state that is gone: the newer one is under way
-    if (options.drawsAnswer || refusal() !== drawnRefusal) drawPicture();
+    drawPicture();
     writeWords();
     root.dataset.kernelFrame = Number(root.dataset.kernelFrame) + 1;
   }
