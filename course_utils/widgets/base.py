@@ -59,6 +59,10 @@ class StatefulWidget(anywidget.AnyWidget):
     def __init__(self, state: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         super().__init__(state=state, data=data)
 
+    def without_kernel(self) -> dict[str, Any]:
+        """Return what a page without a kernel needs besides ``data``, JSON: answers that were computed before."""
+        return {}
+
 
 class CourseWidget(StatefulWidget):
     """A picture drawn in the browser, with a static picture of its state where no kernel runs."""

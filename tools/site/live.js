@@ -21,7 +21,7 @@ function localModel(values) {
 addEventListener("DOMContentLoaded", () => {
   for (const place of document.querySelectorAll(".course-live")) {
     const { state, data } = JSON.parse(place.querySelector("script").textContent);
-    const model = localModel({ state, data: { ...data, isStatic: true }, request: 0, answer: {} });
+    const model = localModel({ state, data, request: 0, answer: {} });
     place.querySelector(".course-picture").remove();
     courseWidgets[place.dataset.widget]({ model, el: place });
   }

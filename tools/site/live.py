@@ -31,7 +31,8 @@ def make_live(cell: NotebookNode, scripts: Path) -> None:
         raise ValueError(f"the module of {name} must end in its exports and `export default {{ render }}`")
     # a page that is read from a file may not load modules: a script, whose names are its own
     (scripts / f"{name}.js").write_text(f"(() => {{\n{module}}})();\n", encoding="utf-8")
-    values = json.dumps({"state": widget.state, "data": widget.data}, ensure_ascii=False).replace("</", "<\\/")
+    data = {**widget.data, **widget.without_kernel()}
+    values = json.dumps({"state": widget.state, "data": data}, ensure_ascii=False).replace("</", "<\\/")
     for output in cell.outputs:
         if picture := output.get("data", {}).get("text/html"):
             output.data["text/html"] = (

@@ -7,13 +7,10 @@
  *            draw(context, state, width, height), summary(state) -> text,
  *            facts(state, answer) -> [[label, text]],
  *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
- *            factClasses?: { label: any of "wide code live" }, asksKernel?, drawsAnswer? }
+ *            factClasses?: { label: any of "wide code live" }, asksKernel? }
  *
- * With `drawsAnswer` the picture itself comes from the kernel, and is drawn again with every answer.
- *
- * `refusal` is the `problem` of the kernel's answer to the present state, empty while that is under way; `facts` gets
- * the last answer that came, and lines of class "live" fade while the next one is late. `held` is true while what a
- * press has hit is being dragged.
+ * `facts` gets the kernel's last answer that came, and lines of class "live" fade while the next one is late. `held` is
+ * true while what a press has hit is being dragged.
  *
  * The root carries data-frame, counted up once a change of state has been drawn, and data-kernel-frame, counted up once
  * the kernel's answer to the present state has been shown.

@@ -1,5 +1,5 @@
-// Each rotary pair's wavelength against the window, method by method, and below it what becomes of the pair. The
-// numbers come from the kernel; here they are drawn.
+// Each rotary pair's wavelength against the window, method by method, and below it what becomes of the pair. Where a
+// kernel runs, it reads a pasted configuration; all numbers are computed here.
 
 const VIEW = { left: 64, right: 14, top: 42, height: 260, axis: 46, labels: 138, strip: 24, key: 30 };
 // a colour for each method, dashed where it is the other form of one; the pasted configuration is black and thick
@@ -23,6 +23,87 @@ const KIND_LOOKS = {
   faster: { height: 1, colour: 3, amount: 0.9, text: "faster" },
 };
 
+// --- what the picture shows ---
+
+// frequencies carry float64 rounding, 1e-16 of themselves for each of a few operations
+const EXACT = 1e-9;
+
+/** What has become of a pair whose frequency is now `ratio` of what it was. */
+function kindOf(ratio, factor) {
+  if (ratio === 0) return "still";
+  if (Math.abs(ratio - 1) <= EXACT) return "kept";
+  if (ratio > 1) return "faster";
+  return ratio * factor <= 1 + EXACT ? "stretched" : "blended";
+}
+
+/**
+ * The first position at which some pair's angle lies outside what training saw; null where it never does. A pair that
+ * makes a full turn in the window has seen every angle; of another, training saw those below window · f.
+ */
+function firstNewPosition(trained, scaled, window) {
+  const leaves = trained.flatMap((f, k) => (turnsOf(f, window) < 1 && scaled[k] > 0 ? [(f / scaled[k]) * window] : []));
+  return leaves.length ? Math.ceil(Math.min(...leaves) * (1 - EXACT)) : null;
+}
+
+const wavelengthsOf = (frequencies) => frequencies.map((f) => (f ? (2 * Math.PI) / f : null));
+
+/** What one method makes of the frequencies. */
+function described(name, label, reading, length, window) {
+  const trained = trainedFrequencies(reading);
+  const [scaled, attentionFactor] = frequenciesUnder(reading, length);
+  const isDynamic = reading.rope_type === "dynamic"; // its factor grows with the sequence
+  const factor = isDynamic ? (reading.factor * length) / window - (reading.factor - 1) : reading.factor;
+  const kinds = scaled.map((f, k) => kindOf(trained[k] ? f / trained[k] : 0, factor));
+  const reach = firstNewPosition(trained, scaled, window);
+  const count = (kind) => kinds.filter((each) => each === kind).length;
+  const bands = Object.keys(KIND_LOOKS).filter(count).map((kind) => `${count(kind)} ${kind}`);
+  const until = reach === null ? "no new angle anywhere" : `first new angle at position ${grouped(reach)}`;
+  const summary = `${bands.join(", ")}; cosine and sine × ${attentionFactor.toFixed(3)}; ${until}`;
+  return { name, label, wavelengths: wavelengthsOf(scaled), kinds, attentionFactor, reach, summary };
+}
+
+/** What the configuration in the box says: as the kernel read it, or, where there is none, read here. */
+function readingOf(state, data, answer) {
+  if (!state.config.trim()) return {};
+  if (answer?.config === state.config) return answer;
+  if (!data.readings) return {}; // the kernel is reading it
+  if (data.readings[state.config]) return data.readings[state.config];
+  try {
+    const sizes = { head_dim: state.head_dim, max_position_embeddings: state.window };
+    const { remarks, ...own } = readPlainly(state.config, sizes, data.required);
+    return { own, remarks };
+  } catch (error) {
+    return { problem: error.message };
+  }
+}
+
+/** Every line of the picture: the trained frequencies, each method, and the configuration's own last. */
+function scalingFigure(state, data, answer) {
+  const { own, problem = "", remarks = [] } = readingOf(state, data, answer);
+  const window = own?.window ?? state.window;
+  const base = own?.base ?? state.base;
+  const headDim = own?.head_dim ?? state.head_dim;
+  const share = own ? (own.keys.partial_rotary_factor ?? 1) : state.share;
+  const length = state.length * window;
+  const turning = Math.trunc(headDim * share);
+  const original = { original_max_position_embeddings: window, max_position_embeddings: window };
+  const keys = { factor: state.factor, ...original, low_freq_factor: 1, high_freq_factor: 4, partial_rotary_factor: share };
+  const [methods, notes] = [[], [...remarks]];
+  for (const name of state.methods) {
+    const reading = { rope_type: name, dim: name === "proportional" ? headDim : turning, base, keys, factor: state.factor };
+    const abf = name === "abf" ? { rope_type: "default", new_base: state.new_base } : {};
+    try {
+      methods.push(described(name, data.methods[name], { ...reading, ...abf }, length, window));
+    } catch (error) {
+      notes.push(`${data.methods[name]} is left out: ${error.message}`);
+    }
+  }
+  if (own) methods.push(described("config", `config: ${own.rope_type}`, own, length, window));
+  const trained = trainedFrequencies(own ?? { rope_type: "default", dim: turning, base, keys });
+  const pairs = Math.floor(headDim / 2);
+  return { pairs, trained: wavelengthsOf(trained), window, length, methods, problem, remarks: notes };
+}
+
 const lookOf = (name) => {
   const { colour, dash = [], width = 2 } = LOOKS[name];
   return { colour: STYLE.palette[colour], dash, width };
@@ -32,36 +113,34 @@ const isNarrow = (width) => width < 560;
 const keyLines = (width) => (isNarrow(width) ? 3 : 1);
 const problemHeight = (width) => (isNarrow(width) ? 190 : 116);
 
-function sizeOf(answer, width) {
-  const strips = answer?.methods?.length ?? 3;
-  const problem = answer?.problem ? problemHeight(width) : 0;
-  return VIEW.top + VIEW.height + VIEW.axis + strips * VIEW.strip + VIEW.key * keyLines(width) + problem + 6;
+function sizeOf(figure, width) {
+  const problem = figure.problem ? problemHeight(width) : 0;
+  return VIEW.top + VIEW.height + VIEW.axis + figure.methods.length * VIEW.strip + VIEW.key * keyLines(width) + problem + 6;
 }
 
-function drawScaling(context, answer, width, height) {
-  if (!answer?.methods) return drawText(context, "waiting for the kernel", width / 2, 120, { align: "center" });
+function drawScaling(context, figure, width, height) {
   const box = { left: VIEW.left, right: width - VIEW.right, top: VIEW.top, bottom: VIEW.top + VIEW.height };
-  drawWavelengths(context, box, answer);
-  const below = drawStrips(context, box, width, answer);
-  if (answer.problem) {
+  drawWavelengths(context, box, figure);
+  const below = drawStrips(context, box, width, figure);
+  if (figure.problem) {
     const at = { left: 8, top: below + 4, width: width - 16, height: problemHeight(width) - 10 };
-    drawRefusal(context, answer.problem, at, "The pasted text cannot be used");
+    drawRefusal(context, figure.problem, at, "The pasted text cannot be used");
   }
 }
 
 /** The scale from positions to pixels: a power of ten below the shortest wavelength, one above the longest. */
-function wavelengthScale(box, answer) {
-  const all = [...answer.trained, ...answer.methods.flatMap((method) => method.wavelengths), answer.length];
+function wavelengthScale(box, figure) {
+  const all = [...figure.trained, ...figure.methods.flatMap((method) => method.wavelengths), figure.length];
   const [low, high] = [0, Math.ceil(Math.log10(Math.max(...all.filter((value) => value))))];
   const scale = scaleOf([low, high], [box.bottom, box.top]);
   return { ticks: Array.from({ length: high + 1 }, (_, power) => power), of: (value) => scale(Math.log10(value)) };
 }
 
-function drawWavelengths(context, box, answer) {
-  const scale = wavelengthScale(box, answer);
-  const pair = scaleOf([-0.5, answer.pairs - 0.5], [box.left, box.right]);
+function drawWavelengths(context, box, figure) {
+  const scale = wavelengthScale(box, figure);
+  const pair = scaleOf([-0.5, figure.pairs - 0.5], [box.left, box.right]);
   context.fillStyle = tint(STYLE.palette[4], 0.16);
-  context.fillRect(box.left, box.top, box.right - box.left, scale.of(answer.window) - box.top);
+  context.fillRect(box.left, box.top, box.right - box.left, scale.of(figure.window) - box.top);
   drawVerticalAxis(context, {
     scale: (power) => scale.of(10 ** power),
     ticks: scale.ticks,
@@ -75,32 +154,32 @@ function drawWavelengths(context, box, answer) {
     [box.left, y],
     [box.right, y],
   ];
-  drawLine(context, across(scale.of(answer.window)), { width: 1.5 });
-  drawText(context, `trained window, ${grouped(answer.window)}`, box.left + 6, scale.of(answer.window) + 10, { px: 12 });
-  if (answer.length > answer.window) {
-    drawLine(context, across(scale.of(answer.length)), { dash: [3, 3] });
-    drawText(context, `asked for, ${grouped(answer.length)}`, box.left + 6, scale.of(answer.length) - 9, { px: 12 });
+  drawLine(context, across(scale.of(figure.window)), { width: 1.5 });
+  drawText(context, `trained window, ${grouped(figure.window)}`, box.left + 6, scale.of(figure.window) + 10, { px: 12 });
+  if (figure.length > figure.window) {
+    drawLine(context, across(scale.of(figure.length)), { dash: [3, 3] });
+    drawText(context, `asked for, ${grouped(figure.length)}`, box.left + 6, scale.of(figure.length) - 9, { px: 12 });
   }
   const curve = (wavelengths, look) => {
     const points = wavelengths.flatMap((value, k) => (value ? [[pair(k), scale.of(value)]] : []));
     drawLine(context, points, look);
   };
-  curve(answer.trained, { colour: tint(STYLE.muted, 0.45), width: 7 });
-  for (const method of answer.methods) curve(method.wavelengths, lookOf(method.name));
+  curve(figure.trained, { colour: tint(STYLE.muted, 0.45), width: 7 });
+  for (const method of figure.methods) curve(method.wavelengths, lookOf(method.name));
   const middle = (box.left + box.right) / 2;
   drawText(context, "pair of dimensions, fast to slow", middle, box.bottom + 30, { px: 13, align: "center" });
-  for (const k of ticksBetween(0, answer.pairs - 1, 8).filter(Number.isInteger))
+  for (const k of ticksBetween(0, figure.pairs - 1, 8).filter(Number.isInteger))
     drawText(context, String(k), pair(k), box.bottom + 12, { px: 12, align: "center" });
   const look = { colour: tint(STYLE.muted, 0.45), width: 7 };
   drawKey(context, "as trained", box.right, box.top - 26, look);
 }
 
 /** One strip for each method, with its name; the height of a bar says what has become of the pair. */
-function drawStrips(context, box, width, answer) {
+function drawStrips(context, box, width, figure) {
   let y = box.bottom + VIEW.axis;
-  const pair = scaleOf([0, answer.pairs], [VIEW.labels + 8, box.right]);
+  const pair = scaleOf([0, figure.pairs], [VIEW.labels + 8, box.right]);
   const pitch = pair(1) - pair(0);
-  for (const method of answer.methods) {
+  for (const method of figure.methods) {
     const look = lookOf(method.name);
     drawLine(
       context,
@@ -119,11 +198,11 @@ function drawStrips(context, box, width, answer) {
     });
     y += VIEW.strip;
   }
-  return drawKindsKey(context, answer, width, y + 8);
+  return drawKindsKey(context, figure, width, y + 8);
 }
 
-function drawKindsKey(context, answer, width, y) {
-  const present = Object.keys(KIND_LOOKS).filter((kind) => answer.methods.some((method) => method.kinds.includes(kind)));
+function drawKindsKey(context, figure, width, y) {
+  const present = Object.keys(KIND_LOOKS).filter((kind) => figure.methods.some((method) => method.kinds.includes(kind)));
   let x = isNarrow(width) ? 8 : VIEW.labels + 8;
   const start = x;
   for (const kind of present) {
@@ -145,20 +224,18 @@ function drawKindsKey(context, answer, width, y) {
 const grouped = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 const superscript = (power) => [...String(power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
 
-function summary(state, answer) {
-  if (!answer?.methods) return "";
-  const asked = `${grouped(answer.length)} positions`;
-  if (!answer.methods.length) return "Tick a method, or paste a configuration.";
-  const fits = answer.methods.filter((method) => method.reach === null || method.reach >= answer.length);
+function summary(figure) {
+  const asked = `${grouped(figure.length)} positions`;
+  if (!figure.methods.length) return "Tick a method, or paste a configuration.";
+  const fits = figure.methods.filter((method) => method.reach === null || method.reach >= figure.length);
   if (!fits.length) return `In ${asked}, every method shown meets angles that training never saw.`;
-  if (fits.length === answer.methods.length) return `In ${asked}, no method shown meets an angle that training never saw.`;
+  if (fits.length === figure.methods.length) return `In ${asked}, no method shown meets an angle that training never saw.`;
   return `No angle in ${asked} that training never saw: ${fits.map((method) => method.label).join("; ")}.`;
 }
 
-function facts(answer) {
-  if (!answer?.methods) return [];
-  const lines = answer.methods.map((method) => [method.name === "config" ? "config" : method.label, method.summary]);
-  return [...lines, ["reading the text", answer.problem ? "" : answer.remarks.join("; ")]];
+function facts(figure) {
+  const lines = figure.methods.map((method) => [method.name === "config" ? "config" : method.label, method.summary]);
+  return [...lines, ["reading the text", figure.problem ? "" : figure.remarks.join("; ")]];
 }
 
 /** The state after one control has moved: a toggle for each method, an example puts its text into the box. */
@@ -173,7 +250,7 @@ function change(state, control, value, data) {
 
 function render(view) {
   const data = view.model.get("data");
-  const answer = () => view.model.get("answer");
+  const figureOf = (state) => scalingFigure(state, data, view.model.get("answer"));
   const stops = (name, label, format) => ({ name, label, kind: "slider", stops: data.stops[name], format });
   const own = { enabled: (state) => !state.config.trim() }; // a pasted configuration has its own
   const exampleOf = (state) => Object.keys(data.examples).find((name) => data.examples[name] === state.config) ?? "";
@@ -212,17 +289,16 @@ function render(view) {
       },
     ],
     change: (state, control, value) => change(state, control, value, data),
-    size: (state, width) => sizeOf(answer(), width),
-    draw: (context, state, width, height) => drawScaling(context, answer(), width, height),
-    summary: (state) => summary(state, answer()),
-    facts: (state, latest) => facts(latest),
+    size: (state, width) => sizeOf(figureOf(state), width),
+    draw: (context, state, width, height) => drawScaling(context, figureOf(state), width, height),
+    summary: (state) => summary(figureOf(state)),
+    facts: (state) => facts(figureOf(state)),
     factClasses: Object.fromEntries(
-      [...Object.values(data.methods), "config", "reading the text"].map((label) => [label, "wide live"]),
+      [...Object.values(data.methods), "config", "reading the text"].map((label) => [label, "wide"]),
     ),
-    asksKernel: true,
-    drawsAnswer: true,
+    asksKernel: !data.readings,
   });
 }
 
-export { change, facts };
+export { change, readPlainly, scalingFigure };
 export default { render };
