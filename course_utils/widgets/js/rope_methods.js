@@ -115,16 +115,13 @@ function readPlainly(text, sizes, required) {
 
 /** The JSON object in a text, which may lack its braces: a few lines out of the middle of a file. */
 function parsed(text) {
-  const attempts = text.startsWith("{") ? [text] : [text, `{${text.replace(/,$/, "")}}`];
-  let problem;
-  for (const attempt of attempts) {
-    try {
-      const contents = JSON.parse(attempt);
-      if (contents?.constructor === Object) return contents;
-      problem = `This must be a JSON object: got ${attempt.slice(0, 80)}`;
-    } catch (error) {
-      problem = `This is not JSON: ${error.message}`;
-    }
+  let contents;
+  try {
+    contents = JSON.parse(text);
+  } catch (error) {
+    if (text.startsWith("{")) throw new Error(`This is not JSON: ${error.message}`);
+    return parsed(`{${text.replace(/,$/, "")}}`);
   }
-  throw new Error(problem);
+  if (contents?.constructor !== Object) throw new Error(`This must be a JSON object: got ${text.slice(0, 80)}`);
+  return contents;
 }
