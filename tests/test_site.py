@@ -24,13 +24,11 @@ LARGEST_BYTES = 40e6
 README = """\
 (https://example.org/blob/main/notebooks/00_start_here.ipynb)
 
-A course.
+**For whom.** You.
 
 ## Learn
 
 ## The chapters
-
-[Layer norm](notebooks/02_layer_norm.ipynb)
 
 ## Use the code
 
@@ -113,9 +111,9 @@ def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(
 @pytest.mark.slow
 def test_the_first_page_leads_to_every_chapter_by_its_title(site: Path, pages: dict[Path, BeautifulSoup]) -> None:
     index = pages[site / "index.html"]
-    linked = {link["href"]: link.get_text() for link in index.select("article tbody a")}
+    linked = {link["href"]: link.select_one("strong").get_text() for link in index.select("a.course-card")}
     for chapter in CHAPTERS:
-        assert linked[page_of(chapter.file)] == chapter.title
+        assert linked[page_of(chapter.file)] == chapter.label
     assert "make lab" in index.find("article").get_text()
     parts = [caption.get_text() for caption in index.select(".sidebar-tree .caption")]
     assert parts == list(dict.fromkeys(chapter.part for chapter in CHAPTERS))

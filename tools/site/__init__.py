@@ -3,6 +3,7 @@
 Nothing is executed and nothing is fetched, and what comes out is read from a file, without a server or a network.
 """
 
+import base64
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,13 +14,15 @@ from tempfile import TemporaryDirectory
 import nbformat
 from sphinx.cmd.build import main as sphinx_build
 
+from course_utils import widgets
 from course_utils.book.chapters import CHAPTERS, Chapter
 from tools.notebooks import NOTEBOOKS, is_code, read_notebook, write_notebook
-from tools.site.live import make_live
+from tools.site.live import live_html, make_live
 
 __all__ = ["build_site"]
 
 _HERE = Path(__file__).parent
+_PICTURE = re.compile(r'<img alt="([^"]*)"[^>]*src="data:image/png;base64,([^"]+)"')
 _LINK = re.compile(r"\]\(([^)#]+)")
 _NOTEBOOK_LINK = re.compile(r'(<a href="[\w.-]+)\.ipynb(?=["#])')
 
@@ -59,7 +62,25 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
             (sources / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(project / file, sources / file)
     index = (_HERE / "index.md").read_text(encoding="utf-8")
+    clocks = widgets.rope_clocks(position=4, distance=3)
+    play = live_html(clocks, clocks._repr_mimebundle_()[0]["text/html"], scripts, "_static")
+    index = index.replace("PLAY", play).replace(
+        "CARDS", "".join(_card(project, chapter, scripts) for chapter in chapters)
+    )
     (sources / "index.md").write_text("\n".join([index, *_contents(chapters)]), encoding="utf-8")
+
+
+def _card(project: Path, chapter: Chapter, static: Path) -> str:
+    """Return a chapter as a card that links to it: its first picture, its title, what is built in it."""
+    notebook = read_notebook(project / NOTEBOOKS / chapter.file)
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    pictures = (_PICTURE.search(output.get("data", {}).get("text/html", "")) for output in outputs)
+    alt, data = next((found.groups() for found in pictures if found), ("", ""))
+    (static / f"{chapter.number}.png").write_bytes(base64.b64decode(data))
+    picture = f'<img alt="{alt}" src="_static/{chapter.number}.png">' if data else ""
+    address = f"{NOTEBOOKS}/{Path(chapter.file).stem}.html"
+    about = chapter.about.replace("`", "")
+    return f'<a class="course-card" href="{address}">{picture}<strong>{chapter.label}</strong><span>{about}</span></a>'
 
 
 def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path) -> None:

@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,28 @@ from nbformat import NotebookNode
 from course_utils import widgets
 from tools.notebooks import parse_code
 
-__all__ = ["make_live"]
+__all__ = ["live_html", "make_live"]
 
 _EXPORTS = re.compile(r"^export \{[^}]*\};\nexport default \{ render \};\s*\Z", re.MULTILINE)
 
 
 def make_live(cell: NotebookNode, scripts: Path) -> None:
-    """Let the widget that ends ``cell`` be drawn by its own JavaScript, in place, and put that into ``scripts``.
-
-    The picture that the cell stored stands in its place where no JavaScript runs.
-    """
+    """Let the widget that ends ``cell`` be drawn by its own JavaScript, in place; see ``live_html``."""
     widget = _widget_of(cell.source)
-    if widget is None:
-        return
+    for output in cell.outputs if widget is not None else ():
+        if picture := output.get("data", {}).get("text/html"):
+            output.data["text/html"] = live_html(widget, picture, scripts, "../_static")
+
+
+def live_html(widget: Any, picture: str, scripts: Path, address: str) -> str:
+    """Return the HTML of a widget that needs no kernel, and put its JavaScript into ``scripts``.
+
+    Args:
+        widget: a widget of the course.
+        picture: the HTML that stands in its place where no JavaScript runs.
+        scripts: the folder of the page's scripts.
+        address: the folder's address, seen from the page.
+    """
     name = type(widget).__name__.strip("_")
     module, found = _EXPORTS.subn(f'courseWidgets["{name}"] = render;\n', str(widget._esm))
     if not found:
@@ -33,13 +41,12 @@ def make_live(cell: NotebookNode, scripts: Path) -> None:
     (scripts / f"{name}.js").write_text(f"(() => {{\n{module}}})();\n", encoding="utf-8")
     data = {**widget.data, **widget.without_kernel()}
     values = json.dumps({"state": widget.state, "data": data}, ensure_ascii=False).replace("</", "<\\/")
-    for output in cell.outputs:
-        if picture := output.get("data", {}).get("text/html"):
-            output.data["text/html"] = (
-                f'<div class="course-live" data-widget="{name}"><style>{escape(str(widget._css), quote=False)}</style>'
-                f'<div class="course-picture">{picture}</div><script type="application/json">{values}</script></div>'
-                f'<script defer src="../_static/{name}.js"></script>'
-            )
+    values = values.replace(".ipynb#", ".html#")
+    return (
+        f'<div class="course-live" data-widget="{name}"><style>{widget._css}</style>'
+        f'<div class="course-picture">{picture}</div><script type="application/json">{values}</script></div>'
+        f'<script defer src="{address}/{name}.js"></script>'
+    )
 
 
 def _widget_of(source: str) -> Any:
