@@ -17,5 +17,19 @@ c.KernelManager.transport_encryption = "auto"
 # Jupyter asks for 90 seconds, and Tornado warns that it takes 30: say so at once.
 c.ServerApp.tornado_settings = {"ws_ping_timeout": 30_000}
 
+
+def as_committed(model, **_):
+    """Take out what JupyterLab writes into a notebook that is only opened: a clone of the course stays clean."""
+    if model["type"] != "notebook":
+        return
+    metadata = model["content"]["metadata"]
+    for key in ("version", "codemirror_mode"):  # of this machine's Python
+        metadata.get("language_info", {}).pop(key, None)
+    if not any(saved.get("state") for saved in metadata.get("widgets", {}).values()):
+        metadata.pop("widgets", None)
+
+
+c.ContentsManager.pre_save_hook = as_committed
+
 # A cloned notebook is "not trusted": its stored outputs are shown without JavaScript. The course stores none.
 logging.getLogger("ServerApp").addFilter(lambda record: "is not trusted" not in record.msg)

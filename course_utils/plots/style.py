@@ -109,7 +109,9 @@ def image_html(figure: Figure, alt: str) -> str:
     # matplotlib would write its own version into the file, which changes the bytes from one install to another
     figure.savefig(png, format="png", dpi=_CSS_DPI * _SHARPNESS, metadata={"Software": None})
     small = io.BytesIO()
-    Image.open(png).quantize(256).save(small, format="png", optimize=True)  # a third of the bytes, for the eye the same
+    Image.open(png).convert("RGB").quantize(256).save(
+        small, format="png", optimize=True
+    )  # a third of the bytes, for the eye the same
     data = base64.b64encode(small.getvalue()).decode("ascii")
     width = round(figure.get_figwidth() * _CSS_DPI)
     style = "max-width:100%;height:auto;border-radius:6px"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from accessibility import serious_in
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Page
+from widget_driver import find_widgets
 
 from tools.site import build_site
 
@@ -152,57 +153,18 @@ def test_search_finds_a_word_of_a_chapter_and_leads_there(reader: Reader) -> Non
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_control_of_every_widget_answers_without_a_kernel(reader: Reader, width: int) -> None:
-    reader.page.set_viewport_size({"width": width, "height": 800})
     live = [address for address in reader.visits if 'class="course-live"' in (reader.site / address).read_text()]
-    assert live
-    dumb = []
+    problems = []
     for address in live:
+        reader.page.set_viewport_size({"width": width, "height": 800})
         reader.open(address)
-        for widget in reader.page.locator(".course-live .course-widget").all():
-            dumb += [f"{address}: {name}" for name in controls_that_do_nothing(reader.page, widget)]
-        assert not reader.page.evaluate(TOO_WIDE), address
+        widgets = find_widgets(reader.page)
+        problems += [f"{address}: no widget"] * (not widgets)
+        problems += [f"{address}: {problem}" for widget in widgets for problem in widget.exercise_everything()]
+        problems += [f"{address}: wider than the page"] * reader.page.evaluate(TOO_WIDE)
     reader.page.set_viewport_size(DESKTOP)
-    assert dumb == []
-
-
-def controls_that_do_nothing(page: Page, widget: Locator) -> list[str]:
-    """Move each control that is enabled, by keyboard or tap, and return the names of those that changed nothing."""
-    dumb = []
-    widget.scroll_into_view_if_needed()
-    for row in widget.locator("[data-control]").all():
-        entry = row.locator("input, select, textarea").first
-        if not row.is_visible() or entry.is_disabled():
-            continue
-        before = widget.get_attribute("data-frame")
-        match entry.evaluate("input => input.type"):
-            case "range":
-                for key in ("ArrowRight", "ArrowLeft"):
-                    entry.press(key)
-            case "checkbox":
-                entry.click()
-                entry.click()
-            case "select-one":
-                last = entry.locator("option").last.get_attribute("value")
-                first = entry.locator("option").first.get_attribute("value")
-                entry.select_option(last)
-                entry.select_option(first)
-            case _:
-                entry.fill('{"rope_theta": 20000.0}')
-                entry.fill("")
-        if widget.get_attribute("data-frame") == before:
-            dumb.append(str(row.get_attribute("data-control")))
-    canvas = widget.locator("canvas[role=application]")
-    if canvas.count():
-        before = widget.get_attribute("data-frame")
-        box = canvas.bounding_box()
-        assert box
-        for x, y in ((0.3, 0.3), (0.5, 0.5), (0.7, 0.6), (0.2, 0.7)):
-            canvas.click(position={"x": x * box["width"], "y": y * box["height"]})
-        for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
-            canvas.press(key)
-        if widget.get_attribute("data-frame") == before:
-            dumb.append("the picture")
-    return dumb
+    assert live
+    assert problems == []
 
 
 def test_without_javascript_a_widget_is_its_picture(browser: Browser, reader: Reader) -> None:

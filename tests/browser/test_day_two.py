@@ -1,0 +1,47 @@
+"""What a learner finds on the second day: files as they were left, widgets that are drawn before anything is run."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from jupyterlab_driver import LabServer, OpenNotebook, open_notebook
+from playwright.sync_api import Browser
+from widget_driver import find_widgets
+
+from tools.notebooks import NOTEBOOKS
+
+COPY = f"{NOTEBOOKS.name}/day_two.ipynb"
+
+
+@pytest.fixture
+def file(server: LabServer) -> Path:
+    """A copy of chapter 00 on the server."""
+    return Path(shutil.copy(NOTEBOOKS / "00_start_here.ipynb", server.root / COPY))
+
+
+def save(opened: OpenNotebook) -> None:
+    opened.page.evaluate("async () => await jupyterapp.commands.execute('docmanager:save')")
+
+
+def test_opening_and_saving_a_notebook_changes_no_byte(browser: Browser, server: LabServer, file: Path) -> None:
+    before = file.read_bytes()
+    opened = open_notebook(browser, server, COPY)
+    save(opened)
+    opened.close()
+    assert file.read_bytes() == before
+
+
+def test_a_widget_that_was_saved_is_drawn_before_anything_is_run(
+    browser: Browser, server: LabServer, file: Path
+) -> None:
+    opened = open_notebook(browser, server, COPY)
+    opened.run_all()
+    widgets = len(find_widgets(opened.page))
+    save(opened)
+    opened.close()
+    assert b"course-widget" in file.read_bytes()  # its state is in the file
+    opened = open_notebook(browser, server, COPY)
+    opened.page.locator(".course-widget").first.wait_for(timeout=10_000)
+    assert len(find_widgets(opened.page)) == widgets > 0
+    assert opened.page.get_by_text("model not found").count() == 0
+    opened.close()
