@@ -168,7 +168,10 @@ def test_a_card_has_the_words_of_the_claim_and_the_numbers_of_the_cell(tried, ca
     html = card._repr_html_()
     assert html.startswith('<div id="claim-warm"')
     assert "water &lt; ice" in html
-    assert '<a href="https://arxiv.org/abs/1607.06450" target="_blank">Ba et al. 2016</a> §1; S3' in html
+    assert (
+        '<a href="https://arxiv.org/abs/1607.06450" target="_blank" style="color:inherit">Ba et al. 2016</a> §1; S3'
+        in html
+    )
     assert "● holds  water < ice  273 K, 0.2 in 3" in repr(tried.table())
     assert tried.table()._repr_html_().startswith("<details><summary>1 claims")
     tried.test("ice", holds=True, fails=True)

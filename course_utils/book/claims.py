@@ -114,7 +114,7 @@ class Card:
         quote = f"“{escape(claim.quote)}” " if claim.quote else ""
         details = [escape(self.found)] if self.found else []
         details.append(f"<small>{quote}{source_html(claim)}</small>")
-        lines = (head, escape(claim.sentence), *details)
+        lines = (head, f'<strong style="font-weight:600">{escape(claim.sentence)}</strong>', *details)
         body = "".join(f"<div>{line}</div>" for line in lines)
         return f'<div id="claim-{claim.key}" class="course-claim" style="{box}">{body}</div>'
 
@@ -124,7 +124,9 @@ def source_html(claim: Claim) -> str:
     html = escape(claim.source or "this course")
     for work, words in works_in(claim.source):
         if link := claim.url or work.link:
-            html = html.replace(escape(words), f'<a href="{escape(link)}" target="_blank">{escape(words)}</a>', 1)
+            html = html.replace(
+                escape(words), f'<a href="{escape(link)}" target="_blank" style="color:inherit">{escape(words)}</a>', 1
+            )
     return html
 
 
