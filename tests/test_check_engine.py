@@ -11,7 +11,7 @@ import torch
 from course_utils import check
 from course_utils.book import progress
 from course_utils.check.catalogue import Mistake
-from course_utils.check.engine import Check, Convention, is_stub
+from course_utils.check.engine import Check, is_stub
 from course_utils.check.observe import upstream
 from course_utils.check.probes import Call, Probe, Tolerance, error_ratio, integers, largest_error
 
@@ -283,11 +283,11 @@ def test_several_outputs_and_updated_arguments_are_compared_by_name():
 
 
 def test_another_convention_is_accepted_with_a_remark_and_a_wrong_function_is_held_against_the_nearer_one():
-    divided = Convention("It divides.", lambda x, factor=2.0: x / factor)
+    divided = {"It divides.": lambda x, factor=2.0: x / factor}
 
     def report(first, later=None):
         both = lambda x, factor=2.0: (first if factor == 2 else later or first)(x, factor)  # noqa: E731
-        return run(both, conventions=(divided,))
+        return run(both, conventions=divided)
 
     assert (report(lambda x, f: x / f).passed, report(lambda x, f: x / f).remarks) == (True, ("It divides.",))
     assert (report(lambda x, f: x * f).passed, report(lambda x, f: x * f).remarks) == (True, ())

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from course_utils import check
-from course_utils.check.sandbox import Sandbox
 
 CPU = torch.device("cpu")
 CHECKS = {name: one for name in check.__all__ if isinstance(one := getattr(check, name), check.Check) and one.catalogue}
@@ -19,13 +18,11 @@ EVERYDAY = {
 
 def keys_of(its_check, function):
     """Return the keys that a report names; None for a function that passes. No smallest input is looked for."""
-    if its_check.conventions:
-        report = its_check(function, record=False)
-        return None if report.passed else list(report.misconceptions)
-    tried = its_check._tried(function, CPU, Sandbox())
+    convention, tried = its_check._nearest(lambda one: [one._shown_by(function, probe, CPU) for probe in one.probes])
     if all(one.passed for one in tried):
         return None
-    return [mistake.key for stage in its_check._name(tried, CPU) for mistake in stage]
+    stages = its_check._by_convention[convention]._name(tried, CPU)
+    return [mistake.key for stage in stages for mistake in stage]
 
 
 @pytest.mark.parametrize("name", CHECKS)

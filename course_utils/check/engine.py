@@ -20,10 +20,10 @@ from course_utils.check.catalogue import Mistake, edited
 from course_utils.check.observe import Compared, Expected, Finding, Observer, upstream
 from course_utils.check.probes import Call, Probe
 from course_utils.check.report import Evidence, Report, evidence_for
-from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Sandbox
+from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Outcome, Sandbox, trusted
 from course_utils.check.smallest import Simplest, smallest_failing
 
-__all__ = ["Check", "Convention", "code_of", "is_of_course", "is_of_torch", "is_stub"]
+__all__ = ["Check", "code_of", "is_of_course", "is_of_torch", "is_stub"]
 
 _CLEARLY_WRONG = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
 _FAR_LESS = 10.0  # times: a wrong result so much nearer to another convention was meant to follow that one
@@ -32,14 +32,6 @@ _TO_DO = "Write the function in the cell above, run it, then run this cell again
 _PRINTS = "It prints; what it printed is left out here."
 
 Slips = tuple[tuple[str, int], ...]  # mistakes made at once: for each its key, and which of its examples
-
-
-@dataclass(frozen=True)
-class Convention:
-    """Another convention that is as right as the oracle's, and accepted with a remark."""
-
-    remark: str
-    oracle: Callable[..., Any]
 
 
 @dataclass(eq=False)
@@ -53,7 +45,7 @@ class Check:
     spell_out: Callable[[Call], Call] = lambda call: call  # fills in the defaults that depend on the dtype
     returns: Sequence[str] = ("output",)
     updates: Sequence[str] = ()  # the arguments that it is meant to update in place
-    conventions: Sequence[Convention] = ()  # other right answers
+    conventions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # other oracles, by what to remark
     any_dtype: bool = False  # whether right values may come in another dtype than the oracle's
     # Turns a function into one of a probe's arguments that returns ``returns``, where the learner's takes others.
     flatten: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
@@ -110,8 +102,10 @@ class Check:
         return argument_names(self.flatten(self.oracle))
 
     @cached_property
-    def _by_convention(self) -> list[tuple[str, "Check"]]:
-        return [(one.remark, replace(self, oracle=one.oracle, conventions=())) for one in self.conventions]
+    def _by_convention(self) -> dict[str, "Check"]:
+        """This check, and the same with each of the other conventions."""
+        others = {remark: replace(self, oracle=oracle, conventions={}) for remark, oracle in self.conventions.items()}
+        return {"": self} | others
 
     def _observer(self, device: torch.device) -> Observer:
         return Observer(self._arguments[0], self.returns, self.updates, device, self.flatten)
@@ -128,41 +122,52 @@ class Check:
         if complaint := signature_complaint(function, self.oracle):
             takes = str(inspect.signature(function))
             return self._failure(f"It is called as {self._call_form}, and takes {takes}: {complaint}.")
-        report = self._try(function, device)
-        for remark, its_check in self._by_convention if not report.passed else ():
-            other = its_check._try(function, device)
-            if other.passed:
-                return replace(other, remarks=(remark, *other.remarks))
-            report = other if _is_nearer(other, report) else report
-        return report
+        return self._try(function, device)
 
     def _try(self, function: Callable[..., Any], device: torch.device) -> Report:
         """Try every probe, and explain what fails."""
         sandbox = _sandbox_for(function)
-        tried = self._tried(function, device, sandbox)
+        convention, tried = self._nearest(lambda its_check: its_check._tried(function, device, sandbox))
         probes = [one.result() for one in tried]
-        prints = (_PRINTS,) if any(one.seen.lines_printed for one in tried) else ()
+        remarks = (_PRINTS,) if any(one.seen.lines_printed for one in tried) else ()
         failed = next((one for one in tried if not one.passed), None)
         if failed is None:
-            remarks = (*prints, *dict.fromkeys(one.probe.remark for one in tried if one.deserves_remark))
+            remarks += tuple(dict.fromkeys(one.probe.remark for one in tried if one.deserves_remark))
+            remarks = (convention, *remarks) if convention else remarks
             return Report(self.name, True, True, "Right on every probe.", probes=probes, remarks=remarks)
-        report = replace(self._failure(_describe(failed, tried)), probes=probes, remarks=prints)
+        report = replace(self._failure(_describe(failed, tried)), probes=probes, remarks=remarks)
         if failed.seen.finding and failed.seen.finding.ends_check:
             return report
-        report = replace(report, evidence=self._evidence(function, failed, device, sandbox))
-        stages = self._name(tried, device)
+        its_check = self._by_convention[convention]
+        report = replace(report, evidence=its_check._evidence(function, failed, device, sandbox))
+        stages = its_check._name(tried, device)
         return report.naming(stages) if stages else report
+
+    def _nearest(self, tried_in: Callable[["Check"], list[Compared]]) -> tuple[str, list[Compared]]:
+        """Return the convention that a function follows, or comes nearest to, and what it shows beside that one."""
+        nearest, tried = "", tried_in(self)
+        for convention, its_check in self._by_convention.items():
+            is_open = convention and not all(one.passed for one in tried)
+            if is_open and _is_nearer(other := tried_in(its_check), tried):
+                nearest, tried = convention, other
+        return nearest, tried
 
     def _tried(self, function: Callable[..., Any], device: torch.device, sandbox: Sandbox) -> list[Compared]:
         """Return what ``function`` shows on every probe, up to one where it had to be stopped."""
-        observer, tried = self._observer(device), []
+        tried: list[Compared] = []
         for probe in self.probes:
-            expected = self._expect(probe, device)
-            seen = observer.observe(function, probe.call, probe.gradients, sandbox.call, expected)
-            tried.append(Compared(probe, expected, seen))
-            if seen.finding and seen.finding.ends_check:
+            tried.append(self._compare(function, probe, device, sandbox.call))
+            finding = tried[-1].seen.finding
+            if finding and finding.ends_check:
                 break
         return tried
+
+    def _compare(
+        self, function: Callable[..., Any], probe: Probe, device: torch.device, run: Callable[..., Outcome]
+    ) -> Compared:
+        expected = self._expect(probe, device)
+        seen = self._observer(device).observe(function, probe.call, probe.gradients, run, expected)
+        return Compared(probe, expected, seen)
 
     def _expect(self, probe: Probe, device: torch.device) -> Expected:
         key = (id(probe), device)
@@ -230,30 +235,30 @@ class Check:
 
     def _explains(self, slips: Slips, tried: Sequence[Compared], device: torch.device) -> bool:
         """Return whether a function with exactly these slips shows what was seen."""
-        if slips not in self._made:
-            self._made[slips] = self.made_with(slips)
-        function = self._made[slips]
+        function = self.made_with(slips)
         return function is not None and all(
-            one.agrees_with(self._shown_by(slips, function, one, device)) for one in tried
+            one.agrees_with(self._shown_by(function, one.probe, device)) for one in tried
         )
 
     def made_with(self, slips: Slips) -> Callable[..., Any] | None:
-        """Return a function that makes these mistakes at once, or None where their edits overlap."""
+        """Return the function that makes these mistakes at once, or None where their edits overlap."""
         if len(slips) == 1:
             ((key, form),) = slips
             return self.catalogue[key].examples[form]
-        try:
-            return edited(
-                self.catalogue[slips[0][0]].reference, *(self.catalogue[key].edits[form] for key, form in slips)
-            )
-        except (ValueError, SyntaxError):
-            return None
+        if slips not in self._made:
+            mistakes = [(self.catalogue[key], form) for key, form in slips]
+            try:
+                made = edited(mistakes[0][0].reference, *(mistake.edits[form] for mistake, form in mistakes))
+            except (ValueError, SyntaxError):
+                made = None
+            self._made[slips] = made
+        return self._made[slips]
 
-    def _shown_by(self, slips: Slips, function: Callable[..., Any], one: Compared, device: torch.device) -> Compared:
-        key = (slips, id(one.probe), device)
+    def _shown_by(self, mistake: Callable[..., Any], probe: Probe, device: torch.device) -> Compared:
+        """Return what a function that makes known mistakes shows on a probe: found once for all reports."""
+        key = (mistake, id(probe), device)
         if key not in self._examples:
-            seen = self._observer(device).observe(function, one.probe.call, one.probe.gradients, expected=one.expected)
-            self._examples[key] = Compared(one.probe, one.expected, seen)
+            self._examples[key] = self._compare(mistake, probe, device, trusted)
         return self._examples[key]
 
     def _evidence(
@@ -309,12 +314,10 @@ def _describe(failed: Compared, tried: Sequence[Compared]) -> str:
     return (finding.message if finding else unknown) + (f" Right already: {', '.join(right)}." if right else "")
 
 
-def _is_nearer(other: Report, report: Report) -> bool:
+def _is_nearer(other: Sequence[Compared], tried: Sequence[Compared]) -> bool:
     """Return whether a failing function follows the convention of ``other``: it fails later there, or by far less."""
-    (at, failed), (other_at, other_failed) = (
-        next((at, probe) for at, probe in enumerate(one.probes) if not probe.passed) for one in (report, other)
-    )
-    return other_at > at or (other_at == at and _FAR_LESS * other_failed.error < failed.error)
+    other_at, at = (sum(1 for _ in takewhile(lambda one: one.passed, each)) for each in (other, tried))
+    return other_at > at or (other_at == at and _FAR_LESS * other[at].result().error < tried[at].result().error)
 
 
 def _are_alike(one: Finding | None, other: Finding | None) -> bool:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from course_utils.check.catalogue import edited, load
-from course_utils.check.engine import Check, Convention
+from course_utils.check.engine import Check
 from course_utils.check.probes import Call, Probe, Tolerance, integers
 
 __all__ = ["rope"]
@@ -23,10 +23,9 @@ def _rope(x, positions, base=10_000.0):
 
 _READ_PAIRS = {"chunk(2, dim=-1)": "unflatten(-1, (-1, 2)).unbind(-1)"}
 _WRITE_PAIRS = {"torch.cat(turned, dim=-1)": "torch.stack(turned, dim=-1).flatten(-2)"}
-_INTERLEAVED = Convention(
+_INTERLEAVED = (
     "It pairs dimensions 2i and 2i + 1, as RoFormer and GPT-J do (the interleaved layout). It is as right as the half "
-    "layout of Llama and GPT-NeoX, but weights made for one give nonsense in the other.",
-    edited(_rope, _READ_PAIRS | _WRITE_PAIRS),
+    "layout of Llama and GPT-NeoX, but weights made for one give nonsense in the other."
 )
 
 # A float32 angle near 131,071 is off by up to 131,071 * 2^-24 twice, from the frequency and from the product, and by as
@@ -96,5 +95,5 @@ rope = Check(
         Probe("float64", "float64", _call(integers(4, 6, seed=132).double(), torch.arange(4))),
     ],
     load("rope", _rope),
-    conventions=(_INTERLEAVED,),
+    conventions={_INTERLEAVED: edited(_rope, _READ_PAIRS | _WRITE_PAIRS)},
 )  # fmt: skip
