@@ -59,25 +59,12 @@ def available(device: str | torch.device = "cuda") -> Availability:
     if os.environ.get("TRITON_INTERPRET", "0").lower() not in ("1", "true", "on", "yes", "y"):
         return Availability("kernels need a CUDA device or TRITON_INTERPRET=1: got the CPU, and TRITON_INTERPRET unset")
 
-    import numpy
     import triton
 
     # Triton's own library functions are interpreted only if the variable was set when Triton was imported.
     if isinstance(triton.language.sum, triton.runtime.JITFunction):
-        return Availability(
-            "kernels need TRITON_INTERPRET=1 before Triton is imported: restart Python and set it first"
-        )
-    if _release(triton.__version__) < (3, 7) and _release(numpy.__version__) >= (2, 4):
-        return Availability(
-            "Triton's interpreter needs Triton 3.7 or numpy below 2.4: "
-            f"got Triton {triton.__version__}, numpy {numpy.__version__}"
-        )
+        return Availability("kernels need TRITON_INTERPRET=1 before Triton is imported: restart Python, set it first")
     return Availability()
-
-
-def _release(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
 
 
 @cache
@@ -159,12 +146,7 @@ def rms_norm(
 
 
 def rope(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    cos: torch.Tensor,
-    sin: torch.Tensor,
-    layout: str = "half",
-    inplace: bool = False,
+    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, layout: str = "half"
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Rotate queries and keys by their positions' angles, both in one launch.
 
@@ -176,7 +158,6 @@ def rope(
         k: (B, Hk, T, D).
         cos, sin: (T, rotary_dim / 2), of ``rope.rope_cos_sin``; a rotary_dim below D leaves the rest as it is.
         layout: "half" pairs features i and i + rotary_dim / 2 (Llama, NeoX), "interleaved" 2i and 2i + 1 (RoFormer).
-        inplace: write over ``q`` and ``k`` and return them.
 
     Returns:
         The rotated q and k, in the types of the given and laid out in the same order.
@@ -186,4 +167,4 @@ def rope(
     _require(q=q, k=k, cos=cos, sin=sin)
     from course_utils.kernels.rotary import rotate
 
-    return rotate(q, k, cos, sin, layout, inplace)
+    return rotate(q, k, cos, sin, layout)
