@@ -1,9 +1,8 @@
 """Results that were measured elsewhere, with where they come from (chapters 09 and 10).
 
-A record of ``course bench`` is one JSON object: ``provenance``, the device, the versions and the command; ``sessions``,
-when it was measured and what a large copy moved then; ``results``, the errors and times of each implementation of each
-case; ``left_out``, what could not run, with the reason. ``range_ms`` are the least and the largest median time of
-several processes.
+A record of ``course bench`` is one JSON object: ``provenance``, the device, the versions, the command and the date;
+``results``, the errors and times of each implementation of each case; ``left_out``, what could not run, with the
+reason. ``range_ms`` are the least and the largest median time of several processes.
 
 >>> [record.provenance["device_type"] for record in map(load, available("cpu"))]
 ['cpu']
@@ -25,7 +24,7 @@ import course_utils
 from course_utils.book.tables import Table
 
 FOLDER = Path(__file__).parent / "recorded"
-FIELDS = ("provenance", "sessions", "results", "left_out")
+FIELDS = ("provenance", "results", "left_out")
 
 
 class RecordError(ValueError):
@@ -38,7 +37,6 @@ class Record:
 
     name: str
     provenance: Mapping[str, Any]
-    sessions: Sequence[Mapping[str, Any]]
     results: Sequence[Mapping[str, Any]]
     left_out: Sequence[Mapping[str, Any]]
 
@@ -46,8 +44,7 @@ class Record:
     def origin(self) -> str:
         """Where and when it was measured, in half a line."""
         driver = f", driver {self.provenance['driver']}" if self.provenance["driver"] else ""
-        day = self.sessions[0]["date"][:10]
-        return f"{self.provenance['device']} (torch {self.provenance['torch']}{driver}, {day})"
+        return f"{self.provenance['device']} (torch {self.provenance['torch']}{driver}, {self.provenance['date'][:10]})"
 
     def select(self, **wanted: Any) -> Iterator[Mapping[str, Any]]:
         """Yield the results whose fields equal ``wanted``, perhaps none; a shape may be a tuple."""
@@ -60,12 +57,16 @@ class Record:
         rows = []
         for result in self.select(**wanted):
             gbps = result["bytes_moved"] / result["median_ms"] / 1e6
-            case = f"{result['operation']} {tuple(result['shape'])} {result['dtype']} {result['direction']}"
             low_high = " to ".join(f"{time:.3g}" for time in result["range_ms"])
             times = result["median_ms"], low_high * (self.provenance["processes"] > 1), result["p10_ms"]
             share, error = round(100 * gbps / result["copy_gbps"]), float(max(result["errors"].values()))
-            rows.append((case, result["implementation"], *times, gbps, share, error))
+            rows.append((case_of(result), result["implementation"], *times, gbps, share, error))
         return Table(columns, rows, f"{self.name}: measured on {self.origin}")
+
+
+def case_of(result: Mapping[str, Any]) -> str:
+    """Return the case of a result, or of what was left out, in one line."""
+    return f"{result['operation']} {tuple(result['shape'])} {result['dtype']} {result['direction']}"
 
 
 def available(device_type: str | None = None) -> list[str]:
@@ -84,19 +85,18 @@ def load(name: str) -> Record:
 
 
 def describe(device_type: str = "cuda") -> str:
-    """Say in a sentence which results of this kind of device come with the course, or that none does.
+    """Say in a sentence which results of this kind of device, "cpu" or "cuda", come with the course, or that none does.
 
-    >>> print(describe("quantum"))
-    No result of a quantum device is recorded in this copy of the course.
+    >>> print(describe("cpu").partition(", ")[0])
+    Recorded: cpu
     """
-    names = available(device_type)
-    if names:
+    if names := available(device_type):
         return "Recorded: " + "; ".join(f"{name}, measured on {load(name).origin}" for name in names) + "."
-    kind = {"cuda": "GPU", "cpu": "CPU"}.get(device_type, f"{device_type} device")
-    sentence = f"No result of a {kind} is recorded in this copy of the course."
-    if device_type in ("cpu", "cuda"):
-        sentence += f" `course bench --device {device_type} --out FILE` measures one where there is such a device."
-    return sentence
+    kind = {"cuda": "GPU", "cpu": "CPU"}[device_type]
+    return (
+        f"No result of a {kind} is recorded in this copy of the course. "
+        f"`course bench --device {device_type} --out FILE` measures one where there is such a device."
+    )
 
 
 def read(path: Path) -> Record:
