@@ -8,21 +8,18 @@ Notation used for tensor shapes
     G   groups of channels
 """
 
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Polygon, Rectangle
 from torch import nn
 
 from course_utils.book.tables import format_number
-from course_utils.plots.style import INK, PALETTE, PAPER, RULE, new_figure
+from course_utils.plots.style import PALETTE, PAPER, new_figure
 from course_utils.session import generator
 from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module, one_of
 
@@ -124,14 +121,17 @@ class _AxisExplorer(AnsweringWidget):
 
     def picture(self) -> tuple[Figure, str]:
         state: dict[str, Any] = self.state
-        facts = _facts(state)
-        refusal = self.answer["problem"]
-        lines = {"PyTorch refuses": refusal, **facts, "picked": self.answer["picked"], "remark": self.answer["remark"]}
+        shape, counts, refusal = shape_of(state), blocks(state), self.answer["problem"]
+        line = RULES[state["norm"]][state["layout"]]["line"].format(**state["sizes"], G=state["groups"])
+        statistics = "impossible: the groups do not divide the channels"
+        if counts is not None:
+            members = prod(shape) // prod(counts)
+            statistics = f"{prod(counts)}, each over {members} {'element' if members == 1 else 'elements'}"
         agrees = refusal or max(largest_differences(state).values()) < 1e-4
         verdict = refusal or f"{'agrees' if agrees else 'disagrees'} with the rule"
-        return _draw(state, {label: textwrap.wrap(text, 76) for label, text in lines.items() if text}), (
-            f"Axis explorer: {NORMS[state['norm']]} of x ({', '.join(LAYOUTS[state['layout']])}) = {facts['x']}. "
-            f"Statistics: {facts['statistics']}. {facts['in PyTorch']}: {verdict}."
+        words = f"x ({', '.join(LAYOUTS[state['layout']])}) = {shape}, {prod(shape)} elements"
+        return _draw(state), (
+            f"Axis explorer: {NORMS[state['norm']]} of {words}. Statistics: {statistics}. {line}: {verdict}."
         )
 
 
@@ -195,9 +195,12 @@ def largest_differences(state: Mapping[str, Any]) -> dict[str, float]:
     return dict(zip(("float32", "float64"), errors, strict=True))
 
 
+def _picked(state: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(state["picked"][axis] for axis in LAYOUTS[state["layout"]])
+
+
 def _picked_arithmetic(state: Mapping[str, Any]) -> str:
-    at = tuple(state["picked"][axis] for axis in LAYOUTS[state["layout"]])
-    x = example_input(state)
+    at, x = _picked(state), example_input(state)
     value, mean, variance, output = (float(values[at]) for values in (x, *by_rule(state, x)))
     numerator = f"{value:.2f}" if state["norm"] == "rms" else f"({value:.2f} − {mean:.2f})".replace("− -", "+ ")
     line = f"x[{', '.join(map(str, at))}] = {value:.2f} becomes {numerator} / √({variance:.2f} + ε) = {output:.2f}"
@@ -214,119 +217,25 @@ def _remark(state: Mapping[str, Any]) -> str:
 # --- the picture without a browser ---
 
 
-def _facts(state: Mapping[str, Any]) -> dict[str, str]:
-    """Return the lines under the picture, as the browser's ``facts`` words them."""
-    shape, counts, rule = shape_of(state), blocks(state), RULES[state["norm"]][state["layout"]]
-    sizes = {**state["sizes"], "G": state["groups"]}
-    count, statistic = "impossible: the groups do not divide the channels", "–"
+def _draw(state: Mapping[str, Any]) -> Figure:
+    """Draw a panel for each sample, positions down and channels across, numbered by the statistic of each element."""
+    shape, counts = shape_of(state), blocks(state)
+    numbers = np.full(shape, -1)
     if counts is not None:
-        members = prod(shape) // prod(counts)
-        count = f"{prod(counts)}, each over {members} {'element' if members == 1 else 'elements'}"
-        split = list(zip(rule["along"], shape, counts, strict=True))
-        statistic = str(tuple(n for letter, _, m in split for n in ((m, 1) if letter == "g" else (m,))))
-        if "g" in rule["along"]:
-            seen_as = tuple(n for letter, size, m in split for n in ((m, size // m) if letter == "g" else (size,)))
-            statistic += f", x seen as {seen_as}"
-    weight, bias, buffer = (
-        "none" if rule[name] is None else str(tuple(sizes[axis] for axis in rule[name].split()))
-        for name in ("weight", "bias", "buffers")
-    )
-    centred = state["norm"] != "rms"
-    return {
-        "x": f"{shape}, {prod(shape)} elements",
-        "statistics": count,
-        "mean": statistic if centred else "none: RMS norm does not centre",
-        "variance" if centred else "mean square": statistic,
-        "weight": weight,
-        "bias": bias,
-        "running buffers": "none" if buffer == "none" else f"running_mean {buffer}, running_var {buffer}",
-        "in PyTorch": rule["line"].format(**sizes),
-        "note": rule["note"],
-    }
-
-
-# lengths in pixels of the page, as in the browser's drawing
-_LEFT, _TOP, _GAP, _LINE = 84, 46, 14, 21
-_SLOPE = 0.32  # how far a slice's columns climb: it stands at an angle, so that every element of a stack is seen
-
-
-def _draw(state: Mapping[str, Any], lines: Mapping[str, list[str]]) -> Figure:
-    """Draw the tensor as slices, shelves from top to bottom and cards side by side, and ``lines`` below them."""
-    letters = LAYOUTS[state["layout"]]
-    in_stacks = len(letters) == 4  # otherwise each sample is one slice, and all stand on one shelf
-    shape = (1, *shape_of(state))[-4:]
-    picked = (0, *(state["picked"][axis] for axis in letters))[-4:]
-    shelves, cards, rows, columns = shape
-    width = min(38.0, ((760 - _LEFT - 8) / cards - _GAP) / columns)  # of a cell
-    height = max(22.0, min(40.0, 96 / (rows * shelves)))
-    climb = _SLOPE * width * columns
-    pitch = rows * height + climb + 24  # of a shelf
-
-    def outline(place: Sequence[int], wide: int = 1, high: int = 1, inset: float = 0) -> list[tuple[float, float]]:
-        """Return the corners of ``wide`` by ``high`` elements from (shelf, card, row, column) on."""
-        shelf, card, row, column = place
-        x0, y0 = _LEFT + card * (width * columns + _GAP), _TOP + shelf * pitch + climb
-        left, right = column * width + inset, (column + wide) * width - inset
-        top, bottom = row * height + inset, (row + high) * height - inset
-        return [(x0 + x, y0 + y - _SLOPE * x) for x, y in ((left, top), (right, top), (right, bottom), (left, bottom))]
-
-    feet = [_TOP + shelf * pitch + climb + rows * height for shelf in range(shelves)]
-    head = feet[-1] + 44
-    page = head + _LINE * sum(map(len, lines.values())) + 10
-    figure, axes = new_figure(height=page / 100)
-    figure.set_layout_engine("none")  # data coordinates are pixels from the top left
-    axes.set(position=(0, 0, 1, 1), xlim=(0, 760), ylim=(page, 0))
-    axes.axis("off")
-    numbers = _numbers(state, shape)
-    for place in np.ndindex(*shape):
-        if numbers is None:
-            _draw_element(axes, outline(place), None, is_chosen=False)
-        else:
-            chosen = numbers[place] == numbers[picked]
-            _draw_element(axes, outline(place), int(numbers[place]), is_chosen=bool(chosen))
-    for shelf, card in np.ndindex(shelves, cards):
-        whole = outline((shelf, card, 0, 0), columns, rows)
-        axes.add_patch(Polygon(whole, fill=False, edgecolor=INK, linewidth=1))
-    axes.add_patch(Polygon(outline(picked, inset=1), fill=False, edgecolor=INK, linewidth=2.4))
-
-    for card in range(cards):
-        name = str(card) if card else "channel 0" if in_stacks else "sample 0"
-        middle = _LEFT + card * (width * columns + _GAP) + columns * width / 2
-        axes.text(middle, 20, name, ha="center", va="center", fontsize=9)
-    for shelf in range(shelves if in_stacks else 0):
-        axes.text(8, feet[shelf] - rows * height / 2, f"sample {shelf}", va="center", fontsize=9)
-    names = f"{letters[-2]} ↓   {letters[-1]} →"
-    axes.text(_LEFT, feet[-1] + 10, names, va="center", weight="bold", fontsize=9)
-    for label, text in lines.items():
-        if label == "PyTorch refuses":
-            box = (8, head - 16), 744, _LINE * len(text) + 2
-            axes.add_patch(Rectangle(*box, fill=False, edgecolor=PALETTE[1], linewidth=1.6))
-        axes.text(16, head, label, weight="bold", fontsize=10)
-        for row in text:
-            axes.text(150, head, row, fontsize=10)
-            head += _LINE
+        numbers = np.zeros(shape, dtype=int)
+        for index, size, count in zip(np.indices(shape), shape, counts, strict=True):
+            numbers = numbers * count + index // (size // count)
+    chosen = numbers[_picked(state)]
+    if len(shape) == 4:
+        numbers = numbers.reshape(*shape[:2], -1).swapaxes(1, 2)  # (B, H·W, C)
+    figure, panels = new_figure(1.3 + 0.24 * numbers.shape[1], ncols=shape[0], squeeze=False, sharey=True)
+    colours = ListedColormap([PAPER, *PALETTE[:6]])
+    for sample, (axes, panel) in enumerate(zip(panels[0], numbers, strict=True)):
+        axes.imshow(np.where(panel < 0, 0, 1 + panel % 6), colours, aspect="auto", alpha=0.35, vmin=0, vmax=6)
+        for (row, column), number in np.ndenumerate(panel):
+            weight = "bold" if number == chosen else "normal"
+            axes.text(column, row, "–" if number < 0 else number, ha="center", va="center", fontsize=9, weight=weight)
+        axes.set(title=f"sample {sample}", xlabel="channel", xticks=range(panel.shape[1]), yticks=range(len(panel)))
+        axes.grid(visible=False)
+    panels[0][0].set_ylabel("position" if len(shape) == 3 else "pixel, H · W")
     return figure
-
-
-def _numbers(state: Mapping[str, Any], shape: Sequence[int]) -> np.ndarray | None:
-    """Return the number of every element's statistic, in the order in which elements are stored."""
-    counts = blocks(state)
-    if counts is None:
-        return None
-    numbers = np.zeros(shape_of(state), dtype=int)
-    for index, size, count in zip(np.indices(numbers.shape), numbers.shape, counts, strict=True):
-        numbers = numbers * count + index // (size // count)
-    return numbers.reshape(shape)
-
-
-def _draw_element(axes: Axes, outline: list, number: int | None, *, is_chosen: bool) -> None:
-    colour: Any = RULE
-    if number is not None:
-        amount = 0.62 if is_chosen else 0.2
-        mixed = zip(to_rgb(PALETTE[number % 6]), to_rgb(PAPER), strict=True)
-        colour = tuple(paper + (ink - paper) * amount for ink, paper in mixed)
-    hatch = "---" if is_chosen else None  # the chosen statistic's elements do not rest on colour
-    axes.add_patch(Polygon(outline, facecolor=colour, edgecolor=PAPER, linewidth=0.8, hatch=hatch))
-    if number is not None:
-        x, y = np.mean(outline, axis=0).tolist()
-        axes.text(x, y, str(number), ha="center", va="center", fontsize=8)

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from course_utils.book.tables import format_number
-from course_utils.plots.style import HATCHES, INK, MUTED, PALETTE, new_figure
+from course_utils.plots import grouped_bars
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["gradient_projection"]
@@ -66,27 +65,11 @@ class _GradientProjection(CourseWidget):
         along = (g * x_hat).mean() * x_hat
         left = g - constant - along  # dx / r
         length, length_left = np.linalg.norm(g), np.linalg.norm(left)
-
-        figure, (arriving, taken_off, leaving) = new_figure(height=3.4, ncols=3, sharey=True)
-        _bars(arriving, g, 0.0, 0)
-        arriving.set(title="g arrives", xlabel=f"length {length:.2f}", ylabel="gradient")
-        _bars(taken_off, along, constant, 2)
-        if constant:
-            taken_off.axhline(constant, color=INK, linestyle="--", linewidth=1.6)
-        taken_off.set(title="taken off: along x̂", xlabel=f"mean {constant:.2f} (dashed)" if constant else "")
-        _bars(leaving, left, 0.0, 1)
-        leaving.set(title="dx / r leaves", xlabel=f"length {length_left:.2f}")
+        parts = {"g arrives": g, "taken off": g - left, "dx / r leaves": left}
+        figure = grouped_bars(parts, [str(place + 1) for place in range(n)], "gradient", number_format=None)
         removed = "its mean and its part along x̂ are" if norm == "layer" else "its part along x̂ is"
         return figure, (
             f"A gradient of {n} values ({SHAPES[shape]}) on its way back through {NORMS[norm]}, row of deviation "
             f"{format_number(deviation)}: {removed} taken off, and of a length of {length:.2f} a length of "
             f"{length_left:.2f} is left."
         )
-
-
-def _bars(axes: Axes, values: np.ndarray, base: float, series: int) -> None:
-    positions = range(1, len(values) + 1)
-    axes.bar(positions, values, bottom=base, color=PALETTE[series], hatch=HATCHES[series], edgecolor=INK, linewidth=0.6)
-    axes.axhline(0, color=MUTED, linewidth=1)
-    axes.set_xticks(positions)
-    axes.grid(visible=False, axis="x")

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Wedge
 
 from course_utils.book.tables import format_number
-from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
+from course_utils.plots.style import INK, MUTED, PALETTE, RULE, new_figure
 from course_utils.rope import alibi_slopes, t5_relative_bucket
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
@@ -156,7 +155,7 @@ class _RopeClocks(CourseWidget):
         scores = np.cos(np.arange(reach + 1)[:, None] * theta + phase) @ share  # (reach + 1,)
 
         figure, (clocks, curve) = new_figure(height=3.6, ncols=2)
-        _draw_clocks(clocks, position * theta, distance * theta, state["picked"])
+        _draw_clocks(clocks, position * theta, (position + distance) * theta, state["picked"])
         curve.plot(scores, color=PALETTE[2], linewidth=2 if reach <= 64 else 1)
         curve.axvline(distance, color=MUTED, linestyle=":", linewidth=1.2)
         curve.plot(distance, scores[distance], marker="o", color=INK)
@@ -169,27 +168,19 @@ class _RopeClocks(CourseWidget):
         )
 
 
-def _draw_clocks(axes: Axes, keys: np.ndarray, between: np.ndarray, picked: int) -> None:
+def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int) -> None:
     count = len(keys)
     columns = 1 << math.ceil(math.log2(count) / 2)  # counts are powers of two: full rows
-    for k in range(count):
-        x, y, radius = k % columns, -(k // columns) * 1.2, 0.44
-        key, gap = math.fmod(keys[k], 2 * math.pi), math.fmod(between[k], 2 * math.pi)
-        wedge = np.degrees((key, key + gap))
-        axes.add_patch(Wedge((x, y), radius, *wedge, facecolor=PALETTE[5], alpha=0.45, linewidth=0))
-        edge, width = (INK, 2.2) if k == picked else (MUTED, 1.0)
-        axes.add_patch(Circle((x, y), radius, fill=False, edgecolor=edge, linewidth=width))
-        hands = (("key", key, 0.62, PALETTE[1], "--"), ("query", keys[k] + between[k], 0.88, PALETTE[0], "-"))
-        for name, angle, length, colour, dash in hands:
-            tip = x + radius * length * math.cos(angle), y + radius * length * math.sin(angle)
-            axes.plot([x, tip[0]], [y, tip[1]], dash, color=colour, label=name if k == 0 else None)
-        if count <= 16:  # more are too small to stand numbers beside
-            weight = "bold" if k == picked else "normal"
-            axes.text(x, y - 0.6, str(k), ha="center", va="center", fontsize=9, weight=weight)
-    axes.set(xlim=(-0.6, columns - 0.4), ylim=(-((count - 1) // columns) * 1.2 - 0.75, 0.6), aspect="equal")
+    across, down = np.arange(count) % columns, -(np.arange(count) // columns)
+    edges = [INK if k == picked else RULE for k in range(count)]
+    axes.scatter(across, down, s=(170 / columns) ** 2, facecolor="none", edgecolor=edges)
+    for name, angle, length, colour in (("key", keys, 0.28, PALETTE[1]), ("query", queries, 0.4, PALETTE[0])):
+        tips = length * np.cos(angle), length * np.sin(angle)
+        look = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.008, "headwidth": 4}
+        axes.quiver(across, down, *tips, color=colour, label=name, **look)
+    axes.set(xlim=(-0.6, columns - 0.4), ylim=(down[-1] - 0.6, 0.6), aspect="equal", title="the pairs")
     axes.axis("off")
-    axes.set_title("the pairs")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, fontsize=9, facecolor=PAPER)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, fontsize=9)
 
 
 @cache

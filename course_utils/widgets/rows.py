@@ -1,15 +1,13 @@
 """One row before and after normalization: what an offset, a factor, epsilon and the arithmetic do. Chapters 00, 02."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from course_utils.book.tables import format_number
-from course_utils.plots.style import INK, MUTED, PALETTE, new_figure
+from course_utils.plots.style import MUTED, PALETTE, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["normalize_row"]
@@ -82,21 +80,18 @@ class _NormalizeRow(CourseWidget):
         variance = _mean(x * x) - mean * mean if arithmetic == "one-pass" else _mean((x - mean) ** 2)
         with np.errstate(divide="ignore", invalid="ignore"):
             y = (x - mean) / np.sqrt(variance + dtype(eps))
-            unmoved = (row - row.mean()) / np.sqrt(row.var() + eps)
+        statistics = f"mean {format_number(float(mean))}, variance {format_number(float(variance))}"
         output_variance = format_number(float(np.var(y, dtype=float)))
+        base = offset if abs(offset) > 50 else 0.0  # so far from zero the differences would not be seen
 
         figure, (before, after) = new_figure(height=3.4, ncols=2)
-        base = offset if abs(offset) > 50 else 0.0  # so far from zero the differences would not be seen
-        _bars(before, x - base, PALETTE[0])
-        _bars(after, y, PALETTE[1])
-        look = {"marker": "_", "markersize": 18, "color": INK, "linestyle": ""}
-        after.plot(range(1, len(row) + 1), unmoved, label="at offset 0, scale 1", **look)
-        after.set_ylim(-4, 4)
-        after.legend(loc="upper right", fontsize=9)
-        statistics = f"mean {format_number(float(mean))}, variance {format_number(float(variance))}"
-        before.set_title(f"input, minus {base:,g}" if base else "input")
-        before.set_xlabel(statistics)
-        after.set(title="normalized", xlabel=f"variance {output_variance}")
+        for series, (axes, values) in enumerate(((before, x - base), (after, y))):
+            axes.bar(range(1, len(row) + 1), np.where(np.isfinite(values), values, 0.0), color=PALETTE[series])
+            axes.axhline(0, color=MUTED, linewidth=1)
+            axes.set_xticks(range(1, len(row) + 1))
+            axes.grid(visible=False, axis="x")
+        before.set(title=f"input, minus {base:,g}" if base else "input", xlabel=statistics)
+        after.set(title="normalized", xlabel=f"variance {output_variance}", ylim=(-4, 4))
         return figure, (
             f"A row of {len(row)} values beside its normalized row, offset {format_number(offset)}, "
             f"scale {format_number(scale)}, eps {format_number(eps)}, {ARITHMETICS[arithmetic]}: {statistics}; "
@@ -107,15 +102,3 @@ class _NormalizeRow(CourseWidget):
 def _mean(values: np.ndarray) -> np.floating:
     """One addition after the other, each rounded, as the browser adds; numpy's own mean adds in pairs."""
     return np.add.accumulate(values)[-1] / values.dtype.type(len(values))
-
-
-def _bars(axes: Axes, values: np.ndarray, colour: str) -> None:
-    positions = range(1, len(values) + 1)
-    axes.bar(positions, np.where(np.isfinite(values), values, 0.0), color=colour)
-    for position, value in zip(positions, values, strict=True):
-        if not math.isfinite(value):
-            across = axes.get_xaxis_transform()  # the foot of the axes, where no mark stands
-            axes.text(position, 0.03, "NaN", transform=across, ha="center", va="bottom", fontsize=9, weight="bold")
-    axes.axhline(0, color=MUTED, linewidth=1)
-    axes.set_xticks(positions)
-    axes.grid(visible=False, axis="x")

@@ -88,7 +88,7 @@ class _RopeScaling(AnsweringWidget):
 
     def picture(self) -> tuple[Figure, str]:
         shown: dict[str, Any] = self.answer
-        summaries = "; ".join(f"{method['label']}: {summary_of(method)}" for method in shown["methods"])
+        summaries = "; ".join(f"{method['label']}: {method['summary']}" for method in shown["methods"])
         problem = f" {shown['problem']}" if shown["problem"] else ""
         return draw(shown), (
             f"Wavelengths of {len(shown['trained'])} rotary pairs trained on {shown['window']:,} positions, stretched "
@@ -161,13 +161,6 @@ def compare(state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def summary_of(method: Mapping[str, Any]) -> str:
-    """Return a method's bands, attention factor and reach in words; the browser's ``summaryOf`` gives the same."""
-    bands = ", ".join(f"{method['kinds'].count(kind)} {kind}" for kind in KINDS if kind in method["kinds"])
-    reach = "no new angle anywhere" if method["reach"] is None else f"first new angle at position {method['reach']:,}"
-    return f"{bands}; cosine and sine × {method['attention_factor']:.3f}; {reach}"
-
-
 def first_new_position(trained: Tensor, scaled: Tensor, window: int) -> int | None:
     """Return the first position at which some pair's angle lies outside what training saw; None where it never does.
 
@@ -188,15 +181,20 @@ def first_new_position(trained: Tensor, scaled: Tensor, window: int) -> int | No
 def _described(
     name: str, label: str, trained: Tensor, inv_freq: Tensor, attention_factor: float, factor: float, window: int
 ) -> dict[str, Any]:
-    """What one method makes of the frequencies; ``reach`` is the first position with a new angle."""
+    """What one method makes of the frequencies: ``reach`` is the first position with a new angle, ``summary`` words."""
     ratios = [new / old if old else 0.0 for new, old in zip(inv_freq.tolist(), trained.tolist(), strict=True)]
+    kinds = [_kind(ratio, factor) for ratio in ratios]
+    reach = first_new_position(trained, inv_freq, window)
+    bands = ", ".join(f"{kinds.count(kind)} {kind}" for kind in KINDS if kind in kinds)
+    until = "no new angle anywhere" if reach is None else f"first new angle at position {reach:,}"
     return {
         "name": name,
         "label": label,
         "wavelengths": _wavelengths(inv_freq),
-        "kinds": [_kind(ratio, factor) for ratio in ratios],
+        "kinds": kinds,
         "attention_factor": attention_factor,
-        "reach": first_new_position(trained, inv_freq, window),
+        "reach": reach,
+        "summary": f"{bands}; cosine and sine × {attention_factor:.3f}; {until}",
     }
 
 

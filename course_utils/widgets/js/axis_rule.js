@@ -26,7 +26,7 @@ function sharing(state, data) {
 
 const tupleText = (shape) => (shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`);
 
-/** The lines under the picture: the same text as Python's `_facts`. */
+/** The lines under the picture. */
 function facts(state, data) {
   const rule = ruleOf(state, data);
   const shape = shapeOf(state, data);

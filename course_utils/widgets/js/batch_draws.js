@@ -1,7 +1,6 @@
-// One sample in batches whose other samples are drawn anew: its outputs, and the running statistics left behind. The
-// random numbers are those of `normals` in `widgets/batches.py`.
+// One sample in batches whose other samples are drawn anew: its outputs, and the running statistics left behind.
 
-/** mulberry32, a counter and a hash: uniform numbers in [0, 1). */
+/** mulberry32 (Tommy Ettinger, public domain), a counter and a hash: uniform numbers in [0, 1). */
 function uniforms(seed) {
   let counter = seed | 0;
   return () => {

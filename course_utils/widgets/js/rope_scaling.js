@@ -145,15 +145,6 @@ function drawKindsKey(context, answer, width, y) {
 const grouped = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 const superscript = (power) => [...String(power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
 
-/** A method's bands, attention factor and reach in words, as Python's `summary_of`. */
-function summaryOf(method) {
-  const counts = Object.keys(KIND_LOOKS).map((kind) => [kind, method.kinds.filter((each) => each === kind).length]);
-  const bands = counts.flatMap(([kind, count]) => (count ? [`${count} ${kind}`] : [])).join(", ");
-  const reach =
-    method.reach === null ? "no new angle anywhere" : `first new angle at position ${grouped(method.reach)}`;
-  return `${bands}; cosine and sine × ${method.attention_factor.toFixed(3)}; ${reach}`;
-}
-
 function summary(state, answer) {
   if (!answer?.methods) return "";
   const asked = `${grouped(answer.length)} positions`;
@@ -166,7 +157,7 @@ function summary(state, answer) {
 
 function facts(answer) {
   if (!answer?.methods) return [];
-  const lines = answer.methods.map((method) => [method.name === "config" ? "config" : method.label, summaryOf(method)]);
+  const lines = answer.methods.map((method) => [method.name === "config" ? "config" : method.label, method.summary]);
   return [...lines, ["reading the text", answer.problem ? "" : answer.remarks.join("; ")]];
 }
 
@@ -233,5 +224,5 @@ function render(view) {
   });
 }
 
-export { change, facts, summaryOf };
+export { change, facts };
 export default { render };
