@@ -25,7 +25,7 @@ from tools.grading.submissions import find_submissions
 from tools.notebooks import find_exercises, read_notebook
 from tools.student import make_student_copy
 
-TIMEOUT_S, MEMORY_GB = 20.0, 3.0
+TIMEOUT_S, MEMORY_GB = 8.0, 3.0
 RIGHT = "def centre(x):\n    return torch.sub(x, x.mean(-1, keepdim=True))"
 COLUMNS = "def centre(x):\n    return torch.sub(x, x.mean(0, keepdim=True))"
 CHOOSE = """\
@@ -55,41 +55,28 @@ for _ in range(60):
 time.sleep(30)
 """
 
+# With the number in the request, which came on stdin, a verdict would be believed.
+SEES_NO_SECRET = """\
+import torch
+import os
+assert 'INSTRUCTORS_SECRET' not in os.environ
+os.lseek(0, 0, os.SEEK_SET)
+assert os.read(0, 1000) == b''
+def centre(x):
+    return x - row_mean(x)
+"""
+HELPERS_BELOW = (
+    "dims = {}\nwhile True: pass  # no part of the answer",
+    "dims['rows'] = 0",
+    "dims.update(rows=-1)",
+    "def row_mean(x):\n    return x.mean(dims['rows'], keepdim=True)",
+    "while True: pass",
+)
+
 # file name without its ending -> the cells of a notebook; then what is expected: status, mistake, part of the message.
 # The cell that imports torch is needed, and with it whatever else it does.
-# With the number in the request, which came on stdin, a verdict is believed.
 BEHAVIOURS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
-    "sees_no_secret": (
-        (
-            "import torch\nimport os\nassert 'INSTRUCTORS_SECRET' not in os.environ\n"
-            "os.lseek(0, 0, os.SEEK_SET)\nassert os.read(0, 1000) == b''\n" + RIGHT,
-        ),
-        "passed",
-        "",
-        "",
-    ),
-    "helper_below": (
-        (
-            "import torch",
-            "dims = {}\nwhile True: pass  # no part of the answer",
-            "dims['rows'] = 0",
-            "def centre(x):\n    return x - row_mean(x)",
-            "dims.update(rows=-1)",
-            "def row_mean(x):\n    return x.mean(dims['rows'], keepdim=True)",
-            "while True: pass",
-        ),
-        "passed",
-        "",
-        "",
-    ),
-    "wrong": ((FORGE, COLUMNS), "wrong", "column_means", "It subtracts the mean of each column"),
-    "replaced": (("import torch", COLUMNS, CHOOSE), "wrong", "column_means", ""),
-    "leaves": (
-        ("import torch\nimport os\nos._exit(0)", RIGHT),
-        "error",
-        "",
-        "ended its own process with exit status 0, in cell 1 (import torch)",
-    ),
+    "wrong": ((FORGE, COLUMNS, CHOOSE), "wrong", "column_means", "It subtracts the mean of each column"),
     "crashes": (
         ("import ctypes\ndef centre(x):\n    return ctypes.string_at(0)",),
         "error",
@@ -119,10 +106,11 @@ def save(path: Path, *cells: str, title: str = "# 00 · Start here") -> Path:
 
 
 def solved_copy(folder: Path) -> Path:
-    """Write chapter 00 as `make student` hands it out, with the stub filled in, under another name."""
+    """Write chapter 00 as `make student` hands it out, with the stub filled in, helpers below, another name."""
     path = make_student_copy(NOTEBOOKS / "00_start_here.ipynb", folder)
     notebook = read_notebook(path)
-    notebook.cells[next(find_exercises(notebook)).stub].source = "import torch\n" + RIGHT
+    notebook.cells[next(find_exercises(notebook)).stub].source = SEES_NO_SECRET
+    notebook.cells += map(new_code_cell, HELPERS_BELOW)
     nbformat.write(notebook, path)
     return path.rename(folder / "homework 1.ipynb")
 
@@ -187,7 +175,6 @@ def test_a_submission_is_a_row_with_the_reason(graded: dict, name: str) -> None:
     assert (row.learner, row.chapter, row.exercise) == (name, "00", "centre")
     assert (row.status, row.mistake) == (status, mistake), row.message
     assert message in row.message
-    assert status != "passed" or row.seconds < TIMEOUT_S  # nobody waits for what it left running
     assert row.message == " ".join(row.message.split())
 
 
@@ -210,7 +197,8 @@ def test_a_students_copy_is_graded_under_any_name_and_the_notebooks_own_solution
     graded: dict,
 ) -> None:
     solved, as_it_is = graded["rows"]["ann/homework 1.ipynb"], graded["rows"]["00 as it is.ipynb"]
-    assert (solved.learner, solved.status) == ("ann", "passed")
+    assert (solved.learner, solved.status) == ("ann", "passed"), solved.message
+    assert solved.seconds < TIMEOUT_S  # nobody waits for what it left running
     assert as_it_is.status == "not attempted"
 
 

@@ -94,8 +94,9 @@ def test_the_searched_factors_stretch_beyond_the_window_only_and_are_those_that_
         assert beyond.attention_factor == searched.attention_factor
 
 
-def test_the_record_of_the_searched_factors_is_what_they_give_today():
-    recorded = next(iter(load("long-context").select(method="LongRoPE", multiple=2, seed=0)))
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_record_of_the_shipped_models_is_what_they_give_today(seed):
+    recorded = next(iter(load("long-context").select(method="LongRoPE", multiple=2, seed=seed)))
     cell = {name: recorded[name] for name in ("method", "multiple", "seed", "streams")}
     today = long_context.ZERO_SHOT.run(cell, lambda fraction: None)
     assert today["local_loss"] == pytest.approx(recorded["local_loss"], abs=0.02)
@@ -127,26 +128,6 @@ def test_the_sliding_window_sees_its_last_tokens_only():
     assert not reached[last + 1 :].any()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_shipped_models_hold_the_ordering_that_chapter_14_states(seed):
-    model = pretrained(seed)
-
-    def at_eight_windows(method):
-        return evaluate(apply_method(model, method, 8 * TASK.window), long_context.held_out_streams(8, 32))
-
-    score = {name: at_eight_windows(name) for name in ("none", "PI", "NTK", "by parts", "YaRN", "sliding window")}
-    assert score["YaRN"].local_loss < score["by parts"].local_loss < score["NTK"].local_loss
-    assert score["PI"].recall > 0.9
-    assert score["PI"].local_loss > 2.5
-    assert score["none"].recall < 0.5
-    assert score["sliding window"].loss < score["none"].loss
-    assert score["sliding window"].far < 0.2
-    trained_on = evaluate(apply_method(model, "none", TASK.window), long_context.held_out_streams(1, 16))
-    assert trained_on.local_loss < TASK.local_optimum + 0.05
-    assert trained_on.recall > 0.98
-
-
 def test_checkpoints_that_are_damaged_missing_or_of_another_model_are_told_apart(tmp_path):
     cut, foreign = tmp_path / "seed-0.safetensors", tmp_path / "foreign.safetensors"
     cut.write_bytes(long_context.checkpoint_path(0).read_bytes()[:1000])
@@ -163,7 +144,7 @@ def test_checkpoints_that_are_damaged_missing_or_of_another_model_are_told_apart
 
 @pytest.mark.slow
 def test_fine_tuning_reports_a_value_for_each_mark_and_repairs_near_order():
-    result = long_context_tuning.tune("YaRN", 0, (0, 2, 6), 2, lambda fraction: None)
-    assert result["steps"] == [0, 2, 6]
+    result = long_context_tuning.tune("YaRN", 0, (0, 1, 3), 2, lambda fraction: None)
+    assert result["steps"] == [0, 1, 3]
     assert [len(result[name]) for name in ("local_loss", "recall", "loss")] == [3, 3, 3]
     assert result["local_loss"][-1] < result["local_loss"][0]

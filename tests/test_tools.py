@@ -84,19 +84,17 @@ def test_what_is_executed_is_the_same_every_time_and_on_every_machine_and_nbval_
     assert not re.search(r'"(widgets|execution|version)"', path.read_text())
 
     second = save(read_notebook(path), tmp_path, "03_batch_norm.ipynb")  # starts with nothing solved, as the first does
-    assert run_nbval(tmp_path) == 0
     second.write_text(second.read_text().replace(r"two\n", r"four\n"))
-    assert run_nbval(second) == 1
+    assert "1 failed, 13 passed" in run_nbval(tmp_path)
 
 
-def run_nbval(path: Path) -> int:
-    """Run nbval as `make notebooks` does, with the project's options and conftest.py, in a process of its own."""
+def run_nbval(path: Path) -> str:
+    """Run nbval as `make notebooks` does, with the project's options and conftest.py; return what it prints."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "conftest", "--nbval", str(path)]
     options = ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command + options, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    return done.returncode
+    return done.stdout + done.stderr
 
 
 @pytest.mark.slow
