@@ -24,13 +24,7 @@ def call_in_node(folder: Path, module: str, function: str, calls: list) -> list:
     """
     (folder / "run.mjs").write_text(script, encoding="utf-8")
     done = subprocess.run(
-        [node, "run.mjs"],
-        cwd=folder,
-        input=json.dumps(calls),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        [node, "run.mjs"], cwd=folder, input=json.dumps(calls), capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -30,7 +30,6 @@ PANELS = {
     "tanh": np.full((4, 6), -1),
 }
 LANES = {"loaded": [3.0, 5.0, 0.0, 0.0], "centred": [-1.0, 1.0, -4.0, -4.0]}
-GBPS = {"eager": 5.0, "built-in": 36.0, "compiled": 21.0}
 POINTS = {f"version {i}": (0.875, 10.0 ** (-i)) for i in range(9)} | {"product": (170.0, 100.0)}
 RUNS = [
     {"batch": batch, "seed": seed, "norm": norm, "loss": batch / 9 + seed + (norm == "a")}
@@ -46,7 +45,7 @@ def error_figure():
 def depth_figure():
     depth = np.arange(40)
     return plots.signal_by_depth(
-        {"too large": 10.0**depth, "overflow": [1.0] * 20 + [INFINITY] * 20, "kept": depth * 0 + 1}
+        {"too large": 10.0**depth, "overflow": [1.0] * 20 + [INFINITY] * 20, "kept": depth * 0 + 1}, "spread"
     )
 
 
@@ -56,8 +55,7 @@ def heat_figure():
 
 def bar_figure():
     accuracy = {"batch norm": [0.6, 0.8, NAN], "layer norm": [0.7, 0.75, 0.72]}
-    errors = {name: [0.02, 0.03, 0.01] for name in accuracy}
-    return plots.grouped_bars(accuracy, ["2", "8", "32"], "accuracy (fraction)", xlabel="batch size", errors=errors)
+    return plots.grouped_bars(accuracy, ["2", "8", "32"], "accuracy (fraction)")
 
 
 def norm_map(arrows=(("layer norm", "2 groups", "G = 2"), ("layer norm", "tanh", "none")), second_line=""):
@@ -79,10 +77,10 @@ FIGURES = {
     "norm map": norm_map,
     "lanes": lambda: plots.row_lanes({"a name as long as any": range(16)}, 9),
     "scan": lambda: plots.scan_rounds(16),
-    "roofline": lambda: roofline(title="a machine"),
-    "ladder": lambda: plots.ladder(GBPS, 40.0, "layer norm", dict.fromkeys(GBPS, (4.0, 39.0))),
+    "roofline": lambda: roofline(),
+    "ladder": lambda: plots.recorded_ladder(records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"),
     "sinusoid": lambda: plots.sinusoid(sinusoidal(64, 32), pairs=(0, 3)),
-    "one pair": lambda: plots.sinusoid(sinusoidal(64, 32)[:9, :2], pairs=(0, 0), start=0, shift=8),
+    "one pair": lambda: plots.sinusoid(sinusoidal(64, 32)[:9, :2], pairs=(0, 0)),
     "attenuation": lambda: plots.attenuation({"base 100": [3.0, 2.0]}, {"one": [1.0, 0.5], "other": [0.0, 0.1]}),
 }
 
@@ -222,7 +220,7 @@ def test_a_case_of_a_record_is_drawn_with_all_that_it_holds_and_whiskers_where_s
 
 @pytest.mark.parametrize("pair", [0, 3])
 def test_the_hands_of_a_clock_are_a_shift_apart(pair):
-    clock = plots.sinusoid(sinusoidal(64, 32), pairs=(pair, pair), start=1, shift=3).axes[1]
+    clock = plots.sinusoid(sinusoidal(64, 32), pairs=(pair, pair)).axes[1]
     hands = [line.get_xydata()[1] for line in clock.lines if line.get_label().startswith("position")]
     turned = np.diff([np.arctan2(y, x) for x, y in hands])[0]
     assert turned % (2 * np.pi) == pytest.approx(3 * 10_000 ** (-2 * pair / 32), abs=1e-6)
@@ -240,7 +238,7 @@ def test_the_hands_of_a_clock_are_a_shift_apart(pair):
         (lambda: plots.row_lanes(LANES, 5), "number of lanes: got 5, 4 lanes"),
         (lambda: roofline(points={"copy": (0.0, 1.0)}), "must be positive: got 0"),
         (lambda: plots.recorded_ladder(records.load("cpu"), "rope", "forward", (1, 2), "float32"), "hold the case"),
-        (lambda: plots.sinusoid(np.zeros((4, 3))), "code must be"),
+        (lambda: plots.sinusoid(np.zeros((4, 3)), (0, 0)), "code must be"),
     ],
 )
 def test_data_that_cannot_be_drawn_are_refused_by_name(call, message):

@@ -49,8 +49,7 @@ def test_reset_forgets_everything(folder):
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["{", "", "[1, 2]", "\x00\xff", '{"rms_norm": {"attempted": "2024-01-01"}, "layer_norm": 3}'],
+    "content", ["{", "", "[1, 2]", "\x00\xff", '{"rms_norm": {"attempted": "2024-01-01"}, "layer_norm": 3}']
 )
 def test_a_damaged_file_is_set_aside_and_named(folder, content):
     folder.mkdir()

@@ -26,10 +26,7 @@ def main(argv: list[str] | None = None) -> int:
         help="reduced as the notebooks run it, or full as it is recorded, which is the default",
     )
     parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="the record, by default STUDY.json, or STUDY-reduced.json",
+        "--out", type=Path, metavar="FILE", help="the record, by default STUDY.json, or STUDY-reduced.json"
     )
     arguments = parser.parse_args(argv)
     study = find(arguments.study)
@@ -39,10 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         rows = run_study(study, arguments.size, out, command=shlex.join(["course", "train", *argv]))
     except KeyboardInterrupt:
-        return _stop(
-            f"interrupted; what is done is kept in {partial(out)}: the same command goes on from there",
-            130,
-        )
+        return _stop(f"interrupted; what is done is kept in {partial(out)}: the same command goes on from there", 130)
     except (ValueError, OSError) as error:
         return _stop(str(error), 2)
     print(f"{study.about}\n{len(rows)} runs in {out}")

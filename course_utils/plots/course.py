@@ -48,7 +48,7 @@ class _Card:
 
 
 def course_map(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> Figure:
-    """Draw the chapters from top to bottom, each below those it builds on; unwritten ones are dashed.
+    """Draw the chapters from top to bottom, each below those it builds on.
 
     Args:
         chapters: each after those it builds on; ``column`` is its place from the left, ``part`` its colour.
@@ -57,7 +57,7 @@ def course_map(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> Fig
     cards = _lay_out(chapters)
     colours = _colours(chapters)
     legend_top = cards[0].top + 2 * (_ROW_GAP + cards[0].height)
-    legend = _legend(chapters, colours)
+    legend = _legend(colours)
     height = max(*(card.top + card.height for card in cards), legend_top + 19 * len(legend)) + _TOP
 
     figure, axes = new_figure(height=height / 100)
@@ -91,9 +91,7 @@ def describe_course(chapters: Sequence[Chapter], passed: Collection[str] = ()) -
 def _describe(chapter: Chapter, passed: Collection[str]) -> str:
     ideas = f": {'; '.join(idea.name for idea in chapter.ideas)}" if chapter.ideas else ""
     notes = [f"builds on {', '.join(chapter.builds_on)}"] if chapter.builds_on else []
-    if not chapter.is_written:
-        notes.append("not written yet")
-    elif chapter.exercises:
+    if chapter.exercises:
         done = len(set(chapter.exercises) & set(passed))
         notes.append(f"exercises passed: {done} of {len(chapter.exercises)}")
     return chapter.label + ideas + (f" ({', '.join(notes)})" if notes else "") + "."
@@ -122,41 +120,27 @@ def _colours(chapters: Sequence[Chapter]) -> dict[str, str]:
 
 def _share_passed(chapter: Chapter, passed: Collection[str]) -> float | None:
     """Return the share of a chapter's exercises that are passed; None where there is nothing to pass."""
-    if not chapter.exercises or not chapter.is_written:
+    if not chapter.exercises:
         return None
     return len(set(chapter.exercises) & set(passed)) / len(chapter.exercises)
 
 
-def _legend(chapters: Sequence[Chapter], colours: dict[str, str]) -> list[tuple[float | None, str | None, str]]:
+def _legend(colours: dict[str, str]) -> list[tuple[float | None, str | None, str]]:
     """Return the legend's lines: a progress mark or none, the colour of a part or none, and the words."""
     parts: list[tuple[float | None, str | None, str]] = [(None, colour, part) for part, colour in colours.items()]
     marks = [(1.0, None, "exercises passed"), (0.5, None, "some of them"), (0.0, None, "open")]
-    dashed = [] if all(chapter.is_written for chapter in chapters) else [(None, None, "dashed: not written yet")]
-    return [*parts, *marks, (None, None, "a line: builds on"), *dashed]
+    return [*parts, *marks, (None, None, "a line: builds on")]
 
 
 def _draw_card(axes: Axes, card: _Card, colour: str) -> None:
-    written = card.chapter.is_written
-    axes.add_patch(
-        FancyBboxPatch(
-            (card.left, card.top),
-            _CARD,
-            card.height,
-            boxstyle="round,pad=0,rounding_size=7",
-            facecolor=PAPER,
-            edgecolor=colour,
-            linewidth=2.0 if written else 1.2,
-            linestyle="-" if written else "--",
-            zorder=2,
-        )
-    )
-    ink = INK if written else MUTED
-    words: dict[str, Any] = {"color": ink, "va": "center_baseline", "zorder": 4}
+    look = {"boxstyle": "round,pad=0,rounding_size=7", "facecolor": PAPER, "edgecolor": colour, "linewidth": 2}
+    axes.add_patch(FancyBboxPatch((card.left, card.top), _CARD, card.height, zorder=2, **look))
+    words: dict[str, Any] = {"va": "center_baseline", "fontsize": 8, "zorder": 4}
     for row, line in enumerate(card.title):
-        axes.text(card.left + 9, card.line(row), line, fontsize=8, weight="bold", **words)
+        axes.text(card.left + 9, card.line(row), line, weight="bold", **words)
     for row, idea in enumerate(card.chapter.ideas, len(card.title)):
         axes.add_patch(Circle((card.left, card.line(row)), 3.2, facecolor=colour, edgecolor=PAPER, zorder=4))
-        axes.text(card.left + 9, card.line(row), idea.name, fontsize=8, **words)
+        axes.text(card.left + 9, card.line(row), idea.name, **words)
 
 
 def _draw_mark(axes: Axes, place: tuple[float, float], share: float | None) -> None:

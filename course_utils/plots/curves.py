@@ -44,15 +44,12 @@ def error_curves(
     return figure
 
 
-def signal_by_depth(
-    curves: Mapping[str, ArrayLike], ylabel: str = "standard deviation of the activations", title: str = ""
-) -> Figure:
+def signal_by_depth(curves: Mapping[str, ArrayLike], ylabel: str) -> Figure:
     """Draw how large the signal is after each layer, on a logarithmic axis with a rule at 1.
 
     Args:
         curves: what each network is called, and its standard deviation after layers 1, 2, ..., (depth,) each.
         ylabel: the vertical quantity.
-        title: one line above the figure.
 
     Raises:
         ValueError: the networks differ in depth, or a standard deviation is negative.
@@ -63,7 +60,7 @@ def signal_by_depth(
     lines = {name: as_series(name, values, depth) for name, values in curves.items()}
     _draw_log_curves(axes, np.arange(1.0, depth + 1), lines, mark_every=max(1, depth // 12))
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set(xlabel="layer", ylabel=ylabel, title=title)
+    axes.set(xlabel="layer", ylabel=ylabel)
     return figure
 
 
@@ -247,14 +244,7 @@ def _ticks_at(axes: Axes, places: Sequence[float]) -> None:
 
 
 def grouped_bars(
-    bars: Mapping[str, ArrayLike],
-    group_names: Sequence[str],
-    ylabel: str,
-    *,
-    xlabel: str = "",
-    errors: Mapping[str, ArrayLike] | None = None,
-    number_format: str | None = ".3g",
-    title: str = "",
+    bars: Mapping[str, ArrayLike], group_names: Sequence[str], ylabel: str, number_format: str | None = ".3g"
 ) -> Figure:
     """Draw one bar per series in every group, told apart by hatching as well as by colour.
 
@@ -262,10 +252,7 @@ def grouped_bars(
         bars: what each series is called, and its heights, (len(group_names),); NaN is written in the bar's place.
         group_names: what stands under each group of bars.
         ylabel: the vertical quantity with its unit.
-        xlabel: what a group is.
-        errors: half-lengths of the error bars, keyed and shaped like ``bars``.
         number_format: how the height is written at a bar's end; ``None`` leaves it out.
-        title: one line above the figure.
 
     Raises:
         ValueError: a series does not have one height per group.
@@ -274,7 +261,6 @@ def grouped_bars(
     centres, width = np.arange(len(group_names)), 0.8 / len(bars)
     for series, (name, heights) in enumerate(bars.items()):
         values = as_series(name, heights, len(group_names))
-        spread = None if errors is None else np.where(np.isnan(values), np.nan, np.asarray(errors[name], dtype=float))
         positions = centres + (series - (len(bars) - 1) / 2) * width
         finite = np.where(np.isnan(values), 0.0, values)
         drawn = axes.bar(
@@ -285,8 +271,6 @@ def grouped_bars(
             color=PALETTE[series % len(PALETTE)],
             hatch=HATCHES[series % len(HATCHES)],
             edgecolor=PAPER,
-            yerr=spread,
-            error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1.2},
         )
         axes.bar(positions, finite, width * 0.92, fill=False, edgecolor=INK, linewidth=0.8)
         if number_format is not None:
@@ -297,8 +281,7 @@ def grouped_bars(
     axes.set_xticks(centres, labels=group_names)
     axes.grid(visible=False, axis="x")
     axes.margins(y=0.12)
-    axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.set_title(title, pad=30 if len(bars) > 1 else None)
+    axes.set(ylabel=ylabel)
     if len(bars) > 1:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(bars), 4), borderaxespad=0.2)
     return figure

@@ -10,19 +10,16 @@ from numpy.typing import ArrayLike
 
 from course_utils.plots.style import INK, MARKERS, MUTED, PALETTE, PAPER, RULE, as_series, new_figure
 
-__all__ = ["ladder", "recorded_ladder", "roofline", "row_lanes", "scan_rounds"]
+__all__ = ["recorded_ladder", "roofline", "row_lanes", "scan_rounds"]
 
 
-def roofline(
-    bandwidth_gbps: float, peak_gflops: float, points: Mapping[str, tuple[float, float]], title: str = ""
-) -> Figure:
+def roofline(bandwidth_gbps: float, peak_gflops: float, points: Mapping[str, tuple[float, float]]) -> Figure:
     """Draw the roof and, under it, what was reached; both axes are logarithmic.
 
     Args:
         bandwidth_gbps: what memory delivers, in 1e9 bytes per second: the slope of the roof.
         peak_gflops: what arithmetic delivers, in 1e9 operations per second: its flat part.
         points: a name, its operations per byte and its rate in 1e9 operations per second.
-        title: one line above the figure.
 
     Raises:
         ValueError: a number that is not positive has no place on a logarithmic axis.
@@ -52,57 +49,17 @@ def roofline(
             markeredgewidth=0.7,
             label=name,
         )
-    axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="1e9 operations per second", title=title)
+    axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="1e9 operations per second")
     axes.set_ylim(top=peak_gflops * 4)
     figure.legend(loc="outside right upper")
     return figure
 
 
-def ladder(
-    bandwidths_gbps: Mapping[str, float],
-    copy_gbps: float,
-    title: str = "",
-    ranges_gbps: Mapping[str, tuple[float, float]] | None = None,
-) -> Figure:
-    """Draw a bar for each implementation, the fastest on top, and a line where a copy of the same size stands.
-
-    Args:
-        bandwidths_gbps: by implementation, the bytes that had to move over the time taken, in 1e9 bytes per second.
-        copy_gbps: what a copy of the same size moved.
-        title: one line above the figure.
-        ranges_gbps: by implementation, the lowest and the highest bandwidth measured, drawn as a whisker.
-
-    Raises:
-        ValueError: a bandwidth that is not positive.
-    """
-    if not min([copy_gbps, *bandwidths_gbps.values()]) > 0:
-        raise ValueError(f"bandwidths_gbps and copy_gbps must be positive: got {dict(bandwidths_gbps)}, {copy_gbps}")
-    slow_to_fast = sorted(bandwidths_gbps.items(), key=lambda item: item[1])
-    figure, axes = new_figure(height=1.2 + 0.33 * len(slow_to_fast))
-    places, values = np.arange(len(slow_to_fast)), [value for _, value in slow_to_fast]
-    axes.barh(places, values, color=PALETTE[0], edgecolor=INK, linewidth=0.8)
-    for place, (name, value) in enumerate(slow_to_fast):  # the words in a column of their own, clear of the line
-        words = f"{value:,.3g} GB/s, {value / copy_gbps:.0%} of a copy"
-        axes.text(0.995, place, words, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=9.5)
-        if ranges_gbps:
-            low, high = ranges_gbps[name]
-            axes.hlines(place, low, high, color="white", linewidth=5)  # half of the whisker lies on the bar
-            axes.plot((low, high), (place, place), color=INK, linestyle="-", linewidth=1.6, marker="|", markersize=7)
-    axes.axvline(copy_gbps, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
-    axes.set_yticks(places, labels=[name for name, _ in slow_to_fast])
-    axes.grid(visible=False, axis="y")
-    axes.set_xlim(0, 1.5 * max([copy_gbps, *values, *(high for _, high in (ranges_gbps or {}).values())]))
-    xlabel = "useful bandwidth (1e9 bytes per second); dashed: a copy of the same size"
-    if ranges_gbps:
-        xlabel += "\nthe line on a bar: from the slowest measurement to the fastest"
-    axes.set(xlabel=xlabel, title=title)
-    return figure
-
-
 def recorded_ladder(record: Any, operation: str, direction: str, shape: tuple[int, ...], dtype: str) -> Figure:
-    """Draw the ladder of one case of a record, with its case and its machine above it.
+    """Draw one case of a record: a bar for each implementation, the fastest on top, and a line where a copy stands.
 
-    Where several processes measured, a whisker spans their median bandwidths.
+    The bandwidth is the bytes that had to move over the median time. Where several processes measured, a whisker spans
+    the medians that they found.
 
     Args:
         record: as ``timing.records.load`` returns it.
@@ -113,16 +70,34 @@ def recorded_ladder(record: Any, operation: str, direction: str, shape: tuple[in
     """
     case: dict[str, Any] = {"operation": operation, "direction": direction, "shape": tuple(shape), "dtype": dtype}
     words = f"{operation.replace('_', ' ')}, {tuple(shape)} {dtype}, {direction}"
-    results = list(record.select(**case))
-    if not results:
+    slow_to_fast = sorted(record.select(**case), key=lambda result: -result["median_ms"])
+    if not slow_to_fast:
         raise ValueError(f"record must hold the case: got {record.name}, without {words}")
-    gbps = {result["implementation"]: result["bytes_moved"] / result["median_ms"] / 1e6 for result in results}
-    ranges = {
-        result["implementation"]: tuple(result["bytes_moved"] / time / 1e6 for time in reversed(result["range_ms"]))
-        for result in results
-    }
     several = record.provenance["processes"] > 1
-    return ladder(gbps, results[0]["copy_gbps"], f"{words}\n{record.origin}", ranges if several else None)
+    copy_gbps = slow_to_fast[0]["copy_gbps"]
+
+    figure, axes = new_figure(height=1.2 + 0.33 * len(slow_to_fast))
+    furthest = copy_gbps
+    for place, result in enumerate(slow_to_fast):
+        megabytes = result["bytes_moved"] / 1e6
+        gbps, high, low = (megabytes / ms for ms in (result["median_ms"], *result["range_ms"]))
+        axes.barh(place, gbps, color=PALETTE[0], edgecolor=INK, linewidth=0.8)
+        words_at_end = f"{gbps:,.3g} GB/s, {gbps / copy_gbps:.0%} of a copy"  # in a column, clear of the line
+        at_edge = axes.get_yaxis_transform()
+        axes.text(0.995, place, words_at_end, transform=at_edge, ha="right", va="center", fontsize=9.5)
+        if several:
+            axes.hlines(place, low, high, color="white", linewidth=5)  # half of the whisker lies on the bar
+            axes.plot((low, high), (place, place), color=INK, linestyle="-", linewidth=1.6, marker="|", markersize=7)
+        furthest = max(furthest, high if several else gbps)
+    axes.axvline(copy_gbps, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
+    axes.set_yticks(range(len(slow_to_fast)), labels=[result["implementation"] for result in slow_to_fast])
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(0, 1.5 * furthest)
+    xlabel = "useful bandwidth (1e9 bytes per second); dashed: a copy of the same size"
+    if several:
+        xlabel += "\nthe line on a bar: from the slowest measurement to the fastest"
+    axes.set(xlabel=xlabel, title=f"{words}\n{record.origin}")
+    return figure
 
 
 def row_lanes(steps: Mapping[str, ArrayLike], num_columns: int) -> Figure:

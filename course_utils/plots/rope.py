@@ -13,14 +13,12 @@ from course_utils.plots.style import DASHES, INK, MARKERS, MUTED, PALETTE, PAPER
 __all__ = ["attenuation", "rope_scaling", "sinusoid"]
 
 
-def sinusoid(code: ArrayLike, pairs: tuple[int, int] = (0, 2), start: int = 1, shift: int = 3) -> Figure:
-    """Draw a sinusoidal code as a heat map, and two of its pairs as clocks with one shift in each.
+def sinusoid(code: ArrayLike, pairs: tuple[int, int]) -> Figure:
+    """Draw a sinusoidal code as a heat map, and two of its pairs as clocks with the hands of positions 1 and 4.
 
     Args:
         code: (T, dim), sine in the even columns.
         pairs: which pairs of columns get a clock.
-        start: a position whose code is drawn as a hand.
-        shift: the other hand stands so many positions later.
 
     Raises:
         ValueError: the code has not two dimensions, or an odd number of columns.
@@ -34,17 +32,17 @@ def sinusoid(code: ArrayLike, pairs: tuple[int, int] = (0, 2), start: int = 1, s
     heat.set(xlabel="position", ylabel="column", title="the code")
     figure.colorbar(image, ax=heat, location="bottom", label="value", aspect=30, ticks=[-1, 0, 1])
     for axes, pair in zip(clocks, pairs, strict=True):
-        _clock(axes, values[:, 2 * pair : 2 * pair + 2], start, shift)
+        _clock(axes, values[:, 2 * pair : 2 * pair + 2])
         axes.set_title(f"columns {2 * pair}, {2 * pair + 1}")
     return figure
 
 
-def _clock(axes: Axes, pair: NDArray, start: int, shift: int) -> None:
+def _clock(axes: Axes, pair: NDArray) -> None:
     """Draw (cos, sin) of every position on the circle, and the hands of two of them."""
     angle = np.linspace(0, 2 * np.pi, 200)
     axes.plot(np.cos(angle), np.sin(angle), color=MUTED, linewidth=1, linestyle="-")
     axes.plot(pair[:, 1], pair[:, 0], ".", color=MUTED, markersize=4)
-    for series, position in enumerate((start, start + shift)):
+    for series, position in enumerate((1, 4)):
         sine, cosine = pair[position]
         look = {"color": PALETTE[series], "linestyle": DASHES[series], "marker": MARKERS[series]}
         axes.plot([0, cosine], [0, sine], markevery=[1], label=f"position {position}", **look)
@@ -54,13 +52,12 @@ def _clock(axes: Axes, pair: NDArray, start: int, shift: int) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), fontsize=9)
 
 
-def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike], title: str = "") -> Figure:
+def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike]) -> Figure:
     """Draw the mean of |S_j| by distance in one panel, and scores as shares of |q||k| in the other.
 
     Args:
         bound: what each bound is called, and its value at distances 0, 1, 2, ...
         scores: what each score is called, and its value at distances 0, 1, 2, ...
-        title: one line above the figure.
 
     Raises:
         ValueError: curves of one panel differ in length.
@@ -70,7 +67,6 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike],
     _draw_lines(right, scores, first_colour=2)
     left.set(xlabel="distance (positions)", ylabel="mean of |Sⱼ|", title="the bound", ylim=(0, None))
     right.set(xlabel="distance (positions)", ylabel="score / (|q||k|)", title="scores", ylim=(-1.05, 1.05))
-    figure.suptitle(title)
     return figure
 
 

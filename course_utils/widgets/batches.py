@@ -52,12 +52,7 @@ def batch_neighbours(
 
 
 def running_average(
-    momentum: float = 0.1,
-    convention: str = "torch",
-    *,
-    batch: int = 8,
-    drift: float = 0.0,
-    corrected: bool = False,
+    momentum: float = 0.1, convention: str = "torch", *, batch: int = 8, drift: float = 0.0, corrected: bool = False
 ) -> CourseWidget:
     """Return the picture of a running mean that follows a drifting channel, ready to display.
 

@@ -37,14 +37,7 @@ _CONFIG = Path(__file__).parent.parent.parent / ".jupyter"  # what `make lab` st
 # every cell is drawn, also far below the screen
 _SETTINGS = {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}}
 # JupyterLab's own complaints, which say nothing about the course
-_LABS_OWN_NOISE = (
-    "/lab/api/",
-    "/api/contents",
-    "/api/ydoc",
-    "/static/lab/",
-    "/lsp/",
-    "The requested file format",
-)
+_LABS_OWN_NOISE = ("/lab/api/", "/api/contents", "/api/ydoc", "/static/lab/", "/lsp/", "The requested file format")
 
 
 def find_chromium() -> str | None:

@@ -11,10 +11,7 @@ from tools.notebooks import SOLUTION_SUFFIX, Exercise, find_exercises, read_note
 # Mistakes that people make, each typed into the stub of a chapter, with words of the answer that it must get. The unit
 # tests hold the checks to all known mistakes; here is how an answer gets there and back.
 KNOWN_MISTAKES = {
-    ("00_start_here", "centre"): (
-        "def centre(x):\n    return x - x.mean()",
-        "one mean over the whole tensor",
-    ),
+    ("00_start_here", "centre"): ("def centre(x):\n    return x - x.mean()", "one mean over the whole tensor"),
     ("02_layer_norm", "layer_norm"): (
         "def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n"
         "    dims = tuple(range(-len(normalized_shape), 0))\n"

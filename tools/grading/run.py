@@ -109,10 +109,7 @@ def _refused(submission: Submission, reason: str, chapter: str = "", exercise: s
 def _grade(tasks: list[_Task], limits: Limits, jobs: int, show_progress: bool) -> Iterator[tuple[str, Row]]:
     """Yield the rows of ``tasks`` by key, as they come; processes end when the caller stops asking."""
     stop = Event()
-    with (
-        ThreadPoolExecutor(jobs) as pool,
-        ProgressBar("grading", len(tasks), shown=show_progress) as bar,
-    ):
+    with ThreadPoolExecutor(jobs) as pool, ProgressBar("grading", len(tasks), shown=show_progress) as bar:
         futures = {pool.submit(task.row, limits, stop): task for task in tasks}
         try:
             for count, future in enumerate(as_completed(futures), 1):
