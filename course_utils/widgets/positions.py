@@ -176,7 +176,7 @@ def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int)
     axes.scatter(across, down, s=(170 / columns) ** 2, facecolor="none", edgecolor=edges)
     for name, angle, length, colour in (("key", keys, 0.28, PALETTE[1]), ("query", queries, 0.4, PALETTE[0])):
         tips = length * np.cos(angle), length * np.sin(angle)
-        look = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.008, "headwidth": 4}
+        look: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.008, "headwidth": 4}
         axes.quiver(across, down, *tips, color=colour, label=name, **look)
     axes.set(xlim=(-0.6, columns - 0.4), ylim=(down[-1] - 0.6, 0.6), aspect="equal", title="the pairs")
     axes.axis("off")
