@@ -11,6 +11,7 @@ their means, so an average of variances comes out too small; a count, a mean and
 of each part give the pool's exactly.
 """
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -170,27 +171,24 @@ def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
     ]
     if not layers:
         raise ValueError("model must have a batch norm layer that keeps running statistics and is not frozen: got none")
-    pools: dict[Any, Moments] = {}
-    calls = dict.fromkeys(layers, 0)
+    seen: dict[Any, list[Moments]] = {layer: [] for layer in layers}
 
     def pool(layer: nn.Module, inputs: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> None:
         x = inputs[0] if inputs else keywords["input"]  # (N, C, *)
-        moments = Moments.of(x, (0, *range(2, x.dim())))
-        pools[layer] = pools[layer].merge(moments) if layer in pools else moments
-        calls[layer] += 1
+        seen[layer].append(Moments.of(x, (0, *range(2, x.dim()))))
 
-    any_batch = False
-    with _estimating(model, layers, pool), torch.no_grad():
-        for batch in batches:
-            any_batch = True
-            model(batch[0] if isinstance(batch, (tuple, list)) else batch)
-    if not any_batch:
-        raise ValueError("batches must yield at least one batch: got none")
     with torch.no_grad():
-        for layer, moments in pools.items():
-            layer.running_mean.copy_(moments.mean)
-            layer.running_var.copy_(moments.variance(correction=1))
-            layer.num_batches_tracked.fill_(calls[layer])
+        with _estimating(model, layers, pool):
+            for batch in batches:
+                model(batch[0] if isinstance(batch, (tuple, list)) else batch)
+        if not any(seen.values()):
+            raise ValueError("batches must bring these layers at least one batch: got none")
+        for layer, parts in seen.items():
+            if parts:
+                moments = functools.reduce(Moments.merge, parts)
+                layer.running_mean.copy_(moments.mean)
+                layer.running_var.copy_(moments.variance(correction=1))
+                layer.num_batches_tracked.fill_(len(parts))
 
 
 @contextmanager
