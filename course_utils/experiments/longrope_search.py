@@ -88,8 +88,6 @@ def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
         seed=cell["seed"],
         progress=progress,
     )
-    if found.interrupted:
-        raise KeyboardInterrupt
     held_out = held_out_streams(FACTOR, 32, seed=500)
     yarn = evaluate(apply_method(model, "YaRN", FACTOR * TASK.window), held_out)
     best = evaluate(apply_candidate(model, found.best), held_out)
