@@ -227,7 +227,7 @@ def test_what_is_no_function_to_put_somewhere_is_refused(arguments):
 def test_a_model_is_swapped_once_until_it_is_given_back():
     model = build("llama")
     swapped = swap(model, keep_rope=True)
-    with pytest.raises(ValueError, match=r"model must not be swapped already, call undo\(\) first: its rms_norm is"):
+    with pytest.raises(ValueError, match="model must not be swapped already"):
         swap(model, rms_norm=norms.rms_norm)
     swapped.undo()
     assert swap(model).replaced
