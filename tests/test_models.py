@@ -241,7 +241,7 @@ def test_a_layer_divides_by_what_its_write_up_says_with_the_variance_over_n(sour
     [
         (lambda: Decoder(8, heads=3), "heads"),
         (lambda: Decoder(8, position="late"), "position"),
-        (lambda: Decoder(8, position="t5", window=16), "window"),
+        (lambda: Decoder(8, position="t5", window=16)(TOKENS), "max_distance must be above the 16 distances"),
         (lambda: Decoder(8, position="none").set_rope(rope_inv_freq(8)), "position"),
         (lambda: Decoder(8).set_rope(rope_inv_freq(8)), "inv_freq"),
         (lambda: Decoder(8, position="alibi").set_attention_window(4), "position"),

@@ -47,8 +47,6 @@ class Decoder(nn.Module):
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}: got {position!r}")
         if heads < 1 or width % heads:
             raise ValueError(f"heads must divide width: got heads={heads}, width={width}")
-        if position == "t5" and window <= T5_BUCKETS // 2:
-            raise ValueError(f"window must be above {T5_BUCKETS // 2} for position='t5': got {window!r}")
         self.position, self.window, self.heads, self.base = position, window, heads, base
         self.head_dim = width // heads
         self.attention_window: int | None = None

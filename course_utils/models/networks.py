@@ -13,19 +13,6 @@ from torch import Tensor, nn
 
 from course_utils.models.recurrence import linear_scan
 
-__all__ = [
-    "LSTM",
-    "CausalAttention",
-    "DigitsCNN",
-    "DigitsMLP",
-    "MinGRU",
-    "SelfAttention",
-    "TransformerBlock",
-    "ViT",
-    "feature_norm",
-    "patches",
-]
-
 
 class LSTM(nn.Module):
     """A one-layer LSTM, with layer norm inside if wanted; parameters as in ``torch.nn.LSTM(batch_first=True)``.
@@ -105,30 +92,27 @@ def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
 
 
 class DigitsCNN(nn.Sequential):
-    """Three convolutions, each followed by a norm and a ReLU, for images (B, 1, 8, 8); returns logits (B, 10).
+    """Three convolutions, each followed by a norm, one of ``feature_norm``'s, and a ReLU, for images (B, 1, 8, 8).
 
-    ``norm`` is one of ``feature_norm``'s names; the first convolution has ``width`` channels, the others twice as many.
+    Returns logits (B, 10).
     """
 
-    def __init__(self, norm: str, width: int = 16) -> None:
+    def __init__(self, norm: str) -> None:
         layers: list[nn.Module] = []
-        for c_in, c_out, stride in ((1, width, 1), (width, 2 * width, 2), (2 * width, 2 * width, 2)):
+        for c_in, c_out, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 2)):
             convolution = nn.Conv2d(c_in, c_out, 3, stride, padding=1)
             layers += [convolution, feature_norm(norm, c_out, spatial=True), nn.ReLU()]  # 8×8, 4×4, 2×2 pixels
-        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2 * width, 10))
+        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
 
 
 class DigitsMLP(nn.Sequential):
-    """Three linear layers, each followed by a norm and a ReLU, for images (B, 1, 8, 8); returns logits (B, 10).
+    """The same of three linear layers with 64 features each."""
 
-    ``norm`` is one of ``feature_norm``'s names, and ``width`` the number of features of each layer.
-    """
-
-    def __init__(self, norm: str, width: int = 64) -> None:
+    def __init__(self, norm: str) -> None:
         layers: list[nn.Module] = [nn.Flatten()]
         for _ in range(3):
-            layers += [nn.Linear(64 if len(layers) == 1 else width, width), feature_norm(norm, width, False), nn.ReLU()]
-        super().__init__(*layers, nn.Linear(width, 10))
+            layers += [nn.Linear(64, 64), feature_norm(norm, 64, spatial=False), nn.ReLU()]
+        super().__init__(*layers, nn.Linear(64, 10))
 
 
 class SelfAttention(nn.Module):
@@ -210,21 +194,21 @@ def patches(images: Tensor, size: int) -> Tensor:
 
 
 class ViT(nn.Module):
-    """A vision transformer for images (B, 1, 8, 8): patches of ``patch`` pixels a side are tokens; logits (B, 10).
+    """A vision transformer for images (B, 1, 8, 8): patches of 2 × 2 pixels are tokens; logits (B, 10).
 
     ``depth`` blocks have their norms at ``placement``; "pre" has one more after the last block.
     """
 
-    def __init__(self, depth: int, placement: str = "pre", width: int = 32, heads: int = 4, patch: int = 2) -> None:
+    def __init__(self, depth: int, placement: str = "pre") -> None:
         super().__init__()
-        self.patch = patch
-        self.embed = nn.Linear(patch**2, width)
-        self.position = nn.Parameter(torch.randn((8 // patch) ** 2, width) / math.sqrt(width))
-        self.blocks = nn.Sequential(*(TransformerBlock(width, heads, placement) for _ in range(depth)))
+        width = 32
+        self.embed = nn.Linear(4, width)
+        self.position = nn.Parameter(torch.randn(16, width) / math.sqrt(width))
+        self.blocks = nn.Sequential(*(TransformerBlock(width, 4, placement) for _ in range(depth)))
         self.norm = nn.LayerNorm(width) if placement == "pre" else nn.Identity()
         self.head = nn.Linear(width, 10)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (B, 10): the mean over the tokens after the last block, through a linear layer."""
-        tokens = self.embed(patches(images, self.patch)) + self.position  # (B, T, C)
+        tokens = self.embed(patches(images, 2)) + self.position  # (B, T, C)
         return self.head(self.norm(self.blocks(tokens)).mean(dim=1))

@@ -19,15 +19,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = [
-    "LAYERS",
-    "SourceLayer",
-    "root_of_library_variance",
-    "root_of_mean_square",
-    "root_of_raw_moments",
-    "std_plus_eps",
-]
-
 Divisor = Callable[[Tensor, tuple[int, ...], float], Tensor]
 
 
