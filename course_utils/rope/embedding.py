@@ -29,12 +29,9 @@ class RotaryEmbedding(nn.Module):
     ``torch.export``, ``torch.compile`` with ``fullgraph=True`` or ``vmap``, write
     ``apply_rope(x, *rope_cos_sin(positions, *rotary.frequencies(seq_len)), rotary.layout)``.
 
-    Args:
-        head_dim: the dimension of a head.
-        base: the rotary base, as is ``rope_theta`` of ``rope_parameters``.
-        rope_parameters: as for ``rope_frequencies``; None scales nothing.
-        max_position_embeddings: the model's window, for the methods that need it.
-        layout: as for ``apply_rope``.
+    ``rope_parameters`` are as for ``rope_frequencies``, None scales nothing; ``base`` is another way to give their
+    ``rope_theta``; ``max_position_embeddings`` is the model's window, for the methods that need it; ``layout`` is as
+    for ``apply_rope``.
 
     Source: Su et al. 2021, eq. 34; ``LlamaRotaryEmbedding`` in transformers.
 
@@ -79,11 +76,8 @@ class RotaryEmbedding(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return what ``apply_rope`` needs to rotate tokens at these positions, (..., T, rotary_dim/2) each.
 
-        Args:
-            positions: how many positions, counted from 0, or a tensor of them (..., T).
-            dtype: dtype of the result.
-            seq_len: the length of the sequence so far, where it is more than the last of the positions tells.
-            device: where the result should be, for a count; for a tensor it is where that is.
+        ``positions`` are a count from 0, with the result on ``device``, or a tensor (..., T), with the result beside
+        it; ``seq_len`` is the length of the sequence so far, where it is more than the last of the positions tells.
         """
         rows, is_whole = _rows_needed(positions)
         if is_count(positions):
