@@ -39,22 +39,16 @@ class Moments:
     the values were split and wherever they lie, for up to 2⁵³ values. Near 10⁸ a float64 mean is itself 10⁻⁸ off, and
     the distance between two means would inherit that; so what its rounding took away is kept beside it.
 
-    Args:
-        count: n, a whole number or a tensor of them in a shape that broadcasts to that of ``mean``.
-        mean: μ; a Python number or a tensor of any shape. Of an empty part it is not read and may be NaN.
-        m2: Σ(x − μ)², in the shape of ``mean``, or it is a ValueError.
-        residue: what is to be added to ``mean`` for the mean beyond its precision; zero where it is not known.
-
     >>> a = Moments.of(torch.tensor([1.0, 2.0, 3.0]))
     >>> b = Moments.of(torch.tensor([5.0]))
     >>> a.merge(b).mean.item(), a.merge(b).variance().item()
     (2.75, 2.1875)
     """
 
-    count: Tensor
-    mean: Tensor
-    m2: Tensor
-    residue: Tensor = 0.0  # type: ignore[assignment]  # becomes a tensor below
+    count: Tensor  # n: any number or tensor that broadcasts to the shape of the mean becomes a tensor below
+    mean: Tensor  # μ; of an empty part it is not read and may be NaN
+    m2: Tensor  # Σ(x − μ)², in the shape of the mean, or it is a ValueError
+    residue: Tensor = 0.0  # type: ignore[assignment]  # what the mean lacks beyond its precision, where that is known
 
     def __post_init__(self) -> None:
         device = next((part.device for part in (self.mean, self.m2, self.count) if isinstance(part, Tensor)), None)
@@ -125,13 +119,8 @@ def bias_corrected(
     """Return a moving average without the trace of the constant that it started from.
 
     After n steps the start still has the weight oldⁿ, where old is that of the average in a step. Taken out, what is
-    left is a weighted mean of the values alone.
-
-    Args:
-        average: (*), after ``steps`` values.
-        momentum, convention: as in `ema`; the new value's weight must not be zero.
-        steps: n, at least 1, how many values went into the average.
-        start: what it was before the first: zero for batch norm's running mean, one for its running variance.
+    left is a weighted mean of the values alone. ``start`` is zero for batch norm's running mean and one for its running
+    variance; ``momentum`` and ``convention`` are as in `ema`, and must give the new value some weight.
 
     Source: Kingma, Ba 2015, section 3.
     """

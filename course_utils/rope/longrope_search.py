@@ -58,14 +58,8 @@ def search(
     """Look for the candidate with the least ``badness``, among factors that never fall from pair to pair. Chapter 14.
 
     Each generation keeps the best and fills the population up with as many mutations of them as crossovers between two.
-
-    Args:
-        badness: lower is better; called ``budget`` times, never twice for the same.
-        starts: what the known methods would do; they are always tried.
-        upper: the largest factor, above 1; the smallest is 1.
-        budget: how often ``badness`` may be called.
-        seed: of the search's randomness.
-        progress: told the fraction of the budget that is used.
+    ``starts``, what the known methods would do, are always tried. Factors lie between 1 and ``upper``. ``badness`` is
+    called ``budget`` times, never twice for the same, and ``progress`` is told the fraction that is used.
 
     Source: Ding et al. 2024 (arXiv 2402.13753), §3.2 and Algorithm 1; Shang et al. 2025 (arXiv 2502.20082), §3.
     """
