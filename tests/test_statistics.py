@@ -124,7 +124,10 @@ def test_an_empty_part_changes_nothing_on_either_side_and_has_no_variance(x):
         (lambda: bias_corrected(0.0, 0.1, 0), "steps must be at least 1: got 0"),
         (lambda: bias_corrected(0.0, 1.0, 3, "keras"), "momentum must give the new value a weight: got 1.0 in keras's"),
         (lambda: precise_batch_norm(nn.Linear(1, 1), []), "model must have a batch norm layer .*: got none"),
-        (lambda: precise_batch_norm(nn.BatchNorm1d(1), []), "batches must bring these layers at least one batch: got none"),
+        (
+            lambda: precise_batch_norm(nn.BatchNorm1d(1), []),
+            "batches must bring these layers at least one batch: got none",
+        ),
     ],
 )
 def test_an_impossible_argument_is_refused_by_name(make, message):

@@ -59,7 +59,8 @@ class RotaryEmbedding(nn.Module):
         warn(self.scaling.warnings, stacklevel=3)
         self.frequencies()  # refuses impossible values now rather than at the first call
         # beyond this length the frequencies are others
-        self._short = self.scaling.trained_length if self.scaling.rope_type in ("dynamic", "longrope") else math.inf
+        changes = self.scaling.rope_type in ("dynamic", "longrope")
+        self._short = self.scaling.trained_length or math.inf if changes else math.inf
         # (whether long, dtype, device) -> cosines and sines
         self._tables: dict[tuple[bool, torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
 
