@@ -229,8 +229,8 @@ class Compared:
     @property
     def deserves_remark(self) -> bool:
         """Whether what passed is less exact than the probe's remark is about."""
-        limit = self.probe.remark_beyond
-        return limit is not None and replace(self, probe=replace(self.probe, tolerance=limit)).worst != ""
+        stricter = replace(self.probe, tolerance=self.probe.remark_beyond)
+        return bool(self.probe.remark and replace(self, probe=stricter).worst)
 
     def result(self) -> ProbeResult:
         """Return the line of a report about this probe."""

@@ -9,18 +9,9 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "DOUBLE",
-    "GRADIENTS",
-    "OUTPUTS",
-    "Call",
-    "Probe",
-    "Tolerance",
-    "counting",
-    "error_ratio",
-    "integers",
-    "largest_error",
-    "same",
-]
+    "COUNTED", "DOUBLE", "GRADIENTS", "OUTPUTS", "Call", "Probe", "Tolerance", "counting", "error_ratio", "integers",
+    "largest_error", "same",
+]  # fmt: skip
 
 
 def integers(*shape: int, seed: int, scale: float = 1.0, offset: float = 0.0) -> Tensor:
@@ -124,7 +115,7 @@ class Probe:
         rough: a wrong result here is rounding noise, different for each way of writing the same mistake; so that it
             is wrong, and how badly, is compared with the catalogue, and not the values.
         tolerance: what is still right of an output; by default, what the dtype allows.
-        remark: what to say of a function that passes this probe, and is yet off by more than ``remark_beyond``.
+        remark: what to say of a function that passes this probe, and is yet off by more than ``remark_beyond``, if any.
         is_refused: whether it takes an error, of whatever kind, to pass; ``name`` then says what the call asks for.
     """
 
@@ -140,6 +131,7 @@ class Probe:
     is_refused: bool = False
 
 
+COUNTED = Tolerance(0.0, 1e-9)  # of what is counted none may be missing
 DOUBLE = Tolerance(0.0, 1e-12)  # what float64 all the way through keeps; float32 anywhere loses 1e-8
 
 # Half a unit in the last place: the most that rounding a right value once to the dtype can move it, relative to it.
