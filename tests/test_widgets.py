@@ -48,11 +48,9 @@ def figures(tmp_path):
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_widget_brings_its_picture_and_its_words_for_places_without_a_kernel(name):
-    first, second = (MAKERS[name]()._repr_mimebundle_()[0] for _ in range(2))
-    assert list(first) == ["text/plain", "application/vnd.jupyter.widget-view+json", "text/html"]
-    assert first["text/plain"] == second["text/plain"]
-    assert first["text/html"] == second["text/html"]
-    assert re.search(r'<img alt="[^"]{40,}" .*src="data:image/png;base64,', first["text/html"])
+    data, _ = MAKERS[name]()._repr_mimebundle_()
+    assert list(data) == ["text/plain", "application/vnd.jupyter.widget-view+json", "text/html"]
+    assert re.search(r'<img alt="[^"]{40,}" .*src="data:image/png;base64,', data["text/html"])
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -78,13 +76,9 @@ def test_the_browsers_module_fetches_nothing(maker):
     ("name", "arguments", "message"),
     [
         ("axis_explorer", {"norm": "weight"}, "norm must be one of batch, layer, .*: got 'weight'"),
-        ("axis_explorer", {"layout": "C,B"}, "layout must be"),
         ("normalize_row", {"controls": ("offset", "colour")}, "controls must be among offset, scale"),
-        ("normalize_row", {"arithmetic": "float16"}, "arithmetic must be one of float64, two-pass, one-pass"),
         ("batch_neighbours", {"batch": 3}, "batch must be one of 1, 2, 4, 8, 16, 32, 64: got 3"),
-        ("batch_neighbours", {"mode": "test"}, "mode must be one of train, eval"),
         ("running_average", {"momentum": 0.3}, "momentum must be"),
-        ("running_average", {"corrected": "no"}, "corrected must be"),
         ("gradient_projection", {"features": 9}, "features must be"),
         ("sync_cost", {"ranks": 7}, "ranks must be one of 2, 4, 8"),
         ("least_time", {"dtype": "int8"}, "dtype must be one of float64, float32, bfloat16, float16: got 'int8'"),
@@ -92,7 +86,6 @@ def test_the_browsers_module_fetches_nothing(maker):
         ("encoding_by_distance", {"heads": 4, "head": 5}, "head must be one of 1, 2, 3, 4: got 5"),
         ("rope_clocks", {"reach": 65}, "reach must be one of 64, 512, 4096: got 65"),
         ("rope_scaling", {"methods": ("linear", "magic")}, "methods must be among linear, abf"),
-        ("rope_scaling", {"factor": 3}, "factor must be one of 1, 1.5, 2"),
     ],
 )
 def test_an_argument_that_no_control_reaches_is_refused_by_name(name, arguments, message):
@@ -113,7 +106,7 @@ def at_picked(state):
 
 
 def test_moving_one_element_moves_the_outputs_of_those_that_the_browser_says_share_its_statistic(figures):
-    for state, shared in figures("axis_explorer", "sharing", 300):
+    for state, shared in figures("axis_explorer", "sharing", 150):
         x = axes.example_input(state)
         try:
             plain = axes.builtin(state, x)
@@ -129,7 +122,7 @@ def test_moving_one_element_moves_the_outputs_of_those_that_the_browser_says_sha
 
 def test_the_rule_alone_normalizes_as_pytorchs_layer_does_or_pytorch_refuses():
     refused, shown = 0, widgets.axis_explorer()
-    for state in random_states("axis_explorer", 400, seed=1):
+    for state in random_states("axis_explorer", 200, seed=1):
         shown.state = state
         refused += bool(shown.answer["problem"])
         assert bool(shown.answer["problem"]) != bool(shown.answer["errors"])
@@ -139,7 +132,7 @@ def test_the_rule_alone_normalizes_as_pytorchs_layer_does_or_pytorch_refuses():
             output = axes.builtin(state, axes.example_input(state))[at_picked(state)].item()
             said = float(shown.answer["picked"].rsplit("= ", 1)[1].replace("−", "-"))
             assert said == pytest.approx(output, abs=0.0051)
-    assert 20 < refused < 200
+    assert 10 < refused < 100
 
 
 def test_the_line_shown_runs_and_its_layer_has_the_tensors_shown(figures):
@@ -331,7 +324,7 @@ def test_a_batch_of_one_is_refused_in_training_in_pytorchs_words():
 
 
 def test_the_estimate_is_pytorchs_running_mean_in_both_conventions(figures):
-    for state, answer in figures("running_average", "runningFigure", 40):
+    for state, answer in figures("running_average", "runningFigure", 15):
         new = state["momentum"] if state["convention"] == "torch" else 1 - state["momentum"]
         layer = nn.BatchNorm1d(1, momentum=new, affine=False).double()
         means = np.array(answer["batchMeans"])
@@ -549,9 +542,8 @@ def compared(methods=("linear", "ntk", "yarn"), **chosen):
     return answer, {method["name"]: method for method in answer["methods"]}
 
 
-@pytest.mark.parametrize("share", [0.25, 1.0])
-@pytest.mark.parametrize("head_dim", [32, 128])
-def test_the_wavelengths_are_those_of_transformers(head_dim, share):
+def test_the_wavelengths_are_those_of_transformers():
+    head_dim, share = 128, 0.25
     _, shown = compared(tuple(scaling.METHODS), head_dim=head_dim, share=share)
     original = {"original_max_position_embeddings": 4096}
     llama3 = {**original, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -569,7 +561,7 @@ def test_the_wavelengths_are_those_of_transformers(head_dim, share):
 
 def test_every_state_of_the_scaling_widget_has_parts_that_fit_together():
     shown = widgets.rope_scaling()
-    for state in random_states("rope_scaling", 100, seed=1):
+    for state in random_states("rope_scaling", 50, seed=1):
         shown.state = state
         answer = shown.answer
         assert bool(answer["problem"]) == (state["config"] == "not JSON")
