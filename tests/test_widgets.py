@@ -2,7 +2,9 @@
 
 import json
 import math
+import random
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,13 +17,69 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
-from widget_states import MACHINE, MAKERS, random_states
 
 from course_utils import widgets
 from course_utils.parallel.cost import gather, reduce
 from course_utils.rope import apply_rope, from_config, rope_cos_sin, rope_frequencies, rope_inv_freq, sinusoidal
-from course_utils.widgets import axes, batches, costs, gradients, scaling
+from course_utils.timing import Roofline
+from course_utils.widgets import axes, batches, costs, gradients, rows, scaling
 from course_utils.widgets.scaling_examples import EXAMPLES, PUBLISHED
+
+MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
+MAKERS = {
+    "axis_explorer": widgets.axis_explorer,
+    "normalize_row": widgets.normalize_row,
+    "batch_neighbours": widgets.batch_neighbours,
+    "gradient_projection": widgets.gradient_projection,
+    "encoding_by_distance": widgets.encoding_by_distance,
+    "rope_clocks": widgets.rope_clocks,
+    "running_average": widgets.running_average,
+    "rope_scaling": widgets.rope_scaling,
+    "sync_cost": widgets.sync_cost,
+    "least_time": partial(widgets.least_time, MACHINE),
+}
+
+
+def random_states(name, count, seed=0):
+    """Yield states of the widget ``name``, each from what its data say that its controls can produce."""
+    widget, draw = MAKERS[name](), random.Random(seed)
+    data = widget.data
+    for _ in range(count):
+        state = {field: draw.choice(stops) for field, stops in data.get("stops", {}).items() if field in widget.state}
+        for field in widget.state:  # a list that a control chooses from is called as its field is
+            if names := data.get({"dtype": "itemsizes", "vectors": "vectors"}.get(field, f"{field}s")):
+                state[field] = draw.choice(list(names))
+        state |= _others(name, state, data, draw)
+        assert state.keys() == widget.state.keys(), name
+        yield state
+
+
+def _others(name, state, data, draw):
+    """The fields that are neither stops nor choices."""
+    if name == "axis_explorer":
+        sizes = {axis: draw.randint(1, limit) for axis, limit in axes.SIZE_LIMITS.items()}
+        picked = {axis: draw.randrange(size) for axis, size in sizes.items()}
+        return {"sizes": sizes, "picked": picked, "groups": draw.randint(1, 8)}
+    if name == "normalize_row":
+        values = [round(draw.uniform(-5, 5), 1) for _ in range(draw.randint(2, len(rows.VALUES)))]
+        return {"values": values, "features": draw.randint(2, len(values)), "picked": 0}
+    if name == "gradient_projection":
+        gradient = [round(draw.uniform(-gradients.LIMIT, gradients.LIMIT), 1) for _ in gradients.ROW]
+        return {"gradient": gradient, "features": draw.randint(2, 8), "picked": 0}
+    if name == "batch_neighbours":
+        return {field: draw.randint(low, high) for field, (low, high) in data["limits"].items()}
+    if name == "running_average":
+        return {"corrected": draw.random() < 0.5, "seed": draw.randint(*data["seeds"])}
+    if name == "encoding_by_distance":
+        return {"head": draw.randint(1, state["heads"])}
+    if name == "rope_clocks":
+        position = draw.choice([state["position"], draw.randint(0, data["stops"]["position"][-1])])
+        distance, picked = draw.randint(0, state["reach"]), draw.randrange(state["dim"] // 2)
+        return {"position": position, "distance": distance, "picked": picked}
+    if name == "rope_scaling":
+        methods = [method for method in data["methods"] if draw.random() < 0.5]
+        return {"methods": methods, "config": draw.choice(["", "", *data["examples"].values(), "not JSON"])}
+    return {}
 
 
 @pytest.fixture
@@ -151,19 +209,10 @@ def test_the_line_shown_runs_and_its_layer_has_the_tensors_shown(figures):
         assert facts["running buffers"] == (", ".join(buffers) or "none")
 
 
-@pytest.mark.parametrize(
-    ("state", "call"),
-    [
-        (axis_state("group", groups=4), lambda: nn.GroupNorm(4, 6)),
-        (axis_state("batch", B=1, H=1, W=1), lambda: nn.BatchNorm2d(6)(torch.zeros(1, 6, 1, 1))),
-        (axis_state("instance", "B,T,C", T=1), lambda: nn.InstanceNorm1d(6)(torch.zeros(2, 6, 1))),
-    ],
-)
-def test_an_impossible_setting_says_what_pytorch_says(state, call):
-    with pytest.raises(ValueError) as refusal:  # noqa: PT011 (the message is PyTorch's own, and compared below)
-        call()
-    shown = widgets.axis_explorer()
-    shown.state = state
+def test_an_impossible_setting_says_what_pytorch_says():
+    with pytest.raises(ValueError, match="divisible by num_groups") as refusal:
+        nn.GroupNorm(4, 6)
+    shown = widgets.axis_explorer("group", groups=4)
     assert shown.answer["problem"] == f"ValueError: {refusal.value}"
     assert shown.answer["problem"] in shown.picture()[1]
 

@@ -1,7 +1,7 @@
 """The course's widgets as a hand moves them, by keyboard and by mouse.
 
 A widget's root is ``<div class="course-widget" data-widget="axis_explorer">``. Its ``data-frame`` counts the pictures
-drawn after a change of state, its ``data-kernel-frame`` the kernel's answers shown. Its controls are native.
+drawn after a change of state. Its controls are native.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from functools import partial
 
 from playwright.sync_api import Locator, Page, TimeoutError
 
-__all__ = ["Control", "Widget", "arrow_key", "find_widgets", "tall_page"]
+__all__ = ["Control", "Widget", "find_widgets", "tall_page"]
 
 # native controls, and a picture that can be focused: one in which something is picked by arrow keys and by clicks
 _CONTROLS = "input[type=range], input[type=checkbox], input[type=search], select, canvas[tabindex]"
