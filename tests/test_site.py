@@ -82,7 +82,7 @@ def test_nothing_is_loaded_from_elsewhere_and_it_is_small(site: Path, pages: dic
 def test_every_link_and_every_anchor_leads_somewhere(pages: dict[Path, BeautifulSoup]) -> None:
     anchors = {path: {name for _, name in with_attribute(page, "id")} for path, page in pages.items()}
     for path, page in pages.items():
-        for _, address in with_attribute(page, "href", "src"):
+        for address in {address for _, address in with_attribute(page, "href", "src")}:
             parts = urlsplit(address)
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             assert parts.scheme or target.is_file(), (path.name, address)
