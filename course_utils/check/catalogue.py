@@ -42,7 +42,7 @@ FOLDER = Path(__file__).parent / "mistakes"
 
 @dataclass(frozen=True)
 class Mistake:
-    """One known mistake."""
+    """One known mistake of an exercise, in every chapter that has one."""
 
     key: str
     title: str  # a noun phrase, to stand in brackets: "epsilon outside the root"

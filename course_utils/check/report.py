@@ -1,4 +1,7 @@
-"""What a check says: a line for what is right; for what is not, which mistake it is and an input that shows it."""
+"""What a check says: a line for what is right; for what is not, which mistake it is and an input that shows it.
+
+Every chapter with an exercise.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -26,7 +26,7 @@ Layers = dict[str, tuple[dict[str, Any], int]]  # type of layer -> its rope_para
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """What ``from_config`` read; ``layers`` has one entry for each type of layer, or the single key ``"all"``."""
+    """What ``from_config`` read: ``layers`` by their type, or under the one key ``"all"``. Chapters 13 and 15."""
 
     model_type: str | None
     max_position_embeddings: int | None
