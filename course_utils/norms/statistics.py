@@ -14,7 +14,6 @@ of each part give the pool's exactly.
 import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeVar
@@ -166,23 +165,6 @@ def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
         x = inputs[0] if inputs else keywords["input"]  # (N, C, *)
         seen[layer].append(Moments.of(x, (0, *range(2, x.dim()))))
 
-    with torch.no_grad():
-        with _estimating(model, layers, pool):
-            for batch in batches:
-                model(batch[0] if isinstance(batch, (tuple, list)) else batch)
-        if not any(seen.values()):
-            raise ValueError("batches must bring these layers at least one batch: got none")
-        for layer, parts in seen.items():
-            if parts:
-                moments = functools.reduce(Moments.merge, parts)
-                layer.running_mean.copy_(moments.mean)
-                layer.running_var.copy_(moments.variance(correction=1))
-                layer.num_batches_tracked.fill_(len(parts))
-
-
-@contextmanager
-def _estimating(model: nn.Module, layers: Sequence[Any], pool: Any) -> Iterator[None]:
-    """Put ``layers`` in training without tracking, the rest in evaluation, and show ``pool`` what goes into them."""
     modes = {module: module.training for module in model.modules()}
     hooks = [layer.register_forward_pre_hook(pool, with_kwargs=True) for layer in layers]
     try:
@@ -190,7 +172,9 @@ def _estimating(model: nn.Module, layers: Sequence[Any], pool: Any) -> Iterator[
         for layer in layers:
             layer.train()
             layer.track_running_stats = False  # it would move them by its own rule
-        yield
+        with torch.no_grad():
+            for batch in batches:
+                model(batch[0] if isinstance(batch, (tuple, list)) else batch)
     finally:
         for layer in layers:
             layer.track_running_stats = True
@@ -198,6 +182,15 @@ def _estimating(model: nn.Module, layers: Sequence[Any], pool: Any) -> Iterator[
             module.training = training
         for hook in hooks:
             hook.remove()
+
+    if not any(seen.values()):
+        raise ValueError("batches must bring these layers at least one batch: got none")
+    for layer, parts in seen.items():
+        if parts:
+            moments = functools.reduce(Moments.merge, parts)
+            layer.running_mean.copy_(moments.mean)
+            layer.running_var.copy_(moments.variance(correction=1))
+            layer.num_batches_tracked.fill_(len(parts))
 
 
 def _weights(momentum: float, convention: str) -> tuple[float, float]:
