@@ -216,7 +216,6 @@ def _swap_rope(swapped: Swapped, model: nn.Module, rope: Rope | None, frequencie
         return
     for name, module in tables:
         if rope is not None:
-            _require_plain(module.config)
             swapped.replace(model, name, module, _Positions(), "the positions themselves")
         else:
             what = "the course's frequencies, in float64" if frequencies is None else _full_name(frequencies)
@@ -270,15 +269,6 @@ def _rotates_halves(rotation: Any) -> bool:
     return all(torch.allclose(a, b, atol=1e-5) for a, b in zip(wanted, _course_rotation(q, k, cos, sin), strict=True))
 
 
-def _require_plain(config: Any) -> None:
-    layers = from_config(config.to_dict()).layers
-    if len(layers) > 1:
-        raise ValueError(f"rope must be None for a model whose RoPE differs by layer: this one has {', '.join(layers)}")
-    (layer,) = layers.values()
-    if layer.rope_type != "default":
-        raise ValueError(f"rope must be None for a model with rope_type {layer.rope_type!r}: it scales nothing")
-
-
 def _swap_rotation(swapped: Swapped, name: str, module: nn.Module, rope: Rope | None) -> None:
     """Let ``module`` rotate with another function: a copy of its own forward pass, with one global name bound anew."""
     forward = inspect.unwrap(type(module).forward)
@@ -300,6 +290,13 @@ def _course_rotation(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_d
 
 def _own_rotation(rope: Rope, config: Any) -> Callable[..., tuple[Tensor, Tensor]]:
     described = from_config(config.to_dict())
+    if len(described.layers) > 1:
+        names = ", ".join(described.layers)
+        raise ValueError(f"rope must be None for a model whose RoPE differs by layer: this one has {names}")
+    if described.main.rope_type != "default":
+        raise ValueError(
+            f"rope must be None for a model with rope_type {described.main.rope_type!r}: it scales nothing"
+        )
     base = described.rope_parameters.get("rope_theta", 10_000.0)
     rotary_dim = 2 * len(described.frequencies()[0])
 
