@@ -4,33 +4,25 @@ Triton reads TRITON_INTERPRET when it is imported, which another test of this ru
 interpreter lives in a process of its own; a second such process compiles the kernels for a GPU that need not be there.
 """
 
-import os
+import subprocess
 import sys
-import threading
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from course_utils import generator, kernels
+from course_utils.book.chapters import NOTEBOOKS
+from course_utils.kernels.workbench import language, requested
 
 SHAPES = [(5, 3), (3, 127), (2, 128), (7, 1000), (2, 3, 64), (3, 4097)]
 ROUNDING = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
 
 # ---- where the kernels run
-
-
-def _end_with_the_tests():
-    """Let this process end when the tests are killed; by itself it would wait for work for ever."""
-
-    def wait():
-        parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +42,7 @@ def compiler(tmp_path_factory):
 
 def _process(**environment):
     pytest.importorskip("triton", reason="Triton is not installed (it exists for Linux only)")
-    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_with_the_tests)
+    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
     with pytest.MonkeyPatch.context() as patch, pool:
         for name, value in environment.items():
             patch.setenv(name, value)
@@ -204,8 +196,8 @@ def test_every_type_is_rounded_once(run, name, dtype, shape):
 
 
 @pytest.mark.parametrize("looped", [False, True])
-@pytest.mark.parametrize("features", [5, 16, 100, 1001])
-@pytest.mark.parametrize("constant", [3.7, 10_000.1, 1e6, 1e9])
+@pytest.mark.parametrize("features", [5, 16, 1001])
+@pytest.mark.parametrize("constant", [3.7, 1e6, 1e9])
 def test_a_constant_row_gives_the_bias(run, constant, features, looped):
     # padding lanes that hold -mean, a mean over the block, or a mean that is one rounding off leave a variance
     x, dy = torch.full((2, features), constant), case((2, features))[-1]
@@ -213,19 +205,6 @@ def test_a_constant_row_gives_the_bias(run, constant, features, looped):
     y, dx, _ = run(looped_norm, 256, 1, *arguments) if looped else run(norm, *arguments)
     assert torch.equal(y, torch.ones(2, features))
     assert relative_errors([dx], [truth(*arguments)[1]])[0] < ROUNDING[torch.float32]
-
-
-@NORMS
-@pytest.mark.parametrize("offset", [0.0, 1e4])
-def test_error_is_at_most_twice_the_built_ins_at_any_offset(run, name, offset):
-    arguments = without_bias(name, case((8, 1000), offset=offset))
-    exact = truth(name, *arguments)
-    mine = run(norm, name, *arguments)
-    builtin = norm(name, *arguments, module=F)
-    for what, a, b, c in zip(("y", "dx"), mine, builtin, exact, strict=False):
-        # a floor of one ulp of the largest value: the built-in is sometimes right by luck
-        floor = torch.finfo(torch.float32).eps * c.abs().max()
-        assert (a - c).abs().max() <= 2 * (b - c).abs().max() + floor, what
 
 
 def test_weight_gradients_of_2048_rows_are_those_of_float64_where_the_built_ins_are_not(run):
@@ -355,6 +334,65 @@ def test_without_the_interpreter_and_a_gpu_it_is_said_what_is_missing(compiler):
     for device in ["meta"] + ["cuda"] * (not torch.cuda.is_available()):
         assert not kernels.available(device)
         assert "CUDA" in kernels.available(device).reason
+
+
+# ---- kernels written in a notebook
+
+
+def counts_of_notebook_kernels():
+    """(bytes read, bytes written) by tensor, for a kernel that is defined here and for layer norm."""
+    global tl  # where a kernel looks for it
+    triton, tl = language()
+
+    @triton.jit
+    def add_twice(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + lanes, mask=lanes < n) + tl.load(x_ptr + lanes, mask=lanes < n)
+        first = tl.load(y_ptr)
+        tl.atomic_add(out_ptr + lanes, x + first, mask=lanes < n)
+
+    x, y, out = torch.ones(10, dtype=torch.float16), torch.ones(3), torch.zeros(10)
+    rows, weight, bias = torch.ones(6, 20), torch.ones(20), torch.ones(20)
+    counts = [
+        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x, y=y, out=out),
+        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x),
+        requested(lambda: kernels.layer_norm(rows, (20,), weight, bias), x=rows),
+        requested(lambda: None, x=x),
+    ]
+    return out.tolist(), [{name: (one.read, one.written) for name, one in count.items()} for count in counts]
+
+
+def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
+    out, (every, some, norm, none) = interpreter(counts_of_notebook_kernels)
+    assert out == [6.0] * 10  # counted twice, and run each time
+    # 10 halves loaded twice; one float for each of 3 programs; 10 floats read and written by atomic additions
+    assert every == {"x": (40, 0), "y": (12, 0), "out": (40, 40)}
+    assert some == {"x": (40, 0), "others": (12 + 40, 40)}
+    assert norm["x"] == (6 * 20 * 4, 0)
+    assert norm["others"][1] == 6 * 20 * 4 + 2 * 6 * 4  # y, and two numbers a row for the backward pass
+    assert none == {"x": (0, 0)}
+
+
+RUN_NOTEBOOK = """
+import json, linecache, pathlib, sys
+
+sys.modules["triton"] = None  # as if it were not installed
+from IPython.display import display
+
+cells = json.loads(pathlib.Path(sys.argv[1]).read_text())["cells"]
+for number, cell in enumerate(cell for cell in cells if cell["cell_type"] == "code"):
+    source, name = "".join(cell["source"]), f"<cell {number}>"
+    linecache.cache[name] = len(source), None, source.splitlines(True), name
+    exec(compile(source, name, "exec"), globals())
+"""
+
+
+@pytest.mark.slow
+def test_without_triton_the_chapter_runs_from_top_to_bottom():
+    notebook = next(Path(NOTEBOOKS).glob("10_*.ipynb"))
+    done = subprocess.run([sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("kernels need Triton: pip install triton") == 2  # at the top, and where a GPU is timed
 
 
 # ---- for a GPU

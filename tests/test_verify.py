@@ -189,24 +189,6 @@ def test_otherwise_twice_the_error_of_the_reference_is_allowed():
         assert (comparison.lines[0].ok, comparison.lines[0].allowed) == (ok, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("got", "exact", "distance"),
-    [
-        ([1.0, 2.0], [1.5, 2.0], 0.5),
-        ([-1.0, 2.0], [-1.25, 3.0], 1.0),
-        ([math.nan, 2.0], [math.nan, 2.5], 0.5),
-        ([math.nan, 2.0], [1.0, 2.0], math.inf),
-        ([1.0, 2.0], [math.nan, 2.0], math.inf),
-        ([math.inf, -math.inf], [math.inf, -math.inf], 0.0),
-        ([], [], 0.0),
-    ],
-    ids=str,
-)
-def test_a_nan_where_the_truth_has_one_is_no_difference_and_anywhere_else_an_infinite_one(got, exact, distance):
-    got, exact = (torch.tensor(values, dtype=torch.float64) for values in (got, exact))
-    assert verify._distance(got, exact) == distance
-
-
 @pytest.mark.parametrize("order", [1, -1], ids=["large first", "small first"])
 def test_a_case_in_which_both_overflow_hides_no_other(order):
     def overflows(x):

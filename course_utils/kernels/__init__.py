@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from math import prod
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from course_utils.norms import contract
@@ -75,7 +76,7 @@ def _require_device(device_type: str) -> None:
         raise RuntimeError(answer.reason)
 
 
-def _require(**tensors: torch.Tensor | None) -> None:
+def _require(**tensors: Tensor | None) -> None:
     """Raise unless the tensors lie together on a device where the kernels run, in types that they compute in."""
     given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     first = next(iter(given.values()))
@@ -91,12 +92,12 @@ def _require(**tensors: torch.Tensor | None) -> None:
 
 
 def layer_norm(
-    x: torch.Tensor,
+    x: Tensor,
     normalized_shape: Sequence[int],
-    weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-5,
-) -> torch.Tensor:
+) -> Tensor:
     """Return layer norm of ``x`` over its last dimensions, one pass over memory forward and one backward.
 
     A row too long for one program (more than 32,768 features forward, more than 32 KB backward) is read twice.
@@ -124,11 +125,8 @@ def layer_norm(
 
 
 def rms_norm(
-    x: torch.Tensor,
-    normalized_shape: Sequence[int],
-    weight: torch.Tensor | None = None,
-    eps: float | None = None,
-) -> torch.Tensor:
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """Return RMS norm of ``x`` over its last dimensions; passes, types and arguments as in `layer_norm`.
 
     An ``eps`` of None is the machine epsilon of the type computed in, as in PyTorch.
@@ -145,9 +143,7 @@ def rms_norm(
     return RowNorm.apply(x, weight, None, prod(normalized_shape), eps, False)
 
 
-def rope(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, layout: str = "half"
-) -> tuple[torch.Tensor, torch.Tensor]:
+def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> tuple[Tensor, Tensor]:
     """Rotate queries and keys by their positions' angles, both in one launch.
 
     The rotation is computed in float32 (float64 where an input is) and rounded once; its gradient is the rotation by

@@ -7,6 +7,7 @@ program holds HEADS x POSITIONS x PAIRS, each a power of two, so some lanes are 
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from course_utils.kernels.launch import rotary_tile
@@ -89,9 +90,7 @@ def rotate_queries_and_keys(
         )  # fmt: skip
 
 
-def rotate(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, layout: str
-) -> tuple[torch.Tensor, torch.Tensor]:
+def rotate(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str) -> tuple[Tensor, Tensor]:
     """Check the arguments of the public ``rope``, which says what they are, and rotate."""
     layout = layout_of(layout)
     for name, x in (("q", q), ("k", k)):
@@ -123,9 +122,7 @@ class _Rotary(torch.autograd.Function):
         return *launch_rotation(dq, dk, *ctx.saved_tensors, ctx.layout, sign=-1), None, None, None
 
 
-def launch_rotation(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, layout: str, sign: int
-) -> tuple[torch.Tensor, torch.Tensor]:
+def launch_rotation(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, sign: int) -> tuple[Tensor, Tensor]:
     """Return q and k rotated, in one launch."""
     q_out, k_out = torch.empty_like(q), torch.empty_like(k)
     if q.numel() == k.numel() == 0:

@@ -1,7 +1,7 @@
 """What a call dispatches: its operators, how they are nested, and the bytes that each moves (chapters 09 and 10)."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +35,7 @@ def traffic(fn: Callable[..., Any], *args: Any) -> list[Step]:
     >>> traffic(lambda x: x.view(10, 10) * 2 + 1, x)
     [Step(operator='mul', bytes_read=400, bytes_written=400), Step(operator='add', bytes_read=400, bytes_written=400)]
     """
-    watch = _Watch()
-    with watch:
+    with _Watch() as watch:
         fn(*args)
     return watch.steps
 
@@ -51,7 +50,7 @@ class _Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         given = {key: value for key, value in (kwargs or {}).items() if key != "out"}  # which is written, not read
-        name, inputs, outputs = func.overloadpacket.__name__, list(_tensors((args, given))), list(_tensors(result))
+        name, inputs, outputs = func.overloadpacket.__name__, _tensors((args, given)), _tensors(result)
         storages = {tensor.untyped_storage().data_ptr() for tensor in inputs}
         is_view = not func._schema.is_mutable and any(t.untyped_storage().data_ptr() in storages for t in outputs)
         if (inputs or outputs) and not is_view and not name.startswith("empty"):  # these move no data
@@ -59,8 +58,8 @@ class _Watch(TorchDispatchMode):
         return result
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor))
+def _tensors(value: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 def _size(tensor: Tensor) -> int:

@@ -218,32 +218,27 @@ def _checked(case: Case, one: Implementation, errors: Mapping[str, float]) -> di
     return {"errors": dict(errors), "tolerances": tolerances}
 
 
-# -- the definitions, an element at a time, each addition and product one operation that autograd can follow
+# -- the definitions, an element at a time: each addition and product is an operation that autograd can follow
 
 
-def _layer_norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    rows = []
-    for row in x:
-        x_hat = _standardised(list(row))
-        rows.append(torch.stack([value * w + b for value, w, b in zip(x_hat, weight, bias, strict=True)]))
-    return torch.stack(rows)
-
-
-def _rms_norm_in_loops(x: Tensor, weight: Tensor) -> Tensor:
-    rows = []
-    for row in x:
-        mean_square = sum((value**2 for value in row), start=x.new_zeros(())) / len(row)
-        rstd = 1 / torch.sqrt(mean_square + EPS)
-        rows.append(torch.stack([value * rstd * w for value, w in zip(row, weight, strict=True)]))
-    return torch.stack(rows)
+def _norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor, centred: bool = True) -> Tensor:
+    """Norm of each row of x (rows, features); weight and bias are broadcast to it."""
+    results = []
+    for row, weights, biases in zip(x, weight.expand_as(x), bias.expand_as(x), strict=True):
+        zero = row.new_zeros(())
+        mean = sum(row, start=zero) / len(row) if centred else zero
+        variance = sum(((value - mean) ** 2 for value in row), start=zero) / len(row)
+        rstd = 1 / torch.sqrt(variance + EPS)
+        results.append(
+            torch.stack([(value - mean) * rstd * w + b for value, w, b in zip(row, weights, biases, strict=True)])
+        )
+    return torch.stack(results)
 
 
 def _batch_norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    channels = []
-    for channel, w, b in zip(x.transpose(0, 1), weight, bias, strict=True):
-        x_hat = _standardised(list(channel.flatten()))
-        channels.append(torch.stack([value * w + b for value in x_hat]).view(channel.shape))
-    return torch.stack(channels, dim=1)
+    channels = x.transpose(0, 1)
+    y = _norm_in_loops(channels.flatten(1), weight[:, None], bias[:, None])
+    return y.view(channels.shape).transpose(0, 1)
 
 
 def _rope_in_loops(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
@@ -258,15 +253,6 @@ def _rope_in_loops(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tens
         return torch.stack(rows).view(x.shape)
 
     return rotated(q), rotated(k)
-
-
-def _standardised(values: Sequence[Tensor]) -> list[Tensor]:
-    """Return the values of one group, centred and scaled by their own mean and variance."""
-    zero = values[0].new_zeros(())
-    mean = sum(values, start=zero) / len(values)
-    variance = sum(((value - mean) ** 2 for value in values), start=zero) / len(values)
-    rstd = 1 / torch.sqrt(variance + EPS)
-    return [(value - mean) * rstd for value in values]
 
 
 # -- operator by operator
@@ -377,7 +363,7 @@ OPERATIONS = {
             inputs=_norm_inputs,
             truth=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
             bytes_moved=_norm_bytes,
-            loops=_layer_norm_in_loops,
+            loops=_norm_in_loops,
             eager={
                 "eager, one pass": _in_one_pass,
                 "autograd.Function": lambda x, w, b: backward.LayerNormFunction.apply(x, w.shape, w, b, EPS),
@@ -397,7 +383,7 @@ OPERATIONS = {
             inputs=partial(_norm_inputs, parameters=1),
             truth=lambda x, w: F.rms_norm(x, w.shape, w, EPS),
             bytes_moved=_norm_bytes,
-            loops=_rms_norm_in_loops,
+            loops=lambda x, w: _norm_in_loops(x, w, torch.zeros_like(w), centred=False),
             eager={
                 "autograd.Function": lambda x, w: backward.RMSNormFunction.apply(x, w.shape, w, EPS),
                 "eager": lambda x, w: norms.rms_norm(x, w.shape, w, EPS),

@@ -82,18 +82,17 @@ def measure_in_turns(
         times, launches = _on_cpu(calls, rounds, seconds), dict.fromkeys(calls)
     else:
         times, launches = _on_cuda(calls, rounds)
-    return {
-        name: Timing(statistics.median(runs), _tenth_percentile(runs), len(runs), bytes_moved, launches[name])
-        for name, runs in times.items()
-    }
+    timings = {}
+    for name, runs in times.items():
+        p10_ms = sorted(runs)[math.ceil(len(runs) / 10) - 1]  # the smallest where there are ten or fewer
+        timings[name] = Timing(statistics.median(runs), p10_ms, len(runs), bytes_moved, launches[name])
+    return timings
 
 
 def copy_bandwidth(device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> float:
     """Return what a large copy moves on ``device``, reads and writes both counted, in 1e9 bytes per second."""
     copy, moved = large_copy(device, dtype)
-    timing = measure_in_turns({"copy": copy}, device, rounds=20, bytes_moved=moved)["copy"]
-    assert timing.gbps is not None
-    return timing.gbps
+    return moved / measure_in_turns({"copy": copy}, device, rounds=20)["copy"].median_ms / 1e6
 
 
 def keep_freed_memory(keep: bool = True) -> bool:
@@ -150,11 +149,6 @@ def large_copy(device: str | torch.device, dtype: torch.dtype) -> tuple[Call, in
     return lambda: destination.copy_(source), 2 * source.numel() * dtype.itemsize
 
 
-def _tenth_percentile(runs: list[float]) -> float:
-    """Return the value that a tenth of ``runs`` do not exceed: the smallest where there are ten or fewer."""
-    return sorted(runs)[math.ceil(len(runs) / 10) - 1]
-
-
 def _on_cpu(calls: Mapping[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
     """Return milliseconds of each call in each round; ``Timer`` warms it up again before each.
 
@@ -164,25 +158,18 @@ def _on_cpu(calls: Mapping[str, Call], rounds: int, seconds: float) -> dict[str,
     from torch.utils.benchmark import Timer
 
     shuffled = random.Random(0)  # the same orders in every run
-    timers = {
-        name: Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
-        for name, call in calls.items()
-    }
-    repeats = {name: _repeats(timer) for name, timer in timers.items()}
+    threads = torch.get_num_threads()
+    timers = {name: Timer("call()", globals={"call": call}, num_threads=threads) for name, call in calls.items()}
+    # So many runs last 2 ms, so that the clock's grain does not show; among a few, the first may be slow.
+    fastest = {name: min(timer.timeit(1).mean for _ in range(5)) for name, timer in timers.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     deadline = time.perf_counter() + seconds * len(calls)
     for done in range(rounds):
         if done >= 5 and time.perf_counter() > deadline:
             break
         for name in shuffled.sample(list(timers), len(timers)):
-            times[name].append(timers[name].timeit(repeats[name]).mean * 1e3)
+            times[name].append(timers[name].timeit(max(1, math.ceil(2e-3 / fastest[name]))).mean * 1e3)
     return times
-
-
-def _repeats(timer: Any) -> int:
-    """Return how many runs last 2 ms, so that the clock's grain does not show; among a few, the first may be slow."""
-    fastest = min(timer.timeit(1).mean for _ in range(5))
-    return max(1, math.ceil(2e-3 / fastest))
 
 
 def _on_cuda(calls: Mapping[str, Call], rounds: int) -> tuple[dict[str, list[float]], dict[str, float | None]]:
