@@ -178,12 +178,11 @@ def test_a_run_writes_a_record_and_removes_what_it_kept_meanwhile(tmp_path, capf
     assert {item["operation"] for item in record.results} == {"layer_norm", "rms_norm", "rope"}
     (eager,) = record.select(implementation="eager", shape=(1, 2, 4, 8))
     assert eager["range_ms"][0] < eager["median_ms"] < eager["range_ms"][1]  # the mean of two times
-    assert "to" in str(record.table(implementation="eager").rows[0])
     assert record.provenance["command"] == f"course bench --device cpu --out {out}"
     assert record.origin.endswith(f"(torch {torch.__version__}, {record.provenance['date'][:10]})")
     printed = capfd.readouterr().out
     assert f"{len(record.results)} results in {out}" in printed
-    assert "layer_norm (8, 16) float32 forward" in printed
+    assert "rope (1, 2, 4, 8) float32 forward, eager: " in printed
 
 
 def test_an_interrupted_run_keeps_what_it_has_and_goes_on_from_there(tmp_path, capsys, monkeypatch, bench_here):
@@ -243,10 +242,10 @@ def test_a_new_process_measures_with_its_threads_and_the_interpreter_off(monkeyp
     assert len(ladder.attempt_elsewhere(tiny("batch_norm"), "cpu", 1, 0.0)[0]) == len(results)
 
 
-def of_a_process(launch_ms=None, error=1e-8, left_out=(), **times):
+def of_a_process(error=1e-8, left_out=(), **times):
     """What one process has measured: the median times by implementation, with what belongs to them."""
     results = [
-        {"implementation": name, "median_ms": ms, "p10_ms": ms / 2, "runs": 7, "copy_gbps": 1.0, "launch_ms": launch_ms}
+        {"implementation": name, "median_ms": ms, "p10_ms": ms / 2, "runs": 7, "copy_gbps": 1.0}
         | {"errors": {"y": error}}
         for name, ms in times.items()
     ]
@@ -257,9 +256,9 @@ def test_several_processes_give_medians_ranges_and_the_largest_error_and_leave_o
     missing = {"implementation": "c", "reason": "no compiler"}
     results, left_out = bench._merged(
         [
-            of_a_process(a=3.0, b=10.0, c=1.0, launch_ms=0.1),
-            of_a_process(a=1.0, b=30.0, left_out=[missing], error=3e-8, launch_ms=0.7),
-            of_a_process(a=8.0, b=20.0, c=1.0, launch_ms=0.2),
+            of_a_process(a=3.0, b=10.0, c=1.0),
+            of_a_process(a=1.0, b=30.0, left_out=[missing], error=3e-8),
+            of_a_process(a=8.0, b=20.0, c=1.0),
         ]
     )
     assert [(item["implementation"], item["median_ms"], item["p10_ms"]) for item in results] == [
@@ -267,7 +266,7 @@ def test_several_processes_give_medians_ranges_and_the_largest_error_and_leave_o
         ("b", 20.0, 10.0),
     ]
     assert [item["range_ms"] for item in results] == [[1.0, 8.0], [10.0, 30.0]]
-    assert [(item["runs"], item["launch_ms"], item["errors"]) for item in results] == [(21, 0.2, {"y": 3e-8})] * 2
+    assert [(item["runs"], item["errors"]) for item in results] == [(21, {"y": 3e-8})] * 2
     assert left_out == [missing]
 
 
@@ -297,7 +296,7 @@ def test_a_damaged_record_is_one_line_that_names_it(tmp_path, text):
         records.read(tmp_path / "mine.json")
 
 
-@pytest.mark.parametrize("name", records.available())
+@pytest.mark.parametrize("name", records.available("cpu") + records.available("cuda"))
 def test_every_record_of_the_course_holds_results_that_passed_their_checks(name):
     record = records.load(name)
     for result in record.results:
@@ -309,7 +308,6 @@ def test_every_record_of_the_course_holds_results_that_passed_their_checks(name)
     measured = {(r["operation"], r["direction"], tuple(r["shape"]), r["dtype"]) for r in record.results}
     assert measured == {(c.operation, c.direction, c.shape, c.dtype) for c in cases(device)}
     assert name in records.describe(device)
-    assert len(record.table(operation="rope").rows) == len(list(record.select(operation="rope")))
 
 
 @pytest.mark.gpu
@@ -320,4 +318,4 @@ def test_every_implementation_on_the_gpu_is_right_and_can_be_captured(operation,
     case = Case(operation, direction, SMALL[operation], "bfloat16")
     results, left_out = ladder.attempt(case, "cuda", seed=0, rounds=3, seconds=0.0)
     assert [item for item in left_out if not item["implementation"].startswith("peer")] == []
-    assert all(item["launch_ms"] > 0 for item in results)
+    assert all(item["median_ms"] > 0 for item in results)

@@ -55,10 +55,10 @@ def available(device: str | torch.device = "cuda") -> Availability:
         return Availability("kernels need Triton: pip install triton (Linux; the rest of the course runs without it)")
     if device_type == "cuda":
         return Availability("" if torch.cuda.is_available() else "kernels need a CUDA device: PyTorch sees none")
-    if device_type != "cpu":
-        return Availability(f"kernels need a CUDA device or TRITON_INTERPRET=1: got device {device_type!r}")
-    if os.environ.get("TRITON_INTERPRET", "0").lower() not in ("1", "true", "on", "yes", "y"):
-        return Availability("kernels need a CUDA device or TRITON_INTERPRET=1: got the CPU, and TRITON_INTERPRET unset")
+    if device_type != "cpu" or os.environ.get("TRITON_INTERPRET", "0").lower() not in ("1", "true", "on", "yes", "y"):
+        return Availability(
+            f"kernels need a CUDA device, or the CPU with TRITON_INTERPRET=1: got {device_type} without"
+        )
 
     import triton
 

@@ -10,7 +10,6 @@ import shlex
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
 from importlib import metadata
@@ -101,9 +100,14 @@ def run(device: str, out: Path, *, quick: bool = False, command: str = "") -> re
             with new_process(THREADS) as process:
                 for _, case in together:
                     progress.set_postfix_str(str(case))
-                    results, left_out = _within_memory(process, case, device, SEED, rounds, seconds / processes)
-                    measured = {"process": number, "case": str(case), "results": results, "left_out": left_out}
-                    finished.append(measured)
+                    try:
+                        how = device, SEED, rounds, seconds / processes
+                        results, left_out = process.submit(attempt, case, *how).result()
+                    except torch.OutOfMemoryError as error:
+                        reason = str(error).splitlines()[0]
+                        results, left_out = [], [{**case.fields(), "implementation": "all", "reason": reason}]
+                    entry = {"process": number, "case": str(case), "results": results, "left_out": left_out}
+                    finished.append(entry)
                     records.keep(records.partial(out), begun, finished)
                     progress.update()
 
@@ -116,14 +120,6 @@ def run(device: str, out: Path, *, quick: bool = False, command: str = "") -> re
     records.write_json(content, out)
     records.partial(out).unlink(missing_ok=True)
     return records.read(out)
-
-
-def _within_memory(process: ProcessPoolExecutor, case: Case, *how: Any) -> Outcome:
-    """Measure a case; one that the device's memory does not hold is left out."""
-    try:
-        return process.submit(attempt, case, *how).result()
-    except torch.OutOfMemoryError as error:
-        return [], [{**case.fields(), "implementation": "all", "reason": str(error).splitlines()[0]}]
 
 
 def _merged(entries: Sequence[Mapping[str, Any]]) -> Outcome:
@@ -139,14 +135,12 @@ def _merged(entries: Sequence[Mapping[str, Any]]) -> Outcome:
 def _median(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what several processes found for one implementation as one: the medians, and the range of the medians."""
     medians = [result["median_ms"] for result in results]
-    launches = [result["launch_ms"] for result in results if result["launch_ms"] is not None]
     return {
         **results[0],
         "errors": {name: max(result["errors"][name] for result in results) for name in results[0]["errors"]},
         **{key: statistics.median(result[key] for result in results) for key in ("median_ms", "p10_ms", "copy_gbps")},
         "range_ms": [min(medians), max(medians)],
         "runs": sum(result["runs"] for result in results),
-        "launch_ms": statistics.median(launches) if launches else None,
     }
 
 
@@ -184,9 +178,10 @@ def main(argv: list[str] | None = None) -> int:
         return _stop(f"no record is written, because a check failed: {failure}", 1)
     except (records.RecordError, OSError) as error:
         return _stop(str(error), 2)
-    print(record.table())
-    for item in record.left_out:
-        print(f"left out: {item['implementation']}, {records.case_of(item)}: {item['reason']}")
+    for item in (*record.results, *record.left_out):
+        case = f"{item['operation']} {tuple(item['shape'])} {item['dtype']} {item['direction']}"
+        found = f"left out: {item['reason']}" if "reason" in item else f"{item['median_ms']:.3g} ms"
+        print(f"{case}, {item['implementation']}: {found}")
     print(f"\n{len(record.results)} results in {out}")
     return 0
 

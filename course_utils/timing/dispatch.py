@@ -1,10 +1,11 @@
-"""What a call dispatches: its operators, how they are nested, and the bytes that each moves (chapters 09 and 10)."""
+"""What a call dispatches: its operators, how they are nested, the bytes they move and those they keep (chapter 09)."""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -84,3 +85,30 @@ def nesting(call: Callable[[], Any]) -> list[tuple[int, str]]:
 
 def _level(event: Any) -> int:
     return 1 if event.cpu_parent is None else 1 + _level(event.cpu_parent)
+
+
+def saved_bytes(fn: Callable[..., Any], *args: Any) -> int:
+    """Return how many bytes autograd keeps alive for the backward pass of ``fn(*args)``.
+
+    Every storage counts once, however many tensors view it; the arguments count too, where they are kept.
+
+    Where neither an argument nor the result requires a gradient, nothing can be kept, and that is a ``ValueError``.
+
+    >>> x = torch.ones(1000, requires_grad=True)
+    >>> saved_bytes(torch.exp, x), saved_bytes(lambda x: x + 1, x)
+    (4000, 0)
+    """
+    kept: dict[int, int] = {}
+    alive = []  # a freed tensor's address could come back and hide another's bytes
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        alive.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = fn(*args)
+    if not kept and not any(isinstance(value, Tensor) and value.requires_grad for value in (*args, result)):
+        raise ValueError("args must hold a tensor that requires a gradient: got none")
+    return sum(kept.values())

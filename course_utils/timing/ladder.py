@@ -158,7 +158,7 @@ def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float) -> 
     copy_gbps = 2 * source.nbytes / timings.pop("copy").median_ms / 1e6
     results = []
     for name, timing in timings.items():
-        times = {key: getattr(timing, key) for key in ("median_ms", "p10_ms", "runs", "launch_ms")}
+        times = {key: getattr(timing, key) for key in ("median_ms", "p10_ms", "runs")}
         together = {"bytes_moved": moved, "copy_gbps": copy_gbps}
         results.append({**case.fields(), "implementation": name, **checks[name], **times, **together})
     return results, left_out

@@ -21,7 +21,6 @@ from typing import Any
 import torch
 
 import course_utils
-from course_utils.book.tables import Table
 
 FOLDER = Path(__file__).parent / "recorded"
 FIELDS = ("provenance", "results", "left_out")
@@ -51,27 +50,11 @@ class Record:
         wanted = {key: list(value) if isinstance(value, tuple) else value for key, value in wanted.items()}
         return (result for result in self.results if all(result[key] == value for key, value in wanted.items()))
 
-    def table(self, **wanted: Any) -> Table:
-        """Return the selected results as a table, each beside a copy of its size in the same rounds."""
-        columns = ("case", "implementation", "median ms", "range ms", "GB/s", "% of copy", "error")
-        rows = []
-        for result in self.select(**wanted):
-            gbps = result["bytes_moved"] / result["median_ms"] / 1e6
-            times = result["median_ms"], " to ".join(f"{time:.3g}" for time in result["range_ms"])
-            share, error = round(100 * gbps / result["copy_gbps"]), float(max(result["errors"].values()))
-            rows.append((case_of(result), result["implementation"], *times, gbps, share, error))
-        return Table(columns, rows, f"{self.name}: measured on {self.origin}")
 
-
-def case_of(result: Mapping[str, Any]) -> str:
-    """Return the case of a result, or of what was left out, in one line."""
-    return f"{result['operation']} {tuple(result['shape'])} {result['dtype']} {result['direction']}"
-
-
-def available(device_type: str | None = None) -> list[str]:
-    """Return the names of the records that come with the course, of one kind of device ("cpu", "cuda") or of all."""
+def available(device_type: str) -> list[str]:
+    """Return the names of the records of this kind of device, "cpu" or "cuda", that come with the course."""
     names = sorted(path.stem for path in FOLDER.glob("*.json"))
-    return [name for name in names if device_type is None or load(name).provenance["device_type"] == device_type]
+    return [name for name in names if load(name).provenance["device_type"] == device_type]
 
 
 def load(name: str) -> Record:

@@ -33,7 +33,6 @@ class Timing:
     p10_ms: float  # 10th percentile: what the call takes when nothing disturbs it
     runs: int
     bytes_moved: int | None = None  # what a run had to move, if it was counted
-    launch_ms: float | None = None  # on a GPU, the median time in which Python issues one eager call
 
     @property
     def gbps(self) -> float | None:
@@ -42,8 +41,7 @@ class Timing:
 
     def __str__(self) -> str:
         rate = "" if self.gbps is None else f" · {self.gbps:,.3g} GB/s"
-        launch = "" if self.launch_ms is None else f" · launched in {self.launch_ms:.3g} ms"
-        return f"{self.median_ms:.3g} ms (10th percentile {self.p10_ms:.3g}, {self.runs} runs){rate}{launch}"
+        return f"{self.median_ms:.3g} ms (10th percentile {self.p10_ms:.3g}, {self.runs} runs){rate}"
 
 
 def measure(fn: Callable[..., Any], *args: Any, backward: bool = False, bytes_moved: int | None = None) -> Timing:
@@ -78,14 +76,11 @@ def measure_in_turns(
     """
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1: got {rounds!r}")
-    if device_type(device) == "cpu":
-        times, launches = _on_cpu(calls, rounds, seconds), dict.fromkeys(calls)
-    else:
-        times, launches = _on_cuda(calls, rounds)
+    times = _on_cpu(calls, rounds, seconds) if device_type(device) == "cpu" else _on_cuda(calls, rounds)
     timings = {}
     for name, runs in times.items():
         p10_ms = sorted(runs)[math.ceil(len(runs) / 10) - 1]  # the smallest where there are ten or fewer
-        timings[name] = Timing(statistics.median(runs), p10_ms, len(runs), bytes_moved, launches[name])
+        timings[name] = Timing(statistics.median(runs), p10_ms, len(runs), bytes_moved)
     return timings
 
 
@@ -172,9 +167,8 @@ def _on_cpu(calls: Mapping[str, Call], rounds: int, seconds: float) -> dict[str,
     return times
 
 
-def _on_cuda(calls: Mapping[str, Call], rounds: int) -> tuple[dict[str, list[float]], dict[str, float | None]]:
-    """Return milliseconds of each call's kernels in each round, and of Python's issuing it."""
-    launches: dict[str, float | None] = {name: _launch_ms(call) for name, call in calls.items()}  # warms up, too
+def _on_cuda(calls: Mapping[str, Call], rounds: int) -> dict[str, list[float]]:
+    """Return milliseconds of each call's kernels in each round."""
     pool = torch.cuda.graph_pool_handle()  # the replays never overlap and nobody reads their results
     graphs = {name: _capture(call, pool) for name, call in calls.items()}
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
@@ -192,11 +186,13 @@ def _on_cuda(calls: Mapping[str, Call], rounds: int) -> tuple[dict[str, list[flo
             end.record()
             events[name].append((start, end))
     torch.cuda.synchronize()
-    return {name: [start.elapsed_time(end) for start, end in pairs] for name, pairs in events.items()}, launches
+    return {name: [start.elapsed_time(end) for start, end in pairs] for name, pairs in events.items()}
 
 
 def _capture(call: Call, pool: Any) -> torch.cuda.CUDAGraph:
     """Record a warm call's kernels, so that replaying them leaves Python and the dispatcher out."""
+    for _ in range(3):
+        call()  # what is compiled may wait for the GPU
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream), _waits_refused():
@@ -219,17 +215,3 @@ def _waits_refused() -> Iterator[None]:
         yield
     finally:
         torch.cuda.set_sync_debug_mode(before)
-
-
-def _launch_ms(call: Call, runs: int = 20) -> float:
-    """Return the median time until ``call`` has returned to Python, its kernels issued and not yet awaited."""
-    for _ in range(3):
-        call()
-    times = []
-    for _ in range(runs):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        call()
-        times.append((time.perf_counter() - start) * 1e3)
-    torch.cuda.synchronize()
-    return statistics.median(times)
