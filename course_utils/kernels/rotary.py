@@ -119,7 +119,8 @@ class _Rotary(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, dq, dk):
-        return *launch_rotation(dq, dk, *ctx.saved_tensors, ctx.layout, sign=-1), None, None, None
+        cos, sin = ctx.saved_tensors
+        return *launch_rotation(dq, dk, cos, sin, ctx.layout, sign=-1), None, None, None
 
 
 def launch_rotation(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, sign: int) -> tuple[Tensor, Tensor]:

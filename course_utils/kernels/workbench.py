@@ -39,7 +39,7 @@ def language() -> tuple[Any, Any]:
     ...     pass
     """
     if find_spec("triton") is None:
-        return SimpleNamespace(jit=_AbsentKernel), SimpleNamespace(constexpr=None)
+        return SimpleNamespace(jit=lambda fn: _AbsentKernel()), SimpleNamespace(constexpr=None)
     import triton
     import triton.language as tl
 
@@ -48,9 +48,6 @@ def language() -> tuple[Any, Any]:
 
 class _AbsentKernel:
     """A kernel on a machine without Triton: it can be defined, not started."""
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        self.__name__ = fn.__name__
 
     def __getitem__(self, grid: Any) -> Any:
         raise RuntimeError(available("cpu").reason)

@@ -26,11 +26,10 @@ from course_utils.timing.timers import keep_freed_memory
 
 SEED = 0
 THREADS = 2  # as in the notebooks
-PROCESSES = 5  # one with --quick and on a GPU
+PROCESSES = 5  # on a GPU one
 
 # small enough for loops in Python
 TINY = {"layer_norm": (8, 16), "rms_norm": (8, 16), "batch_norm": (4, 4, 3, 3), "rope": (1, 2, 4, 8)}
-QUICK = {"layer_norm": (1024, 1024), "rms_norm": (1024, 1024), "batch_norm": (32, 64, 14, 14), "rope": (1, 8, 512, 64)}
 ON_CPU: dict[str, list[tuple[int, ...]]] = {
     "layer_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],
     "rms_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],
@@ -39,21 +38,18 @@ ON_CPU: dict[str, list[tuple[int, ...]]] = {
 }
 
 
-def cases(device: str, quick: bool = False) -> list[Case]:
+def cases(device: str) -> list[Case]:
     """Return the cases of a run on ``device``, "cpu" or "cuda", each operation's together."""
-    sweep = _on_gpu() if device == "cuda" and not quick else _on_cpu(quick)
+    sweep = _on_gpu() if device == "cuda" else _on_cpu()
     directions = ("forward", "forward+backward")
     return [Case(name, direction, shape, dtype) for name, shape, dtype in sweep for direction in directions]
 
 
-def _on_cpu(quick: bool) -> Iterator[tuple[str, tuple[int, ...], str]]:
+def _on_cpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
     for name in OPERATIONS:
         yield name, TINY[name], "float32"
-        if quick:
-            yield name, QUICK[name], "float32"
-        else:
-            yield from ((name, shape, "float32") for shape in ON_CPU[name])
-            yield from ((name, ON_CPU[name][0], dtype) for dtype in ("bfloat16", "float16"))
+        yield from ((name, shape, "float32") for shape in ON_CPU[name])
+        yield from ((name, ON_CPU[name][0], dtype) for dtype in ("bfloat16", "float16"))
 
 
 def _on_gpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
@@ -70,14 +66,14 @@ def _on_gpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
     yield from (("rope", (1, 32, 4096, 128), dtype) for dtype in ("float32", "float16"))
 
 
-def run(device: str, out: Path, *, quick: bool = False, command: str = "") -> records.Record:
+def run(device: str, out: Path, command: str) -> records.Record:
     """Check and time every case on ``device``, "cpu" or "cuda", write the record to ``out``, and return it.
 
     What is measured is kept in a file beside ``out`` until then. A run that was ended, by whatever, goes on
     from there when it is started again with the same device, versions and cases.
     """
-    plan = cases(device, quick)
-    processes = 1 if quick or device == "cuda" else PROCESSES
+    plan = cases(device)
+    processes = 1 if device == "cuda" else PROCESSES
     origin = {
         **records.machine(device),
         "device_type": device,
@@ -86,7 +82,6 @@ def run(device: str, out: Path, *, quick: bool = False, command: str = "") -> re
         "allocator": "freed memory kept" if keep_freed_memory() else "the system's",
         "libraries": _versions(),
         "seed": SEED,
-        "quick": quick,
     }
     begun = {**origin, "cases": [str(case) for case in plan]}
     finished = records.resume(records.partial(out), begun)
@@ -94,15 +89,13 @@ def run(device: str, out: Path, *, quick: bool = False, command: str = "") -> re
     remaining = [(number, case) for number in range(processes) for case in plan if (number, str(case)) not in done]
     print(f"{origin['device']}: {len(remaining)} of {processes * len(plan)} cases to measure", file=sys.stderr)
 
-    rounds, seconds = (10, 0.3) if quick else (30, 1.0)
     with tqdm(total=len(remaining), unit="case", file=sys.stderr) as progress:
         for number, together in groupby(remaining, key=lambda pair: pair[0]):
             with new_process(THREADS) as process:
                 for _, case in together:
                     progress.set_postfix_str(str(case))
                     try:
-                        how = device, SEED, rounds, seconds / processes
-                        results, left_out = process.submit(attempt, case, *how).result()
+                        results, left_out = process.submit(attempt, case, device, SEED, 30, 1 / processes).result()
                     except torch.OutOfMemoryError as error:
                         reason = str(error).splitlines()[0]
                         results, left_out = [], [{**case.fields(), "implementation": "all", "reason": reason}]
@@ -158,7 +151,6 @@ def main(argv: list[str] | None = None) -> int:
         prog="course bench", description="Check every implementation of the ladder against float64, time it, record it."
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
-    parser.add_argument("--quick", action="store_true", help="few small cases: under a minute on a CPU")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the record, in JSON")
     arguments = parser.parse_args(argv)
 
@@ -169,7 +161,7 @@ def main(argv: list[str] | None = None) -> int:
         return _stop(f"--out must be a file in a folder that exists: got {out}", 2)
     kept = f"what is measured is kept in {records.partial(out)}: the same command goes on from there"
     try:
-        record = run(arguments.device, out, quick=arguments.quick, command=shlex.join(["course", "bench", *argv]))
+        record = run(arguments.device, out, shlex.join(["course", "bench", *argv]))
     except KeyboardInterrupt:
         return _stop(f"interrupted; {kept}", 130)
     except BrokenProcessPool:
