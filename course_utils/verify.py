@@ -5,6 +5,7 @@ So every comparison here runs three times: yours, the reference, and the referen
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,9 +147,7 @@ def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     if not mine.numel():
         raise ValueError(f"mine and expected must hold at least one number: got shape {tuple(mine.shape)}")
     difference = (
-        (mine.to(torch.complex128) - expected.to(torch.complex128))
-        .abs()
-        .nan_to_num(nan=float("inf"), posinf=float("inf"))
+        (mine.to(torch.complex128) - expected.to(torch.complex128)).abs().nan_to_num(nan=math.inf, posinf=math.inf)
     )
     difference = difference.masked_fill(mine == expected, 0.0)  # the same infinity on both sides
     largest = difference.max().item()
@@ -163,9 +162,7 @@ def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: b
     name = str(dtype).removeprefix("torch.")
     got, expected = _observe(mine, reference, case, dtype), _observe(reference, reference, case, dtype)
     if isinstance(got, Exception) or isinstance(expected, Exception):
-        one, other = (
-            type(result).__name__ if isinstance(result, Exception) else "nothing" for result in (got, expected)
-        )
+        one, other = (type(r).__name__ if isinstance(r, Exception) else "nothing" for r in (got, expected))
         note = "" if one == other else f"raises {one}, not {other}"
         if not note and not may_refuse:  # the mistake may be in the case itself
             note = f"both raise {other}: {(str(expected).splitlines() or [''])[0]}"
@@ -186,7 +183,7 @@ def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: b
     for quantity in expected:
         note = _structure(got[quantity], expected[quantity]) if quantity in got else "missing"
         if note:
-            yield Line(quantity, name, case.name, float("nan"), 0.0, 0.0, note)
+            yield Line(quantity, name, case.name, math.nan, 0.0, 0.0, note)
             continue
         off = [_distance(values[quantity], exact[quantity]) for values in (got, expected, moved)]
         size = exact[quantity].abs().nan_to_num().amax().item() if exact[quantity].numel() else 0.0
@@ -217,17 +214,17 @@ def _distance(got: Tensor, exact: Tensor) -> float:
     got = got.detach()
     difference = (got.double() - exact.detach()).abs()
     same = (got.isnan() & exact.isnan()) | (got == exact)
-    difference = torch.where(same, 0.0, difference.nan_to_num(nan=float("inf")))
+    difference = torch.where(same, 0.0, difference.nan_to_num(nan=math.inf))
     return difference.max().item() if difference.numel() else 0.0
 
 
 def _severity(line: Line) -> float:
     """Rank lines of one quantity: a structural note first, then the error as a share of what is allowed."""
     if line.note:
-        return float("inf")
-    if line.mine == 0 or line.allowed == float("inf"):  # the reference is no better: inf / inf would be a NaN
+        return math.inf
+    if line.mine == 0 or line.allowed == math.inf:  # the reference is no better: inf / inf would be a NaN
         return 0.0
-    return line.mine / line.allowed if line.allowed else float("inf")
+    return line.mine / line.allowed if line.allowed else math.inf
 
 
 def _name(fn: Any, otherwise: str) -> str:

@@ -10,33 +10,32 @@ import torch.distributed as dist
 from course_utils.parallel.sync_batch_norm import SyncBatchNorm
 
 
-def shard_of(x, sizes):
-    return x.split(sizes)[dist.get_rank()].detach().clone(memory_format=torch.preserve_format)
+def train(layer, x, upstream):
+    """Train a layer for as many steps as ``x`` and ``upstream`` have, and return all that can be seen of it."""
+    outputs, input_gradients = [], []
+    for one, gradient in zip(x, upstream, strict=True):
+        leaf = one.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+        y = layer(leaf)
+        (y * gradient).sum().backward()  # y.backward(gradient) would import sympy first
+        outputs.append(y.detach())
+        input_gradients.append(leaf.grad)
+    return {
+        "outputs": torch.stack(outputs),
+        "input gradients": torch.stack(input_gradients),
+        "evaluated": layer.eval()(x[0]).detach(),
+        "parameter gradients": {name: parameter.grad for name, parameter in layer.named_parameters()},
+        "buffers": dict(layer.named_buffers()),
+    }
 
 
-def train(case, group=None):
-    """Train one layer on this rank's shards, and return all that a rank can see of it."""
+def synchronised(case, group=None):
+    """The same for this rank's shards, with the gradients of the parameters added up."""
     layer = SyncBatchNorm(case["x"].shape[2], process_group=group, **case["options"]).to(case["x"].dtype)
     layer.load_state_dict(case["state"])
-    outputs, input_gradients = [], []
-    for x, upstream in zip(case["x"], case["upstream"], strict=True):
-        shard = shard_of(x, case["sizes"]).requires_grad_()
-        y = layer(shard)
-        (y * shard_of(upstream, case["sizes"])).sum().backward()  # y.backward(upstream) would import sympy first
-        outputs.append(y.detach())
-        input_gradients.append(shard.grad)
-    parameter_gradients = {}
-    for name, parameter in layer.named_parameters():
-        dist.all_reduce(parameter.grad, group=group)
-        parameter_gradients[name] = parameter.grad
-    layer.eval()
-    return {
-        "outputs": outputs,
-        "input gradients": input_gradients,
-        "parameter gradients": parameter_gradients,
-        "buffers": dict(layer.named_buffers()),
-        "evaluated": layer(shard_of(case["x"][0], case["sizes"])).detach(),
-    }
+    found = train(layer, *(case[name].split(case["sizes"], dim=1)[dist.get_rank()] for name in ("x", "upstream")))
+    for gradient in found["parameter gradients"].values():
+        dist.all_reduce(gradient, group=group)
+    return found
 
 
 def refused(shard, group=None):
@@ -61,7 +60,7 @@ def everything(cases):
     rank = dist.get_rank()
     pair, rest = dist.new_group([0, 1]), dist.new_group([2])
     groups = {"in groups": pair if rank < 2 else rest}
-    return {name: train(case, groups.get(name)) for name, case in cases.items()} | {
+    return {name: synchronised(case, groups.get(name)) for name, case in cases.items()} | {
         "one value": refused(torch.ones(1 if rank == 1 else 0, 3)),
         "outside": refused(torch.ones(2, 3), pair) if rank == 2 else None,
         "nothing": nothing_anywhere(),

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from course_utils.norms import compiled
 from course_utils.timing import bench, ladder, records
 from course_utils.timing.bench import TINY, cases, main
 from course_utils.timing.ladder import OPERATIONS, Case, CheckFailed, Implementation
@@ -52,18 +53,22 @@ def test_every_implementation_from_the_loops_up_is_right(operation, direction):
         assert max(item["errors"].values()) < 1e-6, item["implementation"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operation", "dtype"), [("layer_norm", "float16"), *((operation, "bfloat16") for operation in OPERATIONS)]
 )
-def test_half_precisions_are_right_to_their_rounding(operation, dtype):
-    with torch.compiler.set_stance("force_eager"):
-        results, left_out = attempt(Case(operation, "forward+backward", SMALL[operation], dtype))
+def test_half_precisions_are_right_to_their_rounding(monkeypatch, operation, dtype):
+    monkeypatch.setattr(torch, "compile", lambda fn, **options: fn)
+    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
+    monkeypatch.setattr(compiled, "_compile", lambda fn, tensors, *settings: lambda inputs: fn(inputs, *settings))
+    monkeypatch.setattr(compiled, "_graphs", {})
+    results, left_out = attempt(Case(operation, "forward+backward", SMALL[operation], dtype))
     assert left_out == []
     assert all(item["tolerances"].keys() == item["errors"].keys() for item in results)
 
 
-def test_beyond_what_loops_bear_there_is_what_the_compiler_makes():
+def test_beyond_what_loops_bear_there_is_what_the_compiler_makes(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda fn, **options: fn)
+    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
     names = [one.name for one in OPERATIONS["layer_norm"].implementations((64, 100), "cpu")]
     assert names[-3:] == ["compiled", "compiled, tuned", "built-in"]
     assert "loops" not in names
@@ -244,31 +249,16 @@ def test_a_new_process_measures_with_its_threads_and_the_interpreter_off(monkeyp
     assert len(ladder.attempt_elsewhere(tiny("batch_norm"), "cpu", 1, 0.0)[0]) == len(results)
 
 
-def of_a_process(error=1e-8, left_out=(), **times):
-    """What one process has measured: the median times by implementation, with what belongs to them."""
-    results = [
-        {"implementation": name, "median_ms": ms, "p10_ms": ms / 2, "runs": 7, "copy_gbps": 1.0}
-        | {"errors": {"y": error}}
-        for name, ms in times.items()
-    ]
-    return {"results": results, "left_out": list(left_out)}
-
-
 def test_several_processes_give_medians_ranges_and_the_largest_error_and_leave_out_what_one_left_out():
     missing = {"implementation": "c", "reason": "no compiler"}
-    results, left_out = bench._merged(
-        [
-            of_a_process(a=3.0, b=10.0, c=1.0),
-            of_a_process(a=1.0, b=30.0, left_out=[missing], error=3e-8),
-            of_a_process(a=8.0, b=20.0, c=1.0),
-        ]
-    )
-    assert [(item["implementation"], item["median_ms"], item["p10_ms"]) for item in results] == [
-        ("a", 3.0, 1.5),
-        ("b", 20.0, 10.0),
-    ]
-    assert [item["range_ms"] for item in results] == [[1.0, 8.0], [10.0, 30.0]]
-    assert [(item["runs"], item["errors"]) for item in results] == [(21, {"y": 3e-8})] * 2
+    entries = []
+    for times, error in (({"a": 3.0, "c": 1.0}, 1e-8), ({"a": 1.0}, 3e-8), ({"a": 8.0, "c": 1.0}, 1e-8)):
+        shared = {"runs": 7, "copy_gbps": 1.0, "errors": {"y": error}}
+        results = [{"implementation": name, "median_ms": ms, "p10_ms": ms / 2, **shared} for name, ms in times.items()]
+        entries.append({"results": results, "left_out": [] if "c" in times else [missing]})
+    (item,), left_out = bench._merged(entries)
+    assert (item["implementation"], item["median_ms"], item["p10_ms"]) == ("a", 3.0, 1.5)
+    assert (item["range_ms"], item["runs"], item["errors"]) == ([1.0, 8.0], 21, {"y": 3e-8})
     assert left_out == [missing]
 
 

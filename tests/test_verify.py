@@ -202,15 +202,6 @@ def test_a_case_in_which_both_overflow_hides_no_other(order):
     assert [line.case for line in comparison.lines if not line.ok] == ["small"]
 
 
-def test_an_index_and_a_mask_may_be_among_the_arguments():
-    x, rows, mask = torch.randn(3, 2).double(), torch.tensor([2, 1, 0]), torch.tensor([[True, False]])
-    indexed = [Case("reversed", x, {"rows": rows})]
-    verify.compare(lambda x, rows: x[rows], lambda x, rows: x.index_select(0, rows), indexed).require()
-    assert not verify.compare(lambda x, rows: x, lambda x, rows: x[rows], indexed).ok
-    masked = [Case("a column", x, {"mask": mask})]
-    verify.compare(lambda x, mask: x.masked_fill(mask, 0), lambda x, mask: torch.where(mask, 0.0, x), masked).require()
-
-
 def test_error_measures_rounding_against_float64():
     x = 1e4 + torch.randn(8, 1024, generator=torch.Generator().manual_seed(0))
     assert torch.isnan(torch.tensor(verify.error(mistaken(one_pass=True), x, normalized_shape=(1024,))))

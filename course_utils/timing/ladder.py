@@ -63,13 +63,13 @@ class Operation:
 
     name: str
     differentiated: tuple[str, ...]  # the names of the inputs that get a gradient, which come first
-    outputs: tuple[str, ...]  # the names of the results
     inputs: Callable[[Sequence[int], torch.dtype, str, int], Inputs]  # from shape, dtype, device and seed
     truth: Function  # the result for float64 inputs, by code that is not on trial
     bytes_moved: Callable[[Inputs, bool], int]  # from the inputs, and whether there is a backward pass
     loops: Function  # the definition, an element at a time
     eager: Mapping[str, Function]  # operator by operator
     to_compile: Function
+    outputs: tuple[str, ...] = ("y",)  # the names of the results
     tuned: Function | None = None  # the same, written for what the compiler makes of it on a CPU
     built_in: Function | None = None
     triton: Function | None = None
@@ -82,6 +82,7 @@ class Operation:
             yield Implementation("loops", self.loops)
         yield from (Implementation(name, fn) for name, fn in self.eager.items())
         if not tiny:  # where the time is all overhead, compiling shows nothing
+            torch.compiler.reset()  # a new shape is compiled for itself, not for any shape
             yield Implementation("compiled", torch.compile(self.to_compile, dynamic=False))
             if self.tuned and device == "cpu":
                 yield Implementation("compiled, tuned", self.tuned)
@@ -122,7 +123,6 @@ def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float) -> 
     Each is timed ``rounds`` times, and on a CPU for ``seconds``, at most. Returns the results, and what could not run,
     with the reason. An error above its tolerance, or a NaN, is a ``CheckFailed``.
     """
-    torch.compiler.reset()  # a new shape is compiled for itself, not for any shape
     operation = OPERATIONS[case.operation]
     inputs = operation.inputs(case.shape, getattr(torch, case.dtype), device, seed)
     upstream: list[Tensor] = []
@@ -359,7 +359,6 @@ OPERATIONS = {
         Operation(
             name="layer_norm",
             differentiated=("x", "weight", "bias"),
-            outputs=("y",),
             inputs=_norm_inputs,
             truth=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
             bytes_moved=_norm_bytes,
@@ -379,7 +378,6 @@ OPERATIONS = {
         Operation(
             name="rms_norm",
             differentiated=("x", "weight"),
-            outputs=("y",),
             inputs=partial(_norm_inputs, parameters=1),
             truth=lambda x, w: F.rms_norm(x, w.shape, w, EPS),
             bytes_moved=_norm_bytes,
@@ -401,7 +399,6 @@ OPERATIONS = {
         Operation(
             name="batch_norm",
             differentiated=("x", "weight", "bias"),
-            outputs=("y",),
             inputs=partial(_norm_inputs, channel_dim=1),
             truth=lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=EPS),
             bytes_moved=_norm_bytes,

@@ -87,10 +87,8 @@ def read_json(path: Path, fields: Sequence[str]) -> list[Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return [content[field] for field in fields]
-    except ValueError as error:
-        raise RecordError(f"{path.name} is damaged: {error}") from None
-    except (KeyError, TypeError):
-        raise RecordError(f"{path.name} is damaged or no record: it must hold {', '.join(fields)}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{path.name} is damaged or no record: it must hold {', '.join(fields)}") from error
 
 
 def write_json(content: Mapping[str, Any], path: Path) -> None:
