@@ -71,12 +71,15 @@ def assert_equals_whole_batch(name, found, members):
     truth = programs.train(layer, *(torch.cat(parts, dim=1) for parts in shards))
     close = {"atol": WITHIN[dtype], "rtol": WITHIN[dtype] if dtype != torch.float64 else 0, "check_dtype": False}
     sizes = [case["sizes"][rank] for rank in members]
-    for quantity, dim in (("outputs", 1), ("input gradients", 1), ("evaluated", 0)):
-        for rank, expected in zip(members, truth[quantity].split(sizes, dim), strict=True):
+    for quantity in ("outputs", "input gradients"):
+        for rank, expected in zip(members, truth[quantity].split(sizes, dim=1), strict=True):
             assert found[rank][quantity].dtype == dtype
             torch.testing.assert_close(found[rank][quantity], expected, msg=f"{name}: {quantity} of {rank}", **close)
-    for quantity in ("parameter gradients", "buffers"):
-        for rank in members:
+    for rank, shard in zip(members, shards[0], strict=True):  # without running statistics, a shard is a batch again
+        torch.testing.assert_close(
+            found[rank]["evaluated"], layer(shard[0]).detach(), msg=f"{name}: evaluated", **close
+        )
+        for quantity in ("parameter gradients", "buffers"):
             torch.testing.assert_close(found[rank][quantity], truth[quantity], msg=f"{name}: {quantity}", **close)
 
 
