@@ -40,11 +40,6 @@ def ln_shifted_one_pass(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return affine(y, weight, bias, x.dtype)
 
 
-def ln_by_group_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    rows = wide(x).reshape(-1, 1, torch.Size(normalized_shape).numel())
-    return affine(F.group_norm(rows, 1, eps=eps).reshape(x.shape), weight, bias, x.dtype)
-
-
 class HandWritten(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, dims, eps):
@@ -65,10 +60,6 @@ def ln_autograd_function(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return affine(HandWritten.apply(wide(x), last(normalized_shape), eps), weight, bias, x.dtype)
 
 
-def ln_other_names(inp, shape, *, weight=None, bias=None, eps=1e-5, unused=None):
-    return ln_two_pass(inp, shape, weight, bias, eps)
-
-
 def ln_any_arguments(*args, **kwargs):
     return F.layer_norm(*args, **kwargs)
 
@@ -77,17 +68,6 @@ def ln_checkpointed(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     from torch.utils.checkpoint import checkpoint
 
     return checkpoint(ln_two_pass, x, normalized_shape, weight, bias, eps, use_reentrant=False)
-
-
-def ln_vmapped(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    rows = wide(x).reshape(-1, *normalized_shape)
-    y = torch.func.vmap(lambda row: F.layer_norm(row, row.shape, eps=eps))(rows)
-    return affine(y.reshape(x.shape), weight, bias, x.dtype)
-
-
-class Callable:
-    def __call__(self, x, normalized_shape, weight=None, bias=None, eps=1e-5):
-        return ln_two_pass(x, normalized_shape, weight, bias, eps)
 
 
 def rms_plain(x, normalized_shape, weight=None, eps=None):
@@ -101,10 +81,6 @@ def rms_in_float64(x, normalized_shape, weight=None, eps=None):
     z = x.double()
     y = z * torch.rsqrt(z.square().mean(last(normalized_shape), keepdim=True) + eps)
     return affine(y, None if weight is None else weight.double(), None, x.dtype)
-
-
-def rms_float32_eps_everywhere(x, normalized_shape, weight=None, eps=None):
-    return rms_plain(x, normalized_shape, weight, 2.0**-23 if eps is None else eps)
 
 
 def gn_reshape(x, num_groups, weight=None, bias=None, eps=1e-5):
@@ -169,16 +145,6 @@ def bn_scale_and_shift(x, running_mean, running_var, weight=None, bias=None, tra
     return (x.double() * scale.view(column) + shift.view(column)).to(x.dtype)
 
 
-def bn_by_data(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    """Buffers written through .data and numpy: not pretty, and right."""
-    y = bn_textbook(x, None, None, weight, bias, True, momentum, eps) if training else None
-    if training and running_mean is not None:
-        rows = wide(x).detach().movedim(1, -1).reshape(-1, x.shape[1]).numpy()
-        running_mean.data[:] = (1 - momentum) * running_mean + momentum * torch.from_numpy(rows.mean(0))
-        running_var.data[:] = (1 - momentum) * running_var + momentum * torch.from_numpy(np.var(rows, 0, ddof=1))
-    return y if training else bn_textbook(x, running_mean, running_var, weight, bias, False, momentum, eps)
-
-
 def as_the_kernel(block, n_cols, eps=1e-5):
     inside = torch.arange(block.shape[1]) < n_cols
     x = torch.where(inside, block.float(), 0.0)
@@ -195,34 +161,24 @@ def by_numpy(y, truth):
     return np.where(np.isnan(error), np.inf, error).max()
 
 
-CENTRES = {
-    "mean": lambda x: x - x.mean(-1, keepdim=True),
-    "transposed": lambda x: (x.T - x.mean(1)).T,
-    "matrix": lambda x: x @ (torch.eye(x.shape[1]) - 1 / x.shape[1]).to(x),
-    "in float64": lambda x: (x.double() - x.double().mean(-1, keepdim=True)).to(x.dtype),
-}
-NORMALIZES = {
-    "var": lambda x, dims, eps=1e-5: (
-        (x - x.mean(dims, keepdim=True)) / (x.var(dims, correction=0, keepdim=True) + eps).sqrt()
-    ),
-    "var_mean": lambda x, dims, eps=1e-5: (
-        (x - torch.var_mean(x, dims, correction=0, keepdim=True)[1])
-        * torch.rsqrt(torch.var_mean(x, dims, correction=0, keepdim=True)[0] + eps)
-    ),
-}
+def normalize_by_var(x, dims, eps=1e-5):
+    return (x - x.mean(dims, keepdim=True)) / (x.var(dims, correction=0, keepdim=True) + eps).sqrt()
+
+
+def centre_by_matrix(x):
+    return x @ (torch.eye(x.shape[1]) - 1 / x.shape[1]).to(x)
 
 
 ACCEPTED = {
     check.layer_norm: [
-        F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_by_group_norm,
-        ln_autograd_function, ln_other_names, ln_any_arguments, ln_checkpointed, ln_vmapped, Callable(),
+        F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_autograd_function, ln_any_arguments, ln_checkpointed,
     ],
-    check.rms_norm: [F.rms_norm, rms_plain, rms_in_float64, rms_float32_eps_everywhere],
+    check.rms_norm: [F.rms_norm, rms_plain, rms_in_float64],
     check.group_norm: [F.group_norm, gn_reshape, gn_by_layer_norm],
     check.instance_norm: [F.instance_norm, in_norm],
-    check.batch_norm: [F.batch_norm, bn_textbook, bn_scale_and_shift, bn_by_data],
-    check.centre: CENTRES.values(),
-    check.normalize: NORMALIZES.values(),
+    check.batch_norm: [F.batch_norm, bn_textbook, bn_scale_and_shift],
+    check.centre: [centre_by_matrix, lambda x: (x.T - x.mean(1)).T],
+    check.normalize: [normalize_by_var],
     check.masked_layer_norm: [as_the_kernel],
     check.largest_error: [by_nan_to_num, by_numpy],
 }  # fmt: skip

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from transformers import LlamaConfig
@@ -13,10 +12,6 @@ from course_utils import check
 from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
 FAR = "the angles are float32"
-
-
-def float64_frequencies(dim, base=10_000.0):
-    return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
 
 # --- sinusoidal ---
@@ -139,8 +134,6 @@ def test_right_permutations_pass_and_those_that_fail_under_autograd_or_move_colu
         (lambda weight, num_heads: weight[order(len(weight), num_heads)], None),
         (assigned_to_the_whole, None),
         (chunk_and_assign, "error_with_gradient"),
-        (lambda weight, num_heads: torch.from_numpy(weight.numpy()[order(len(weight), num_heads)]),
-         "error_with_gradient"),
         (lambda weight, num_heads: weight[:, order(len(weight), num_heads)], "columns"),
         (lambda weight, num_heads: assigned_to_the_whole(weight.T, num_heads).T, "columns"),
     ):  # fmt: skip
@@ -153,19 +146,8 @@ def test_right_permutations_pass_and_those_that_fail_under_autograd_or_move_colu
 
 def test_right_counts_and_slopes_pass():
     assert check.alibi_slopes(bloom_slopes, record=False).passed
-    for function in (
-        lambda D, base, L: 2 * sum(L * base ** (-2 * k / D) >= 2 * math.pi for k in range(D // 2)),
-        lambda D, base, L: 2 * np.sum(2 * math.pi / float64_frequencies(D, base).numpy() <= L),
-    ):
-        assert check.critical_dimension(function, record=False).passed
-
-
-def test_a_count_rounded_in_dimensions_is_named_on_the_number_of_the_task():
-    def count(head_dim, base, window):
-        return min(head_dim, max(0, math.ceil(head_dim * math.log(window / (2 * math.pi), base))))
-
-    assert count(32, 100.0, 128) == 21
-    assert check.critical_dimension(count, record=False).misconception == "rounded_in_dimensions"
+    counted = lambda D, base, L: 2 * sum(L * base ** (-2 * k / D) >= 2 * math.pi for k in range(D // 2))  # noqa: E731
+    assert check.critical_dimension(counted, record=False).passed
 
 
 # --- what none of the catalogues knows ---

@@ -16,37 +16,22 @@ def layer_norm_but(change):
     return layer_norm
 
 
-def last(normalized_shape):
-    return tuple(range(-len(normalized_shape), 0))
+class Doubled(torch.autograd.Function):
+    """Nothing, whose gradient is twice as large as it should be."""
 
+    @staticmethod
+    def forward(ctx, y):
+        return y.clone()
 
-def wrong_backward(scale_x=1.0, scale_weight=1.0):
-    class Wrong(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, y, scale):
-            ctx.scale = scale
-            return y.clone()
-
-        @staticmethod
-        def backward(ctx, dy):
-            return dy * ctx.scale, None
-
-    def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-        weight = None if weight is None else Wrong.apply(weight, scale_weight)
-        return F.layer_norm(Wrong.apply(x, scale_x), normalized_shape, weight, bias, eps)
-
-    return layer_norm
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * 2
 
 
 def raises_without_weight(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     if weight is None:
         raise ValueError("a weight, please")  # the known mistake of needing one ends in a TypeError
     return F.layer_norm(x, normalized_shape, weight, bias, eps)
-
-
-def rms_with_absolute_mean(x, normalized_shape, weight=None, eps=None):
-    y = x / (x.abs().mean(last(normalized_shape), keepdim=True) + 1e-7)
-    return y if weight is None else y * weight
 
 
 def group_norm_reversed_weight(x, num_groups, weight=None, bias=None, eps=1e-5):
@@ -69,9 +54,6 @@ def batch_norm_mean_never_moves(
     return F.batch_norm(x, kept, running_var, weight, bias, training, momentum, eps)
 
 
-# function, stage in which it first fails, and how many numbers the smallest x has at most
-
-
 # function, and how many numbers the smallest x has at most
 REJECTED = {
     check.layer_norm: [
@@ -83,11 +65,12 @@ REJECTED = {
         (layer_norm_but(lambda y, x, *_: y if x.abs().max() < 5_000 else y.round()), 3),
         (layer_norm_but(lambda y, x, *_: y if x.is_contiguous() else y.contiguous() + 1), 4),
         (lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(x, shape, weight, bias, eps**2), 2),
-        (wrong_backward(scale_x=1.1), 3),
-        (wrong_backward(scale_weight=0.5), 2),
+        (
+            lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(Doubled.apply(x), shape, weight, bias, eps),
+            3,
+        ),
         (raises_without_weight, 1),
     ],
-    check.rms_norm: [(rms_with_absolute_mean, 2)],
     check.group_norm: [(group_norm_reversed_weight, 4)],
     check.instance_norm: [(instance_norm_variance_updated_twice, 2)],
     check.batch_norm: [(batch_norm_mean_never_moves, 2)],
@@ -103,14 +86,3 @@ def test_an_unknown_mistake_is_rejected_with_a_small_input_that_shows_it(its_che
         assert report.evidence.arguments["x"].numel() <= 3 * numbers, report  # a group has three values
         if report.evidence.quantity:
             assert report.evidence.expected != report.evidence.got
-
-
-@pytest.mark.parametrize("function", [row[0] for row in REJECTED[check.layer_norm][:2]])
-def test_what_is_shown_is_what_torch_gives_and_the_function_does_not(function):
-    evidence = check.layer_norm(function, record=False).evidence
-    x, shape = evidence.arguments["x"], evidence.arguments["normalized_shape"]
-    truth = F.layer_norm(x, shape)
-    assert not torch.allclose(function(x, shape), truth, rtol=0, atol=1e-5)
-    assert evidence.expected == str([[float(f"{value:.3g}") for value in row] for row in truth.tolist()]).replace(
-        ".0,", ","
-    ).replace(".0]", "]")

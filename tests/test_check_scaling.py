@@ -82,13 +82,6 @@ def test_a_type_that_is_not_written_yet_leaves_word_of_what_is_right_already():
     assert "Right already: default, partial rotation, linear, ntk." in report.message
 
 
-def test_the_shown_parameters_hold_only_the_keys_that_it_takes_to_fail():
-    report = check.rope_frequencies(changed(lambda p: "mscale" in p, lambda f, a: (f * 2, a)), record=False)
-    assert not report.passed
-    assert "mscale" in report.evidence.call
-    assert "rope_theta" not in report.evidence.call
-
-
 def test_an_unknown_type_may_be_refused_with_any_exception():
     for refuse in (lambda kind: {}[kind], lambda kind: torch.ones(2) @ kind):
 

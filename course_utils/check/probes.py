@@ -95,6 +95,10 @@ class Tolerance:
     relative: float
     absolute: float
 
+    def between(self, example: Tensor) -> Tensor:
+        """Return how far apart two ways of writing the mistake that gives ``example`` may be."""
+        return _AGREEMENT * self.allowed(example.nan_to_num(0.0, 0.0, 0.0))
+
     def allowed(self, truth: Tensor) -> Tensor:
         """Return how far off each element of ``truth`` (float64) may be."""
         largest = truth.abs().max() if truth.numel() else truth.new_zeros(())
@@ -178,10 +182,9 @@ def _largest(errors: Tensor) -> float:
     return errors.nan_to_num(nan=float("inf"), posinf=float("inf")).max().item() if errors.numel() else 0.0
 
 
-def same(values: Tensor, example: Tensor, tolerance: Tolerance) -> bool:
-    """Return whether ``values`` are what ``example`` is, NaN in the same places, within rounding."""
+def same(values: Tensor, example: Tensor, rounding: Tensor) -> bool:
+    """Return whether ``values`` are what ``example`` is, NaN in the same places, within ``rounding``."""
     if values.shape != example.shape:
         return False
-    allowed = _AGREEMENT * tolerance.allowed(example.nan_to_num(0.0, 0.0, 0.0))
     both_nan = values.isnan() & example.isnan()
-    return bool(((values == example) | both_nan | ((values - example).abs() <= allowed)).all())
+    return bool((((values - example).abs() <= rounding) | (values == example) | both_nan).all())
