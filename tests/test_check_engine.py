@@ -181,12 +181,6 @@ def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
     assert report.remarks == ()
 
 
-def test_arguments_are_handed_out_as_copies_so_that_one_call_cannot_spoil_the_next():
-    its_check = toy_check()
-    its_check(lambda x, factor=2.0: x.zero_(), record=False)
-    assert its_check(scale, record=False).passed
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"])

@@ -7,7 +7,7 @@ import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import combinations, islice, product, takewhile
 from math import isfinite
 from types import CodeType
@@ -52,9 +52,6 @@ class Check:
     is_possible: Callable[[Call], bool] = lambda call: True  # whether a smaller call is not a degenerate one
     simplest: Mapping[str, Simplest] = field(default_factory=dict)  # values that are best to read in a small input
     shown: Callable[[Call], Sequence[str]] | None = None  # the call and its inputs as the learner writes them
-    _expected: dict[Any, Expected] = field(default_factory=dict, init=False, repr=False)
-    _made: dict[Slips, Callable[..., Any] | None] = field(default_factory=dict, init=False, repr=False)
-    _examples: dict[Any, Compared] = field(default_factory=dict, init=False, repr=False)
     _last_reason: str = field(default="is not attempted yet", init=False, repr=False)
 
     def __repr__(self) -> str:
@@ -169,24 +166,15 @@ class Check:
         seen = self._observer(device).observe(function, probe.call, probe.gradients, run, expected)
         return Compared(probe, expected, seen)
 
+    @cache  # noqa: B019  (a check lives as long as the program)
     def _expect(self, probe: Probe, device: torch.device) -> Expected:
-        key = (id(probe), device)
-        if key not in self._expected:
-            self._expected[key] = (
-                self._refusal(probe, device) if probe.is_refused else self._truth(probe.call, probe.gradients, device)
-            )
-        return self._expected[key]
+        if probe.is_refused:
+            return Expected({}, {}, refused=probe.name)
+        return self._truth(probe.call, probe.gradients, device)
 
     def _truth(self, call: Call, gradients: Sequence[str], device: torch.device) -> Expected:
         expected = self._observer(device).expect(self.oracle, call, self.spell_out(call), gradients)
         return replace(expected, dtypes={}) if self.any_dtype else expected
-
-    def _refusal(self, probe: Probe, device: torch.device) -> Expected:
-        """Return that it takes an error to be right; ``ValueError`` if the oracle raises none."""
-        expected = Expected({}, {}, refused=probe.name)
-        if finding := self._observer(device).observe(self.oracle, probe.call, expected=expected).finding:
-            raise ValueError(finding.message)
-        return expected
 
     # Which mistakes show what the learner's function shows.
 
@@ -226,12 +214,9 @@ class Check:
 
     def _ways(self, keys: Sequence[str]) -> Iterator[Slips]:
         """Yield the ways to make these mistakes at once; only edits can be made together."""
-        forms = []
-        for key in keys:
-            mistake = self.catalogue[key]
-            every = range(len(mistake.examples if len(keys) == 1 else mistake.edits))
-            forms.append([(key, form) for form in every])
-        yield from product(*forms)
+        mistakes = [self.catalogue[key] for key in keys]
+        forms = (mistake.examples if len(keys) == 1 else mistake.edits for mistake in mistakes)
+        yield from product(*([(key, form) for form in range(len(ways))] for key, ways in zip(keys, forms, strict=True)))
 
     def _explains(self, slips: Slips, tried: Sequence[Compared], device: torch.device) -> bool:
         """Return whether a function with exactly these slips shows what was seen."""
@@ -240,26 +225,21 @@ class Check:
             one.agrees_with(self._shown_by(function, one.probe, device)) for one in tried
         )
 
+    @cache  # noqa: B019
     def made_with(self, slips: Slips) -> Callable[..., Any] | None:
         """Return the function that makes these mistakes at once, or None where their edits overlap."""
+        mistakes = [(self.catalogue[key], form) for key, form in slips]
         if len(slips) == 1:
-            ((key, form),) = slips
-            return self.catalogue[key].examples[form]
-        if slips not in self._made:
-            mistakes = [(self.catalogue[key], form) for key, form in slips]
-            try:
-                made = edited(mistakes[0][0].reference, *(mistake.edits[form] for mistake, form in mistakes))
-            except (ValueError, SyntaxError):
-                made = None
-            self._made[slips] = made
-        return self._made[slips]
+            return mistakes[0][0].examples[mistakes[0][1]]
+        try:
+            return edited(mistakes[0][0].reference, *(mistake.edits[form] for mistake, form in mistakes))
+        except (ValueError, SyntaxError):
+            return None
 
+    @cache  # noqa: B019
     def _shown_by(self, mistake: Callable[..., Any], probe: Probe, device: torch.device) -> Compared:
         """Return what a function that makes known mistakes shows on a probe: found once for all reports."""
-        key = (mistake, id(probe), device)
-        if key not in self._examples:
-            self._examples[key] = self._compare(mistake, probe, device, trusted)
-        return self._examples[key]
+        return self._compare(mistake, probe, device, trusted)
 
     def _evidence(
         self, function: Callable[..., Any], failed: Compared, device: torch.device, sandbox: Sandbox

@@ -105,7 +105,7 @@ class Tolerance:
         return self.relative * truth.abs() + self.absolute * largest.clamp_min(1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Probe:
     """One call of a check, with what it is there to show.
 

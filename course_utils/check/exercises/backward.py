@@ -9,8 +9,7 @@ from torch import Tensor
 from course_utils.check.catalogue import load
 from course_utils.check.engine import Check
 from course_utils.check.exercises.channels import parameters
-from course_utils.check.exercises.norm_probes import NARROW, numbers
-from course_utils.check.exercises.trailing import has_three_values, spell_out_eps, trailing_call
+from course_utils.check.exercises.trailing import NARROW, has_three_values, numbers, spell_out_eps, trailing_call
 from course_utils.check.probes import DOUBLE, GRADIENTS, Call, Probe, Tolerance, integers
 
 __all__ = ["batch_norm_backward", "layer_norm_backward", "rms_norm_backward"]

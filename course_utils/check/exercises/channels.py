@@ -9,14 +9,7 @@ from torch import Tensor
 
 from course_utils.check.catalogue import load
 from course_utils.check.engine import Check
-from course_utils.check.exercises.norm_probes import (
-    AS_PRINTED,
-    NARROW,
-    in_stages,
-    numbers,
-    offset_probe,
-    pair_probes,
-)
+from course_utils.check.exercises.trailing import AS_PRINTED, NARROW, in_stages, numbers, offset_probe, pair_probes
 from course_utils.check.probes import DOUBLE, Call, Probe, integers
 
 __all__ = ["batch_norm", "group_norm", "instance_norm"]

@@ -18,24 +18,10 @@ from course_utils.check.report import Evidence, Report, evidence_for
 from course_utils.check.sandbox import Outcome, Sandbox
 from course_utils.check.smallest import smallest_failing
 
-__all__ = ["FIND_BUG", "FindBug", "Found"]
+__all__ = ["FIND_BUG", "FindBug"]
 
 _CLEARLY = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
 _CLOSER = 3.0  # times: a difference so much larger than on the ordinary input is said to be on the way
-
-
-@dataclass(frozen=True)
-class Found(Report):
-    """The report of an input that shows the bug: with what it shows, and the smallest input found that does."""
-
-    def _headline(self) -> str:
-        return f"{self.verdict}: the bug shows{' (the solution of the course)' if self.by_course else ''}"
-
-    def __repr__(self) -> str:
-        evidence = self.evidence.lines() if self.evidence else []
-        return "\n".join(
-            [super().__repr__(), *(["  It shows in:"] if evidence else []), *(f"    {e}" for e in evidence)]
-        )
 
 
 @dataclass(eq=False)
@@ -85,7 +71,7 @@ class FindBug(Check):
             return self._failure(_beyond(broken.value, mended.value))
         remark = f"On your input, {broken.value.message()}."
         evidence = self._smallest(arguments, broken.value, sandbox)
-        return Found(self.name, True, True, "The bug shows.", evidence=evidence, remarks=(remark,))
+        return Report(self.name, True, True, "the bug shows", evidence=evidence, remarks=(remark,))
 
     def _agreement(self, arguments: Arguments, difference: Difference) -> str:
         """Return what to say where the piece is right: how close it came, and what was left as it was."""

@@ -1,4 +1,4 @@
-"""Every right way to write an answer passes its check: other algebra, other dtype policies, other machinery."""
+"""Right ways to write a norm pass, whatever their algebra; wrong ones of no known kind are shown on a small input."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils import check
+from course_utils import check, norms
 
 
 def wide(x):
@@ -91,12 +91,6 @@ def gn_reshape(x, num_groups, weight=None, bias=None, eps=1e-5):
     return affine(y, *(None if p is None else p.view(column) for p in (weight, bias)), x.dtype)
 
 
-def gn_by_layer_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
-    z = wide(x).reshape(x.shape[0] * num_groups, -1)
-    y = F.layer_norm(z, z.shape[1:], eps=eps).reshape(x.shape).movedim(1, -1)
-    return affine(y, weight, bias, x.dtype).movedim(-1, 1)
-
-
 def update(running, new, momentum):
     with torch.no_grad():
         running.lerp_(new.to(running.dtype), momentum)
@@ -174,7 +168,7 @@ ACCEPTED = {
         F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_autograd_function, ln_any_arguments, ln_checkpointed,
     ],
     check.rms_norm: [F.rms_norm, rms_plain, rms_in_float64],
-    check.group_norm: [F.group_norm, gn_reshape, gn_by_layer_norm],
+    check.group_norm: [F.group_norm, gn_reshape],
     check.instance_norm: [F.instance_norm, in_norm],
     check.batch_norm: [F.batch_norm, bn_textbook, bn_scale_and_shift],
     check.centre: [centre_by_matrix, lambda x: (x.T - x.mean(1)).T],
@@ -191,13 +185,11 @@ def test_right_ways_to_write_it_pass(its_check):
         assert report.passed, f"{function}: {report}\n{report.table()}"
 
 
-def test_the_course_s_own_norms_pass():
-    from course_utils import norms
-
-    for its_check in list(ACCEPTED)[:5]:
-        report = its_check(getattr(norms, its_check.name), record=False)
-        assert report.passed, report
-        assert report.by_course
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"])
+def test_the_course_s_own_norms_pass(name):
+    report = getattr(check, name)(getattr(norms, name), record=False)
+    assert report.passed, report
+    assert report.by_course
 
 
 def test_float32_inside_a_float64_norm_passes_with_a_remark():
@@ -216,3 +208,87 @@ def test_a_compiled_function_passes_although_compiling_takes_longer_than_a_call_
     torch.compiler.reset()
     report = check.layer_norm(torch.compile(ln_two_pass, backend="eager"), record=False)
     assert report.passed, report
+
+
+# Wrong functions that are in no catalogue.
+
+
+def layer_norm_but(change):
+    """Return torch's layer norm with ``change(output, x, weight, bias, eps)`` made to its output."""
+
+    def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+        return change(F.layer_norm(x, normalized_shape, weight, bias, eps), x, weight, bias, eps)
+
+    return layer_norm
+
+
+class Doubled(torch.autograd.Function):
+    """Nothing, whose gradient is twice as large as it should be."""
+
+    @staticmethod
+    def forward(ctx, y):
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * 2
+
+
+def raises_without_weight(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    if weight is None:
+        raise ValueError("a weight, please")  # the known mistake of needing one ends in a TypeError
+    return F.layer_norm(x, normalized_shape, weight, bias, eps)
+
+
+def group_norm_reversed_weight(x, num_groups, weight=None, bias=None, eps=1e-5):
+    return F.group_norm(x, num_groups, None if weight is None else weight.flip(0), bias, eps)
+
+
+def instance_norm_variance_updated_twice(
+    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+):
+    y = F.instance_norm(x, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    if use_input_stats and running_var is not None:
+        F.instance_norm(x, running_mean.clone(), running_var, None, None, True, momentum, eps)
+    return y
+
+
+def batch_norm_mean_never_moves(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
+    kept = running_mean if running_mean is None or not training else running_mean.clone()
+    return F.batch_norm(x, kept, running_var, weight, bias, training, momentum, eps)
+
+
+# function, and how many numbers the smallest x has at most
+REJECTED = {
+    check.layer_norm: [
+        (layer_norm_but(lambda y, *_: y + 0.001), 1),
+        (layer_norm_but(lambda y, *_: y.clamp(-1.5, 1.5)), 6),
+        (layer_norm_but(lambda y, *_: y.masked_fill(y > 1.6, float("nan"))), 6),
+        (layer_norm_but(lambda y, x, *_: y if x.dtype == torch.float32 else y + y.abs() / 64), 2),
+        (layer_norm_but(lambda y, x, *_: y + 0 * x.square() + (x.detach() - x)), 1),
+        (layer_norm_but(lambda y, x, *_: y if x.abs().max() < 5_000 else y.round()), 3),
+        (layer_norm_but(lambda y, x, *_: y if x.is_contiguous() else y.contiguous() + 1), 4),
+        (lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(x, shape, weight, bias, eps**2), 2),
+        (
+            lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(Doubled.apply(x), shape, weight, bias, eps),
+            3,
+        ),
+        (raises_without_weight, 1),
+    ],
+    check.group_norm: [(group_norm_reversed_weight, 4)],
+    check.instance_norm: [(instance_norm_variance_updated_twice, 2)],
+    check.batch_norm: [(batch_norm_mean_never_moves, 2)],
+}
+
+
+@pytest.mark.parametrize("its_check", REJECTED, ids=lambda its_check: its_check.name)
+def test_an_unknown_mistake_is_rejected_with_a_small_input_that_shows_it(its_check):
+    for number, (function, numbers) in enumerate(REJECTED[its_check]):
+        report = its_check(function, record=False)
+        assert not report.passed, number
+        assert report.misconception is None, report
+        assert report.evidence.arguments["x"].numel() <= 3 * numbers, report  # a group has three values
+        if report.evidence.quantity:
+            assert report.evidence.expected != report.evidence.got
