@@ -142,11 +142,6 @@ def without_keepdim(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return affine((x - x.mean(dims)) / (x.std(dims) + eps), weight, bias).to(x.dtype)
 
 
-def floor_under_the_variance(x, dims, eps=1e-5):
-    variance = x.var(dims, correction=0, keepdim=True)
-    return (x - x.mean(dims, keepdim=True)) / torch.maximum(variance, torch.tensor(eps)).sqrt()
-
-
 def running_whenever_given(
     x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
 ):
@@ -159,7 +154,6 @@ def running_whenever_given(
     ("name", "function", "keys"),
     [
         ("layer_norm", without_keepdim, {"missing_keepdim"}),
-        ("normalize", floor_under_the_variance, {"eps_as_floor"}),
         ("centre", lambda x: x - (x.sum(-1, keepdim=True) - x) / (x.shape[1] - 1), {"mean_divided_by_less"}),
         ("instance_norm", running_whenever_given, {"prefers_running"}),
     ],

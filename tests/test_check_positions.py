@@ -18,9 +18,6 @@ transformers.logging.set_verbosity_error()
 FAR = "the angles are float32"
 
 
-# --- sinusoidal ---
-
-
 def places(positions):
     return positions if isinstance(positions, torch.Tensor) else torch.arange(positions)
 
@@ -52,8 +49,6 @@ def bloom_slopes(num_heads):
     """What transformers' BLOOM multiplies positions with: its bias at position 1."""
     return build_alibi_tensor(torch.ones(1, 2), num_heads, torch.float32)[:, 0, 1]
 
-
-# --- rope ---
 
 INTERLEAVED, ROUNDED = "interleaved layout", "rotated in half precision"
 
@@ -110,9 +105,6 @@ def test_mixed_pairs_and_a_mistake_in_the_other_layout_are_named():
     assert "base" in report.evidence.call
 
 
-# --- half_to_interleaved ---
-
-
 def order(rows, num_heads):
     head_dim = rows // num_heads
     half = head_dim // 2
@@ -145,16 +137,10 @@ def test_right_permutations_pass_and_those_that_fail_under_autograd_or_move_colu
         assert (report.passed, report.misconception) == (key is None, key), report
 
 
-# --- critical_dimension ---
-
-
 def test_right_counts_and_slopes_pass():
     assert check.alibi_slopes(bloom_slopes, record=False).passed
     counted = lambda D, base, L: 2 * sum(L * base ** (-2 * k / D) >= 2 * math.pi for k in range(D // 2))  # noqa: E731
     assert check.critical_dimension(counted, record=False).passed
-
-
-# --- what none of the catalogues knows ---
 
 
 @pytest.mark.parametrize(
@@ -172,9 +158,6 @@ def test_an_unknown_mistake_is_shown_with_an_input(its_check, function):
     assert not report.passed
     assert report.misconception is None, report
     assert report.evidence.expected != report.evidence.got
-
-
-# --- rope_frequencies ---
 
 
 def by_transformers(rope_parameters, head_dim, max_position_embeddings, seq_len=None):

@@ -114,13 +114,6 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
 def test_an_unknown_mistake_says_what_is_right_already_and_shows_expected_and_got():
     report = check.layer_norm(layer_norm_that(lambda x: None if x.dtype == torch.float32 else x * 0))
     assert "Right already: statistics, epsilon, affine, gradient, large offset." in report.message
-    assert repr(check.layer_norm(negative)).splitlines()[2:] == [
-        "  It shows in:",
-        "    layer_norm(x, (3,))",
-        "      x = [[1, 2, 3]]",
-        "    expected output: [[-1.22, 0, 1.22]]",
-        "                got: [[1.22, 0, -1.22]]",
-    ]
     evidence = check.layer_norm(layer_norm_that(lambda x: F.layer_norm(x, x.shape[-1:]) * 1.0001)).evidence
     assert evidence.expected != evidence.got  # as many digits as tell them apart
 
@@ -219,9 +212,6 @@ def test_prints_are_remarked_on_and_do_not_appear(capsys):
     assert repr(report).splitlines()[1:] == ["  Remark: It prints; what it printed is left out here."]
     assert "Remark: It prints; what it printed is left out here." in WellFormed(report._repr_html_()).text
     assert capsys.readouterr().out == ""
-
-
-# --- whose function it is ---
 
 
 def test_a_pass_is_the_learner_s_progress_and_a_failure_an_attempt():

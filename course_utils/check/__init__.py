@@ -28,8 +28,8 @@ from course_utils.check.exercises.backward import batch_norm_backward, layer_nor
 from course_utils.check.exercises.channels import batch_norm, group_norm, instance_norm
 from course_utils.check.exercises.costs import norm_bytes, predicted_ms, to_keep
 from course_utils.check.exercises.find_bug import FIND_BUG
+from course_utils.check.exercises.from_parts import ema, linear_scan, merge_moments, sync_backward
 from course_utils.check.exercises.largest_error import largest_error
-from course_utils.check.exercises.linear_scan import linear_scan
 from course_utils.check.exercises.positions import alibi_slopes, half_to_interleaved, rope, sinusoidal
 from course_utils.check.exercises.rope_scaling import (
     critical_dimension,
@@ -37,8 +37,6 @@ from course_utils.check.exercises.rope_scaling import (
     rope_frequencies,
     yarn_frequencies,
 )
-from course_utils.check.exercises.statistics import ema, merge_moments
-from course_utils.check.exercises.sync_backward import sync_backward
 from course_utils.check.exercises.trailing import centre, layer_norm, masked_layer_norm, normalize, rms_norm
 from course_utils.check.report import Report
 

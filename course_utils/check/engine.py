@@ -123,7 +123,8 @@ class Check:
 
     def _try(self, function: Callable[..., Any], device: torch.device) -> Report:
         """Try every probe, and explain what fails."""
-        sandbox = _sandbox_for(function)
+        is_compiled = hasattr(function, "_torchdynamo_orig_callable")
+        sandbox = Sandbox(code_of(function), COMPILE_LIMIT_S if is_compiled else CALL_LIMIT_S)
         convention, tried = self._nearest(lambda its_check: its_check._tried(function, device, sandbox))
         probes = [one.result() for one in tried]
         remarks = (_PRINTS,) if any(one.seen.lines_printed for one in tried) else ()
@@ -316,11 +317,6 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
         return getattr(inspect.unwrap(function), "__code__", None)
     except ValueError:  # it wraps itself
         return None
-
-
-def _sandbox_for(function: Callable[..., Any]) -> Sandbox:
-    is_compiled = hasattr(function, "_torchdynamo_orig_callable")
-    return Sandbox(code_of(function), COMPILE_LIMIT_S if is_compiled else CALL_LIMIT_S)
 
 
 def is_of_course(function: Callable[..., Any]) -> bool:
