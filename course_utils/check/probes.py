@@ -27,15 +27,11 @@ def counting(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call, by name.
+    """The arguments of one call, by name."""
 
-    Args:
-        arguments: name to value; tensors, which are kept on the CPU, and dictionaries are never handed out themselves.
-        axes: for each argument that has a size in common with another, one letter per axis (``"NCHW"``; a tuple of
-            sizes such as ``normalized_shape`` has letters too), so that a call can be made smaller and stay valid.
-    """
-
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any]  # tensors, which are kept on the CPU, and dictionaries are never handed out themselves
+    # For each argument that has a size in common with another, one letter per axis (``"NCHW"``; a tuple of sizes such
+    # as ``normalized_shape`` has letters too), so that a call can be made smaller and stay valid.
     axes: Mapping[str, str] = field(default_factory=dict)
 
     def fresh(
@@ -107,32 +103,22 @@ class Tolerance:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """One call of a check, with what it is there to show.
+    """One call of a check, with what it is there to show."""
 
-    Args:
-        name: what the input is, in a few words.
-        stage: which part of the function it looks at. A check explains the first stage that fails, and then the next:
-            the inputs of a stage are chosen so that what later stages look at makes no difference in them.
-        call: the arguments.
-        gradients: the arguments whose gradients are compared too.
-        compares: of the outputs and updated arguments, the ones to compare; all by default.
-        rough: a wrong result here is rounding noise, different for each way of writing the same mistake; so that it
-            is wrong, and how badly, is compared with the catalogue, and not the values.
-        tolerance: what is still right of an output; by default, what the dtype allows.
-        remark: what to say of a function that passes this probe, and is yet off by more than ``remark_beyond``, if any.
-        is_refused: whether it takes an error, of whatever kind, to pass; ``name`` then says what the call asks for.
-    """
-
-    name: str
+    name: str  # what the input is, in a few words
+    # Which part of the function it looks at. A check explains the first stage that fails, and then the next: the inputs
+    # of a stage are chosen so that what later stages look at makes no difference in them.
     stage: str
     call: Call
-    gradients: Sequence[str] = ()
-    compares: Sequence[str] | None = None
+    gradients: Sequence[str] = ()  # the arguments whose gradients are compared too
+    compares: Sequence[str] | None = None  # of the outputs and updated arguments, the ones to compare; all by default
+    # A wrong result here is rounding noise, different for each way of writing the same mistake; so that it is wrong,
+    # and how badly, is compared with the catalogue, and not the values.
     rough: bool = False
-    tolerance: Tolerance | None = None
-    remark: str = ""
+    tolerance: Tolerance | None = None  # what is still right of an output; by default, what the dtype allows
+    remark: str = ""  # what to say of a function that passes, and is yet off by more than ``remark_beyond``
     remark_beyond: Tolerance | None = None
-    is_refused: bool = False
+    is_refused: bool = False  # whether it takes an error, of whatever kind, to pass; ``name`` says what it asks for
 
 
 COUNTED = Tolerance(0.0, 1e-9)  # of what is counted none may be missing

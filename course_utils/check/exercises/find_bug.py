@@ -26,15 +26,11 @@ _CLOSER = 3.0  # times: a difference so much larger than on the ordinary input i
 
 @dataclass(eq=False)
 class FindBug(Check):
-    """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended is right.
-
-    Args:
-        bug: what the input is to show.
-    """
+    """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended is right."""
 
     probes: Sequence[Probe] = ()
     catalogue: Mapping[str, Mistake] = field(default_factory=dict)
-    bug: Bug = field(kw_only=True)
+    bug: Bug = field(kw_only=True)  # what the input is to show
 
     def __repr__(self) -> str:
         return f"<check.{self.name}: {self.name}(ordinary), an input that shows the bug of piece {self.bug.letter}>"
@@ -62,9 +58,8 @@ class FindBug(Check):
             return self._failure(f"This input has no right answer to compare with: {broken.error}.")
         for outcome in (broken, mended):
             if outcome.error is not None:
-                return self._failure(
-                    f"No wrong answer to show: the piece does not answer at all ({_error_text(outcome)})."
-                )
+                error = _error_text(outcome)
+                return self._failure(f"No wrong answer to show: the piece does not answer at all ({error}).")
         if broken.value.ratio <= 1:
             return self._failure(self._agreement(arguments, broken.value))
         if mended.value.ratio > 1:

@@ -13,7 +13,6 @@ from course_utils.check.probes import DOUBLE, Call, Probe, Tolerance, integers
 
 __all__ = ["centre", "layer_norm", "masked_layer_norm", "normalize", "rms_norm"]
 
-
 AS_PRINTED = Tolerance(0.0, 1e-3)  # a number that a task gives to three digits
 NARROW = "A float64 input is computed with float32's precision; torch keeps float64, which gradcheck needs."
 LARGE = 100.0  # next to a variance of 3e5, an epsilon of 1e-5 is below float32's rounding, wherever it is put
