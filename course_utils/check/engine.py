@@ -127,7 +127,7 @@ class Check:
         sandbox = Sandbox(code_of(function), COMPILE_LIMIT_S if is_compiled else CALL_LIMIT_S)
         convention, tried = self._nearest(lambda its_check: its_check._tried(function, device, sandbox))
         probes = [one.result() for one in tried]
-        remarks = (_PRINTS,) if any(one.seen.lines_printed for one in tried) else ()
+        remarks: tuple[str, ...] = (_PRINTS,) if any(one.seen.lines_printed for one in tried) else ()
         failed = next((one for one in tried if not one.passed), None)
         if failed is None:
             remarks += tuple(dict.fromkeys(one.probe.remark for one in tried if one.deserves_remark))

@@ -141,7 +141,7 @@ def has_three_values(call: Call) -> bool:
     return torch.Size(call.arguments["normalized_shape"]).numel() >= 3
 
 
-def _trailing_probes(worked: Tensor, **ones: Tensor) -> list[Probe]:
+def _trailing_probes(worked: Tensor, **ones: Any) -> list[Probe]:
     """Return the probes that layer norm and RMS norm have in common.
 
     ``worked`` is the example of the task, and ``ones`` an affine step that changes nothing.
