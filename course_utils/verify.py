@@ -5,12 +5,14 @@ So every comparison here runs three times: yours, the reference, and the referen
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from course_utils.book.tables import Table
 from course_utils.session import generator
@@ -144,8 +146,9 @@ def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
         raise AssertionError(f"{name}: shape {tuple(mine.shape)}, expected {tuple(expected.shape)}")
     if not mine.numel():
         raise ValueError(f"mine and expected must hold at least one number: got shape {tuple(mine.shape)}")
-    wide = torch.complex128 if mine.is_complex() or expected.is_complex() else torch.float64
-    difference = (mine.to(wide) - expected.to(wide)).abs().nan_to_num(nan=float("inf"), posinf=float("inf"))
+    difference = (
+        (mine.to(torch.complex128) - expected.to(torch.complex128)).abs().nan_to_num(nan=math.inf, posinf=math.inf)
+    )
     difference = difference.masked_fill(mine == expected, 0.0)  # the same infinity on both sides
     largest = difference.max().item()
     if not largest <= within:
@@ -159,39 +162,33 @@ def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: b
     name = str(dtype).removeprefix("torch.")
     got, expected = _observe(mine, reference, case, dtype), _observe(reference, reference, case, dtype)
     if isinstance(got, Exception) or isinstance(expected, Exception):
-        yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, _about_errors(got, expected, may_refuse))
+        one, other = (type(r).__name__ if isinstance(r, Exception) else "nothing" for r in (got, expected))
+        note = "" if one == other else f"raises {one}, not {other}"
+        if not note and not may_refuse:  # the mistake may be in the case itself
+            note = f"both raise {other}: {(str(expected).splitlines() or [''])[0]}"
+        yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note)
         return
+    # Rounding alone may move a value by four units in the last place of the arithmetic: a mean carries the rounding of
+    # every addition. In float64 the truth is the reference itself, so its own rounding is not measured apart; a sum of
+    # n numbers drifts by about √n units.
+    units = 4 * torch.finfo(torch.float32).eps
+    if dtype == torch.float64:
+        units = 4 * torch.finfo(torch.float64).eps * case.x.numel() ** 0.5
     exact, moved = (
         _observe(truth, reference, _cast(case, torch.float64), torch.float64, rounded_to=dtype, step=step)
-        for step in (0.0, _rounding(dtype, case.x))
+        for step in (0.0, units)
     )
     if isinstance(exact, Exception):
         raise exact
     for quantity in expected:
         note = _structure(got[quantity], expected[quantity]) if quantity in got else "missing"
         if note:
-            yield Line(quantity, name, case.name, float("nan"), 0.0, 0.0, note)
+            yield Line(quantity, name, case.name, math.nan, 0.0, 0.0, note)
             continue
         off = [_distance(values[quantity], exact[quantity]) for values in (got, expected, moved)]
         size = exact[quantity].abs().nan_to_num().amax().item() if exact[quantity].numel() else 0.0
         allowed = max(2 * off[1], 2 * off[2] + torch.finfo(dtype).eps * size)
         yield Line(quantity, name, case.name, off[0], off[1], allowed)
-
-
-def _about_errors(got: Any, expected: Any, may_refuse: bool) -> str:
-    one, other = (type(result).__name__ if isinstance(result, Exception) else "nothing" for result in (got, expected))
-    if one != other:
-        return f"raises {one}, not {other}"
-    # The mistake may be in the case itself, and then even a wrong function raises what the reference does.
-    return "" if may_refuse else f"both raise {other}: {str(expected).splitlines()[0] if str(expected) else ''}"
-
-
-def _rounding(dtype: torch.dtype, x: Tensor) -> float:
-    """Return by which share of its size rounding alone may move a value in the arithmetic for ``dtype``."""
-    # Four units in the last place: a mean carries the rounding of every addition. In float64 the truth is the reference
-    # itself, so its own rounding is not measured apart; a sum of n numbers drifts by about √n units.
-    wide = dtype == torch.float64
-    return 4 * torch.finfo(torch.float64).eps * x.numel() ** 0.5 if wide else 4 * torch.finfo(torch.float32).eps
 
 
 def _state_dict_line(mine: nn.Module, reference: nn.Module) -> Line:
@@ -217,17 +214,17 @@ def _distance(got: Tensor, exact: Tensor) -> float:
     got = got.detach()
     difference = (got.double() - exact.detach()).abs()
     same = (got.isnan() & exact.isnan()) | (got == exact)
-    difference = torch.where(same, 0.0, difference.nan_to_num(nan=float("inf")))
+    difference = torch.where(same, 0.0, difference.nan_to_num(nan=math.inf))
     return difference.max().item() if difference.numel() else 0.0
 
 
 def _severity(line: Line) -> float:
     """Rank lines of one quantity: a structural note first, then the error as a share of what is allowed."""
     if line.note:
-        return float("inf")
-    if line.mine == 0 or line.allowed == float("inf"):  # the reference is no better: inf / inf would be a NaN
+        return math.inf
+    if line.mine == 0 or line.allowed == math.inf:  # the reference is no better: inf / inf would be a NaN
         return 0.0
-    return line.mine / line.allowed if line.allowed else float("inf")
+    return line.mine / line.allowed if line.allowed else math.inf
 
 
 def _name(fn: Any, otherwise: str) -> str:
@@ -235,8 +232,6 @@ def _name(fn: Any, otherwise: str) -> str:
 
 
 # -- one call, and everything that it produces by name: outputs, gradients, buffers
-
-_BUFFERS = ("running_mean", "running_var")  # arguments that a functional changes in place
 
 
 def _cast(case: Case, dtype: torch.dtype) -> Case:
@@ -251,55 +246,42 @@ def _observe(fn, reference, case: Case, dtype: torch.dtype, rounded_to: torch.dt
     """Run ``fn`` on fresh copies and return every quantity to compare by name, or the exception that it raised.
 
     ``rounded_to`` is the dtype whose rounding the values carry when they are run in float64; ``step`` moves every value
-    by this share of its size.
+    by this share of its size. A module is run as the function of its state that it is.
     """
     rounded = rounded_to or dtype
     x = _nudge(case.x, step).detach().clone(memory_format=torch.preserve_format).requires_grad_()
     upstream = _nudge(torch.randn(x.shape, generator=generator(6), dtype=torch.float64).to(rounded).to(dtype), step)
+    module = copy.deepcopy(fn).to(dtype).train() if isinstance(fn, nn.Module) else None
+    given = _random_state(reference, rounded) if module else case.options
+    buffers = dict(module.named_buffers()) if module else ("running_mean", "running_var")  # are changed in place
+    options = {}
+    for name, value in given.items():
+        if isinstance(value, Tensor):
+            value = _nudge(_to_dtype(value, dtype), step).detach().clone()
+            value.requires_grad_(value.is_floating_point() and name not in buffers)
+        options[name] = value
+    leaves = {name: v for name, v in {"x": x, **options}.items() if isinstance(v, Tensor) and v.requires_grad}
     try:
-        if isinstance(fn, nn.Module):
-            return _observe_module(fn, _random_state(reference, rounded, step), x, upstream)
-        return _observe_function(fn, {name: _nudge(value, step) for name, value in case.options.items()}, x, upstream)
+        y = functional_call(module, options, x, strict=True) if module else fn(x, **options)
+        # What y does not depend on has a gradient of zero, and that is what the reference's is held against.
+        gradients = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
+        observed = {"output": y}
+        observed |= {f"gradient of {name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}
+        if module:
+            with torch.no_grad():
+                observed["output in eval"] = functional_call(module.eval(), options, x)
     except Exception as raised:
         return raised
+    changed = {name: value for name, value in options.items() if name in buffers and isinstance(value, Tensor)}
+    return observed | {name: value for name, value in changed.items() if value.is_floating_point()}
 
 
-def _observe_function(fn, options: dict[str, Any], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:
-    options = {
-        name: value.detach().clone().requires_grad_(value.is_floating_point() and name not in _BUFFERS)
-        if isinstance(value, Tensor)
-        else value
-        for name, value in options.items()
-    }
-    y = fn(x, **options)
-    leaves = {name: v for name, v in {"x": x, **options}.items() if isinstance(v, Tensor) and v.requires_grad}
-    observed = {"output": y} | _gradients(y, leaves, upstream)
-    return observed | {name: options[name] for name in _BUFFERS if isinstance(options.get(name), Tensor)}
-
-
-def _observe_module(module, state: dict[str, Tensor], x: Tensor, upstream: Tensor) -> dict[str, Tensor]:
-    module = copy.deepcopy(module).to(x.dtype)
-    module.load_state_dict(state)
-    y = module.train()(x)
-    observed = {"output": y} | _gradients(y, {"x": x, **dict(module.named_parameters())}, upstream)
-    with torch.no_grad():
-        observed["output in eval"] = module.eval()(x)
-    return observed | {name: buffer for name, buffer in module.named_buffers() if buffer.is_floating_point()}
-
-
-def _gradients(y: Tensor, leaves: dict[str, Tensor], upstream: Tensor) -> dict[str, Tensor]:
-    # What y does not depend on has a gradient of zero, and that is what the reference's is held against.
-    gradients = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
-    return {f"gradient of {name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}
-
-
-def _random_state(module: nn.Module, dtype: torch.dtype, step: float) -> dict[str, Tensor]:
+def _random_state(module: nn.Module, dtype: torch.dtype) -> dict[str, Tensor]:
     """Return a state that no default can imitate, rounded to ``dtype`` so that float64 sees the same values."""
-    state = {}
-    for seed, (name, value) in enumerate(module.state_dict().items()):
+    state = module.state_dict()
+    for seed, (name, value) in enumerate(state.items()):
         if value.is_floating_point():  # in [0.5, 1.5): a variance stays positive
-            value = (0.5 + torch.rand(value.shape, generator=generator(seed), dtype=torch.float64)).to(dtype)
-        state[name] = _nudge(value, step)
+            state[name] = (0.5 + torch.rand(value.shape, generator=generator(seed), dtype=torch.float64)).to(dtype)
     return state
 
 

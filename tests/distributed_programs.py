@@ -1,69 +1,41 @@
-"""What each rank does in the tests of `distributed`: run by `torchrun`, one process a rank; results go to the test."""
+"""What each rank does in the tests of `parallel`: run by `torchrun`, one process a rank; results go to the test."""
 
 import os
-import signal
 import time
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
-from course_utils.parallel.sync_batch_norm import SyncBatchNorm, convert
+from course_utils.parallel.sync_batch_norm import SyncBatchNorm
 
 
-def shard_of(x, sizes):
-    return x.split(sizes)[dist.get_rank()].detach().clone(memory_format=torch.preserve_format)
-
-
-def train(case, group=None):
-    """Train one layer on this rank's shards, and return all that a rank can see of it."""
-    layer = SyncBatchNorm(case["x"].shape[2], process_group=group, **case["options"]).to(case["x"].dtype)
-    layer.load_state_dict(case["state"])
+def train(layer, x, upstream):
+    """Train a layer for as many steps as ``x`` and ``upstream`` have, and return all that can be seen of it."""
     outputs, input_gradients = [], []
-    for x, upstream in zip(case["x"], case["upstream"], strict=True):
-        shard = shard_of(x, case["sizes"]).requires_grad_()
-        y = layer(shard)
-        (y * shard_of(upstream, case["sizes"])).sum().backward()  # y.backward(upstream) would import sympy first
+    for one, gradient in zip(x, upstream, strict=True):
+        leaf = one.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+        y = layer(leaf)
+        (y * gradient).sum().backward()  # y.backward(gradient) would import sympy first
         outputs.append(y.detach())
-        input_gradients.append(shard.grad)
-    parameter_gradients = {}
-    for name, parameter in layer.named_parameters():
-        dist.all_reduce(parameter.grad, group=group)
-        parameter_gradients[name] = parameter.grad
-    layer.eval()
+        input_gradients.append(leaf.grad)
     return {
-        "outputs": outputs,
-        "input gradients": input_gradients,
-        "parameter gradients": parameter_gradients,
+        "outputs": torch.stack(outputs),
+        "input gradients": torch.stack(input_gradients),
+        "evaluated": layer.eval()(x[0]).detach(),
+        "parameter gradients": {name: parameter.grad for name, parameter in layer.named_parameters()},
         "buffers": dict(layer.named_buffers()),
-        "evaluated": layer(shard_of(case["x"][0], case["sizes"])).detach(),
     }
 
 
-def small_network():
-    return nn.Sequential(
-        nn.Conv2d(2, 4, 3),
-        nn.BatchNorm2d(4),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(64, 5),
-        nn.BatchNorm1d(5, momentum=None),
-    ).double()
-
-
-def train_network(state, x, upstream, sizes):
-    """Three steps of `DistributedDataParallel`, whose mean over the ranks is made the sum."""
-    network = small_network()
-    network.load_state_dict(state)
-    network = DistributedDataParallel(convert(network))
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
-    for one, gradient in zip(x, upstream, strict=True):
-        optimizer.zero_grad()
-        (network(shard_of(one, sizes)) * shard_of(gradient, sizes)).sum().mul(dist.get_world_size()).backward()
-        optimizer.step()
-    return network.module.state_dict()
+def synchronised(case, group=None):
+    """The same for this rank's shards, with the gradients of the parameters added up."""
+    layer = SyncBatchNorm(case["x"].shape[2], process_group=group, **case["options"]).to(case["x"].dtype)
+    layer.load_state_dict(case["state"])
+    found = train(layer, *(case[name].split(case["sizes"], dim=1)[dist.get_rank()] for name in ("x", "upstream")))
+    for gradient in found["parameter gradients"].values():
+        dist.all_reduce(gradient, group=group)
+    return found
 
 
 def refused(shard, group=None):
@@ -83,49 +55,27 @@ def nothing_anywhere():
     return tuple(y.shape), dict(layer.named_buffers()), layer.weight.grad
 
 
-def everything(cases, network):
-    """All the comparisons of one launch: starting the processes takes most of the time."""
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    pair, rest = dist.new_group([0, 1]), dist.new_group(list(range(2, ranks))) if ranks > 2 else None
+def everything(cases):
+    """All the comparisons of one launch of three ranks: starting the processes takes most of the time."""
+    rank = dist.get_rank()
+    pair, rest = dist.new_group([0, 1]), dist.new_group([2])
     groups = {"in groups": pair if rank < 2 else rest}
-    found = {name: train(case, groups.get(name)) for name, case in cases.items()}
-    found["network"] = train_network(**network)
-    found["one value"] = refused(torch.ones(1 if rank == 1 else 0, 3))
-    found["outside"] = refused(torch.ones(2, 3), pair) if rank >= 2 else None
-    found["nothing"] = nothing_anywhere()
-    return found
+    return {name: synchronised(case, groups.get(name)) for name, case in cases.items()} | {
+        "one value": refused(torch.ones(1 if rank == 1 else 0, 3)),
+        "outside": refused(torch.ones(2, 3), pair) if rank == 2 else None,
+        "nothing": nothing_anywhere(),
+        "threads": (torch.get_num_threads(), os.environ["OMP_NUM_THREADS"]),
+    }
 
 
-def train_once():
-    layer = SyncBatchNorm(3)
-    layer(torch.ones(2, 3, requires_grad=True)).sum().backward()
-
-
-def one_rank_is_killed():
-    if dist.get_rank() == 1:
-        SyncBatchNorm(3)(torch.ones(2, 3))
-        os.kill(os.getpid(), signal.SIGKILL)
-    train_once()
-
-
-def one_rank_raises():
+def one_rank_does_not_come(folder):
+    Path(folder, f"{os.getpid()}").touch()
     if dist.get_rank() == 0:
-        raise KeyError("label")
-    train_once()
-
-
-def one_rank_comes_late():
-    if dist.get_rank() == 0:
-        time.sleep(30)
-    else:
-        train_once()
+        time.sleep(60)
+    SyncBatchNorm(3)(torch.ones(2, 3))
 
 
 def never_ends(folder):
     Path(folder, f"{os.getpid()}").touch()
     while True:
         time.sleep(0.1)
-
-
-def port_and_rank():
-    return os.environ["MASTER_PORT"], dist.get_rank(), torch.get_num_threads(), os.environ["OMP_NUM_THREADS"]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from devices import on_every_device
 from torch import Tensor
-from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd import gradgradcheck
 from torch.testing import assert_close
 
 from course_utils import norms
@@ -131,10 +131,8 @@ def test_without_a_weight_the_gradients_are_those_at_a_weight_of_one(case):
 
 
 @for_every_small_case
-def test_first_and_second_derivatives_equal_finite_differences(case):
-    leaves, _ = case.inputs()
-    assert gradcheck(case.function, leaves)
-    assert gradgradcheck(case.function, leaves)
+def test_second_derivatives_equal_finite_differences(case):
+    assert gradgradcheck(case.function, case.inputs()[0])
 
 
 @on_every_device

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from course_utils import bugs, check
 from course_utils.book import progress
@@ -49,21 +48,6 @@ def test_the_mended_piece_is_right_on_the_shown_on_ordinary_and_on_any_inputs(bu
     for arguments in (shown_by_the_course(bug), *ordinary, *anything):
         assert bug.complaint(arguments) == ""
         assert bug.difference(bug.mended, arguments).ratio < 0.5, arguments
-
-
-@pytest.mark.slow
-def test_the_epsilon_of_piece_c_survives_the_samples_of_pytorch():
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    rms_norm = next(op for op in op_db if op.name == "nn.functional.rms_norm")
-    for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        samples = list(rms_norm.reference_inputs("cpu", dtype, requires_grad=False))
-        assert len(samples) >= 6
-        for sample in samples:
-            shape, eps = sample.args[0], sample.kwargs.get("eps")
-            x = sample.input.reshape(-1, torch.Size(shape).numel())
-            y = bugs.bug("C").broken(x, eps).reshape(sample.input.shape)
-            torch.testing.assert_close(y, F.rms_norm(sample.input, shape, None, eps))
 
 
 @each_bug
@@ -110,12 +94,7 @@ OPTIONS = {"rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings":
     [
         ("B", {"x": torch.zeros(2, 8)}, "weight and x must have the same C: got 16 and 8."),
         ("B", {"x": torch.zeros(65, 16)}, "N must be from 1 to 64: got 65 in x."),
-        (
-            "B",
-            {"x": torch.zeros(4, 16).double()},
-            "elements up to ±1,000: got a float64 tensor (4, 16), elements up to 0.",
-        ),
-        ("B", {"x": torch.full((4, 16), 2e3)}, "(4, 16), elements up to 2,000."),
+        ("B", {"x": torch.zeros(4, 16).double()}, "elements up to ±1,000: got a float64 tensor (4, 16)"),
         ("B", {"x": torch.full((4, 16), float("nan"))}, "elements up to nan."),
         ("B", {"y": torch.zeros(4, 16)}, "The arguments must be x, weight, bias: got x, weight, bias, y."),
         ("N", {"dy": torch.ones(256, 8)}, "must be of one dtype: got dy float32, x_hat bfloat16"),
@@ -231,12 +210,6 @@ def test_whatever_the_function_does_is_a_finding(function, words):
     report = check.input_a(function, record=False)
     assert (report.attempted, report.passed) == (True, False)
     assert words in report.message, report
-
-
-def test_random_numbers_gradients_and_changes_in_place_are_welcome():
-    assert check.input_a(lambda ordinary: {"x": ordinary["x"].add_(1000)}, record=False).passed
-    assert check.input_a(lambda ordinary: {"x": 1000 + torch.randn(4, 16)}, record=False).passed
-    assert check.input_d(lambda ordinary: {"dy": torch.randn(16, 4).requires_grad_()}, record=False).passed
 
 
 def test_the_course_s_input_keeps_no_learner_from_passing(monkeypatch, tmp_path, capsys):

@@ -11,9 +11,9 @@ import torch
 from course_utils import check
 from course_utils.book import progress
 from course_utils.check.catalogue import Mistake
-from course_utils.check.engine import Check, Convention, is_stub
+from course_utils.check.engine import Check, is_stub
 from course_utils.check.observe import upstream
-from course_utils.check.probes import Call, Probe, Tolerance, error_ratio, integers, largest_error
+from course_utils.check.probes import Call, Probe, Tolerance, integers
 
 
 @pytest.fixture(autouse=True)
@@ -50,15 +50,6 @@ def toy_check(**changes):
 
 def run(function, **changes):
     return toy_check(**changes)(function, record=False)
-
-
-def test_a_right_function_passes_and_a_report_is_true_when_it_did():
-    report = run(lambda x, factor=2.0: factor * x)
-    assert (report.passed, report.attempted, report.message) == (True, True, "Right on every probe.")
-    assert report
-    report.require()
-    assert [probe.name for probe in report.probes] == ["doubled", "tripled", "gradient", "large"]
-    assert not run(lambda x, factor=2.0: x)
 
 
 def test_the_first_stage_that_fails_is_explained_whatever_fails_after_it():
@@ -176,13 +167,6 @@ def test_a_call_to_be_refused_passes_with_an_error_and_only_then():
     report = refused(scale, record=False)
     assert not report.passed
     assert report.message == "It takes a negative factor and raises no error. Right already: values."
-    with pytest.raises(ValueError, match="It takes a negative factor and raises no error"):
-        replace(refused, oracle=scale)(refusing, record=False)
-
-
-def test_what_is_shown_is_as_finite_as_what_was_wrong():
-    report = check.layer_norm(check.layer_norm.catalogue["unbiased_variance"].examples[0], record=False)
-    assert report.evidence.got == "[[-1, 0, 1]]"
 
 
 def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
@@ -197,30 +181,12 @@ def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
     assert report.remarks == ()
 
 
-def test_arguments_are_handed_out_as_copies_so_that_one_call_cannot_spoil_the_next():
-    its_check = toy_check()
-    its_check(lambda x, factor=2.0: x.zero_(), record=False)
-    assert its_check(scale, record=False).passed
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"])
 def test_torch_s_own_norms_pass_on_a_gpu(name):
     report = getattr(check, name)(getattr(torch.nn.functional, name), device="cuda", record=False)
     assert report.passed, f"{report}\n{report.table()}"
-
-
-def test_errors_are_measured_in_what_is_allowed_and_nan_is_infinitely_wrong():
-    truth = torch.tensor([4.0, -0.5, 0.0], dtype=torch.float64)
-    tolerance = Tolerance(relative=0.1, absolute=0.05)
-    assert torch.allclose(tolerance.allowed(truth), torch.tensor([0.6, 0.25, 0.2], dtype=torch.float64))
-    assert error_ratio(truth + torch.tensor([0.6, 0, 0]), truth, tolerance) == pytest.approx(1)
-    assert error_ratio(truth * float("nan"), truth, tolerance) == float("inf")
-    assert largest_error(truth * float("nan"), truth) == float("inf")
-    assert error_ratio(truth[:0], truth[:0], tolerance) == 0
-    infinite = torch.tensor([float("inf")], dtype=torch.float64)
-    assert largest_error(infinite, infinite) == 0
 
 
 def written(body):
@@ -238,13 +204,6 @@ def test_a_body_with_nothing_in_it_is_not_an_attempt():
         assert progress.attempted() == {}
     bodies = ["return x", "return 0", "raise ValueError('no')", "yield", "mean = x.mean()"]
     assert not any(is_stub(function) for function in (*map(written, bodies), len, Check))
-
-
-def test_the_device_of_the_inputs_is_the_one_asked_for():
-    seen = []
-    with torch.device("meta"):
-        toy_check()(lambda x, factor=2.0: seen.append(x.device.type) or x * factor, device="cpu", record=False)
-    assert set(seen) == {"cpu"}
 
 
 def test_after_a_call_that_had_to_be_stopped_no_other_is_made():
@@ -283,11 +242,11 @@ def test_several_outputs_and_updated_arguments_are_compared_by_name():
 
 
 def test_another_convention_is_accepted_with_a_remark_and_a_wrong_function_is_held_against_the_nearer_one():
-    divided = Convention("It divides.", lambda x, factor=2.0: x / factor)
+    divided = {"It divides.": lambda x, factor=2.0: x / factor}
 
     def report(first, later=None):
         both = lambda x, factor=2.0: (first if factor == 2 else later or first)(x, factor)  # noqa: E731
-        return run(both, conventions=(divided,))
+        return run(both, conventions=divided)
 
     assert (report(lambda x, f: x / f).passed, report(lambda x, f: x / f).remarks) == (True, ("It divides.",))
     assert (report(lambda x, f: x * f).passed, report(lambda x, f: x * f).remarks) == (True, ())

@@ -1,25 +1,21 @@
-"""The exercises of chapters 11, 12 and 14: right answers in many forms pass; the slips that reviews found are named."""
+"""The exercises of chapters 11 to 14: right answers in many forms pass; the slips that reviews found are named."""
 
 import math
 
-import numpy as np
 import pytest
 import torch
+import transformers
 from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from course_utils import check
-from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
+from course_utils.rope import apply_rope, rope_cos_sin, rope_frequencies, rope_inv_freq
+
+transformers.logging.set_verbosity_error()
 
 FAR = "the angles are float32"
-
-
-def float64_frequencies(dim, base=10_000.0):
-    return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-
-
-# --- sinusoidal ---
 
 
 def places(positions):
@@ -53,8 +49,6 @@ def bloom_slopes(num_heads):
     """What transformers' BLOOM multiplies positions with: its bias at position 1."""
     return build_alibi_tensor(torch.ones(1, 2), num_heads, torch.float32)[:, 0, 1]
 
-
-# --- rope ---
 
 INTERLEAVED, ROUNDED = "interleaved layout", "rotated in half precision"
 
@@ -111,9 +105,6 @@ def test_mixed_pairs_and_a_mistake_in_the_other_layout_are_named():
     assert "base" in report.evidence.call
 
 
-# --- half_to_interleaved ---
-
-
 def order(rows, num_heads):
     head_dim = rows // num_heads
     half = head_dim // 2
@@ -139,8 +130,6 @@ def test_right_permutations_pass_and_those_that_fail_under_autograd_or_move_colu
         (lambda weight, num_heads: weight[order(len(weight), num_heads)], None),
         (assigned_to_the_whole, None),
         (chunk_and_assign, "error_with_gradient"),
-        (lambda weight, num_heads: torch.from_numpy(weight.numpy()[order(len(weight), num_heads)]),
-         "error_with_gradient"),
         (lambda weight, num_heads: weight[:, order(len(weight), num_heads)], "columns"),
         (lambda weight, num_heads: assigned_to_the_whole(weight.T, num_heads).T, "columns"),
     ):  # fmt: skip
@@ -148,27 +137,10 @@ def test_right_permutations_pass_and_those_that_fail_under_autograd_or_move_colu
         assert (report.passed, report.misconception) == (key is None, key), report
 
 
-# --- critical_dimension ---
-
-
 def test_right_counts_and_slopes_pass():
     assert check.alibi_slopes(bloom_slopes, record=False).passed
-    for function in (
-        lambda D, base, L: 2 * sum(L * base ** (-2 * k / D) >= 2 * math.pi for k in range(D // 2)),
-        lambda D, base, L: 2 * np.sum(2 * math.pi / float64_frequencies(D, base).numpy() <= L),
-    ):
-        assert check.critical_dimension(function, record=False).passed
-
-
-def test_a_count_rounded_in_dimensions_is_named_on_the_number_of_the_task():
-    def count(head_dim, base, window):
-        return min(head_dim, max(0, math.ceil(head_dim * math.log(window / (2 * math.pi), base))))
-
-    assert count(32, 100.0, 128) == 21
-    assert check.critical_dimension(count, record=False).misconception == "rounded_in_dimensions"
-
-
-# --- what none of the catalogues knows ---
+    counted = lambda D, base, L: 2 * sum(L * base ** (-2 * k / D) >= 2 * math.pi for k in range(D // 2))  # noqa: E731
+    assert check.critical_dimension(counted, record=False).passed
 
 
 @pytest.mark.parametrize(
@@ -186,3 +158,65 @@ def test_an_unknown_mistake_is_shown_with_an_input(its_check, function):
     assert not report.passed
     assert report.misconception is None, report
     assert report.evidence.expected != report.evidence.got
+
+
+def by_transformers(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    """What transformers answers: its own functions, float32; `default` and `ntk` from the nearest that it has."""
+    parameters = {"rope_theta": 10_000.0, **rope_parameters}
+    window = max_position_embeddings
+    if parameters["rope_type"] == "default":
+        parameters |= {"rope_type": "linear", "factor": 1.0}
+    if parameters["rope_type"] == "ntk":
+        seq_len = int(parameters["factor"] * window)
+        parameters |= {"rope_type": "dynamic", "factor": 1.0}
+    config = LlamaConfig(
+        head_dim=head_dim, hidden_size=2 * head_dim, max_position_embeddings=window, num_attention_heads=2
+    )
+    config.rope_parameters = parameters
+    return ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, seq_len=seq_len)
+
+
+@pytest.mark.parametrize("right", [by_transformers, rope_frequencies])
+def test_right_answers_pass_whoever_wrote_them(right):
+    report = check.rope_frequencies(right, record=False)
+    assert report.passed, f"{report}\n{report.table()}"
+    assert any("rounded to float32" in remark for remark in report.remarks) == (right is by_transformers)
+
+
+def changed(condition, change):
+    """The right answer, with ``change`` made to it where ``condition`` holds for the parameters."""
+
+    def rope(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        inv_freq, factor = rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+        return change(inv_freq, factor) if condition(rope_parameters) else (inv_freq, factor)
+
+    return rope
+
+
+@pytest.mark.parametrize(
+    ("rope_type", "change", "stage"),
+    [
+        ("yarn", lambda f, a: (f, a + 0.01), "yarn, temperature"),
+        ("yarn", lambda f, a: (f.roll(1), a), "yarn, frequencies"),
+        ("llama3", lambda f, a: (f, 1.01), "llama3"),
+        ("longrope", lambda f, a: (torch.cat((f[:1] * 2, f[1:])), a), "longrope, lists"),
+    ],
+)
+def test_an_unknown_mistake_is_rejected_with_an_input_that_shows_it(rope_type, change, stage):
+    report = check.rope_frequencies(changed(lambda p: p["rope_type"] == rope_type, change), record=False)
+    assert not report.passed
+    assert report.misconception is None
+    assert repr(rope_type) in report.evidence.call
+    assert next(probe.stage for probe in report.probes if not probe.passed) == stage
+
+
+def test_a_type_that_is_not_written_yet_leaves_word_of_what_is_right_already():
+    def so_far(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        if rope_parameters["rope_type"] not in ("default", "linear", "ntk"):
+            raise ValueError(f"unknown rope_type {rope_parameters['rope_type']!r}")
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+    report = check.rope_frequencies(so_far, record=False)
+    assert not report.passed
+    assert "ValueError: unknown rope_type 'dynamic'" in report.message
+    assert "Right already: default, partial rotation, linear, ntk." in report.message

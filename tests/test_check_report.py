@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from course_utils import check
 from course_utils.book import progress
 from course_utils.check.probes import Call
-from course_utils.check.report import ProbeResult, Report, evidence_for
+from course_utils.check.report import evidence_for
 
 
 @pytest.fixture(autouse=True)
@@ -114,31 +114,8 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
 def test_an_unknown_mistake_says_what_is_right_already_and_shows_expected_and_got():
     report = check.layer_norm(layer_norm_that(lambda x: None if x.dtype == torch.float32 else x * 0))
     assert "Right already: statistics, epsilon, affine, gradient, large offset." in report.message
-    assert repr(check.layer_norm(negative)).splitlines()[2:] == [
-        "  It shows in:",
-        "    layer_norm(x, (3,))",
-        "      x = [[1, 2, 3]]",
-        "    expected output: [[-1.22, 0, 1.22]]",
-        "                got: [[1.22, 0, -1.22]]",
-    ]
     evidence = check.layer_norm(layer_norm_that(lambda x: F.layer_norm(x, x.shape[-1:]) * 1.0001)).evidence
     assert evidence.expected != evidence.got  # as many digits as tell them apart
-
-
-def test_a_line_of_what_was_tried_gathers_the_inputs_with_one_result():
-    probes = [
-        ProbeResult("one", "values", True),
-        ProbeResult("two", "values", True),
-        ProbeResult("three", "values", False, "output", 0.5),
-        ProbeResult("four", "gradient", False, "gradient of x", 0.5, is_noise=True),
-        ProbeResult("five", "gradient", False, finding="It raises KeyError."),
-    ]
-    assert Report("f", False, True, "Wrong.", probes=probes).table().rows == [
-        ("values", "one; two", "right"),
-        ("values", "three", "output wrong by 0.5"),
-        ("gradient", "four", "gradient of x wrong"),
-        ("gradient", "five", "It raises KeyError."),
-    ]
 
 
 def test_an_input_is_shown_as_it_is_and_a_large_one_by_its_range():
@@ -182,14 +159,10 @@ def recursing(x):
 # What a function does, and what the report must say about it.
 FINDINGS = [
     (lambda x: x.no_such_method(), "It raises AttributeError: 'Tensor' object has no attribute"),
-    (raising(KeyError()), "It raises KeyError (line"),
     (raising(ValueError("long" * 10_000)), "longlong… (line"),
-    (raising(ValueError("No.")), "It raises ValueError: No (line"),
     (lambda x: sys.exit(1), "It ends the program (SystemExit)"),
     (recursing, "It raises RecursionError"),
-    (lambda x: [0] * 10**13, "It raises MemoryError"),
     (lambda x: (x, x), "It returns a tuple; expected a tensor."),
-    (lambda x: x.detach().numpy(), "It returns a ndarray; expected a tensor."),
     (lambda x: ..., "It returns an ellipsis; expected a tensor; a `...` is still"),
     (lambda x: x.sum(-1), "The output has the shape (1,); expected (1, 4)."),
     (lambda x: x.double(), "The output is float64; expected float32, as the input."),
@@ -241,16 +214,6 @@ def test_prints_are_remarked_on_and_do_not_appear(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_an_endless_loop_is_stopped_and_no_further_call_is_made(monkeypatch):
-    monkeypatch.setattr("course_utils.check.engine.CALL_LIMIT_S", 0.3)
-    report = check.layer_norm(layer_norm_that(lambda x: [0 for _ in iter(int, 1)]), record=False)
-    assert report.message.startswith("It was still running after")
-    assert len(report.probes) == 1
-
-
-# --- whose function it is ---
-
-
 def test_a_pass_is_the_learner_s_progress_and_a_failure_an_attempt():
     check.layer_norm(eps_outside)
     assert (progress.passed(), list(progress.attempted())) == ({}, ["layer_norm"])
@@ -272,11 +235,10 @@ def test_what_is_not_the_learner_s_is_not_the_learner_s_progress():
     assert progress.attempted() == {}
 
 
-def solution(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    return F.layer_norm(x, normalized_shape, weight, bias, eps)
-
-
 def test_the_learner_s_function_is_chosen_if_it_passes_and_the_course_s_with_a_reason_if_not(capsys):
+    def solution(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+        return F.layer_norm(x, normalized_shape, weight, bias, eps)
+
     for yours, line in (
         (stub, "Using the course's layer_norm from here: yours is not attempted yet.\n"),
         (
@@ -292,8 +254,5 @@ def test_the_learner_s_function_is_chosen_if_it_passes_and_the_course_s_with_a_r
         if chosen is solution:  # the cell run again in the same kernel
             assert check.layer_norm.choose(chosen, solution) is solution
             assert capsys.readouterr().out == line
-
-
-def test_a_solution_that_does_not_pass_is_no_solution():
     with pytest.raises(AssertionError, match="layer_norm: not yet"):
         check.layer_norm.choose(stub, negative)

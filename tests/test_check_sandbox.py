@@ -53,11 +53,6 @@ def test_a_timer_and_a_handler_that_were_there_before_are_there_afterwards():
         signal.signal(signal.SIGALRM, previous)
 
 
-def test_what_is_printed_is_counted_and_not_shown(capsys):
-    assert Sandbox().call(lambda: print("a\nb")).lines_printed == 2
-    assert capsys.readouterr().out == ""
-
-
 def test_the_user_s_interrupt_passes_through():
     def interrupted():
         raise KeyboardInterrupt

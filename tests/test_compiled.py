@@ -96,8 +96,7 @@ def test_shapes_that_do_not_fit_and_a_second_derivative_are_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@for_both_norms
+@pytest.mark.parametrize(("name", "dtype"), [("layer_norm", torch.float32), ("rms_norm", torch.bfloat16)])
 def test_compiled_code_gives_the_same_with_and_without_gradients_and_from_a_shifted_start_in_memory(name, dtype):
     x = randn(256 * 100 + 1)[1:].view(64, 4, 100)
     found, exact = mine_and_exact(name, x, dtype)

@@ -94,18 +94,6 @@ def test_a_proof_fails_where_the_convention_is_another(question, place, name, wr
         Proofs([ROWS[question]])
 
 
-def test_turning_the_other_way_mirrors_the_distance_and_changes_the_scores():
-    cos, sin = positions.rope_cos_sin(6, positions.rope_inv_freq(8))
-    q, k = torch.randn(2, 8, generator=torch.Generator().manual_seed(0)).unbind()
-
-    def scores(sin):
-        return positions.apply_rope(q.expand(6, 8), cos, sin) @ positions.apply_rope(k.expand(6, 8), cos, sin).T
-
-    torch.testing.assert_close(scores(-sin), scores(sin).T, atol=1e-5, rtol=0)
-    assert (scores(-sin) - scores(sin)).abs().max() > 0.9
-    assert "mirror" in ROWS["Which way does a pair turn?"].elsewhere
-
-
 def test_proofs_show_what_they_found_as_text_and_their_code_as_html():
     row = Convention("a", "Is 1 < 2?", "`yes`", "", "", ROWS["Is a LayerNorm one?"].proof)
     proofs = Proofs([row])

@@ -45,11 +45,6 @@ def test_equal_logits_have_the_entropy_of_equal_weights():
     assert entropy == pytest.approx(sum(math.log2(n) for n in range(1, tokens + 1)) / tokens, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_a_small_network_learns_to_copy():
-    assert copying.run({**CELL, "steps": 200}, lambda fraction: None)["loss"] < 0.1
-
-
 @pytest.mark.parametrize("name", ["qk-norm", "norm-family"])
 @pytest.mark.parametrize("size", ["reduced", "full"])
 def test_a_study_compares_its_arms_on_the_same_seeds_rates_and_steps(name, size):

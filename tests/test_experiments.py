@@ -4,9 +4,8 @@ import math
 
 import pytest
 import torch
-from torch import nn
 
-from course_utils import data, experiments
+from course_utils import experiments
 from course_utils.experiments import (
     Rows,
     Spread,
@@ -151,6 +150,7 @@ TOY = {
         "net": "CNN", "equal": "updates", "norm": "batch", "batch": 2, "updates": 4, "lr": 0.01, "seed": 0,
     },
     "gradient-depth": {"placement": "pre", "depth": 2, "seed": 0},
+    "extrapolation": {"encoding": "rope", "lag": 1, "steps": 3, "tested": 16, "multiples": [1], "seed": 0},
     "qk-norm": {"qk_norm": True, "lr": 0.01, "norm": "layer norm", "depth": 1, "steps": 3, "seed": 0},
     "vit-depth": {"placement": "post", "depth": 1, "lr": 0.001, "warm_up": 2, "updates": 3, "seed": 0},
 }  # fmt: skip
@@ -228,16 +228,6 @@ def test_an_epoch_holds_every_image_once_in_a_new_order():
     assert not torch.equal(first, second)
     uneven = list(batch_size.index_batches(10, 4, 6, torch.Generator().manual_seed(0)))
     assert all(len(batch) == 4 for batch in uneven)
-
-
-def test_accuracy_is_the_share_of_right_answers():
-    class Answers(nn.Module):
-        def forward(self, images):
-            return nn.functional.one_hot(torch.zeros(len(images), dtype=torch.long), 10).float()
-
-    test = data.digits().test
-    zeros = (test.labels == 0).float().mean().item()
-    assert batch_size.accuracy(Answers(), test) == pytest.approx(zeros)
 
 
 def test_gradients_and_sizes_are_given_for_each_layer():

@@ -18,7 +18,6 @@ from course_utils.experiments.extrapolation import (
     points,
 )
 from course_utils.experiments.rows import Rows
-from course_utils.models import POSITIONS
 
 
 def generator(seed=0):
@@ -65,17 +64,6 @@ def test_a_perfect_reader_scores_one_and_a_parrot_what_guessing_gives():
     # 1e5 echoes and 8,192 questions: three standard deviations of a share of 1/16 and of 1/8
     assert parrot["echo"] == pytest.approx(GUESSING["echo"], abs=0.003)
     assert parrot["recall"] == pytest.approx(GUESSING["recall"], abs=0.011)
-
-
-@pytest.mark.parametrize("encoding", POSITIONS)
-def test_training_repeats_itself_and_leaves_the_global_state_alone(encoding):
-    before, told = torch.get_rng_state(), []
-    one = extrapolation.train(encoding, 1, 3, seed=7, progress=told.append)
-    other = extrapolation.train(encoding, 1, 3, seed=7)
-    for name, weight in one.state_dict().items():
-        assert torch.equal(weight, other.state_dict()[name])
-    assert torch.equal(before, torch.get_rng_state())
-    assert told[0] == 0
 
 
 def test_training_never_touches_a_learned_row_beyond_the_window():

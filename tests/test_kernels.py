@@ -4,34 +4,25 @@ Triton reads TRITON_INTERPRET when it is imported, which another test of this ru
 interpreter lives in a process of its own; a second such process compiles the kernels for a GPU that need not be there.
 """
 
-import os
+import subprocess
 import sys
-import threading
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from course_utils import generator, kernels
+from course_utils.book.chapters import NOTEBOOKS
+from course_utils.kernels.workbench import language, requested
 
 SHAPES = [(5, 3), (3, 127), (2, 128), (7, 1000), (2, 3, 64), (3, 4097)]
-SHAPES.append(pytest.param((2, 65_536), marks=pytest.mark.slow))  # beyond every block limit, so looped over
 ROUNDING = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
 
 # ---- where the kernels run
-
-
-def _end_with_the_tests():
-    """Let this process end when the tests are killed; by itself it would wait for work for ever."""
-
-    def wait():
-        parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +30,7 @@ def interpreter():
     """A process in which Triton is imported with TRITON_INTERPRET=1."""
     for run in _process(TRITON_INTERPRET="1", OMP_NUM_THREADS="1"):
         assert not run(triton_is_imported)  # by importing this file, and with it the package
-        reason = run(kernels.available, "cpu").reason
-        if "needs Triton 3.7 or numpy below 2.4" in reason:  # versions that PyTorch may demand, and no fault of ours
-            pytest.skip(reason)
+        assert run(kernels.available, "cpu")
         yield run
 
 
@@ -53,7 +42,7 @@ def compiler(tmp_path_factory):
 
 def _process(**environment):
     pytest.importorskip("triton", reason="Triton is not installed (it exists for Linux only)")
-    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_with_the_tests)
+    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
     with pytest.MonkeyPatch.context() as patch, pool:
         for name, value in environment.items():
             patch.setenv(name, value)
@@ -108,17 +97,12 @@ def looped_norm(block, rows, *args):
         return norm(*args)
 
 
-def rope(q, k, cos, sin, layout, inplace=False, dq=None, dk=None):
-    """Rotated q and k, with ``dq`` and ``dk`` their gradients, and whether q and k themselves were written to."""
+def rope(q, k, cos, sin, layout, dq=None, dk=None):
+    """Rotated q and k, and with ``dq`` and ``dk`` their gradients."""
     leaves = [v.detach().requires_grad_(dq is not None) for v in (q, k)]
-    inputs = leaves
-    if inplace:  # parts of one projection (B, T, heads, D), as a model makes them
-        projection = torch.cat(leaves, 1).transpose(1, 2).contiguous().transpose(1, 2)
-        inputs = projection[:, : q.shape[1]], projection[:, q.shape[1] :]
-    outputs = kernels.rope(*inputs, cos, sin, layout, inplace)
+    outputs = kernels.rope(*leaves, cos, sin, layout)
     gradients = torch.autograd.grad(outputs, leaves, (dq, dk)) if dq is not None else ()
-    written = [y.data_ptr() == x.data_ptr() for y, x in zip(outputs, inputs, strict=True)]
-    return *(y.detach() for y in outputs), *gradients, written
+    return *(y.detach() for y in outputs), *gradients
 
 
 # ---- the oracle: PyTorch in float64 on the CPU
@@ -172,8 +156,11 @@ NORMS = pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
 # ---- norms
 
 
-@NORMS
-@pytest.mark.parametrize("affine", [("weight", "bias"), ("weight",), ("bias",), ()], ids=str)
+@pytest.mark.parametrize(
+    ("name", "affine"),
+    [("layer_norm", ("weight", "bias")), ("layer_norm", ("bias",)), ("layer_norm", ()), ("rms_norm", ("weight",))],
+    ids=str,
+)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_output_and_gradients_are_those_of_float64_for_any_shape_with_and_without_parameters(run, name, shape, affine):
     arguments = without_bias(name, case(shape, offset=1.0, affine=affine))
@@ -181,8 +168,14 @@ def test_output_and_gradients_are_those_of_float64_for_any_shape_with_and_withou
 
 
 @NORMS
+def test_a_row_beyond_every_block_limit_is_looped_over(run, name):
+    arguments = without_bias(name, case((2, 32_769), offset=1.0, affine=()))
+    assert max(relative_errors(run(norm, name, *arguments), truth(name, *arguments))) < ROUNDING[torch.float32]
+
+
+@NORMS
 @pytest.mark.parametrize(("block", "rows"), [(32, 1), (16, 4), (64, 2)])
-@pytest.mark.parametrize("features", [60, 64, 65, 129])
+@pytest.mark.parametrize("features", [60, 64, 129])
 def test_a_looped_row_gives_what_a_held_row_gives(run, name, block, rows, features):
     arguments = without_bias(name, case((7, features), offset=10.0))
     errors = relative_errors(run(looped_norm, block, rows, name, *arguments), truth(name, *arguments))
@@ -203,8 +196,8 @@ def test_every_type_is_rounded_once(run, name, dtype, shape):
 
 
 @pytest.mark.parametrize("looped", [False, True])
-@pytest.mark.parametrize("features", [5, 16, 100, 1001])
-@pytest.mark.parametrize("constant", [3.7, 10_000.1, 1e6, 1e9])
+@pytest.mark.parametrize("features", [5, 16, 1001])
+@pytest.mark.parametrize("constant", [3.7, 1e6, 1e9])
 def test_a_constant_row_gives_the_bias(run, constant, features, looped):
     # padding lanes that hold -mean, a mean over the block, or a mean that is one rounding off leave a variance
     x, dy = torch.full((2, features), constant), case((2, features))[-1]
@@ -214,27 +207,12 @@ def test_a_constant_row_gives_the_bias(run, constant, features, looped):
     assert relative_errors([dx], [truth(*arguments)[1]])[0] < ROUNDING[torch.float32]
 
 
-@NORMS
-@pytest.mark.parametrize("offset", [0.0, 100.0, 1e3, 1e4])
-def test_error_is_at_most_twice_the_built_ins_at_any_offset(run, name, offset):
-    arguments = without_bias(name, case((32, 1000), offset=offset))
-    exact = truth(name, *arguments)
-    mine = run(norm, name, *arguments)
-    builtin = norm(name, *arguments, module=F)
-    for what, a, b, c in zip(("y", "dx"), mine, builtin, exact, strict=False):
-        # a floor of one ulp of the largest value: the built-in is sometimes right by luck
-        floor = torch.finfo(torch.float32).eps * c.abs().max()
-        assert (a - c).abs().max() <= 2 * (b - c).abs().max() + floor, what
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_weight_gradients_of_8192_rows_are_those_of_float64_where_the_built_ins_are_not(run, dtype):
-    arguments = case((8192, 16), dtype)
+def test_weight_gradients_of_2048_rows_are_those_of_float64_where_the_built_ins_are_not(run):
+    arguments = case((2048, 16), torch.bfloat16)
     _, _, *exact = truth("layer_norm", *arguments)
     _, _, *mine = run(norm, "layer_norm", *arguments)
     _, _, *builtin = norm("layer_norm", *arguments, module=F)  # on the CPU it adds up in the type of the input
-    assert max(relative_errors(mine, exact)) < torch.finfo(dtype).eps
+    assert max(relative_errors(mine, exact)) < torch.finfo(torch.bfloat16).eps
     assert min(relative_errors(builtin, exact)) > 4 * max(relative_errors(mine, exact))
 
 
@@ -286,28 +264,30 @@ def test_strides_are_heeded(run, name, how, which):
 
 
 @LAYOUT
-@pytest.mark.parametrize("how", ["in place", "contiguous", *STRIDED])
 @pytest.mark.parametrize(
-    ("heads", "positions", "features", "rotary_dim"),
-    [((4, 4), 8, 16, 16), ((5, 1), 37, 6, 6), ((9, 3), 5, 80, 20), ((1, 1), 1, 2, 2), ((8, 2), 3, 128, 96)],
+    ("how", "heads", "positions", "features", "rotary_dim"),
+    [
+        ("contiguous", (4, 4), 8, 16, 16),
+        ("contiguous", (5, 1), 37, 6, 6),
+        ("contiguous", (1, 1), 1, 2, 2),
+        ("contiguous", (8, 2), 3, 128, 96),
+        *((how, (9, 3), 5, 80, 20) for how in STRIDED),
+    ],
     ids=str,
 )
 def test_rotation_and_its_gradient_are_complex_multiplication(run, layout, how, heads, positions, features, rotary_dim):
     q, k, cos, sin, dq, dk = rope_case(*heads, positions, features, rotary_dim)
-    inplace, views = how == "in place", [STRIDED.get(how, torch.clone)(x) for x in (q, k)]
     exact = [rotated(x, cos, sin, layout) for x in (q, k)]
     exact += [rotated(dx, cos, sin, layout, direction=-1) for dx in (dq, dk)]
-    *mine, held = run(rope, *views, cos, sin, layout, inplace, dq, dk)
+    mine = run(rope, *(STRIDED.get(how, torch.clone)(x) for x in (q, k)), cos, sin, layout, dq, dk)
     assert max(relative_errors(mine, exact)) < ROUNDING[torch.float32]
-    assert held == [inplace, inplace]
 
 
 @LAYOUT
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
 def test_rotation_is_rounded_once(run, layout, dtype):
     q, k, cos, sin, *_ = rope_case(3, 1, 9, 24, 16, dtype)
-    *outputs, _ = run(rope, q, k, cos, sin, layout)
-    for mine, x in zip(outputs, (q, k), strict=True):
+    for mine, x in zip(run(rope, q, k, cos, sin, layout), (q, k), strict=True):
         exact = rotated(x, cos, sin, layout)
         assert mine.dtype == dtype
         computed = ROUNDING[torch.promote_types(dtype, torch.float32)]
@@ -332,9 +312,6 @@ REFUSED = {
     "q and k must agree but for heads": (ValueError, "rope", Q, Q[:, :, :2], COS, COS),
     "cos and sin must be": (ValueError, "rope", Q, Q, COS[:2], COS[:2]),
     "rotary_dim from 2 to 4": (ValueError, "rope", Q, Q, torch.ones(3, 3), torch.ones(3, 3)),
-    "k must have its own memory": (ValueError, "rope", Q, Q[:, :1].expand(1, 2, 3, 4), COS, COS, "half", True),
-    "must be two tensors": (ValueError, "rope", Q, Q, COS, COS, "half", True),
-    "a leaf Variable": (RuntimeError, "rope", Q.clone().requires_grad_(), Q + 1, COS, COS, "half", True),
     "got x of torch.int64": (NotImplementedError, "layer_norm", torch.zeros(2, 3, dtype=torch.long), (3,)),
     "[*, 4]": (RuntimeError, "layer_norm", torch.zeros(2, 3), (4,)),
     "[*4]": (RuntimeError, "rms_norm", torch.zeros(2, 3), (4,)),
@@ -357,6 +334,65 @@ def test_without_the_interpreter_and_a_gpu_it_is_said_what_is_missing(compiler):
     for device in ["meta"] + ["cuda"] * (not torch.cuda.is_available()):
         assert not kernels.available(device)
         assert "CUDA" in kernels.available(device).reason
+
+
+# ---- kernels written in a notebook
+
+
+def counts_of_notebook_kernels():
+    """(bytes read, bytes written) by tensor, for a kernel that is defined here and for layer norm."""
+    global tl  # where a kernel looks for it
+    triton, tl = language()
+
+    @triton.jit
+    def add_twice(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + lanes, mask=lanes < n) + tl.load(x_ptr + lanes, mask=lanes < n)
+        first = tl.load(y_ptr)
+        tl.atomic_add(out_ptr + lanes, x + first, mask=lanes < n)
+
+    x, y, out = torch.ones(10, dtype=torch.float16), torch.ones(3), torch.zeros(10)
+    rows, weight, bias = torch.ones(6, 20), torch.ones(20), torch.ones(20)
+    counts = [
+        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x, y=y, out=out),
+        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x),
+        requested(lambda: kernels.layer_norm(rows, (20,), weight, bias), x=rows),
+        requested(lambda: None, x=x),
+    ]
+    return out.tolist(), [{name: (one.read, one.written) for name, one in count.items()} for count in counts]
+
+
+def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
+    out, (every, some, norm, none) = interpreter(counts_of_notebook_kernels)
+    assert out == [6.0] * 10  # counted twice, and run each time
+    # 10 halves loaded twice; one float for each of 3 programs; 10 floats read and written by atomic additions
+    assert every == {"x": (40, 0), "y": (12, 0), "out": (40, 40)}
+    assert some == {"x": (40, 0), "others": (12 + 40, 40)}
+    assert norm["x"] == (6 * 20 * 4, 0)
+    assert norm["others"][1] == 6 * 20 * 4 + 2 * 6 * 4  # y, and two numbers a row for the backward pass
+    assert none == {"x": (0, 0)}
+
+
+RUN_NOTEBOOK = """
+import json, linecache, pathlib, sys
+
+sys.modules["triton"] = None  # as if it were not installed
+from IPython.display import display
+
+cells = json.loads(pathlib.Path(sys.argv[1]).read_text())["cells"]
+for number, cell in enumerate(cell for cell in cells if cell["cell_type"] == "code"):
+    source, name = "".join(cell["source"]), f"<cell {number}>"
+    linecache.cache[name] = len(source), None, source.splitlines(True), name
+    exec(compile(source, name, "exec"), globals())
+"""
+
+
+@pytest.mark.slow
+def test_without_triton_the_chapter_runs_from_top_to_bottom():
+    notebook = next(Path(NOTEBOOKS).glob("10_*.ipynb"))
+    done = subprocess.run([sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("kernels need Triton: pip install triton") == 2  # at the top, and where a GPU is timed
 
 
 # ---- for a GPU
@@ -412,20 +448,16 @@ def launch_rope(dtype, layout, rotary_dim):
     from course_utils.kernels import rotary
 
     q, k, cos, sin, *_ = rope_case(4, 2, 5, 64, rotary_dim, dtype)
-    rotary.launch_rotation((q, k), (torch.empty_like(q), torch.empty_like(k)), cos, sin, layout, 1)
+    rotary.launch_rotation(q, k, cos, sin, layout, 1)
 
 
 @pytest.mark.parametrize(
     ("features", "dtype", "centred", "affine"),
     [
-        (1, torch.float32, True, True),
         (1000, torch.bfloat16, True, True),
         (1001, torch.bfloat16, False, True),
         (4096, torch.float64, True, False),
-        (8192, torch.float64, True, True),
         (16_384, torch.bfloat16, True, True),
-        (16_384, torch.float32, True, True),
-        (65_536, torch.float32, False, True),
         (65_536, torch.float64, True, True),
     ],
 )
@@ -441,8 +473,9 @@ def test_norm_kernels_compile_for_a_small_gpu_and_load_16_bytes_at_a_time(compil
             assert (instruction in compiled["forward_in_registers"][0]) == (features % 8 == 0)
 
 
-@LAYOUT
-@pytest.mark.parametrize(("dtype", "rotary_dim"), [(torch.bfloat16, 64), (torch.float32, 20)])
+@pytest.mark.parametrize(
+    ("layout", "dtype", "rotary_dim"), [("half", torch.bfloat16, 64), ("interleaved", torch.float32, 20)]
+)
 def test_rotary_kernel_compiles_for_a_gpu(compiler, layout, dtype, rotary_dim):
     assert set(compiler(compiled_for_a_gpu, launch_rope, dtype, layout, rotary_dim)) == {"rotate_queries_and_keys"}
 
@@ -484,7 +517,7 @@ def test_nothing_waits_for_the_gpu(cuda):
 
     def everything():
         norm("layer_norm", *arguments)
-        rope(q, k, cos, sin, "half", False, dq, dk)
+        rope(q, k, cos, sin, "half", dq, dk)
 
     everything()  # compiles, for which it may wait
     torch.cuda.set_sync_debug_mode("error")

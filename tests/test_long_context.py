@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils.experiments import checkpoints, load, long_context, long_context_tuning, longrope_search
+from course_utils.experiments import checkpoints, load, long_context, longrope_search
 from course_utils.experiments.checkpoints import CheckpointError
-from course_utils.experiments.long_context import METHODS, SEEDS, apply_method, evaluate, new_model, pretrained
+from course_utils.experiments.long_context import METHODS, SEEDS, apply_method, new_model, pretrained
 from course_utils.experiments.tags import TASK
 from course_utils.rope import Candidate
 
@@ -27,15 +27,6 @@ def test_every_question_has_its_needle_at_the_stated_distance_and_its_answer_aft
         assert 0 <= name < TASK.names
         assert needle // TASK.values == name
         assert needle % TASK.values == tokens[b, t + 1] - TASK.first_answer
-
-
-def test_fillers_follow_the_rule_except_where_noise_replaces_them():
-    tokens = TASK.draw(64, 512, generator()).tokens
-    follows = tokens[:, TASK.lag :] == TASK.rule[tokens[:, : -TASK.lag]]
-    is_filler = tokens[:, TASK.lag :] < TASK.fillers
-    wanted = 1 - TASK.noise + TASK.noise / TASK.fillers
-    n = int(is_filler.sum())
-    assert follows[is_filler].double().mean().item() == pytest.approx(wanted, abs=5 * math.sqrt(wanted / n))
 
 
 def test_whoever_knows_the_rule_reaches_the_local_optimum_and_whoever_knows_nothing_is_at_chance():
@@ -103,31 +94,6 @@ def test_the_record_of_the_shipped_models_is_what_they_give_today(seed):
     assert today["recall"] == pytest.approx(recorded["recall"], abs=0.02)
 
 
-@pytest.mark.slow
-def test_training_takes_the_steps_that_made_the_shipped_models(monkeypatch):
-    """The whole course of training in 20 steps; all 600 are in tests/soak.
-
-    Where training is meant to change, the numbers to put here are in the failure's message. Twice the weight decay
-    moves the norm by 2e-3, another beta or one step of warm-up less the loss by 7e-4 or more, rounding less than 1e-5.
-    """
-    monkeypatch.setattr(long_context, "STEPS", 20)
-    model = long_context.train_from_scratch(0)
-    norm = torch.stack([parameter.detach().double().norm() for parameter in model.parameters()]).norm().item()
-    loss = evaluate(model, long_context.held_out_streams(1, long_context.STREAMS)).local_loss
-    assert (loss, norm) == (pytest.approx(2.75452, abs=2e-4), pytest.approx(50.31792, abs=4e-4))
-
-
-def test_the_sliding_window_sees_its_last_tokens_only():
-    model, tokens = new_model(0).set_attention_window(8), TASK.draw(1, 64, generator()).tokens
-    changed = tokens.clone()
-    changed[0, 10] = (changed[0, 10] + 1) % TASK.fillers
-    reached = (model(tokens) - model(changed)).abs().amax(2)[0] > 0
-    last = 10 + 2 * (8 - 1)  # two blocks, each of which passes on what lies up to seven back
-    assert reached[10 : last + 1].all()
-    assert not reached[:10].any()
-    assert not reached[last + 1 :].any()
-
-
 def test_checkpoints_that_are_damaged_missing_or_of_another_model_are_told_apart(tmp_path):
     cut, foreign = tmp_path / "seed-0.safetensors", tmp_path / "foreign.safetensors"
     cut.write_bytes(long_context.checkpoint_path(0).read_bytes()[:1000])
@@ -140,11 +106,3 @@ def test_checkpoints_that_are_damaged_missing_or_of_another_model_are_told_apart
     checkpoints.save(torch.nn.Linear(2, 2), foreign, long_context.facts(0))
     with pytest.raises(CheckpointError, match="holds another model: "):
         pretrained(0, foreign)
-
-
-@pytest.mark.slow
-def test_fine_tuning_reports_a_value_for_each_mark_and_repairs_near_order():
-    result = long_context_tuning.tune("YaRN", 0, (0, 1, 3), 2, lambda fraction: None)
-    assert result["steps"] == [0, 1, 3]
-    assert [len(result[name]) for name in ("local_loss", "recall", "loss")] == [3, 3, 3]
-    assert result["local_loss"][-1] < result["local_loss"][0]

@@ -1,4 +1,4 @@
-"""LongRoPE's search: it finds what can be found, keeps to its rules, its budget and its seed, and survives Ctrl-C."""
+"""LongRoPE's search: it finds what can be found, and keeps to its rules, its budget and its seed."""
 
 import math
 
@@ -22,10 +22,10 @@ def start(value=2.0):
 
 
 def test_it_comes_close_to_a_target_that_none_of_its_starts_knows():
-    found = search(distance, [start()], upper=8.0, budget=1500)
+    found = search(distance, [start()], upper=8.0, budget=600)
     assert found.value < 0.05 * distance(start())
     assert found.best.first_tokens == 4
-    assert found.evaluations == 1500
+    assert found.history[-1] == (600, found.value)
 
 
 def test_every_candidate_rises_within_its_bounds_and_no_candidate_is_tried_twice():
@@ -51,21 +51,6 @@ def test_one_seed_one_search():
     assert runs[0].history == runs[1].history != runs[2].history
 
 
-def test_interrupted_it_returns_the_best_so_far():
-    calls = []
-
-    def interrupted(candidate):
-        calls.append(distance(candidate))
-        if len(calls) == 30:
-            raise KeyboardInterrupt
-        return calls[-1]
-
-    found = search(interrupted, [start()], upper=8.0, budget=1000)
-    assert found.interrupted
-    assert found.value == min(calls[:-1])
-    assert found.evaluations == 29
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -74,7 +59,7 @@ def test_interrupted_it_returns_the_best_so_far():
         ({"starts": [Candidate(TARGET - 0.5)]}, "starts must rise from at least 1 to at most upper=8"),
         ({"starts": [Candidate(torch.tensor([1.0, 3.0, 2.0, 4.0]).double())]}, "starts must rise"),
         ({"starts": [start(), Candidate(TARGET[:4])]}, "all with as many factors"),
-        ({"population": 6, "parents": 6}, "parents must be at least 2 and below population: got 6 and 6"),
+        ({"starts": [start(1.0)], "upper": 1.0}, "upper must be above 1"),
         ({"budget": 0}, "budget"),
     ],
 )

@@ -108,10 +108,6 @@ CONFIGS = {
         sized("modernbert", 768, 12, 8192, global_rope_theta=1.6e5, local_rope_theta=1e4, rope_scaling=LINEAR),
         *("linear", 1.6e5, 64, 8192, 2.0, 8192, 64),
     ),
-    "Hunyuan without alpha": (
-        sized("hunyuan_v1_dense", 64, 4, 256, head_dim=16, rope_scaling={"type": "dynamic", "factor": 2.0}),
-        *("dynamic", 1e4, 16, 256, 2.0, 256, 16),
-    ),
     "Hunyuan's alpha": (
         sized(
             *("hunyuan_v1_dense", 4096, 32, 32_768),
@@ -121,25 +117,9 @@ CONFIGS = {
         ),
         *("ntk", 1e4, 128, 32_768, 1000.0, 32_768, 128),
     ),
-    "Gemma 2, whose heads are wider than its sizes say": (
-        {"model_type": "gemma2", "hidden_size": 2304, "num_attention_heads": 8},
-        *("default", 1e4, 256, 8192, 1.0, 8192, 256),
-    ),
-    "rope_theta outside, the rest inside": (
-        sized("llama", 64, 4, 256, rope_theta=500.0, rope_parameters=LINEAR),
-        *("linear", 500.0, 16, 256, 2.0, 256, 16),
-    ),
-    "another rope_theta inside": (
-        {**TINY, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
-        *("default", 5e5, 16, 256, 1.0, 256, 16),
-    ),
     "partial rotation outside": (
         sized("stablelm", 2560, 32, 4096, rope_theta=10_000, partial_rotary_factor=0.5),
         *("default", 10_000, 80, 4096, 1.0, 4096, 40),
-    ),
-    "both keys": (
-        {**TINY, "rope_scaling": LINEAR, "rope_parameters": {"rope_type": "default"}},
-        *("linear", 1e4, 16, 256, 2.0, 256, 16),
     ),
     "an image's sections": (
         sized("qwen2_vl_text", 64, 4, 256, rope_theta=1e6, rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),

@@ -3,8 +3,6 @@
 import math
 from fractions import Fraction
 
-import hypothesis.extra.numpy as hnp
-import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
@@ -96,17 +94,15 @@ def test_moments_of_a_tensor_are_numpys_over_the_same_dimensions(dim, correction
     assert_close(moments.variance(correction), torch.as_tensor(values.var(axis, ddof=correction)), **CLOSE)
 
 
-@given(hnp.arrays(np.float64, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4), elements=numbers))
-def test_an_empty_part_changes_nothing_on_either_side_and_has_no_variance(x):
-    full, empty = Moments.of(torch.as_tensor(x), 0), Moments.of(torch.as_tensor(x)[:0], 0)
-    unread = Moments(0, torch.full_like(full.mean, math.nan), torch.full_like(full.mean, math.nan))
+def test_an_empty_part_changes_nothing_on_either_side_and_has_no_variance():
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    full, empty = Moments.of(x, 0), Moments.of(x[:0], 0)
+    unread = Moments(0, full.mean * math.nan, full.m2 * math.nan)
     assert empty.count == 0
     assert empty.merge(empty).variance().isnan().all()
     for nothing in (empty, unread):
         for merged in (full.merge(nothing), nothing.merge(full)):
-            assert_close(merged.mean, full.mean, rtol=0, atol=0)
-            assert_close(merged.m2, full.m2, rtol=0, atol=0)
-            assert merged.count == full.count
+            assert_close(tuple(merged), tuple(full), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +120,10 @@ def test_an_empty_part_changes_nothing_on_either_side_and_has_no_variance(x):
         (lambda: bias_corrected(0.0, 0.1, 0), "steps must be at least 1: got 0"),
         (lambda: bias_corrected(0.0, 1.0, 3, "keras"), "momentum must give the new value a weight: got 1.0 in keras's"),
         (lambda: precise_batch_norm(nn.Linear(1, 1), []), "model must have a batch norm layer .*: got none"),
-        (lambda: precise_batch_norm(nn.BatchNorm1d(1), []), "batches must yield at least one batch: got none"),
+        (
+            lambda: precise_batch_norm(nn.BatchNorm1d(1), []),
+            "batches must bring these layers at least one batch: got none",
+        ),
     ],
 )
 def test_an_impossible_argument_is_refused_by_name(make, message):

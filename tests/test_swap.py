@@ -227,7 +227,7 @@ def test_what_is_no_function_to_put_somewhere_is_refused(arguments):
 def test_a_model_is_swapped_once_until_it_is_given_back():
     model = build("llama")
     swapped = swap(model, keep_rope=True)
-    with pytest.raises(ValueError, match=r"model must not be swapped already, call undo\(\) first: its rms_norm is"):
+    with pytest.raises(ValueError, match="model must not be swapped already"):
         swap(model, rms_norm=norms.rms_norm)
     swapped.undo()
     assert swap(model).replaced
@@ -279,13 +279,8 @@ def test_what_cannot_be_compared_is_refused():
     for call, message in (
         (lambda: trials(model, model, torch.ones(2, 3, dtype=torch.long)), "ids must be tokens"),
         (lambda: compare_layers(nn.Identity(), nn.Identity(), input=torch.ones(2).long()), "layers of the same names"),
+        (lambda: compare_layers(model, model, input_ids=tokens(), within=1), r"arguments of mine\.forward: got within"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
-
-
-def test_an_input_that_nobody_would_read_is_refused():
-    model = build("llama")
-    with pytest.raises(ValueError, match=r"inputs must be arguments of mine\.forward: got within"):
-        compare_layers(model, model, input_ids=tokens(), within=1)
     assert compare_layers(model, model, input_ids=tokens(), attention_mask=None, output_attentions=False).ok

@@ -5,7 +5,6 @@ import platform
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -91,61 +90,21 @@ def test_calls_take_turns():
 
 
 @pytest.mark.slow
-def test_what_a_first_cell_imports_leaves_the_builder_of_extensions_alone():
-    """Where there is a CUDA toolkit and no GPU, importing it writes to stderr."""
-    program = (
-        "import sys, course_utils; from course_utils import check, plots, timing, verify, widgets\n"
-        "course_utils.setup()\n"
-        "assert 'torch.utils.cpp_extension' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
-
-
-class FakeClock:
-    """A clock that only calls move, and a ``Timer`` that looks at it."""
-
-    def __init__(self, monkeypatch):
-        self.now, self.asked = 0.0, []
-        monkeypatch.setattr(timers, "time", SimpleNamespace(perf_counter=lambda: self.now))
-        monkeypatch.setattr("torch.utils.benchmark.Timer", self.timer)
-
-    def passes(self, seconds):
-        self.now += seconds
-
-    def timer(self, statement, globals, num_threads):
-        def timeit(runs):
-            self.asked.append((runs, num_threads))
-            begun = self.now
-            for _ in range(runs):
-                globals["call"]()
-            return SimpleNamespace(mean=(self.now - begun) / runs)
-
-        return SimpleNamespace(timeit=timeit)
-
-
-def test_short_calls_are_repeated_for_two_milliseconds(monkeypatch):
-    clock = FakeClock(monkeypatch)
-    times = timers._on_cpu({"it": lambda: clock.passes(0.15e-3)}, rounds=3, seconds=1.0)
-    assert times["it"] == pytest.approx([0.15] * 3)
-    assert [runs for runs, _ in clock.asked] == [1] * 5 + [14] * 3  # 13 are 1.95 ms
-
-
-@pytest.mark.slow
 @pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="the C library is not glibc")
-def test_kept_memory_is_not_fetched_from_the_system_again():
+def test_kept_memory_is_not_fetched_from_the_system_again_and_a_first_cell_does_not_import_what_builds_extensions():
     program = (
-        "import resource, torch; from course_utils.timing import keep_freed_memory\n"
+        "import resource, sys, torch; from course_utils import check, plots, setup, timing, verify, widgets; setup()\n"
+        # where there is a CUDA toolkit and no GPU, importing it writes to stderr
+        "assert 'torch.utils.cpp_extension' not in sys.modules\n"
         "def faults():\n"
         "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
         "    for _ in range(5): torch.ones(16 * 2**20)\n"
         "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before\n"
-        "handed_back = faults(); print(keep_freed_memory()); print(handed_back, min(faults() for _ in range(8)))"
+        "handed_back = faults(); assert timing.keep_freed_memory()\n"
+        # five times 64 MB are 81920 pages of 4 KB, or 160 of 2 MB
+        "assert min(faults() for _ in range(8)) < handed_back / 10\n"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
-    done, counts = run.stdout.splitlines()
-    handed_back, kept = map(int, counts.split())
-    assert done == "True"
-    assert kept < handed_back / 10  # five times 64 MB are 81920 pages of 4 KB, or 160 of 2 MB
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 def test_a_roofline_is_bandwidth_below_the_ridge_and_arithmetic_above():
@@ -167,7 +126,6 @@ def test_a_roofline_is_bandwidth_below_the_ridge_and_arithmetic_above():
         (lambda: measure_in_turns({"it": int}, rounds=0), "rounds must be at least 1: got 0"),
         (lambda: Roofline(bandwidth_gbps=0, peak_gflops=100.0), "bandwidth_gbps must be a positive number: got 0"),
         (lambda: Roofline(20.0, peak_gflops=float("nan")), "peak_gflops must be a positive number: got nan"),
-        (lambda: Roofline("20", 100.0), "bandwidth_gbps must be a positive number: got '20'"),
         (lambda: saved_bytes(torch.exp, torch.ones(10)), "args must hold a tensor that requires a gradient: got none"),
     ],
 )
@@ -210,15 +168,6 @@ def test_bytes_are_those_of_the_tensors_that_go_in_and_come_out(fn, steps):
     assert moved(fn, X, Y) == steps
 
 
-def test_the_built_in_layer_norm_reads_its_input_once_and_writes_its_output_and_two_numbers_a_row():
-    x, weight, bias = torch.randn(32, 100), torch.ones(100), torch.zeros(100)
-    (step,) = traffic(F.layer_norm, x, (100,), weight, bias)
-    assert step.operator == "native_layer_norm"
-    assert step.bytes_read == 4 * (3200 + 200)
-    assert step.bytes_written == 4 * (3200 + 64)
-    assert step.bytes_moved == step.bytes_read + step.bytes_written
-
-
 def test_the_operators_of_the_backward_pass_are_seen_as_well():
     x = torch.randn(10, 10, requires_grad=True)
     names = [step.operator for step in traffic(lambda x: torch.autograd.grad((x * x).sum(), x), x)]
@@ -255,9 +204,12 @@ def test_a_replayed_graph_leaves_the_launch_out():
             x = x + 1
         return x
 
-    timing = measure(twenty_launches, x)
-    assert timing.launch_ms is not None
-    assert 0 < timing.median_ms < timing.launch_ms
+    twenty_launches(x)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    twenty_launches(x)
+    launched_ms = 1e3 * (time.perf_counter() - start)
+    assert 0 < measure(twenty_launches, x).median_ms < launched_ms
 
 
 @gpu

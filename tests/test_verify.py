@@ -189,24 +189,6 @@ def test_otherwise_twice_the_error_of_the_reference_is_allowed():
         assert (comparison.lines[0].ok, comparison.lines[0].allowed) == (ok, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("got", "exact", "distance"),
-    [
-        ([1.0, 2.0], [1.5, 2.0], 0.5),
-        ([-1.0, 2.0], [-1.25, 3.0], 1.0),
-        ([math.nan, 2.0], [math.nan, 2.5], 0.5),
-        ([math.nan, 2.0], [1.0, 2.0], math.inf),
-        ([1.0, 2.0], [math.nan, 2.0], math.inf),
-        ([math.inf, -math.inf], [math.inf, -math.inf], 0.0),
-        ([], [], 0.0),
-    ],
-    ids=str,
-)
-def test_a_nan_where_the_truth_has_one_is_no_difference_and_anywhere_else_an_infinite_one(got, exact, distance):
-    got, exact = (torch.tensor(values, dtype=torch.float64) for values in (got, exact))
-    assert verify._distance(got, exact) == distance
-
-
 @pytest.mark.parametrize("order", [1, -1], ids=["large first", "small first"])
 def test_a_case_in_which_both_overflow_hides_no_other(order):
     def overflows(x):
@@ -218,15 +200,6 @@ def test_a_case_in_which_both_overflow_hides_no_other(order):
     cases = [Case(name, torch.full((2, 2), value).double(), {}) for name, value in (("large", 6e4), ("small", 1.0))]
     comparison = verify.compare(wrong, overflows, cases[::order], dtypes=[torch.float16])
     assert [line.case for line in comparison.lines if not line.ok] == ["small"]
-
-
-def test_an_index_and_a_mask_may_be_among_the_arguments():
-    x, rows, mask = torch.randn(3, 2).double(), torch.tensor([2, 1, 0]), torch.tensor([[True, False]])
-    indexed = [Case("reversed", x, {"rows": rows})]
-    verify.compare(lambda x, rows: x[rows], lambda x, rows: x.index_select(0, rows), indexed).require()
-    assert not verify.compare(lambda x, rows: x, lambda x, rows: x[rows], indexed).ok
-    masked = [Case("a column", x, {"mask": mask})]
-    verify.compare(lambda x, mask: x.masked_fill(mask, 0), lambda x, mask: torch.where(mask, 0.0, x), masked).require()
 
 
 def test_error_measures_rounding_against_float64():

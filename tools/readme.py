@@ -64,7 +64,7 @@ _DPI = 120  # README shows them at half a page's width
 
 def pictures() -> Iterator[tuple[str, Figure]]:
     """Yield each picture's file name and its figure; the ladder only where a CPU's record comes with the course."""
-    yield "widget.png", widgets.rope_clocks(position=4, distance=3).picture()[0]
+    yield "widget.png", widgets.rope_clocks().picture()[0]
     for record in map(records.load, records.available("cpu")[:1]):
         yield "ladder.png", plots.recorded_ladder(record, **RUNGS.fields())
 

@@ -16,7 +16,7 @@ by what it returns, whatever its source looks like.
     smallest    the search for the smallest input that shows a failure
     report      what the learner reads
     sandbox     a call that ends in time and leaves the process as it was
-    exercises   one file each: a right answer, probes, the check; mistakes/NAME.toml: what is known to go wrong
+    exercises   by subject: right answers, probes, the checks; mistakes/NAME.toml: what is known to go wrong
 
 A new exercise is a function that is right (its signature is the contract), probes in the order of what they look at,
 and a catalogue whose examples the tests run.
@@ -24,34 +24,20 @@ and a catalogue whose examples the tests run.
 
 from course_utils.check.catalogue import Mistake
 from course_utils.check.engine import Check
-from course_utils.check.exercises.alibi_slopes import alibi_slopes
-from course_utils.check.exercises.batch_norm import batch_norm
-from course_utils.check.exercises.batch_norm_backward import batch_norm_backward
-from course_utils.check.exercises.centre import centre
-from course_utils.check.exercises.critical_dimension import critical_dimension
-from course_utils.check.exercises.ema import ema
+from course_utils.check.exercises.backward import batch_norm_backward, layer_norm_backward, rms_norm_backward
+from course_utils.check.exercises.channels import batch_norm, group_norm, instance_norm
+from course_utils.check.exercises.costs import norm_bytes, predicted_ms, to_keep
 from course_utils.check.exercises.find_bug import FIND_BUG
-from course_utils.check.exercises.group_norm import group_norm
-from course_utils.check.exercises.half_to_interleaved import half_to_interleaved
-from course_utils.check.exercises.instance_norm import instance_norm
+from course_utils.check.exercises.from_parts import ema, linear_scan, merge_moments, sync_backward
 from course_utils.check.exercises.largest_error import largest_error
-from course_utils.check.exercises.layer_norm import layer_norm
-from course_utils.check.exercises.layer_norm_backward import layer_norm_backward
-from course_utils.check.exercises.linear_scan import linear_scan
-from course_utils.check.exercises.masked_layer_norm import masked_layer_norm
-from course_utils.check.exercises.merge_moments import merge_moments
-from course_utils.check.exercises.norm_bytes import norm_bytes
-from course_utils.check.exercises.normalize import normalize
-from course_utils.check.exercises.ntk_inv_freq import ntk_inv_freq
-from course_utils.check.exercises.predicted_ms import predicted_ms
-from course_utils.check.exercises.rms_norm import rms_norm
-from course_utils.check.exercises.rms_norm_backward import rms_norm_backward
-from course_utils.check.exercises.rope import rope
-from course_utils.check.exercises.rope_frequencies import rope_frequencies
-from course_utils.check.exercises.sinusoidal import sinusoidal
-from course_utils.check.exercises.sync_backward import sync_backward
-from course_utils.check.exercises.to_keep import to_keep
-from course_utils.check.exercises.yarn_frequencies import yarn_frequencies
+from course_utils.check.exercises.positions import alibi_slopes, half_to_interleaved, rope, sinusoidal
+from course_utils.check.exercises.rope_scaling import (
+    critical_dimension,
+    ntk_inv_freq,
+    rope_frequencies,
+    yarn_frequencies,
+)
+from course_utils.check.exercises.trailing import centre, layer_norm, masked_layer_norm, normalize, rms_norm
 from course_utils.check.report import Report
 
 input_a, input_b, input_c, input_d, input_e, input_f, input_g = FIND_BUG[:7]

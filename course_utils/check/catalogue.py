@@ -42,7 +42,7 @@ FOLDER = Path(__file__).parent / "mistakes"
 
 @dataclass(frozen=True)
 class Mistake:
-    """One known mistake."""
+    """One known mistake of an exercise, in every chapter that has one."""
 
     key: str
     title: str  # a noun phrase, to stand in brackets: "epsilon outside the root"
@@ -75,7 +75,7 @@ def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
     Edits are made in the source of ``reference``; functions named in ``examples`` stand in its module.
     """
     beside = vars(sys.modules[reference.__module__])
-    own = _read(exercise)
+    own = dict(_read(exercise))
     shared = own.pop("shared", None)
     entries: dict[str, dict[str, Any]] = {}
     for key in shared["keys"] if shared else ():
@@ -90,6 +90,7 @@ def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
     return catalogue
 
 
+@cache
 def _read(name: str) -> dict[str, Any]:
     return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 

@@ -7,7 +7,7 @@ import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import combinations, islice, product, takewhile
 from math import isfinite
 from types import CodeType
@@ -20,10 +20,10 @@ from course_utils.check.catalogue import Mistake, edited
 from course_utils.check.observe import Compared, Expected, Finding, Observer, upstream
 from course_utils.check.probes import Call, Probe
 from course_utils.check.report import Evidence, Report, evidence_for
-from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Sandbox
+from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Outcome, Sandbox, trusted
 from course_utils.check.smallest import Simplest, smallest_failing
 
-__all__ = ["Check", "Convention", "code_of", "is_of_course", "is_of_torch", "is_stub"]
+__all__ = ["Check", "code_of", "is_of_course", "is_of_torch", "is_stub"]
 
 _CLEARLY_WRONG = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
 _FAR_LESS = 10.0  # times: a wrong result so much nearer to another convention was meant to follow that one
@@ -32,14 +32,6 @@ _TO_DO = "Write the function in the cell above, run it, then run this cell again
 _PRINTS = "It prints; what it printed is left out here."
 
 Slips = tuple[tuple[str, int], ...]  # mistakes made at once: for each its key, and which of its examples
-
-
-@dataclass(frozen=True)
-class Convention:
-    """Another convention that is as right as the oracle's, and accepted with a remark."""
-
-    remark: str
-    oracle: Callable[..., Any]
 
 
 @dataclass(eq=False)
@@ -53,16 +45,13 @@ class Check:
     spell_out: Callable[[Call], Call] = lambda call: call  # fills in the defaults that depend on the dtype
     returns: Sequence[str] = ("output",)
     updates: Sequence[str] = ()  # the arguments that it is meant to update in place
-    conventions: Sequence[Convention] = ()  # other right answers
+    conventions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # other oracles, by what to remark
     any_dtype: bool = False  # whether right values may come in another dtype than the oracle's
     # Turns a function into one of a probe's arguments that returns ``returns``, where the learner's takes others.
     flatten: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
     is_possible: Callable[[Call], bool] = lambda call: True  # whether a smaller call is not a degenerate one
     simplest: Mapping[str, Simplest] = field(default_factory=dict)  # values that are best to read in a small input
     shown: Callable[[Call], Sequence[str]] | None = None  # the call and its inputs as the learner writes them
-    _expected: dict[Any, Expected] = field(default_factory=dict, init=False, repr=False)
-    _made: dict[Slips, Callable[..., Any] | None] = field(default_factory=dict, init=False, repr=False)
-    _examples: dict[Any, Compared] = field(default_factory=dict, init=False, repr=False)
     _last_reason: str = field(default="is not attempted yet", init=False, repr=False)
 
     def __repr__(self) -> str:
@@ -110,8 +99,10 @@ class Check:
         return argument_names(self.flatten(self.oracle))
 
     @cached_property
-    def _by_convention(self) -> list[tuple[str, "Check"]]:
-        return [(one.remark, replace(self, oracle=one.oracle, conventions=())) for one in self.conventions]
+    def _by_convention(self) -> dict[str, "Check"]:
+        """This check, and the same with each of the other conventions."""
+        others = {remark: replace(self, oracle=oracle, conventions={}) for remark, oracle in self.conventions.items()}
+        return {"": self} | others
 
     def _observer(self, device: torch.device) -> Observer:
         return Observer(self._arguments[0], self.returns, self.updates, device, self.flatten)
@@ -128,60 +119,63 @@ class Check:
         if complaint := signature_complaint(function, self.oracle):
             takes = str(inspect.signature(function))
             return self._failure(f"It is called as {self._call_form}, and takes {takes}: {complaint}.")
-        report = self._try(function, device)
-        for remark, its_check in self._by_convention if not report.passed else ():
-            other = its_check._try(function, device)
-            if other.passed:
-                return replace(other, remarks=(remark, *other.remarks))
-            report = other if _is_nearer(other, report) else report
-        return report
+        return self._try(function, device)
 
     def _try(self, function: Callable[..., Any], device: torch.device) -> Report:
         """Try every probe, and explain what fails."""
-        sandbox = _sandbox_for(function)
-        tried = self._tried(function, device, sandbox)
+        is_compiled = hasattr(function, "_torchdynamo_orig_callable")
+        sandbox = Sandbox(code_of(function), COMPILE_LIMIT_S if is_compiled else CALL_LIMIT_S)
+        convention, tried = self._nearest(lambda its_check: its_check._tried(function, device, sandbox))
         probes = [one.result() for one in tried]
-        prints = (_PRINTS,) if any(one.seen.lines_printed for one in tried) else ()
+        remarks: tuple[str, ...] = (_PRINTS,) if any(one.seen.lines_printed for one in tried) else ()
         failed = next((one for one in tried if not one.passed), None)
         if failed is None:
-            remarks = (*prints, *dict.fromkeys(one.probe.remark for one in tried if one.deserves_remark))
+            remarks += tuple(dict.fromkeys(one.probe.remark for one in tried if one.deserves_remark))
+            remarks = (convention, *remarks) if convention else remarks
             return Report(self.name, True, True, "Right on every probe.", probes=probes, remarks=remarks)
-        report = replace(self._failure(_describe(failed, tried)), probes=probes, remarks=prints)
+        report = replace(self._failure(_describe(failed, tried)), probes=probes, remarks=remarks)
         if failed.seen.finding and failed.seen.finding.ends_check:
             return report
-        report = replace(report, evidence=self._evidence(function, failed, device, sandbox))
-        stages = self._name(tried, device)
+        its_check = self._by_convention[convention]
+        report = replace(report, evidence=its_check._evidence(function, failed, device, sandbox))
+        stages = its_check._name(tried, device)
         return report.naming(stages) if stages else report
+
+    def _nearest(self, tried_in: Callable[["Check"], list[Compared]]) -> tuple[str, list[Compared]]:
+        """Return the convention that a function follows, or comes nearest to, and what it shows beside that one."""
+        nearest, tried = "", tried_in(self)
+        for convention, its_check in self._by_convention.items():
+            is_open = convention and not all(one.passed for one in tried)
+            if is_open and _is_nearer(other := tried_in(its_check), tried):
+                nearest, tried = convention, other
+        return nearest, tried
 
     def _tried(self, function: Callable[..., Any], device: torch.device, sandbox: Sandbox) -> list[Compared]:
         """Return what ``function`` shows on every probe, up to one where it had to be stopped."""
-        observer, tried = self._observer(device), []
+        tried: list[Compared] = []
         for probe in self.probes:
-            expected = self._expect(probe, device)
-            seen = observer.observe(function, probe.call, probe.gradients, sandbox.call, expected)
-            tried.append(Compared(probe, expected, seen))
-            if seen.finding and seen.finding.ends_check:
+            tried.append(self._compare(function, probe, device, sandbox.call))
+            finding = tried[-1].seen.finding
+            if finding and finding.ends_check:
                 break
         return tried
 
+    def _compare(
+        self, function: Callable[..., Any], probe: Probe, device: torch.device, run: Callable[..., Outcome]
+    ) -> Compared:
+        expected = self._expect(probe, device)
+        seen = self._observer(device).observe(function, probe.call, probe.gradients, run, expected)
+        return Compared(probe, expected, seen)
+
+    @cache  # noqa: B019  (a check lives as long as the program)
     def _expect(self, probe: Probe, device: torch.device) -> Expected:
-        key = (id(probe), device)
-        if key not in self._expected:
-            self._expected[key] = (
-                self._refusal(probe, device) if probe.is_refused else self._truth(probe.call, probe.gradients, device)
-            )
-        return self._expected[key]
+        if probe.is_refused:
+            return Expected({}, {}, refused=probe.name)
+        return self._truth(probe.call, probe.gradients, device)
 
     def _truth(self, call: Call, gradients: Sequence[str], device: torch.device) -> Expected:
         expected = self._observer(device).expect(self.oracle, call, self.spell_out(call), gradients)
         return replace(expected, dtypes={}) if self.any_dtype else expected
-
-    def _refusal(self, probe: Probe, device: torch.device) -> Expected:
-        """Return that it takes an error to be right; ``ValueError`` if the oracle raises none."""
-        expected = Expected({}, {}, refused=probe.name)
-        if finding := self._observer(device).observe(self.oracle, probe.call, expected=expected).finding:
-            raise ValueError(finding.message)
-        return expected
 
     # Which mistakes show what the learner's function shows.
 
@@ -221,40 +215,32 @@ class Check:
 
     def _ways(self, keys: Sequence[str]) -> Iterator[Slips]:
         """Yield the ways to make these mistakes at once; only edits can be made together."""
-        forms = []
-        for key in keys:
-            mistake = self.catalogue[key]
-            every = range(len(mistake.examples if len(keys) == 1 else mistake.edits))
-            forms.append([(key, form) for form in every])
-        yield from product(*forms)
+        mistakes = [self.catalogue[key] for key in keys]
+        forms = (mistake.examples if len(keys) == 1 else mistake.edits for mistake in mistakes)
+        yield from product(*([(key, form) for form in range(len(ways))] for key, ways in zip(keys, forms, strict=True)))
 
     def _explains(self, slips: Slips, tried: Sequence[Compared], device: torch.device) -> bool:
         """Return whether a function with exactly these slips shows what was seen."""
-        if slips not in self._made:
-            self._made[slips] = self.made_with(slips)
-        function = self._made[slips]
+        function = self.made_with(slips)
         return function is not None and all(
-            one.agrees_with(self._shown_by(slips, function, one, device)) for one in tried
+            one.agrees_with(self._shown_by(function, one.probe, device)) for one in tried
         )
 
+    @cache  # noqa: B019
     def made_with(self, slips: Slips) -> Callable[..., Any] | None:
-        """Return a function that makes these mistakes at once, or None where their edits overlap."""
+        """Return the function that makes these mistakes at once, or None where their edits overlap."""
+        mistakes = [(self.catalogue[key], form) for key, form in slips]
         if len(slips) == 1:
-            ((key, form),) = slips
-            return self.catalogue[key].examples[form]
+            return mistakes[0][0].examples[mistakes[0][1]]
         try:
-            return edited(
-                self.catalogue[slips[0][0]].reference, *(self.catalogue[key].edits[form] for key, form in slips)
-            )
+            return edited(mistakes[0][0].reference, *(mistake.edits[form] for mistake, form in mistakes))
         except (ValueError, SyntaxError):
             return None
 
-    def _shown_by(self, slips: Slips, function: Callable[..., Any], one: Compared, device: torch.device) -> Compared:
-        key = (slips, id(one.probe), device)
-        if key not in self._examples:
-            seen = self._observer(device).observe(function, one.probe.call, one.probe.gradients, expected=one.expected)
-            self._examples[key] = Compared(one.probe, one.expected, seen)
-        return self._examples[key]
+    @cache  # noqa: B019
+    def _shown_by(self, mistake: Callable[..., Any], probe: Probe, device: torch.device) -> Compared:
+        """Return what a function that makes known mistakes shows on a probe: found once for all reports."""
+        return self._compare(mistake, probe, device, trusted)
 
     def _evidence(
         self, function: Callable[..., Any], failed: Compared, device: torch.device, sandbox: Sandbox
@@ -309,12 +295,10 @@ def _describe(failed: Compared, tried: Sequence[Compared]) -> str:
     return (finding.message if finding else unknown) + (f" Right already: {', '.join(right)}." if right else "")
 
 
-def _is_nearer(other: Report, report: Report) -> bool:
+def _is_nearer(other: Sequence[Compared], tried: Sequence[Compared]) -> bool:
     """Return whether a failing function follows the convention of ``other``: it fails later there, or by far less."""
-    (at, failed), (other_at, other_failed) = (
-        next((at, probe) for at, probe in enumerate(one.probes) if not probe.passed) for one in (report, other)
-    )
-    return other_at > at or (other_at == at and _FAR_LESS * other_failed.error < failed.error)
+    other_at, at = (sum(1 for _ in takewhile(lambda one: one.passed, each)) for each in (other, tried))
+    return other_at > at or (other_at == at and _FAR_LESS * other[at].result().error < tried[at].result().error)
 
 
 def _are_alike(one: Finding | None, other: Finding | None) -> bool:
@@ -333,11 +317,6 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
         return getattr(inspect.unwrap(function), "__code__", None)
     except ValueError:  # it wraps itself
         return None
-
-
-def _sandbox_for(function: Callable[..., Any]) -> Sandbox:
-    is_compiled = hasattr(function, "_torchdynamo_orig_callable")
-    return Sandbox(code_of(function), COMPILE_LIMIT_S if is_compiled else CALL_LIMIT_S)
 
 
 def is_of_course(function: Callable[..., Any]) -> bool:

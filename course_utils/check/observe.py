@@ -215,6 +215,11 @@ class Compared:
             if name in self.seen.values
         }
 
+    @cached_property
+    def rounding(self) -> dict[str, Tensor]:
+        """How far off another way of writing the same mistake may be in every quantity."""
+        return {name: self.tolerance(name).between(values) for name, values in self.seen.values.items()}
+
     @property
     def worst(self) -> str:
         """The quantity that is most wrong, or nothing."""
@@ -229,8 +234,8 @@ class Compared:
     @property
     def deserves_remark(self) -> bool:
         """Whether what passed is less exact than the probe's remark is about."""
-        limit = self.probe.remark_beyond
-        return limit is not None and replace(self, probe=replace(self.probe, tolerance=limit)).worst != ""
+        stricter = replace(self.probe, tolerance=self.probe.remark_beyond)
+        return bool(self.probe.remark and replace(self, probe=stricter).worst)
 
     def result(self) -> ProbeResult:
         """Return the line of a report about this probe."""
@@ -250,7 +255,7 @@ class Compared:
             return ratio <= 1 and example_ratio <= 1
         if self.probe.rough:
             return ratio <= _AS_BAD * example_ratio and math.isfinite(ratio) == math.isfinite(example_ratio)
-        return same(self.seen.values[name], example.seen.values[name], self.tolerance(name))
+        return same(self.seen.values[name], example.seen.values[name], example.rounding[name])
 
 
 # What a learner most likely meant who returned no tensor, by the name of what came.

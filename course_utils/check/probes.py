@@ -9,18 +9,9 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "DOUBLE",
-    "GRADIENTS",
-    "OUTPUTS",
-    "Call",
-    "Probe",
-    "Tolerance",
-    "counting",
-    "error_ratio",
-    "integers",
-    "largest_error",
-    "same",
-]
+    "COUNTED", "DOUBLE", "GRADIENTS", "OUTPUTS", "Call", "Probe", "Tolerance", "counting", "error_ratio", "integers",
+    "largest_error", "same",
+]  # fmt: skip
 
 
 def integers(*shape: int, seed: int, scale: float = 1.0, offset: float = 0.0) -> Tensor:
@@ -36,15 +27,11 @@ def counting(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call, by name.
+    """The arguments of one call, by name."""
 
-    Args:
-        arguments: name to value; tensors, which are kept on the CPU, and dictionaries are never handed out themselves.
-        axes: for each argument that has a size in common with another, one letter per axis (``"NCHW"``; a tuple of
-            sizes such as ``normalized_shape`` has letters too), so that a call can be made smaller and stay valid.
-    """
-
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any]  # tensors, which are kept on the CPU, and dictionaries are never handed out themselves
+    # For each argument that has a size in common with another, one letter per axis (``"NCHW"``; a tuple of sizes such
+    # as ``normalized_shape`` has letters too), so that a call can be made smaller and stay valid.
     axes: Mapping[str, str] = field(default_factory=dict)
 
     def fresh(
@@ -104,42 +91,37 @@ class Tolerance:
     relative: float
     absolute: float
 
+    def between(self, example: Tensor) -> Tensor:
+        """Return how far apart two ways of writing the mistake that gives ``example`` may be."""
+        return _AGREEMENT * self.allowed(example.nan_to_num(0.0, 0.0, 0.0))
+
     def allowed(self, truth: Tensor) -> Tensor:
         """Return how far off each element of ``truth`` (float64) may be."""
         largest = truth.abs().max() if truth.numel() else truth.new_zeros(())
         return self.relative * truth.abs() + self.absolute * largest.clamp_min(1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Probe:
-    """One call of a check, with what it is there to show.
+    """One call of a check, with what it is there to show."""
 
-    Args:
-        name: what the input is, in a few words.
-        stage: which part of the function it looks at. A check explains the first stage that fails, and then the next:
-            the inputs of a stage are chosen so that what later stages look at makes no difference in them.
-        call: the arguments.
-        gradients: the arguments whose gradients are compared too.
-        compares: of the outputs and updated arguments, the ones to compare; all by default.
-        rough: a wrong result here is rounding noise, different for each way of writing the same mistake; so that it
-            is wrong, and how badly, is compared with the catalogue, and not the values.
-        tolerance: what is still right of an output; by default, what the dtype allows.
-        remark: what to say of a function that passes this probe, and is yet off by more than ``remark_beyond``.
-        is_refused: whether it takes an error, of whatever kind, to pass; ``name`` then says what the call asks for.
-    """
-
-    name: str
+    name: str  # what the input is, in a few words
+    # Which part of the function it looks at. A check explains the first stage that fails, and then the next: the inputs
+    # of a stage are chosen so that what later stages look at makes no difference in them.
     stage: str
     call: Call
-    gradients: Sequence[str] = ()
-    compares: Sequence[str] | None = None
+    gradients: Sequence[str] = ()  # the arguments whose gradients are compared too
+    compares: Sequence[str] | None = None  # of the outputs and updated arguments, the ones to compare; all by default
+    # A wrong result here is rounding noise, different for each way of writing the same mistake; so that it is wrong,
+    # and how badly, is compared with the catalogue, and not the values.
     rough: bool = False
-    tolerance: Tolerance | None = None
-    remark: str = ""
+    tolerance: Tolerance | None = None  # what is still right of an output; by default, what the dtype allows
+    remark: str = ""  # what to say of a function that passes, and is yet off by more than ``remark_beyond``
     remark_beyond: Tolerance | None = None
-    is_refused: bool = False
+    is_refused: bool = False  # whether it takes an error, of whatever kind, to pass; ``name`` says what it asks for
 
 
+COUNTED = Tolerance(0.0, 1e-9)  # of what is counted none may be missing
 DOUBLE = Tolerance(0.0, 1e-12)  # what float64 all the way through keeps; float32 anywhere loses 1e-8
 
 # Half a unit in the last place: the most that rounding a right value once to the dtype can move it, relative to it.
@@ -186,11 +168,9 @@ def _largest(errors: Tensor) -> float:
     return errors.nan_to_num(nan=float("inf"), posinf=float("inf")).max().item() if errors.numel() else 0.0
 
 
-def same(values: Tensor, example: Tensor, tolerance: Tolerance) -> bool:
-    """Return whether ``values`` are what ``example`` is, NaN in the same places, within rounding."""
-    if values.shape != example.shape or not torch.equal(values.isfinite(), example.isfinite()):
+def same(values: Tensor, example: Tensor, rounding: Tensor) -> bool:
+    """Return whether ``values`` are what ``example`` is, NaN in the same places, within ``rounding``."""
+    if values.shape != example.shape:
         return False
-    finite = example.isfinite()
-    if not torch.equal(values[~finite].nan_to_num(), example[~finite].nan_to_num()):
-        return False
-    return error_ratio(values[finite], example[finite], tolerance) <= _AGREEMENT
+    both_nan = values.isnan() & example.isnan()
+    return bool((((values - example).abs() <= rounding) | (values == example) | both_nan).all())

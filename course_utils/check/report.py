@@ -1,4 +1,7 @@
-"""What a check says: a line for what is right; for what is not, which mistake it is and an input that shows it."""
+"""What a check says: a line for what is right; for what is not, which mistake it is and an input that shows it.
+
+Every chapter with an exercise.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -136,8 +139,10 @@ class Report:
         return Table(("looks at", "input", "result"), lines)
 
     def _headline(self) -> str:
-        count = f", {len(self.probes)} probes" if self.passed else ""
-        if self.evidence and not self.passed:  # without evidence it had to be stopped, and not every probe was tried
+        count = ""
+        if self.passed:
+            count = f", {len(self.probes)} probes" if self.probes else f": {self.message}"
+        elif self.evidence:  # without evidence it had to be stopped, and not every probe was tried
             count = f", {sum(probe.passed for probe in self.probes)} of {len(self.probes)} right"
         return f"{self.verdict}{count}{' (the solution of the course)' if self.by_course else ''}"
 
@@ -145,10 +150,10 @@ class Report:
         lines = [f"{self.name}: {self._headline()}"]
         if self.attempted and not self.passed:
             lines += [f"  {self.message}", *([f"  Why it matters: {self.matters}"] if self.matters else [])]
-            if self.evidence:
-                lines += ["  It shows in:", *(f"    {line}" for line in self.evidence.lines())]
-            lines += [f"  Hint: {self.hint}"] if self.hint else []
-        return "\n".join([*lines, *(f"  Remark: {remark}" for remark in self.remarks)])
+        lines += [f"  Remark: {remark}" for remark in self.remarks]
+        if self.evidence:
+            lines += ["  It shows in:", *(f"    {line}" for line in self.evidence.lines())]
+        return "\n".join([*lines, *([f"  Hint: {self.hint}"] if self.hint else [])])
 
     def _repr_html_(self) -> str:
         parts = [f"<div><strong>{escape(self.name)}: {escape(self._headline())}</strong></div>"]

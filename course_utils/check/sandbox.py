@@ -74,10 +74,9 @@ def _state_kept() -> Iterator[list[str]]:
 
 
 def _same(before: Any, after: Any) -> bool:
-    if isinstance(before, tuple):
-        return all(map(_same, before, after))
-    equal = before == after
-    return equal if isinstance(equal, bool) else bool(equal.all())
+    pairs = zip(before, after, strict=True) if isinstance(before, tuple) else [(before, after)]
+    equals = (one == other for one, other in pairs)
+    return all(equal if isinstance(equal, bool) else equal.all() for equal in equals)
 
 
 @contextmanager

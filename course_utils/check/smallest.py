@@ -17,10 +17,7 @@ Simplest = Callable[[Sequence[int], torch.dtype], Tensor]
 
 
 def smallest_failing(
-    call: Call,
-    fails: Callable[[Call], bool],
-    optional: Sequence[str],
-    simplest: Mapping[str, Simplest] | None = None,
+    call: Call, fails: Callable[[Call], bool], optional: Sequence[str], simplest: Mapping[str, Simplest] | None = None
 ) -> Call:
     """Return ``call``, for which ``fails`` is true, so small that no step further down fails in the same way.
 

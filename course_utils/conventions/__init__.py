@@ -25,23 +25,14 @@ __all__ = ["CONVENTIONS", "THEMES", "Convention", "Proofs", "proofs", "table"]
 
 @dataclass(frozen=True)
 class Convention:
-    """One question that libraries answer differently.
+    """One question that libraries answer differently."""
 
-    Args:
-        theme: the table that it stands in.
-        question: what to ask.
-        here: what PyTorch does, or transformers.
-        elsewhere: what others do: papers, Keras 3, Flax, a checkpoint's publisher, older files.
-        convert: how to get from one to the other.
-        proof: a function without arguments that asserts ``here`` and ``convert``, and returns what it found.
-    """
-
-    theme: str
+    theme: str  # the table that it stands in
     question: str
-    here: str
-    elsewhere: str
-    convert: str
-    proof: Callable[[], str]
+    here: str  # what PyTorch does, or transformers
+    elsewhere: str  # what others do: papers, Keras 3, Flax, a checkpoint's publisher, older files
+    convert: str  # how to get from one to the other
+    proof: Callable[[], str]  # asserts ``here`` and ``convert``, and returns what it found
 
     @property
     def code(self) -> str:
@@ -65,7 +56,13 @@ class Proofs:
     """
 
     def __init__(self, conventions: Sequence[Convention]) -> None:
-        self.found = [(convention, _prove(convention)) for convention in conventions]
+        self.found: list[tuple[Convention, str]] = []
+        for convention in conventions:
+            try:
+                self.found.append((convention, convention.proof()))
+            except AssertionError as error:
+                what = f"does not hold with what is installed here: «{convention.question}»"
+                raise AssertionError(what) from error
 
     def __repr__(self) -> str:
         return "\n".join(f"proved  {convention.question}  {found}" for convention, found in self.found)
@@ -79,29 +76,13 @@ class Proofs:
         )
 
 
-def _prove(convention: Convention) -> str:
-    try:
-        return convention.proof()
-    except AssertionError as error:
-        raise AssertionError(f"does not hold with what is installed here: «{convention.question}»") from error
-
-
 def proofs(theme: str) -> Proofs:
-    """Return what the proofs of one theme's conventions found, with their code.
-
-    Raises:
-        AssertionError: a convention does not hold in what is installed.
-        ValueError: ``theme`` is none of ``THEMES``.
-    """
+    """Return what the proofs of one theme's conventions found, with their code; errors as in `Proofs` and `table`."""
     return Proofs(_of(theme))
 
 
 def table(theme: str) -> Table:
-    """Return the conventions of one theme.
-
-    Raises:
-        ValueError: ``theme`` is none of ``THEMES``.
-    """
+    """Return the conventions of one theme; a ``theme`` that is none of ``THEMES`` is a ValueError."""
     cells = [(row.question, Inline(row.here), Inline(row.elsewhere), Inline(row.convert)) for row in _of(theme)]
     return Table(("question", "PyTorch, transformers", "elsewhere", "to convert"), cells)
 

@@ -78,20 +78,14 @@ def inside() -> str:
 
 
 def config_eps() -> str:
-    from transformers import (
-        BertConfig,
-        GemmaConfig,
-        GPT2Config,
-        GPTNeoXConfig,
-        LlamaConfig,
-        Qwen3Config,
-        T5Config,
-        ViTConfig,
-    )
+    import transformers
 
-    assert {kind().rms_norm_eps for kind in (LlamaConfig, Qwen3Config, GemmaConfig)} == {1e-6}
-    assert [kind().layer_norm_eps for kind in (BertConfig, ViTConfig, GPTNeoXConfig)] == [1e-12, 1e-12, 1e-5]
-    assert [kind().layer_norm_epsilon for kind in (GPT2Config, T5Config)] == [1e-5, 1e-6]
+    def defaults(key: str, *models: str) -> list[float]:
+        return [getattr(getattr(transformers, f"{model}Config")(), key) for model in models]
+
+    assert defaults("rms_norm_eps", "Llama", "Qwen3", "Gemma") == [1e-6, 1e-6, 1e-6]
+    assert defaults("layer_norm_eps", "Bert", "ViT", "GPTNeoX") == [1e-12, 1e-12, 1e-5]
+    assert defaults("layer_norm_epsilon", "GPT2", "T5") == [1e-5, 1e-6]
     return "three names, 1e-12 to 1e-5"
 
 

@@ -1,6 +1,7 @@
 """Proofs of the conventions of rotary embeddings: pairs, directions, configurations, temperature (chapter 18)."""
 
 import math
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -9,15 +10,10 @@ from torch import Tensor
 from course_utils import rope
 
 _LISTS = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
-_LONGROPE = {"rope_type": "longrope", "factor": 4.0, **_LISTS, "original_max_position_embeddings": 256}
-_LLAMA3 = {
-    "rope_type": "llama3",
-    "factor": 4.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 256,
-}
-_YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 256}
+_TRAINED = {"original_max_position_embeddings": 256}
+_LONGROPE = {"rope_type": "longrope", "factor": 4.0, **_LISTS, **_TRAINED}
+_LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **_TRAINED}
+_YARN = {"rope_type": "yarn", "factor": 8.0, **_TRAINED}
 
 
 def config(model: str, **settings: Any) -> Any:
@@ -46,25 +42,13 @@ def plain(dim: int, base: float = 10_000.0) -> Tensor:
 
 
 def layout() -> str:
-    from transformers.models.cohere import modeling_cohere as cohere
-    from transformers.models.gemma import modeling_gemma as gemma
-    from transformers.models.glm import modeling_glm as glm
-    from transformers.models.gpt_neox import modeling_gpt_neox as gpt_neox
-    from transformers.models.gptj import modeling_gptj as gptj
-    from transformers.models.llama import modeling_llama
-    from transformers.models.mistral import modeling_mistral as mistral
-    from transformers.models.phi import modeling_phi as phi
-    from transformers.models.qwen3 import modeling_qwen3 as qwen3
-
-    half, interleaved = (modeling_llama, mistral, qwen3, gemma, phi, gpt_neox), (cohere, glm)
+    half, interleaved = ("llama", "mistral", "qwen3", "gemma", "phi", "gpt_neox"), ("cohere", "glm", "gptj")
     e0 = torch.eye(8)[0].reshape(1, 1, 1, 8)  # (B, T, H, D)
-    once = torch.ones(1, 1, 8)  # every pair turns by the angle 1
-    turned = {
-        module: module.apply_rotary_pos_emb(e0, e0, once.cos(), once.sin())[0] for module in (*half, *interleaved)
-    }
-    turned[gptj] = gptj.apply_rotary_pos_emb(e0, once[..., :4].sin(), once[..., :4].cos())
-    partner = {module: turned[module].flatten()[1:].argmax().item() + 1 for module in turned}
-    assert partner == dict.fromkeys(half, 4) | dict.fromkeys((*interleaved, gptj), 1)
+    for name in (*half, *interleaved):
+        rotate = import_module(f"transformers.models.{name}.modeling_{name}").apply_rotary_pos_emb
+        angle = torch.ones(1, 1, 4 if name == "gptj" else 8)  # every pair turns by the angle 1
+        turned = rotate(e0, angle.sin(), angle.cos()) if name == "gptj" else rotate(e0, e0, angle.cos(), angle.sin())[0]
+        assert turned.flatten()[1:].argmax().item() + 1 == (4 if name in half else 1)
     return "of 8 dimensions: 4 in Llama and five others, 1 in Cohere, GLM and GPT-J"
 
 

@@ -11,6 +11,6 @@ Each other module holds an experiment; ``study.STUDIES`` says which.
 """
 
 from course_utils.experiments.rows import Rows, Spread, at_best
-from course_utils.experiments.study import STUDIES, Study, available, find, load, run_study, seeded
+from course_utils.experiments.study import STUDIES, Study, find, load, run_study, seeded
 
-__all__ = ["STUDIES", "Rows", "Spread", "Study", "at_best", "available", "find", "load", "run_study", "seeded"]
+__all__ = ["STUDIES", "Rows", "Spread", "Study", "at_best", "find", "load", "run_study", "seeded"]

@@ -14,13 +14,14 @@ the network without convolutions it gives 2.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_utils import data
-from course_utils.experiments.study import Cell, Progress, Study, seeded
+from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
 from course_utils.models import DigitsCNN, DigitsMLP
 
 NETWORKS = {"CNN": DigitsCNN, "MLP": DigitsMLP}
@@ -97,22 +98,12 @@ def cells(size: str) -> list[Cell]:
             ("MLP", "epochs", 0, without_groups),
         ]
     images = len(data.digits().train.labels)
-    return [
-        {
-            "net": net,
-            "equal": equal,
-            "norm": norm,
-            "batch": batch,
-            "updates": updates or EPOCHS * (images // batch),
-            "lr": lr,
-            "seed": seed,
-        }
-        for net, equal, updates, norms in settings
-        for batch in batches
-        for lr in rates
-        for seed in range(3)
-        for norm in norms
-    ]
+    found: list[Cell] = []
+    for net, equal, updates, norms in settings:
+        for batch in batches:
+            fixed: dict[str, Any] = {"net": [net], "equal": [equal], "updates": [updates or EPOCHS * (images // batch)]}
+            found += grid(batch=[batch], lr=rates, seed=range(3), norm=norms, **fixed)
+    return found
 
 
 BATCH_SIZE = Study(

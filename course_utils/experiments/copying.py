@@ -13,12 +13,13 @@ import math
 import statistics
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.experiments.study import Cell, Progress, Study, seeded
+from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
 from course_utils.models import CausalAttention, TransformerBlock
 from course_utils.norms import DynamicTanh
 
@@ -116,23 +117,14 @@ def run(cell: Cell, progress: Progress) -> dict[str, float]:
 def _qk_cells(size: str) -> list[Cell]:
     """Return networks of two blocks, with the norm and without, over learning rates."""
     rates, steps, seeds = ((0.01, 0.1), 80, 3) if size == "reduced" else ((0.003, 0.01, 0.03, 0.1), 400, 5)
-    return [
-        {"qk_norm": qk_norm, "lr": lr, "norm": "layer norm", "depth": 2, "steps": steps, "seed": seed}
-        for lr in rates
-        for qk_norm in (False, True)
-        for seed in range(seeds)
-    ]
+    fixed: dict[str, Any] = {"norm": ["layer norm"], "depth": [2], "steps": [steps]}
+    return grid(lr=rates, qk_norm=(False, True), seed=range(seeds), **fixed)
 
 
 def _family_cells(size: str) -> list[Cell]:
     """Return a deeper network with each of the norms: at one learning rate, or over four."""
     rates, depth, steps, seeds = ((0.01,), 4, 80, 3) if size == "reduced" else ((0.001, 0.003, 0.01, 0.03), 6, 300, 5)
-    return [
-        {"norm": norm, "lr": lr, "qk_norm": False, "depth": depth, "steps": steps, "seed": seed}
-        for lr in rates
-        for norm in NORMS
-        for seed in range(seeds)
-    ]
+    return grid(lr=rates, norm=NORMS, seed=range(seeds), qk_norm=[False], depth=[depth], steps=[steps])
 
 
 QK_NORM = Study("qk-norm", "does a norm on queries and keys hold attention's logits?", _qk_cells, run)

@@ -13,14 +13,14 @@ scores are the share of right answers; guessing gives 1/16 and 1/8.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils.experiments.rows import Rows
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Study, grid
 from course_utils.models import POSITIONS, Decoder
 
 WINDOW = 32  # tokens in training
@@ -126,12 +126,8 @@ def _cells(size: str) -> list[Cell]:
     reduced = size == "reduced"
     lags, seeds, steps, tested = ((1,), 1, 150, 32) if reduced else ((1, 3), 5, 600, 256)
     multiples = [1, 4, 16] if reduced else [1, 2, 4, 8, 16]
-    return [
-        {"encoding": encoding, "lag": lag, "steps": steps, "tested": tested, "multiples": multiples, "seed": seed}
-        for lag in lags
-        for encoding in POSITIONS
-        for seed in range(seeds)
-    ]
+    fixed: dict[str, Any] = {"steps": [steps], "tested": [tested], "multiples": [multiples]}
+    return grid(lag=lags, encoding=POSITIONS, seed=range(seeds), **fixed)
 
 
 EXTRAPOLATION = Study("extrapolation", "which encodings work at lengths never trained on?", _cells, run)

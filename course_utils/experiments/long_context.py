@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_utils.experiments import checkpoints
-from course_utils.experiments.study import Cell, Progress, Study, load
+from course_utils.experiments.study import Cell, Progress, Study, grid, load
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
 from course_utils.models import Decoder
 from course_utils.rope import rope_frequencies
@@ -198,12 +198,7 @@ def finite(score: Score) -> dict[str, Any]:
 def _cells(size: str) -> list[Cell]:
     reduced = ("none", "PI", "NTK", "by parts", "YaRN", "sliding window"), (1, 8)
     methods, multiples = reduced if size == "reduced" else ((*METHODS, "LongRoPE"), MULTIPLES)
-    return [
-        {"method": method, "multiple": multiple, "seed": seed, "streams": STREAMS}
-        for seed in SEEDS
-        for multiple in multiples
-        for method in methods
-    ]
+    return grid(seed=SEEDS, multiple=multiples, method=methods, streams=[STREAMS])
 
 
 def _run(cell: Cell, progress: Progress) -> dict[str, Any]:

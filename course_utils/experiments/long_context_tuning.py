@@ -14,7 +14,7 @@ from course_utils.experiments.long_context import (
     held_out_streams,
     pretrained,
 )
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Study, grid
 from course_utils.experiments.tags import TASK
 
 MULTIPLE = 8
@@ -62,8 +62,8 @@ def tune(method: str, seed: int, marks: tuple[int, ...], streams: int, progress:
 
 def _cells(size: str) -> list[Cell]:
     if size == "reduced":
-        return [{"method": method, "seed": 0, "last": 10, "streams": 8} for method in ("PI", "YaRN")]
-    return [{"method": method, "seed": seed, "last": MARKS[-1], "streams": 16} for seed in SEEDS for method in METHODS]
+        return grid(seed=[0], method=("PI", "YaRN"), last=[10], streams=[8])
+    return grid(seed=SEEDS, method=METHODS, last=[MARKS[-1]], streams=[16])
 
 
 def _run(cell: Cell, progress: Progress) -> dict[str, Any]:

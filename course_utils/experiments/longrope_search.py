@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from course_utils.experiments.long_context import BASE, SEEDS, apply_method, evaluate, held_out_streams, pretrained
-from course_utils.experiments.study import Cell, Progress, Study
+from course_utils.experiments.study import Cell, Progress, Study, grid
 from course_utils.experiments.tags import TASK, Score, Streams
 from course_utils.models import Decoder
 from course_utils.rope import Candidate, rope_inv_freq, search
@@ -74,7 +74,7 @@ def losses_by_critical_pair(seed: int, streams: Streams) -> list[Score]:
 def _cells(size: str) -> list[Cell]:
     if size == "reduced":
         return [{"objective": "near and needles", "seed": 0, "budget": 40}]
-    return [{"objective": name, "seed": seed, "budget": 120} for seed in SEEDS for name in OBJECTIVES]
+    return grid(seed=SEEDS, objective=OBJECTIVES, budget=[120])
 
 
 def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
@@ -88,8 +88,6 @@ def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
         seed=cell["seed"],
         progress=progress,
     )
-    if found.interrupted:
-        raise KeyboardInterrupt
     held_out = held_out_streams(FACTOR, 32, seed=500)
     yarn = evaluate(apply_method(model, "YaRN", FACTOR * TASK.window), held_out)
     best = evaluate(apply_candidate(model, found.best), held_out)

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.experiments.study import Cell, Progress, Study, seeded
+from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
 from course_utils.models import LSTM
 
 ARMS = ("LSTM", "LSTM, clipped", "LN-LSTM")
@@ -108,14 +108,7 @@ def _error(model: Adder, length: int, seed: int) -> float:
 
 
 def _cells(lengths: Sequence[int], batches: Sequence[int], rates: Sequence[float], steps: int) -> list[Cell]:
-    return [
-        {"arm": arm, "length": length, "batch": batch, "lr": lr, "steps": steps, "seed": seed}
-        for length in lengths
-        for batch in batches
-        for lr in rates
-        for seed in range(3)
-        for arm in ARMS
-    ]
+    return grid(length=lengths, batch=batches, lr=rates, seed=range(3), arm=ARMS, steps=[steps])
 
 
 def length_cells(size: str) -> list[Cell]:

@@ -13,7 +13,7 @@ from torch import nn
 
 from course_utils import data
 from course_utils.experiments.batch_size import accuracy, index_batches
-from course_utils.experiments.study import Cell, Progress, Study, seeded
+from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
 from course_utils.models import TransformerBlock, ViT
 
 PLACEMENTS = ("pre", "post", "none")
@@ -72,24 +72,19 @@ def train(cell: Cell, progress: Progress) -> dict[str, float]:
 def gradient_cells(size: str) -> list[Cell]:
     """Return every placement at every depth."""
     depths, seeds = ((2, 12), 3) if size == "reduced" else ((2, 6, 12, 24), 5)
-    return [
-        {"placement": placement, "depth": depth, "seed": seed}
-        for depth in depths
-        for seed in range(seeds)
-        for placement in PLACEMENTS
-    ]
+    return grid(depth=depths, seed=range(seeds), placement=PLACEMENTS)
 
 
 def train_cells(size: str) -> list[Cell]:
     """Return every placement at both depths and every rate; deep and with norms, also with a warm-up."""
     settings, updates = ([(2, 0)], 150) if size == "reduced" else ([(2, 0), (12, 0), (12, 100)], 300)
-    return [
-        {"placement": placement, "depth": depth, "lr": lr, "warm_up": warm_up, "updates": updates, "seed": seed}
-        for depth, warm_up in settings
-        for lr in ((0.003,) if size == "reduced" else RATES)
-        for seed in range(3)
-        for placement in PLACEMENTS[: 2 if warm_up else 3]
-    ]
+    rates = (0.003,) if size == "reduced" else RATES
+    found: list[Cell] = []
+    for depth, warm_up in settings:
+        placements = PLACEMENTS[: 2 if warm_up else 3]
+        fixed: dict[str, Any] = {"depth": [depth], "warm_up": [warm_up], "updates": [updates]}
+        found += grid(lr=rates, seed=range(3), placement=placements, **fixed)
+    return found
 
 
 GRADIENT_DEPTH = Study(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from course_utils.experiments.study import Cell, Progress, Study, seeded
+from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
 from course_utils.models import LSTM, MinGRU, SelfAttention, linear_recurrence, linear_scan
 
 HIDDEN, BATCH = 32, 4
@@ -48,15 +48,9 @@ def power_law(lengths: list[int], times: list[float]) -> tuple[float, float]:
 
 def cells(size: str) -> list[Cell]:
     """Return every layer at every length; a seed is one more round of all of them."""
-    lengths, repeats = (
-        ((64, 128, 256, 512, 1024), 3) if size == "reduced" else ((64, 128, 256, 512, 1024, 2048, 4096, 8192), 5)
-    )
-    return [
-        {"layer": layer, "length": length, "repeats": repeats, "seed": seed}
-        for seed in range(3)
-        for length in lengths
-        for layer in LAYERS
-    ]
+    longest, repeats = (1024, 3) if size == "reduced" else (8192, 5)
+    lengths = [2**power for power in range(6, longest.bit_length())]
+    return grid(seed=range(3), length=lengths, layer=LAYERS, repeats=[repeats])
 
 
 RNN_TIME = Study(

@@ -5,7 +5,7 @@ Chapters 06, 07, 11 and 14.
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,24 +34,15 @@ class Spread:
         return f"{self.mean:.3g} ± {self.std:.1g}" if len(self.values) > 1 else f"{self.mean:.3g}"
 
 
-class Rows(Sequence[Mapping[str, Any]]):
+class Rows(list[Mapping[str, Any]]):
     """The runs of an experiment, each a dictionary of its settings, its ``seed`` and what came out.
 
     ``origin`` says where and when recorded ones were measured; it is empty for a run of this session.
     """
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], origin: str = "") -> None:
-        self._rows = list(rows)
+    def __init__(self, rows: Iterable[Mapping[str, Any]], origin: str = "") -> None:
+        super().__init__(rows)
         self.origin = origin
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index):
-        return self._rows[index]
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return iter(self._rows)
 
     def __repr__(self) -> str:
         return f"{len(self)} run{'s' * (len(self) != 1)}" + (f" ({self.origin})" if self.origin else "")

@@ -1,7 +1,8 @@
 """An experiment as data and one function, the loop that runs it, and the records (chapters 06, 07, 11 and 14)."""
 
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -51,6 +52,11 @@ class Study:
     run: Run
 
 
+def grid(**fields: Iterable[Any]) -> list[Cell]:
+    """Return a cell for every combination of the fields' values; the last field changes from one cell to the next."""
+    return [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
+
+
 def find(name: str) -> Study:
     """Return the study ``name``, one of ``STUDIES``."""
     if name not in STUDIES:
@@ -97,16 +103,11 @@ def run_study(
     return read(out)
 
 
-def available() -> list[str]:
-    """Return the names of the experiments whose record comes with the course."""
-    return sorted(path.stem for path in FOLDER.glob("*.json"))
-
-
 def load(name: str) -> Rows:
     """Return the rows of the record ``name`` that comes with the course; ``.origin`` says where they were measured."""
     path = FOLDER / f"{name}.json"
     if not path.is_file():
-        known = ", ".join(available()) or "none"
+        known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.json")))
         raise FileNotFoundError(f"name must be a recorded experiment: got {name!r}, there are: {known}")
     return read(path)
 

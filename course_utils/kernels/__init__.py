@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from math import prod
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from course_utils.norms import contract
@@ -54,30 +55,17 @@ def available(device: str | torch.device = "cuda") -> Availability:
         return Availability("kernels need Triton: pip install triton (Linux; the rest of the course runs without it)")
     if device_type == "cuda":
         return Availability("" if torch.cuda.is_available() else "kernels need a CUDA device: PyTorch sees none")
-    if device_type != "cpu":
-        return Availability(f"kernels need a CUDA device or TRITON_INTERPRET=1: got device {device_type!r}")
-    if os.environ.get("TRITON_INTERPRET", "0").lower() not in ("1", "true", "on", "yes", "y"):
-        return Availability("kernels need a CUDA device or TRITON_INTERPRET=1: got the CPU, and TRITON_INTERPRET unset")
+    if device_type != "cpu" or os.environ.get("TRITON_INTERPRET", "0").lower() not in ("1", "true", "on", "yes", "y"):
+        return Availability(
+            f"kernels need a CUDA device, or the CPU with TRITON_INTERPRET=1: got {device_type} without"
+        )
 
-    import numpy
     import triton
 
     # Triton's own library functions are interpreted only if the variable was set when Triton was imported.
     if isinstance(triton.language.sum, triton.runtime.JITFunction):
-        return Availability(
-            "kernels need TRITON_INTERPRET=1 before Triton is imported: restart Python and set it first"
-        )
-    if _release(triton.__version__) < (3, 7) and _release(numpy.__version__) >= (2, 4):
-        return Availability(
-            "Triton's interpreter needs Triton 3.7 or numpy below 2.4: "
-            f"got Triton {triton.__version__}, numpy {numpy.__version__}"
-        )
+        return Availability("kernels need TRITON_INTERPRET=1 before Triton is imported: restart Python, set it first")
     return Availability()
-
-
-def _release(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
 
 
 @cache
@@ -88,7 +76,7 @@ def _require_device(device_type: str) -> None:
         raise RuntimeError(answer.reason)
 
 
-def _require(**tensors: torch.Tensor | None) -> None:
+def _require(**tensors: Tensor | None) -> None:
     """Raise unless the tensors lie together on a device where the kernels run, in types that they compute in."""
     given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     first = next(iter(given.values()))
@@ -104,12 +92,12 @@ def _require(**tensors: torch.Tensor | None) -> None:
 
 
 def layer_norm(
-    x: torch.Tensor,
+    x: Tensor,
     normalized_shape: Sequence[int],
-    weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-5,
-) -> torch.Tensor:
+) -> Tensor:
     """Return layer norm of ``x`` over its last dimensions, one pass over memory forward and one backward.
 
     A row too long for one program (more than 32,768 features forward, more than 32 KB backward) is read twice.
@@ -137,11 +125,8 @@ def layer_norm(
 
 
 def rms_norm(
-    x: torch.Tensor,
-    normalized_shape: Sequence[int],
-    weight: torch.Tensor | None = None,
-    eps: float | None = None,
-) -> torch.Tensor:
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """Return RMS norm of ``x`` over its last dimensions; passes, types and arguments as in `layer_norm`.
 
     An ``eps`` of None is the machine epsilon of the type computed in, as in PyTorch.
@@ -158,14 +143,7 @@ def rms_norm(
     return RowNorm.apply(x, weight, None, prod(normalized_shape), eps, False)
 
 
-def rope(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    cos: torch.Tensor,
-    sin: torch.Tensor,
-    layout: str = "half",
-    inplace: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
+def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> tuple[Tensor, Tensor]:
     """Rotate queries and keys by their positions' angles, both in one launch.
 
     The rotation is computed in float32 (float64 where an input is) and rounded once; its gradient is the rotation by
@@ -176,7 +154,6 @@ def rope(
         k: (B, Hk, T, D).
         cos, sin: (T, rotary_dim / 2), of ``rope.rope_cos_sin``; a rotary_dim below D leaves the rest as it is.
         layout: "half" pairs features i and i + rotary_dim / 2 (Llama, NeoX), "interleaved" 2i and 2i + 1 (RoFormer).
-        inplace: write over ``q`` and ``k`` and return them.
 
     Returns:
         The rotated q and k, in the types of the given and laid out in the same order.
@@ -186,4 +163,4 @@ def rope(
     _require(q=q, k=k, cos=cos, sin=sin)
     from course_utils.kernels.rotary import rotate
 
-    return rotate(q, k, cos, sin, layout, inplace)
+    return rotate(q, k, cos, sin, layout)

@@ -12,14 +12,7 @@ from functools import cache
 
 import torch
 
-__all__ = [
-    "Launch",
-    "backward_launch",
-    "column_sums_launch",
-    "forward_launch",
-    "multiprocessors",
-    "rotary_tile",
-]
+__all__ = ["Launch", "backward_launch", "column_sums_launch", "forward_launch", "multiprocessors", "rotary_tile"]
 
 _MAX_FORWARD_BLOCK = 32_768
 _LOOPED_BYTES = 32_768  # of a block: up to three are in flight, and many a GPU has 99 KB of shared memory for them

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from course_utils.kernels import norm_kernels
@@ -16,7 +17,7 @@ from course_utils.kernels.launch import backward_launch, column_sums_launch, for
 __all__ = ["RowNorm", "launch_backward", "launch_forward"]
 
 
-def _as_rows(x: torch.Tensor, num_columns: int) -> torch.Tensor:
+def _as_rows(x: Tensor, num_columns: int) -> Tensor:
     """Return ``x`` as (rows, num_columns), columns side by side: a view where the strides allow it, else a copy."""
     rows = x.reshape(-1, num_columns)
     return rows if rows.stride(1) == 1 else rows.contiguous()
@@ -28,13 +29,8 @@ def _sum_type(dtype: torch.dtype) -> tuple[torch.dtype, Any]:
 
 
 def launch_forward(
-    rows: torch.Tensor,
-    y: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    eps: float,
-    centred: bool,
-) -> tuple[torch.Tensor | None, torch.Tensor]:
+    rows: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+) -> tuple[Tensor | None, Tensor]:
     """Write the norm of ``rows`` (M, N) to ``y``; return mean (M,), None for RMS norm, and rstd (M,) for backward."""
     num_rows, num_columns = rows.shape
     sum_type, sum_type_in_triton = _sum_type(rows.dtype)
@@ -53,14 +49,14 @@ def launch_forward(
 
 
 def launch_backward(
-    dy: torch.Tensor,
-    rows: torch.Tensor,
-    weight: torch.Tensor | None,
-    mean: torch.Tensor | None,
-    rstd: torch.Tensor,
-    dx: torch.Tensor,
-    dweight: torch.Tensor | None,
-    dbias: torch.Tensor | None,
+    dy: Tensor,
+    rows: Tensor,
+    weight: Tensor | None,
+    mean: Tensor | None,
+    rstd: Tensor,
+    dx: Tensor,
+    dweight: Tensor | None,
+    dbias: Tensor | None,
 ) -> None:
     """Write the gradients to ``dx`` (M, N), ``dweight`` (N,) and ``dbias`` (N,); None where no gradient is wanted."""
     num_rows, num_columns = rows.shape

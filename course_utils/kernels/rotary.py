@@ -1,20 +1,19 @@
-"""Rotary position in Triton: queries and keys, both pairings, in place or not, in one launch (chapter 10).
+"""Rotary position in Triton: queries and keys, both pairings, in one launch (chapter 10).
 
 Notation: B batch, H heads, T positions, D features of a head, of which the first 2 * ``num_pairs`` are rotated; a
 program holds HEADS x POSITIONS x PAIRS, each a power of two, so some lanes are padding, neither read nor written.
 """
 
-from collections.abc import Sequence
-
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from course_utils.kernels.launch import rotary_tile
 from course_utils.rope import layout_of
 
-__all__ = ["Rotary", "launch_rotation", "rotate"]
+__all__ = ["launch_rotation", "rotate"]
 
 
 @triton.jit
@@ -91,20 +90,12 @@ def rotate_queries_and_keys(
         )  # fmt: skip
 
 
-def rotate(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, layout: str, inplace: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Check the arguments of the public ``rope``, which says what they are and what is raised, and rotate."""
+def rotate(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str) -> tuple[Tensor, Tensor]:
+    """Check the arguments of the public ``rope``, which says what they are, and rotate."""
     layout = layout_of(layout)
     for name, x in (("q", q), ("k", k)):
         if x.dim() != 4:
             raise ValueError(f"{name} must have 4 dimensions (B, H, T, D): got shape {tuple(x.shape)}")
-        if inplace and any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride(), strict=True)):
-            raise ValueError(
-                f"{name} must have its own memory to be rotated in place: got expanded strides {x.stride()}"
-            )
-    if inplace and q.numel() and q.data_ptr() == k.data_ptr():
-        raise ValueError("q and k must be two tensors to be rotated in place: got the same memory for both")
     batch, _, positions, features = q.shape
     if (k.shape[0], k.shape[2], k.shape[3]) != (batch, positions, features):
         raise ValueError(f"q and k must agree but for heads: got q {tuple(q.shape)}, k {tuple(k.shape)}")
@@ -113,57 +104,36 @@ def rotate(
             f"cos and sin must be (T, rotary_dim / 2) with T={positions} and rotary_dim from 2 to {features}: "
             f"got cos {tuple(cos.shape)}, sin {tuple(sin.shape)}"
         )
-    if inplace and torch.is_grad_enabled() and (q.requires_grad or k.requires_grad):
-        if any(x.requires_grad and x.is_leaf for x in (q, k)):  # autograd notices only after the writing
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        # autograd lets a function write to a view (as a transposed q is) only if it returns that one tensor
-        (q,), (k,) = (Rotary.apply(x, cos, sin, layout, True) for x in (q, k))
-        return q, k
-    return Rotary.apply(q, k, cos, sin, layout, inplace)
+    return _Rotary.apply(q, k, cos, sin, layout)
 
 
-class Rotary(torch.autograd.Function):
-    """The rotation of one tensor or two, and as its gradient the rotation back: nothing but the angles is saved."""
+class _Rotary(torch.autograd.Function):
+    """The rotation of q and k, and as its gradient the rotation back: nothing but the angles is saved."""
 
     @staticmethod
-    def forward(ctx, *arguments):
-        *inputs, cos, sin, layout, inplace = arguments  # autograd needs what is written in place to come first
+    def forward(ctx, q, k, cos, sin, layout):
         ctx.save_for_backward(cos, sin)
         ctx.layout = layout
-        if inplace:
-            ctx.mark_dirty(*inputs)
-        outputs = tuple(inputs) if inplace else tuple(torch.empty_like(x) for x in inputs)
-        launch_rotation(inputs, outputs, cos, sin, layout, sign=1)
-        return outputs
+        return launch_rotation(q, k, cos, sin, layout, sign=1)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, *gradients):
-        rotated_back = tuple(torch.empty_like(gradient) for gradient in gradients)
+    def backward(ctx, dq, dk):
         cos, sin = ctx.saved_tensors
-        launch_rotation(gradients, rotated_back, cos, sin, ctx.layout, sign=-1)
-        return *rotated_back, None, None, None, None
+        return *launch_rotation(dq, dk, cos, sin, ctx.layout, sign=-1), None, None, None
 
 
-def launch_rotation(
-    inputs: Sequence[torch.Tensor],
-    outputs: Sequence[torch.Tensor],
-    cos: torch.Tensor,
-    sin: torch.Tensor,
-    layout: str,
-    sign: int,
-) -> None:
-    """Write one tensor rotated, or two in the same launch; alone, a tensor is the queries and there are no keys."""
-    if all(x.numel() == 0 for x in inputs):
-        return
-    q, k = inputs if len(inputs) == 2 else (inputs[0], inputs[0][:, :0])
-    q_out, k_out = outputs if len(outputs) == 2 else (outputs[0], outputs[0][:, :0])
+def launch_rotation(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, sign: int) -> tuple[Tensor, Tensor]:
+    """Return q and k rotated, in one launch."""
+    q_out, k_out = torch.empty_like(q), torch.empty_like(k)
+    if q.numel() == k.numel() == 0:
+        return q_out, k_out
     batch, q_heads, positions, features = q.shape
     k_heads, pairs = k.shape[1], cos.shape[1]
-    rest = 0 if q is q_out else features - 2 * pairs  # in place, what is not rotated stays where it is
+    rest = features - 2 * pairs
     heads_per_tile, positions_per_tile = rotary_tile(max(q_heads, k_heads), pairs)
     groups = triton.cdiv(q_heads, heads_per_tile) + triton.cdiv(k_heads, heads_per_tile)
-    in_double = any(x.dtype == torch.float64 for x in inputs)
+    in_double = torch.float64 in (q.dtype, k.dtype)
     with torch.cuda.device_of(q):
         rotate_queries_and_keys[(batch * groups * triton.cdiv(positions, positions_per_tile),)](
             q, k, q_out, k_out, cos, sin,
@@ -174,3 +144,4 @@ def launch_rotation(
             PAIRS=triton.next_power_of_2(pairs), REST=triton.next_power_of_2(rest) if rest else 0,
             num_warps=4,
         )  # fmt: skip
+    return q_out, k_out

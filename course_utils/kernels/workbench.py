@@ -3,8 +3,7 @@
 Without Triton a cell that defines a kernel still runs; only starting the kernel says what is missing.
 """
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -40,7 +39,7 @@ def language() -> tuple[Any, Any]:
     ...     pass
     """
     if find_spec("triton") is None:
-        return SimpleNamespace(jit=_AbsentKernel), SimpleNamespace(constexpr=None)
+        return SimpleNamespace(jit=lambda fn: _AbsentKernel()), SimpleNamespace(constexpr=None)
     import triton
     import triton.language as tl
 
@@ -49,9 +48,6 @@ def language() -> tuple[Any, Any]:
 
 class _AbsentKernel:
     """A kernel on a machine without Triton: it can be defined, not started."""
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        self.__name__ = fn.__name__
 
     def __getitem__(self, grid: Any) -> Any:
         raise RuntimeError(available("cpu").reason)
@@ -68,39 +64,31 @@ def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested
         raise RuntimeError(available("cpu").reason)
     from triton.runtime.interpreter import interpreter_builder as builder
 
-    counts = {name: [0, 0] for name in (*tensors, "others")}
+    counts = {name: [0, 0] for name in (*tensors, "others")}  # bytes read, bytes written
 
-    def note(pointers: Any, mask: Any, *ways: int) -> None:
+    def note(pointers: Any, mask: Any, ways: Sequence[int]) -> None:
         addresses = pointers.data[mask.data]
         element = pointers.get_element_ty().primitive_bitwidth // 8
-        left = addresses.size
+        asked = {}
         for name, tensor in tensors.items():
-            storage = tensor.untyped_storage()
-            first = storage.data_ptr()
-            inside = int(((addresses >= first) & (addresses < first + storage.nbytes())).sum())
-            left -= inside
+            first = tensor.untyped_storage().data_ptr()
+            last = first + tensor.untyped_storage().nbytes()
+            asked[name] = int(((addresses >= first) & (addresses < last)).sum())
+        asked["others"] = addresses.size - sum(asked.values())
+        for name, lanes in asked.items():
             for way in ways:
-                counts[name][way] += inside * element
-        for way in ways:
-            counts["others"][way] += left * element
+                counts[name][way] += lanes * element
 
-    load, store, rmw = builder.create_masked_load, builder.create_masked_store, builder.create_atomic_rmw
+    def counted(method: str, pointers_at: int, mask_at: int, *ways: int) -> Any:
+        original = getattr(builder, method)
 
-    def counted_load(pointers: Any, mask: Any, *others: Any) -> Any:
-        note(pointers, mask, 0)
-        return load(pointers, mask, *others)
+        def call(*arguments: Any) -> Any:
+            note(arguments[pointers_at], arguments[mask_at], ways)
+            return original(*arguments)
 
-    def counted_store(pointers: Any, value: Any, mask: Any, *others: Any) -> Any:
-        note(pointers, mask, 1)
-        return store(pointers, value, mask, *others)
+        return patch.object(builder, method, call)
 
-    def counted_rmw(operation: Any, pointers: Any, value: Any, mask: Any, *others: Any) -> Any:
-        note(pointers, mask, 0, 1)
-        return rmw(operation, pointers, value, mask, *others)
-
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(builder, "create_masked_load", counted_load))
-        stack.enter_context(patch.object(builder, "create_masked_store", counted_store))
-        stack.enter_context(patch.object(builder, "create_atomic_rmw", counted_rmw))
+    loads, stores = counted("create_masked_load", 0, 1, 0), counted("create_masked_store", 0, 2, 1)
+    with loads, stores, counted("create_atomic_rmw", 1, 3, 0, 1):
         call()
     return {name: Requested(*ways) for name, ways in counts.items() if name != "others" or any(ways)}

@@ -13,19 +13,6 @@ from torch import Tensor, nn
 
 from course_utils.models.recurrence import linear_scan
 
-__all__ = [
-    "LSTM",
-    "CausalAttention",
-    "DigitsCNN",
-    "DigitsMLP",
-    "MinGRU",
-    "SelfAttention",
-    "TransformerBlock",
-    "ViT",
-    "feature_norm",
-    "patches",
-]
-
 
 class LSTM(nn.Module):
     """A one-layer LSTM, with layer norm inside if wanted; parameters as in ``torch.nn.LSTM(batch_first=True)``.
@@ -36,7 +23,7 @@ class LSTM(nn.Module):
         c = σ(f) c + σ(i) tanh(g)
         h = σ(o) tanh(LN(c))
 
-    where each LN over the gates sees all 4H sums of a sample together. Without it, each LN is left out.
+    where each LN over the gates sees all 4H sums of a sample together. Without it, each LN is left out. Chapter 07.
     """
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
@@ -68,7 +55,7 @@ class LSTM(nn.Module):
 
 
 class MinGRU(nn.Module):
-    """A recurrent layer whose step is linear in the state, so that a scan computes all steps at once.
+    """A recurrent layer whose step is linear in the state, so that a scan computes all steps at once. Chapter 07.
 
     z = σ(W_z x), h_t = (1 − z_t) h_{t−1} + z_t W_h x_t: the gate looks at the input only (Feng et al. 2024, §3.1).
     ``recurrence`` computes h_t = a_t h_{t−1} + b_t: ``linear_scan`` or ``linear_recurrence``.
@@ -91,7 +78,7 @@ def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
     """Return a norm for features (B, C), or for images (B, C, H, W), by its name: "batch", "layer", "group" or "none".
 
     Groups have four channels. As in Wu and He 2018 (§3.1), layer norm is group norm with one group: it averages over C,
-    H and W, and its weight and bias are per channel.
+    H and W, and its weight and bias are per channel. Chapter 07.
     """
     kinds: dict[str, Callable[[], nn.Module]] = {
         "batch": lambda: nn.BatchNorm2d(channels) if spatial else nn.BatchNorm1d(channels),
@@ -105,34 +92,31 @@ def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
 
 
 class DigitsCNN(nn.Sequential):
-    """Three convolutions, each followed by a norm and a ReLU, for images (B, 1, 8, 8); returns logits (B, 10).
+    """Three convolutions, each followed by a norm, one of ``feature_norm``'s, and a ReLU, for images (B, 1, 8, 8).
 
-    ``norm`` is one of ``feature_norm``'s names; the first convolution has ``width`` channels, the others twice as many.
+    Returns logits (B, 10). Chapter 07.
     """
 
-    def __init__(self, norm: str, width: int = 16) -> None:
+    def __init__(self, norm: str) -> None:
         layers: list[nn.Module] = []
-        for c_in, c_out, stride in ((1, width, 1), (width, 2 * width, 2), (2 * width, 2 * width, 2)):
+        for c_in, c_out, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 2)):
             convolution = nn.Conv2d(c_in, c_out, 3, stride, padding=1)
             layers += [convolution, feature_norm(norm, c_out, spatial=True), nn.ReLU()]  # 8×8, 4×4, 2×2 pixels
-        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2 * width, 10))
+        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
 
 
 class DigitsMLP(nn.Sequential):
-    """Three linear layers, each followed by a norm and a ReLU, for images (B, 1, 8, 8); returns logits (B, 10).
+    """The same of three linear layers with 64 features each. Chapter 07."""
 
-    ``norm`` is one of ``feature_norm``'s names, and ``width`` the number of features of each layer.
-    """
-
-    def __init__(self, norm: str, width: int = 64) -> None:
+    def __init__(self, norm: str) -> None:
         layers: list[nn.Module] = [nn.Flatten()]
         for _ in range(3):
-            layers += [nn.Linear(64 if len(layers) == 1 else width, width), feature_norm(norm, width, False), nn.ReLU()]
-        super().__init__(*layers, nn.Linear(width, 10))
+            layers += [nn.Linear(64, 64), feature_norm(norm, 64, spatial=False), nn.ReLU()]
+        super().__init__(*layers, nn.Linear(64, 10))
 
 
 class SelfAttention(nn.Module):
-    """Multi-head self-attention without a mask, for (B, T, C)."""
+    """Multi-head self-attention without a mask, for (B, T, C). Chapters 06 and 07."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -152,7 +136,7 @@ class SelfAttention(nn.Module):
 
 
 class CausalAttention(SelfAttention):
-    """Multi-head self-attention in which a token looks back only.
+    """Multi-head self-attention in which a token looks back only. Chapter 06.
 
     ``qk_norm`` is RMS norm over each head of q and k (as Qwen3 and Gemma 3; Dehghani et al. 2023, §2, with layer norm).
     """
@@ -181,6 +165,8 @@ class CausalAttention(SelfAttention):
 class TransformerBlock(nn.Module):
     """Attention and a feed-forward part, each with a residual connection around it and a norm in one of two places.
 
+    Chapter 07.
+
     "pre":  x + f(norm(x)): the residual path runs through untouched (GPT-2; Xiong et al. 2020, figure 1b).
     "post": norm(x + f(x)): every sum is normalized (Vaswani et al. 2017, §3.1).
     "none": no norm at all.
@@ -203,28 +189,31 @@ class TransformerBlock(nn.Module):
 
 
 def patches(images: Tensor, size: int) -> Tensor:
-    """Cut images (B, C, H, W) into tokens (B, HW / size², C size²), row by row (Dosovitskiy et al. 2021, §3.1)."""
+    """Cut images (B, C, H, W) into tokens (B, HW / size², C size²), row by row. Chapter 07.
+
+    Source: Dosovitskiy et al. 2021, §3.1.
+    """
     if size < 1 or any(side % size for side in images.shape[-2:]):
         raise ValueError(f"size must divide the sides of the images: got size={size!r}, images {tuple(images.shape)}")
     return F.unfold(images, kernel_size=size, stride=size).transpose(1, 2)
 
 
 class ViT(nn.Module):
-    """A vision transformer for images (B, 1, 8, 8): patches of ``patch`` pixels a side are tokens; logits (B, 10).
+    """A vision transformer for images (B, 1, 8, 8): patches of 2 × 2 pixels are tokens; logits (B, 10).
 
-    ``depth`` blocks have their norms at ``placement``; "pre" has one more after the last block.
+    ``depth`` blocks have their norms at ``placement``; "pre" has one more after the last block. Chapter 07.
     """
 
-    def __init__(self, depth: int, placement: str = "pre", width: int = 32, heads: int = 4, patch: int = 2) -> None:
+    def __init__(self, depth: int, placement: str = "pre") -> None:
         super().__init__()
-        self.patch = patch
-        self.embed = nn.Linear(patch**2, width)
-        self.position = nn.Parameter(torch.randn((8 // patch) ** 2, width) / math.sqrt(width))
-        self.blocks = nn.Sequential(*(TransformerBlock(width, heads, placement) for _ in range(depth)))
+        width = 32
+        self.embed = nn.Linear(4, width)
+        self.position = nn.Parameter(torch.randn(16, width) / math.sqrt(width))
+        self.blocks = nn.Sequential(*(TransformerBlock(width, 4, placement) for _ in range(depth)))
         self.norm = nn.LayerNorm(width) if placement == "pre" else nn.Identity()
         self.head = nn.Linear(width, 10)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (B, 10): the mean over the tokens after the last block, through a linear layer."""
-        tokens = self.embed(patches(images, self.patch)) + self.position  # (B, T, C)
+        tokens = self.embed(patches(images, 2)) + self.position  # (B, T, C)
         return self.head(self.norm(self.blocks(tokens)).mean(dim=1))

@@ -7,14 +7,10 @@ A recurrence need not be computed in order. The step h → a h + b is a pair (a,
 and because it does not matter how a row of steps is bracketed, T of them take log2 T rounds instead of T.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["calls", "linear_recurrence", "linear_scan"]
+__all__ = ["linear_recurrence", "linear_scan"]
 
 
 def linear_recurrence(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
@@ -48,22 +44,3 @@ def linear_scan(a: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
         a = torch.cat([a[:, :offset], later_a * a[:, :-offset]], dim=1)
         offset *= 2
     return b
-
-
-def calls(fn: Callable[..., Any], *args: Any) -> int:
-    """Return how many tensor operations ``fn(*args)`` makes that compute or copy; views are free.
-
-    >>> calls(lambda x: (x.T + 1) * 2, torch.ones(2, 3))
-    2
-    """
-    with _Counter() as counter:
-        fn(*args)
-    return counter.calls
-
-
-class _Counter(TorchDispatchMode):
-    calls = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.calls += not func.is_view
-        return func(*args, **(kwargs or {}))

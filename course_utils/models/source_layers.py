@@ -19,15 +19,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = [
-    "LAYERS",
-    "SourceLayer",
-    "root_of_library_variance",
-    "root_of_mean_square",
-    "root_of_raw_moments",
-    "std_plus_eps",
-]
-
 Divisor = Callable[[Tensor, tuple[int, ...], float], Tensor]
 
 
@@ -62,11 +53,7 @@ class SourceLayer:
     every_dim: bool  # average over all of ``normalized_shape``, or over the last dimension whatever that says
 
     def __call__(
-        self,
-        x: Tensor,
-        normalized_shape: tuple[int, ...],
-        weight: Tensor | None = None,
-        bias: Tensor | None = None,
+        self, x: Tensor, normalized_shape: tuple[int, ...], weight: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
         """Return the output (*, *normalized_shape), in the dtype of ``x``, as the write-up computes it."""
         dims = tuple(range(-len(normalized_shape), 0)) if self.every_dim else (-1,)

@@ -21,15 +21,7 @@ import torch
 from torch import Tensor
 
 from course_utils.norms import contract
-from course_utils.norms.core import (
-    affine,
-    centre,
-    channel_shape,
-    inverse_rms,
-    moments,
-    trailing_dims,
-    upcast_half,
-)
+from course_utils.norms.core import affine, centre, channel_shape, inverse_rms, moments, trailing_dims, upcast_half
 
 __all__ = [
     "BatchNormFunction",
@@ -52,10 +44,7 @@ def layer_norm_backward(
     Raises ValueError where ``dy`` has not the shape of ``x``, and what `norms.layer_norm` raises.
     """
     contract.check_layer_norm(x, normalized_shape, weight, None)
-    _check_gradient(dy, x)
-    dims = _layer_dims(x, normalized_shape)
-    x_hat, rstd = _standardized(upcast_half(x), dims, eps)
-    return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, dims)
+    return _gradients(dy, x, weight, eps, _by_sample(x, normalized_shape))
 
 
 def batch_norm_backward(
@@ -65,11 +54,8 @@ def batch_norm_backward(
 
     ``dy`` and ``x`` are (N, C, *), weight and its gradients (C,); dtypes and errors as in `layer_norm_backward`.
     """
-    contract.check_batch_norm(x, None, None, weight, None, True, eps)
-    _check_gradient(dy, x)
-    dims = _batch_dims(x)
-    x_hat, rstd = _standardized(upcast_half(x), dims, eps)
-    return _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, dims)
+    contract.check_batch_norm(x, (None, None), (weight, None), True, eps)
+    return _gradients(dy, x, weight, eps, _by_channel(x))
 
 
 def rms_norm_backward(
@@ -83,11 +69,7 @@ def rms_norm_backward(
     Source: Zhang, Sennrich 2019, section 4.
     """
     contract.check_rms_norm(x, normalized_shape, weight)
-    _check_gradient(dy, x)
-    dims = _layer_dims(x, normalized_shape)
-    z = upcast_half(x)
-    rstd = inverse_rms(z, dims.statistics, eps)
-    dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, dims, centred=False)
+    dx, dweight, _ = _gradients(dy, x, weight, eps, _by_sample(x, normalized_shape, centred=False))
     return dx, dweight
 
 
@@ -108,7 +90,7 @@ class LayerNormFunction(torch.autograd.Function):
         eps: float = 1e-5,
     ) -> Tensor:
         contract.check_layer_norm(x, normalized_shape, weight, bias)
-        return _forward(ctx, x, weight, bias, eps, _layer_dims(x, normalized_shape))
+        return _forward(ctx, x, weight, bias, eps, _by_sample(x, normalized_shape))
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
@@ -126,13 +108,12 @@ class BatchNormFunction(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
     ) -> Tensor:
-        contract.check_batch_norm(x, None, None, weight, bias, True, eps)
-        return _forward(ctx, x, weight, bias, eps, _batch_dims(x))
+        contract.check_batch_norm(x, (None, None), (weight, bias), True, eps)
+        return _forward(ctx, x, weight, bias, eps, _by_channel(x))
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        dx, dweight, dbias = _backward(ctx, dy)
-        return dx, dweight, dbias, None
+        return *_backward(ctx, dy), None
 
 
 class RMSNormFunction(torch.autograd.Function):
@@ -143,98 +124,90 @@ class RMSNormFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        normalized_shape: Sequence[int],
-        weight: Tensor | None = None,
-        eps: float | None = None,
+        ctx: Any, x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
     ) -> Tensor:
         contract.check_rms_norm(x, normalized_shape, weight)
         _check_real(x)
-        ctx.dims, ctx.eps = _layer_dims(x, normalized_shape), eps
-        z = upcast_half(x)
-        rstd = inverse_rms(z, ctx.dims.statistics, eps)
-        ctx.save_for_backward(x, weight, rstd)
-        return affine(z * rstd, weight, None, normalized_shape).to(x.dtype)
+        return _forward(ctx, x, weight, None, eps, _by_sample(x, normalized_shape, centred=False))
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        x, weight, rstd = ctx.saved_tensors
-        z = upcast_half(x)
-        if torch.is_grad_enabled():
-            rstd = inverse_rms(z, ctx.dims.statistics, ctx.eps)
-        dx, dweight, _ = _input_weight_bias_gradients(dy, x, z * rstd, rstd, weight, ctx.dims, centred=False)
-        return dx, None, dweight if weight is not None else None, None
+        dx, dweight, _ = _backward(ctx, dy)
+        return dx, None, dweight, None
 
 
 class _Dims(NamedTuple):
-    """The dimensions to average or sum over."""
+    """The dimensions to average or sum over, and whether the mean is subtracted."""
 
     statistics: tuple[int, ...]  # what shares a mean and a variance
     parameters: tuple[int, ...]  # what shares a weight and a bias
     shape: tuple[int, ...]  # in which weight and bias stand beside x
+    centred: bool
 
 
-def _layer_dims(x: Tensor, normalized_shape: Sequence[int]) -> _Dims:
+def _by_sample(x: Tensor, normalized_shape: Sequence[int], centred: bool = True) -> _Dims:
     leading = tuple(range(x.dim() - len(normalized_shape)))
-    return _Dims(trailing_dims(normalized_shape), leading, tuple(normalized_shape))
+    return _Dims(trailing_dims(normalized_shape), leading, tuple(normalized_shape), centred)
 
 
-def _batch_dims(x: Tensor) -> _Dims:
+def _by_channel(x: Tensor) -> _Dims:
     batch_and_positions = (0, *range(2, x.dim()))
-    return _Dims(batch_and_positions, batch_and_positions, channel_shape(x))
+    return _Dims(batch_and_positions, batch_and_positions, channel_shape(x), True)
 
 
-def _forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, dims: _Dims) -> Tensor:
+def _forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float | None, dims: _Dims) -> Tensor:
     ctx.dims, ctx.eps, ctx.has_bias = dims, eps, bias is not None
-    centred, mean, variance = moments(upcast_half(x), dims.statistics)
-    rstd = torch.rsqrt(variance + eps)
+    x_hat, mean, rstd = _standardized(upcast_half(x), eps, dims)
     ctx.save_for_backward(x, weight, mean, rstd)
-    return affine(centred * rstd, weight, bias, dims.shape).to(x.dtype)
+    return affine(x_hat, weight, bias, dims.shape).to(x.dtype)
 
 
-def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
     x, weight, mean, rstd = ctx.saved_tensors
-    z = upcast_half(x)
     if torch.is_grad_enabled():
         # This gradient will itself be differentiated: the saved statistics are numbers, it needs functions of x.
-        x_hat, rstd = _standardized(z, ctx.dims, ctx.eps)
+        dx, dweight, dbias = _gradients(dy, x, weight, ctx.eps, ctx.dims)
     else:
-        x_hat = centre(z, mean, ctx.dims.statistics)[0] * rstd
-    dx, dweight, dbias = _input_weight_bias_gradients(dy, x, x_hat, rstd, weight, ctx.dims)
-    return dx, dweight if weight is not None else None, dbias if ctx.has_bias else None
+        z = upcast_half(x)
+        centred = z if mean is None else centre(z, mean, ctx.dims.statistics)[0]
+        dx, dweight, dbias = _formulas(dy, x, centred * rstd, rstd, weight, ctx.dims)
+    return dx, None if weight is None else dweight, dbias if ctx.has_bias else None
 
 
-def _standardized(x: Tensor, dims: _Dims, eps: float) -> tuple[Tensor, Tensor]:
-    """Return x̂ and r = 1/√(σ² + ε)."""
-    centred, _, variance = moments(x, dims.statistics)
-    rstd = torch.rsqrt(variance + eps)
-    return centred * rstd, rstd
-
-
-def _input_weight_bias_gradients(
-    dy: Tensor, x: Tensor, x_hat: Tensor, rstd: Tensor, weight: Tensor | None, dims: _Dims, centred: bool = True
+def _gradients(
+    dy: Tensor, x: Tensor, weight: Tensor | None, eps: float | None, dims: _Dims
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The formulas at the head of this module; ``centred`` is false where no mean was subtracted."""
-    dy = dy.to(x_hat.dtype)
-    g = affine(dy, weight, None, dims.shape)
-    dx = g - x_hat * (g * x_hat).mean(dims.statistics, keepdim=True)
-    if centred:
-        dx = dx - g.mean(dims.statistics, keepdim=True)
-    dtype = x.dtype if weight is None else weight.dtype
-    return (rstd * dx).to(x.dtype), _sum_to_parameter(dy * x_hat, dims, dtype), _sum_to_parameter(dy, dims, dtype)
-
-
-def _sum_to_parameter(terms: Tensor, dims: _Dims, dtype: torch.dtype) -> Tensor:
-    """Sum over all that share a parameter, in the precision of ``terms``."""
-    total = terms.sum(dims.parameters) if dims.parameters else terms  # sum(()) would sum over everything
-    return total.to(dtype)
-
-
-def _check_gradient(dy: Tensor, x: Tensor) -> None:
     _check_real(x)
     if dy.shape != x.shape:
         raise ValueError(f"dy must have the shape of x: got {tuple(dy.shape)} beside {tuple(x.shape)}")
+    x_hat, _, rstd = _standardized(upcast_half(x), eps, dims)
+    return _formulas(dy, x, x_hat, rstd, weight, dims)
+
+
+def _standardized(x: Tensor, eps: float | None, dims: _Dims) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Return x̂, the mean where one was subtracted, and r."""
+    if not dims.centred:
+        rstd = inverse_rms(x, dims.statistics, eps)
+        return x * rstd, None, rstd
+    assert eps is not None, "only RMS norm has a default that depends on the dtype"
+    centred, mean, variance = moments(x, dims.statistics)
+    rstd = torch.rsqrt(variance + eps)
+    return centred * rstd, mean, rstd
+
+
+def _formulas(
+    dy: Tensor, x: Tensor, x_hat: Tensor, rstd: Tensor, weight: Tensor | None, dims: _Dims
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The formulas at the head of this module."""
+    dy = dy.to(x_hat.dtype)
+    g = affine(dy, weight, None, dims.shape)
+    dx = g - x_hat * (g * x_hat).mean(dims.statistics, keepdim=True)
+    if dims.centred:
+        dx = dx - g.mean(dims.statistics, keepdim=True)
+    dtype = x.dtype if weight is None else weight.dtype
+    # sum(()) would sum over everything
+    dweight, dbias = (p.sum(dims.parameters) if dims.parameters else p for p in (dy * x_hat, dy))
+    return (rstd * dx).to(x.dtype), dweight.to(dtype), dbias.to(dtype)
 
 
 def _check_real(x: Tensor) -> None:

@@ -2,8 +2,9 @@
 
 Chapters 02, 03 and 06.
 
-Each function takes the arguments of its namesake in `torch.nn.functional`. Running statistics go as copies, since the
-built-in may move them before it raises, or not raise at all.
+Each function takes the arguments of its namesake in `torch.nn.functional`, running statistics as a pair and weight and
+bias as another where there are both. Running statistics go on as copies, since the built-in may move them before it
+raises, or not raise at all.
 """
 
 from collections.abc import Sequence
@@ -12,14 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = [
-    "check_batch_norm",
-    "check_group_norm",
-    "check_instance_norm",
-    "check_layer_norm",
-    "check_rms_norm",
-    "ends_in",
-]
+Pair = tuple[Tensor | None, Tensor | None]
 
 
 def check_layer_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> None:
@@ -38,35 +32,21 @@ def check_group_norm(x: Tensor, num_groups: int, weight: Tensor | None, bias: Te
         F.group_norm(x, num_groups, weight, bias)
 
 
-def check_instance_norm(
-    x: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    use_input_stats: bool,
-) -> None:
+def check_instance_norm(x: Tensor, running: Pair, parameters: Pair, use_input_stats: bool) -> None:
     has_positions = x.dim() >= 3 and x.shape[2:].numel() > 1
-    if not (has_positions and _running_fit(x, running_mean, running_var, weight, bias, use_input_stats)):
-        F.instance_norm(x, _copy(running_mean), _copy(running_var), weight, bias, use_input_stats)
+    if not (has_positions and _running_fit(x, running, parameters, use_input_stats)):
+        F.instance_norm(x, *_copies(running), *parameters, use_input_stats)
 
 
-def check_batch_norm(
-    x: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    training: bool,
-    eps: float,
-) -> None:
+def check_batch_norm(x: Tensor, running: Pair, parameters: Pair, training: bool, eps: float) -> None:
     has_batch = x.dim() >= 2 and x.numel() > x.shape[1] and eps > 0
-    if not (has_batch and _running_fit(x, running_mean, running_var, weight, bias, training)):
-        F.batch_norm(x, _copy(running_mean), _copy(running_var), weight, bias, training, eps=eps)
+    if not (has_batch and _running_fit(x, running, parameters, training)):
+        F.batch_norm(x, *_copies(running), *parameters, training, eps=eps)
 
 
-def _copy(running: Tensor | None) -> Tensor | None:
-    return None if running is None else running.clone()
+def _copies(running: Pair) -> Pair:
+    mean, variance = (None if value is None else value.clone() for value in running)
+    return mean, variance
 
 
 def ends_in(x: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | None) -> bool:
@@ -91,17 +71,10 @@ def _dtypes_fit(x: Tensor, *parameters: Tensor | None) -> bool:
     return all(dtype == x.dtype for dtype in dtypes) or (in_half and all(dtype == torch.float32 for dtype in dtypes))
 
 
-def _running_fit(
-    x: Tensor,
-    mean: Tensor | None,
-    variance: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    by_input: bool,
-) -> bool:
+def _running_fit(x: Tensor, running: Pair, parameters: Pair, by_input: bool) -> bool:
     """Both running statistics are there, or neither where the input has its own; none asks for a gradient."""
-    if mean is None or variance is None:
-        return by_input and mean is variance and _one_per_channel(x, weight, bias) and _dtypes_fit(x, weight, bias)
-    everything = (mean, variance, weight, bias)
-    constant = not mean.requires_grad and not variance.requires_grad
-    return constant and _one_per_channel(x, *everything) and _dtypes_fit(x, *everything)
+    there = [statistic for statistic in running if statistic is not None]
+    complete = len(there) == 2 or (by_input and not there)
+    constant = not any(statistic.requires_grad for statistic in there)
+    everything = (*running, *parameters)
+    return complete and constant and _one_per_channel(x, *everything) and _dtypes_fit(x, *everything)

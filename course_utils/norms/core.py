@@ -16,19 +16,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = [
-    "affine",
-    "centre",
-    "channel_shape",
-    "inverse_rms",
-    "match_memory_format",
-    "moments",
-    "result_dtype",
-    "standardize",
-    "trailing_dims",
-    "upcast_half",
-]
-
 
 def standardize(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     """Return x̂ = (x − μ) / √(σ² + ε), with μ and σ² shared over ``dims``."""

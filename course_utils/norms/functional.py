@@ -24,8 +24,6 @@ from course_utils.norms.core import (
     upcast_half,
 )
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
-
 
 def layer_norm(
     x: Tensor,
@@ -100,10 +98,10 @@ def instance_norm(
 
     Chapter 06. Source: Ulyanov, Vedaldi, Lempitsky 2016, eq. 3.
     """
-    contract.check_instance_norm(x, running_mean, running_var, weight, bias, use_input_stats)
+    running, parameters = (running_mean, running_var), (weight, bias)
+    contract.check_instance_norm(x, running, parameters, use_input_stats)
     positions = tuple(range(2, x.dim()))
-    y = _normalize_channels(x, positions, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
-    return y.contiguous()
+    return _normalize_channels(x, positions, running, parameters, use_input_stats, momentum, eps).contiguous()
 
 
 def batch_norm(
@@ -124,27 +122,26 @@ def batch_norm(
 
     Chapter 03. Source: Ioffe, Szegedy 2015, algorithms 1 and 2.
     """
-    contract.check_batch_norm(x, running_mean, running_var, weight, bias, training, eps)
+    running, parameters = (running_mean, running_var), (weight, bias)
+    contract.check_batch_norm(x, running, parameters, training, eps)
     if x.numel() == 0:  # nothing to normalize and no statistics to learn; weight and bias still get a gradient of zero
         return affine(x.clone(), weight, bias, channel_shape(x))
     batch_and_positions = (0, *range(2, x.dim()))
-    y = _normalize_channels(x, batch_and_positions, running_mean, running_var, weight, bias, training, momentum, eps)
+    y = _normalize_channels(x, batch_and_positions, running, parameters, training, momentum, eps)
     return match_memory_format(x, y)
 
 
 def _normalize_channels(
     x: Tensor,
     dims: tuple[int, ...],
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
+    running: contract.Pair,
+    parameters: contract.Pair,
     use_input_stats: bool,
     momentum: float,
     eps: float,
 ) -> Tensor:
     """Batch and instance norm: statistics of the input over ``dims``, or the running ones, then γ and β a channel."""
-    dtype, channels = x.dtype, channel_shape(x)
+    dtype, channels, (running_mean, running_var) = x.dtype, channel_shape(x), running
     x = upcast_half(x)
     if use_input_stats:
         centred, mean, variance = moments(x, dims)
@@ -158,7 +155,7 @@ def _normalize_channels(
         centred = x - running_mean.to(x.dtype).reshape(channels)
         variance = running_var.to(x.dtype).reshape(channels)
     x_hat = centred * torch.rsqrt(variance + eps)
-    return affine(x_hat, weight, bias, channels).to(dtype)
+    return affine(x_hat, *parameters, channels).to(dtype)
 
 
 @torch.no_grad()

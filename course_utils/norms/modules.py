@@ -17,19 +17,6 @@ from torch import Tensor, nn
 from course_utils.norms.core import affine, upcast_half
 from course_utils.norms.functional import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
 
-__all__ = [
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "DynamicTanh",
-    "GroupNorm",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "LayerNorm",
-    "RMSNorm",
-]
-
 
 class LayerNorm(nn.LayerNorm):
     """Layer norm over the last dimensions of each sample, with a weight and a bias per element.

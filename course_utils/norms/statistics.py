@@ -11,9 +11,9 @@ their means, so an average of variances comes out too small; a count, a mean and
 of each part give the pool's exactly.
 """
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeVar
@@ -38,22 +38,16 @@ class Moments:
     the values were split and wherever they lie, for up to 2⁵³ values. Near 10⁸ a float64 mean is itself 10⁻⁸ off, and
     the distance between two means would inherit that; so what its rounding took away is kept beside it.
 
-    Args:
-        count: n, a whole number or a tensor of them in a shape that broadcasts to that of ``mean``.
-        mean: μ; a Python number or a tensor of any shape. Of an empty part it is not read and may be NaN.
-        m2: Σ(x − μ)², in the shape of ``mean``, or it is a ValueError.
-        residue: what is to be added to ``mean`` for the mean beyond its precision; zero where it is not known.
-
     >>> a = Moments.of(torch.tensor([1.0, 2.0, 3.0]))
     >>> b = Moments.of(torch.tensor([5.0]))
     >>> a.merge(b).mean.item(), a.merge(b).variance().item()
     (2.75, 2.1875)
     """
 
-    count: Tensor
-    mean: Tensor
-    m2: Tensor
-    residue: Tensor = 0.0  # type: ignore[assignment]  # becomes a tensor below
+    count: Tensor  # n: any number or tensor that broadcasts to the shape of the mean becomes a tensor below
+    mean: Tensor  # μ; of an empty part it is not read and may be NaN
+    m2: Tensor  # Σ(x − μ)², in the shape of the mean, or it is a ValueError
+    residue: Tensor = 0.0  # type: ignore[assignment]  # what the mean lacks beyond its precision, where that is known
 
     def __post_init__(self) -> None:
         device = next((part.device for part in (self.mean, self.m2, self.count) if isinstance(part, Tensor)), None)
@@ -124,13 +118,8 @@ def bias_corrected(
     """Return a moving average without the trace of the constant that it started from.
 
     After n steps the start still has the weight oldⁿ, where old is that of the average in a step. Taken out, what is
-    left is a weighted mean of the values alone.
-
-    Args:
-        average: (*), after ``steps`` values.
-        momentum, convention: as in `ema`; the new value's weight must not be zero.
-        steps: n, at least 1, how many values went into the average.
-        start: what it was before the first: zero for batch norm's running mean, one for its running variance.
+    left is a weighted mean of the values alone. ``start`` is zero for batch norm's running mean and one for its running
+    variance; ``momentum`` and ``convention`` are as in `ema`, and must give the new value some weight.
 
     Source: Kingma, Ba 2015, section 3.
     """
@@ -170,32 +159,12 @@ def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
     ]
     if not layers:
         raise ValueError("model must have a batch norm layer that keeps running statistics and is not frozen: got none")
-    pools: dict[Any, Moments] = {}
-    calls = dict.fromkeys(layers, 0)
+    seen: dict[Any, list[Moments]] = {layer: [] for layer in layers}
 
     def pool(layer: nn.Module, inputs: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> None:
         x = inputs[0] if inputs else keywords["input"]  # (N, C, *)
-        moments = Moments.of(x, (0, *range(2, x.dim())))
-        pools[layer] = pools[layer].merge(moments) if layer in pools else moments
-        calls[layer] += 1
+        seen[layer].append(Moments.of(x, (0, *range(2, x.dim()))))
 
-    any_batch = False
-    with _estimating(model, layers, pool), torch.no_grad():
-        for batch in batches:
-            any_batch = True
-            model(batch[0] if isinstance(batch, (tuple, list)) else batch)
-    if not any_batch:
-        raise ValueError("batches must yield at least one batch: got none")
-    with torch.no_grad():
-        for layer, moments in pools.items():
-            layer.running_mean.copy_(moments.mean)
-            layer.running_var.copy_(moments.variance(correction=1))
-            layer.num_batches_tracked.fill_(calls[layer])
-
-
-@contextmanager
-def _estimating(model: nn.Module, layers: Sequence[Any], pool: Any) -> Iterator[None]:
-    """Put ``layers`` in training without tracking, the rest in evaluation, and show ``pool`` what goes into them."""
     modes = {module: module.training for module in model.modules()}
     hooks = [layer.register_forward_pre_hook(pool, with_kwargs=True) for layer in layers]
     try:
@@ -203,7 +172,9 @@ def _estimating(model: nn.Module, layers: Sequence[Any], pool: Any) -> Iterator[
         for layer in layers:
             layer.train()
             layer.track_running_stats = False  # it would move them by its own rule
-        yield
+        with torch.no_grad():
+            for batch in batches:
+                model(batch[0] if isinstance(batch, (tuple, list)) else batch)
     finally:
         for layer in layers:
             layer.track_running_stats = True
@@ -211,6 +182,15 @@ def _estimating(model: nn.Module, layers: Sequence[Any], pool: Any) -> Iterator[
             module.training = training
         for hook in hooks:
             hook.remove()
+
+    if not any(seen.values()):
+        raise ValueError("batches must bring these layers at least one batch: got none")
+    for layer, parts in seen.items():
+        if parts:
+            moments = functools.reduce(Moments.merge, parts)
+            layer.running_mean.copy_(moments.mean)
+            layer.running_var.copy_(moments.variance(correction=1))
+            layer.num_batches_tracked.fill_(len(parts))
 
 
 def _weights(momentum: float, convention: str) -> tuple[float, float]:

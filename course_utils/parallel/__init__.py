@@ -10,13 +10,4 @@ from course_utils.parallel.lockstep import run_ranks
 from course_utils.parallel.processes import RanksFailed, command, launch
 from course_utils.parallel.sync_batch_norm import LostContact, SyncBatchNorm, convert, merge_ranks
 
-__all__ = [
-    "LostContact",
-    "RanksFailed",
-    "SyncBatchNorm",
-    "command",
-    "convert",
-    "launch",
-    "merge_ranks",
-    "run_ranks",
-]
+__all__ = ["LostContact", "RanksFailed", "SyncBatchNorm", "command", "convert", "launch", "merge_ranks", "run_ranks"]

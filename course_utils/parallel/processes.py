@@ -9,7 +9,6 @@ import faulthandler
 import importlib
 import inspect
 import os
-import pickle
 import re
 import signal
 import subprocess
@@ -34,49 +33,41 @@ class RanksFailed(RuntimeError):
 
 
 def launch(
-    function: Callable[..., Any],
-    ranks: int,
-    *,
-    backend: str = "gloo",
-    timeout_s: float = 20.0,
-    limit_s: float = 90.0,
-    **arguments: Any,
+    function: Callable[..., Any], ranks: int, *, timeout_s: float = 20.0, limit_s: float = 90.0, **arguments: Any
 ) -> list[Any]:
     """Call ``function(**arguments)`` on ``ranks`` processes that form a process group, and return what each returned.
 
     Args:
         function: of a module, or defined in a notebook; in the latter case it must import what it uses. Each process
-            calls it once `torch.distributed` is initialised.
+            calls it once `torch.distributed` is initialised, with gloo, on the CPU.
         ranks: how many processes, on this machine.
-        backend: ``"gloo"`` on CPUs; ``"nccl"`` gives each rank the GPU of its number.
         timeout_s: how long one rank waits for the others in a collective.
         limit_s: how long it may all take, start-up included.
-        arguments: the same for every rank: tensors, numbers, strings, None, and lists, tuples and dictionaries of them;
-            what the function returns must be of these too.
+        arguments: the same for every rank; like what the function returns, of kinds that `torch.save` takes.
 
     Raises:
         RanksFailed: a rank raised, died or did not end within the limit; none is left running.
-        TypeError: an argument of another kind.
     """
     if not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks must be a whole number of at least 1: got {ranks!r}")
-    if not timeout_s > 0 or not limit_s > 0:
-        raise ValueError(f"timeout_s and limit_s must be above 0: got {timeout_s!r} and {limit_s!r}")
+    name, module = getattr(function, "__qualname__", repr(function)), getattr(function, "__module__", None)
+    if not name.isidentifier():
+        raise ValueError(f"function must be defined with def, outside of any other: got {name}")
     with tempfile.TemporaryDirectory(prefix="course-ranks-") as folder:
         job = {
-            "function": _locate(function),
-            "path": list(sys.path),
-            "backend": backend,
+            "name": name,
+            "module": module,
+            "source": inspect.getsource(function) if module == "__main__" else None,  # which no other process has
+            "path": sys.path,
             "timeout_s": timeout_s,
             "deadline": time.time() + limit_s,
             "arguments": arguments,
         }
-        given = ", ".join(f"{name} ({type(value).__name__})" for name, value in arguments.items())
-        _save(job, Path(folder, _JOB), "arguments", given)
+        torch.save(job, Path(folder, _JOB))
         code, log = _run(command(ranks, folder), limit_s)
         if code != 0:
-            raise RanksFailed(_explain(Path(folder), ranks, code, log, limit_s))
-        return [torch.load(Path(folder, _RESULT.format(rank))) for rank in range(ranks)]
+            raise RanksFailed(_explain(Path(folder), ranks, log, limit_s))
+        return [torch.load(Path(folder, _RESULT.format(rank)), weights_only=False) for rank in range(ranks)]
 
 
 def command(ranks: int, folder: str | Path) -> list[str]:
@@ -86,55 +77,23 @@ def command(ranks: int, folder: str | Path) -> list[str]:
     return [*torchrun, *here, "-m", "course_utils.parallel", str(folder)]
 
 
-def _save(value: Any, file: Path, role: str, given: str) -> None:
-    """Save what another process can load without running code that came with it."""
-    torch.save(value, file)
-    try:
-        torch.load(file)
-    except pickle.UnpicklingError:
-        kinds = "tensors, numbers, strings, None, and lists, tuples and dictionaries of them"
-        raise TypeError(f"{role} must be {kinds}: got {given}") from None
-
-
-def _locate(function: Callable[..., Any]) -> dict[str, str]:
-    """How another process gets at ``function``: by its module, or from its source text if a notebook defines it."""
-    name, module = getattr(function, "__qualname__", repr(function)), getattr(function, "__module__", None)
-    if not name.isidentifier():
-        raise ValueError(f"function must be defined with def, outside of any other: got {name}")
-    return {"name": name} | (
-        {"source": inspect.getsource(function)} if module == "__main__" else {"module": str(module)}
-    )
-
-
-def _function(name: str, module: str = "", source: str = "") -> Callable[..., Any]:
-    if module:
-        return getattr(importlib.import_module(module), name)
-    namespace: dict[str, Any] = {}
-    exec(source, namespace)
-    return namespace[name]
-
-
 def _run(arguments: list[str], limit_s: float) -> tuple[int | None, str]:
-    """Return the exit code, None when the time was up, and what was printed; no process outlives the call."""
+    """Return the exit code, None when the time was up, and what was printed."""
     # Without the barrier a rank that is soon done leaves while another is still joining, which then fails.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DIST_INIT_BARRIER": "1"}
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    try:
-        log, _ = process.communicate(timeout=limit_s + _GRACE_S)
-        return process.returncode, log
-    except subprocess.TimeoutExpired:
-        return None, ""
-    finally:
-        if process.poll() is None:  # the time was up, or the reader has interrupted the cell
-            process.terminate()  # torchrun passes it on to its ranks
-            try:
-                process.communicate(timeout=_GRACE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()  # the ranks stop by themselves at the limit
-                process.wait()
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
+        try:
+            log, _ = process.communicate(timeout=limit_s + _GRACE_S)
+            return process.returncode, log
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:  # the time was up, or the reader has interrupted the cell
+            process.terminate()  # torchrun passes it on to its ranks; nothing happens where it has ended
 
 
-def _explain(folder: Path, ranks: int, code: int | None, log: str, limit_s: float) -> str:
+def _explain(folder: Path, ranks: int, log: str, limit_s: float) -> str:
     """Why the run failed: a line for each rank, those that only lost contact with the others at the end."""
     exits = dict(re.findall(r"rank\s*: (\d+).*?exitcode\s*: (-?\d+)", log, re.DOTALL))  # of torchrun's own summary
     lines = []
@@ -151,7 +110,7 @@ def _explain(folder: Path, ranks: int, code: int | None, log: str, limit_s: floa
         if message:
             lines.append(f"rank {rank}: {message}")
     if not lines:
-        return f"no rank began within {limit_s:g} s" if code is None else f"no rank began:\n{log[-2000:]}"
+        return f"no rank began within {limit_s:g} s" if not log else f"no rank began:\n{log[-2000:]}"
     lines.sort(key=lambda line: "LostContact" in line)
     return f"{len(lines)} of {ranks} ranks failed\n" + "\n".join(lines)
 
@@ -160,19 +119,21 @@ def run_job(folder: Path) -> None:
     """What each of the processes does: join the others, call the function, leave the result or the reason why not."""
     import torch.distributed as dist
 
-    job = torch.load(folder / _JOB)
     rank = int(os.environ["RANK"])
     with open(folder / _ERROR.format(rank), "w", encoding="utf-8") as error_file:
-        left_s = max(job["deadline"] - time.time(), 0.1)
-        faulthandler.dump_traceback_later(left_s, exit=True, file=error_file)
         try:
+            job = torch.load(folder / _JOB, weights_only=False)
+            left_s = max(job["deadline"] - time.time(), 0.1)
+            faulthandler.dump_traceback_later(left_s, exit=True, file=error_file)
             sys.path[:] = job["path"]
             torch.set_num_threads(1)
-            if job["backend"] == "nccl":
-                torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-            dist.init_process_group(job["backend"], timeout=timedelta(seconds=job["timeout_s"]))
-            result = _function(**job["function"])(**job["arguments"])
-            _save(result, folder / _RESULT.format(rank), "what function returns", type(result).__name__)
+            dist.init_process_group("gloo", timeout=timedelta(seconds=job["timeout_s"]))
+            namespace: dict[str, Any] = {}
+            if job["source"]:
+                exec(job["source"], namespace)
+            else:
+                namespace = vars(importlib.import_module(job["module"]))
+            torch.save(namespace[job["name"]](**job["arguments"]), folder / _RESULT.format(rank))
         except BaseException as error:
             error_file.write(f"{type(error).__name__}: {error}")
             raise

@@ -13,7 +13,6 @@ The gradients of weight and bias stay each rank's own, to be added with all othe
 Source: Chan, Golub, LeVeque 1979 (merging); Ioffe, Szegedy 2015, section 3 (gradients); `torch.nn.SyncBatchNorm`.
 """
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -69,11 +68,8 @@ class SyncBatchNorm(_BatchNorm):
         self.process_group = process_group
 
     def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() < 2:
-            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
-        if input.shape[1] != self.num_features:
-            shape = tuple(input.shape)
-            raise ValueError(f"input must be (N, {self.num_features}, *), num_features in the middle: got {shape}")
+        if input.dim() < 2 or input.shape[1] != self.num_features:
+            raise ValueError(f"input must be (N, {self.num_features}, *): got shape {tuple(input.shape)}")
 
     def _normalize(
         self, x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, by_batch: bool, momentum: float
@@ -98,42 +94,21 @@ class SyncBatchNorm(_BatchNorm):
         x_hat = _Standardize.apply(z, *statistics, self.process_group)
         return match_memory_format(x, affine(x_hat, self.weight, self.bias, channel_shape(x)).to(x.dtype))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "SyncBatchNorm":
-        """Copy everything but the process group: a connection cannot be copied, and the copy's batch is the same."""
-        memo[id(self)] = twin = type(self).__new__(type(self))
-        memo[id(self.process_group)] = self.process_group
-        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return twin
-
 
 def convert(module: nn.Module, process_group: Any = None) -> nn.Module:
-    """Return ``module`` with every batch norm in it, `torch.nn`'s or the course's, as a `SyncBatchNorm`.
+    """Make every batch norm in ``module``, `torch.nn`'s or the course's, a `SyncBatchNorm`, and return ``module``.
 
-    Parameters and running statistics are the same tensors as before, so an optimizer made before still holds them.
-    The module is changed in place; a batch norm by itself is replaced, so use what is returned. A lazy batch norm that
-    has not seen an input yet is a ValueError.
+    Each stays the object that it is, with its parameters, running statistics and hooks, so an optimizer made before
+    still holds them. A lazy batch norm that has not seen an input yet is a ValueError.
     """
-    return _converted(module, process_group, {})
-
-
-def _converted(module: nn.Module, process_group: Any, done: dict[nn.Module, nn.Module]) -> nn.Module:
-    if module not in done:
-        is_batch_norm = isinstance(module, nn.modules.batchnorm._BatchNorm)
-        done[module] = _synchronised(module, process_group) if is_batch_norm else module
-        for name, child in module._modules.items():
-            if child is not None:
-                done[module]._modules[name] = _converted(child, process_group, done)
-    return done[module]
-
-
-def _synchronised(layer: Any, process_group: Any) -> SyncBatchNorm:
-    """Return a `SyncBatchNorm` with the very parameters, buffers, mode and hooks of ``layer``."""
-    if isinstance(layer, nn.modules.lazy.LazyModuleMixin):
-        raise ValueError(f"module must know its sizes: call it once before converting; got {layer}")
-    sync = SyncBatchNorm.__new__(SyncBatchNorm)
-    sync.__dict__.update(layer.__dict__)
-    sync.process_group = process_group
-    return sync
+    layers: list[Any] = [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+    for layer in layers:
+        if isinstance(layer, nn.modules.lazy.LazyModuleMixin):
+            raise ValueError(f"module must know its sizes: call it once before converting; got {layer}")
+    for layer in layers:
+        layer.__class__ = SyncBatchNorm
+        layer.process_group = process_group
+    return module
 
 
 class _Standardize(torch.autograd.Function):

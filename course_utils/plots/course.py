@@ -133,8 +133,9 @@ def _legend(colours: dict[str, str]) -> list[tuple[float | None, str | None, str
 
 
 def _draw_card(axes: Axes, card: _Card, colour: str) -> None:
-    look = {"boxstyle": "round,pad=0,rounding_size=7", "facecolor": PAPER, "edgecolor": colour, "linewidth": 2}
-    axes.add_patch(FancyBboxPatch((card.left, card.top), _CARD, card.height, zorder=2, **look))
+    place, rounded = (card.left, card.top), "round,pad=0,rounding_size=7"
+    look: dict[str, Any] = {"facecolor": PAPER, "edgecolor": colour, "linewidth": 2, "zorder": 2}
+    axes.add_patch(FancyBboxPatch(place, _CARD, card.height, rounded, **look))
     words: dict[str, Any] = {"va": "center_baseline", "fontsize": 8, "zorder": 4}
     for row, line in enumerate(card.title):
         axes.text(card.left + 9, card.line(row), line, weight="bold", **words)

@@ -1,4 +1,7 @@
-"""Lines, bars and cells: errors on logarithmic axes, runs with several seeds, results in groups, a small matrix."""
+"""Lines, bars and cells: errors on logarithmic axes, runs with several seeds, results in groups, a small matrix.
+
+Chapters 01 to 17.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How every figure of the course looks, and how one is shown.
+"""How every figure of the course looks, and how one is shown (every chapter).
 
 A figure is a card of its own colour, so that it reads the same in a light and in a dark notebook. Series differ by
 marker, dash or hatching as well as by colour.

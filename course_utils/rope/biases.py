@@ -56,14 +56,10 @@ def t5_relative_bucket(
 ) -> Tensor:
     """Return the bucket of each relative position, whose learned bias T5 adds to the score. Chapter 11.
 
-    Half of the buckets of a direction hold one distance each; the other half grow logarithmically up to
-    ``max_distance``, and everything beyond shares the last one.
-
-    Args:
-        relative_position: key position minus query position, integers of any shape.
-        bidirectional: keys ahead of the query have the upper half of the buckets; otherwise they share bucket 0.
-        num_buckets: buckets in all: at least 2, or an even number of at least 4 for both directions.
-        max_distance: distance from which on everything shares a bucket; above half of a direction's buckets.
+    ``relative_position`` is key position minus query position, integers of any shape. Half of the buckets of a
+    direction hold one distance each; the other half grow logarithmically up to ``max_distance``, and everything beyond
+    shares the last one. Keys ahead of the query have the upper half of the buckets, or, where attention is not
+    ``bidirectional``, share bucket 0.
 
     Source: Raffel et al. 2020, §2.1, and ``_relative_position_bucket`` of Mesh TensorFlow and transformers' T5.
 

@@ -26,7 +26,7 @@ Layers = dict[str, tuple[dict[str, Any], int]]  # type of layer -> its rope_para
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """What ``from_config`` read; ``layers`` has one entry for each type of layer, or the single key ``"all"``."""
+    """What ``from_config`` read: ``layers`` by their type, or under the one key ``"all"``. Chapters 13 and 15."""
 
     model_type: str | None
     max_position_embeddings: int | None
@@ -63,16 +63,9 @@ def from_config(
     Of models with several parts the text model is read. A part of a file without ``model_type`` is enough if it, or
     ``head_dim``, tells the dimension of a head: then today's keys are read as they are, and without transformers.
 
-    Args:
-        config: the path of a ``config.json``, the directory that holds one, its contents as a dictionary or as JSON.
-        head_dim: the dimension of a head where the file gives none.
-        max_position_embeddings: the window where the file gives none.
-
-    Raises:
-        ValueError: a value is missing or impossible; the message names the key.
-
-    Warns:
-        RopeWarning: a value looks wrong.
+    ``config`` is the path of a ``config.json``, the directory that holds one, or its contents as a dictionary or as
+    JSON; ``head_dim`` and ``max_position_embeddings``, the window, count where it gives none. A value that is missing
+    or impossible is a ValueError that names the key; one that looks wrong is a RopeWarning.
 
     >>> from_config({"head_dim": 4, "rope_scaling": {"type": "linear", "factor": 2.0}}).frequencies()
     (tensor([0.5000, 0.0050], dtype=torch.float64), 1.0)

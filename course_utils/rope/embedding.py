@@ -29,12 +29,9 @@ class RotaryEmbedding(nn.Module):
     ``torch.export``, ``torch.compile`` with ``fullgraph=True`` or ``vmap``, write
     ``apply_rope(x, *rope_cos_sin(positions, *rotary.frequencies(seq_len)), rotary.layout)``.
 
-    Args:
-        head_dim: the dimension of a head.
-        base: the rotary base, as is ``rope_theta`` of ``rope_parameters``.
-        rope_parameters: as for ``rope_frequencies``; None scales nothing.
-        max_position_embeddings: the model's window, for the methods that need it.
-        layout: as for ``apply_rope``.
+    ``rope_parameters`` are as for ``rope_frequencies``, None scales nothing; ``base`` is another way to give their
+    ``rope_theta``; ``max_position_embeddings`` is the model's window, for the methods that need it; ``layout`` is as
+    for ``apply_rope``.
 
     Source: Su et al. 2021, eq. 34; ``LlamaRotaryEmbedding`` in transformers.
 
@@ -63,7 +60,7 @@ class RotaryEmbedding(nn.Module):
         self.frequencies()  # refuses impossible values now rather than at the first call
         # beyond this length the frequencies are others
         changes = self.scaling.rope_type in ("dynamic", "longrope")
-        self._short: float = self.scaling.trained_length or math.inf if changes else math.inf
+        self._short = self.scaling.trained_length or math.inf if changes else math.inf
         # (whether long, dtype, device) -> cosines and sines
         self._tables: dict[tuple[bool, torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
 
@@ -80,39 +77,28 @@ class RotaryEmbedding(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return what ``apply_rope`` needs to rotate tokens at these positions, (..., T, rotary_dim/2) each.
 
-        Args:
-            positions: how many positions, counted from 0, or a tensor of them (..., T).
-            dtype: dtype of the result.
-            seq_len: the length of the sequence so far, where it is more than the last of the positions tells.
-            device: where the result should be, for a count; for a tensor it is where that is.
+        ``positions`` are a count from 0, with the result on ``device``, or a tensor (..., T), with the result beside
+        it; ``seq_len`` is the length of the sequence so far, where it is more than the last of the positions tells.
         """
         rows, is_whole = _rows_needed(positions)
+        if is_count(positions):
+            positions = torch.arange(positions, device=device)
         length = max(rows, seq_len or 0)
         is_long = length > self._short
         # Beyond the trained window dynamic scaling has other frequencies at every length: nothing to keep there.
         if not is_whole or rows > TABLE_ROWS or (is_long and self.scaling.rope_type == "dynamic"):
-            if is_count(positions):
-                positions = torch.arange(positions, device=device)
             return rope_cos_sin(positions, *self.frequencies(length or None), dtype)
-        device = positions.device if isinstance(positions, Tensor) else torch.device(device)
-        cos, sin = self._table(length, is_long, rows, dtype, device)
-        # Copies, never views: the caller may change them, and a table made in inference mode must serve training too.
-        if not isinstance(positions, Tensor):
-            return cos[:rows].clone(), sin[:rows].clone()
+        assert isinstance(positions, Tensor)
+        key = (is_long, dtype, positions.device)
+        table = self._tables.get(key)
+        if table is None or len(table[0]) < rows:
+            grown = torch.arange(min(TABLE_ROWS, 1 << (rows - 1).bit_length()), device=positions.device)
+            table = rope_cos_sin(grown, *self.frequencies(length or None), dtype)
+            if type(table[0]) is Tensor:  # a tracer's table holds no numbers: the next call must not meet it
+                self._tables[key] = table
         places = positions.long()  # a tensor of bytes would be taken for a mask
-        return cos[places], sin[places]
-
-    def _table(
-        self, length: int, is_long: bool, rows: int, dtype: torch.dtype, device: torch.device
-    ) -> tuple[Tensor, Tensor]:
-        key = (is_long, dtype, device)
-        if key not in self._tables or len(self._tables[key][0]) < rows:
-            grown = min(TABLE_ROWS, 1 << (rows - 1).bit_length()) if rows else 0
-            made = rope_cos_sin(torch.arange(grown, device=device), *self.frequencies(length or None), dtype)
-            if type(made[0]) is not Tensor:
-                return made  # a tracer's table holds no numbers: the next call must not meet it
-            self._tables[key] = made
-        return self._tables[key]
+        # Copies, never views: the caller may change them, and a table made in inference mode must serve training too.
+        return table[0][places], table[1][places]
 
     def forward(self, x: Tensor, positions: int | Tensor | None = None, seq_len: int | None = None) -> Tensor:
         """Rotate queries or keys ``x`` (..., T, head_dim); in float32, or in float64 for float64.
@@ -145,10 +131,9 @@ class RotaryEmbedding(nn.Module):
 
 def _rows_needed(positions: int | Tensor) -> tuple[int, bool]:
     """The length of the sequence that ends with these positions, and whether a table has a row for each of them."""
-    if not isinstance(positions, Tensor):
-        return (positions, True) if is_count(positions) else (0, False)  # rope_cos_sin has something to say
-    if positions.numel() == 0 or positions.is_complex() or positions.dtype == torch.bool:
+    if is_count(positions):
+        return positions, True
+    if not isinstance(positions, Tensor) or positions.numel() == 0 or positions.is_complex():
         return 0, False  # nothing to look up, or rope_cos_sin has something to say
     first, last = positions.aminmax()
-    whole = not positions.is_floating_point() and int(first) >= 0
-    return int(last) + 1, whole
+    return int(last) + 1, not positions.is_floating_point() and positions.dtype != torch.bool and int(first) >= 0

@@ -9,6 +9,7 @@ Notation used for tensor shapes: D dimension of a head, so D/2 pairs, each with 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from course_utils.rope.rotation import rope_inv_freq
 from course_utils.rope.scaling import turns
 
 FIRST_TOKENS = (0, 1, 2, 4, 8, 16)  # how many of the first tokens may keep their unscaled positions
+POPULATION, PARENTS = 16, 6  # candidates in a generation, and those of them that live on
 MUTATED = 0.3  # the chance of each factor to be drawn anew (Ding et al. 2024, §4.1)
 
 
@@ -42,8 +44,6 @@ class Search:
     best: Candidate
     value: float
     history: list[tuple[int, float]] = field(default_factory=list)
-    evaluations: int = 0
-    interrupted: bool = False
 
 
 def search(
@@ -52,27 +52,14 @@ def search(
     *,
     upper: float,
     budget: int = 100,
-    population: int = 16,
-    parents: int = 6,
-    first_tokens: Sequence[int] = FIRST_TOKENS,
     seed: int = 0,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Search:
     """Look for the candidate with the least ``badness``, among factors that never fall from pair to pair. Chapter 14.
 
-    Each generation keeps the best ``parents`` and fills the population up with as many mutations of them as crossovers
-    between two. An interruption ends the search with the best so far.
-
-    Args:
-        badness: lower is better; called once for each candidate, at most ``budget`` times.
-        starts: what the known methods would do; they are always tried.
-        upper: the largest factor; the smallest is 1.
-        budget: how often ``badness`` may be called.
-        population: candidates in a generation.
-        parents: those of them that live on; at least two.
-        first_tokens: choices for how many of the first tokens stay unscaled.
-        seed: of the search's randomness.
-        progress: told the fraction of the budget that is used.
+    Each generation keeps the best and fills the population up with as many mutations of them as crossovers between two.
+    ``starts``, what the known methods would do, are always tried. Factors lie between 1 and ``upper``. ``badness`` is
+    called ``budget`` times, never twice for the same, and ``progress`` is told the fraction that is used.
 
     Source: Ding et al. 2024 (arXiv 2402.13753), §3.2 and Algorithm 1; Shang et al. 2025 (arXiv 2502.20082), §3.
     """
@@ -81,46 +68,36 @@ def search(
     for start in starts:
         if not 1 <= start.factors.min() <= start.factors.max() <= upper or (start.factors.diff() < 0).any():
             raise ValueError(f"starts must rise from at least 1 to at most upper={upper}: got {start.factors.tolist()}")
-    if not 2 <= parents < population:
-        raise ValueError(f"parents must be at least 2 and below population: got {parents} and {population}")
+    if upper <= 1:
+        raise ValueError(f"upper must be above 1: got upper={upper}")
     generator = torch.Generator().manual_seed(seed)
     values: dict[tuple[float, ...], tuple[float, Candidate]] = {}
     result = Search(starts[0], math.inf)
 
     def try_out(candidate: Candidate) -> None:
         key = (*candidate.factors.tolist(), candidate.first_tokens)
-        if key in values or result.evaluations >= budget:
+        if key in values or len(values) == budget:
             return
         value = badness(candidate)
         values[key] = value, candidate
-        result.evaluations += 1
         if value < result.value:
             result.best, result.value = candidate, value
-            result.history.append((result.evaluations, value))
-        progress(result.evaluations / budget)
+            result.history.append((len(values), value))
+        progress(len(values) / budget)
 
-    def pick(fittest: list[Candidate]) -> Candidate:
-        return fittest[int(torch.randint(len(fittest), (), generator=generator))]
-
-    def child(fittest: list[Candidate], number: int) -> Candidate:
-        if number % 2 == 0 or len(fittest) < 2:
-            return _mutate(pick(fittest), upper, first_tokens, generator)
-        return _cross(pick(fittest), pick(fittest), generator)
-
-    try:
-        for candidate in starts:
+    for candidate in starts:
+        try_out(candidate)
+    while len(values) < budget:
+        fittest = [candidate for _, candidate in sorted(values.values(), key=lambda pair: pair[0])[:PARENTS]]
+        children = [
+            _mutate(_choice(fittest, generator), upper, generator)
+            if number % 2 == 0 or len(fittest) < 2
+            else _cross(_choice(fittest, generator), _choice(fittest, generator), generator)
+            for number in range(POPULATION - len(fittest))
+        ]
+        for candidate in children:
             try_out(candidate)
-        idle = 0  # generations in which nothing new was born
-        while result.evaluations < budget and idle < 10:
-            before = result.evaluations
-            ranked = sorted(values.values(), key=lambda pair: pair[0])
-            fittest = [candidate for _, candidate in ranked[:parents]]
-            for candidate in [child(fittest, number) for number in range(population - len(fittest))]:
-                try_out(candidate)
-            idle = idle + 1 if result.evaluations == before else 0
-    except KeyboardInterrupt:
-        result.interrupted = True
-    result.history.append((result.evaluations, result.value))
+    result.history.append((len(values), result.value))
     return result
 
 
@@ -138,7 +115,7 @@ def critical_dimension(head_dim: int, base: float, window: int) -> int:
     return 2 * int((turns(rope_inv_freq(head_dim, base), window) >= 1).sum())
 
 
-def _mutate(parent: Candidate, upper: float, first_tokens: Sequence[int], generator: torch.Generator) -> Candidate:
+def _mutate(parent: Candidate, upper: float, generator: torch.Generator) -> Candidate:
     """Draw some factors anew between their neighbours, and now and then the number of first tokens."""
     factors = parent.factors.clone()
     for i in range(len(factors)):
@@ -148,9 +125,7 @@ def _mutate(parent: Candidate, upper: float, first_tokens: Sequence[int], genera
             factors[i] = low + (high - low) * _random(generator)
     if _random(generator) < 0.5:  # all at once: a power keeps the order, and moves the whole curve
         factors = factors ** (0.7 + 0.6 * _random(generator))
-    kept = parent.first_tokens
-    if _random(generator) < MUTATED:
-        kept = first_tokens[int(torch.randint(len(first_tokens), (), generator=generator))]
+    kept = _choice(FIRST_TOKENS, generator) if _random(generator) < MUTATED else parent.first_tokens
     return Candidate(factors.clamp(1.0, upper), kept)
 
 
@@ -159,6 +134,10 @@ def _cross(one: Candidate, other: Candidate, generator: torch.Generator) -> Cand
     from_one = torch.rand(len(one.factors), generator=generator) < 0.5
     factors = torch.where(from_one, one.factors, other.factors).cummax(0).values
     return Candidate(factors, one.first_tokens if _random(generator) < 0.5 else other.first_tokens)
+
+
+def _choice(choices: Sequence[Any], generator: torch.Generator) -> Any:
+    return choices[int(torch.randint(len(choices), (), generator=generator))]
 
 
 def _random(generator: torch.Generator) -> float:

@@ -56,16 +56,11 @@ def rope_inv_freq(dim: int, base: float = 10_000.0) -> Tensor:
 def rope_cos_sin(
     positions: int | Tensor, inv_freq: Tensor, attention_factor: float = 1.0, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
-    """Return the cosine and the sine of every position's angles. Chapter 12.
+    """Return the cosine and the sine of every position's angles, (..., T, dim/2) each. Chapter 12.
 
-    Args:
-        positions: how many positions, counted from 0, or a tensor of them (..., T), of any real dtype.
-        inv_freq: (dim/2,), floating point; float64 as ``rope_inv_freq`` gives it, to keep far positions exact.
-        attention_factor: multiplies both, so that the scores are multiplied by its square.
-        dtype: floating dtype of the result; the angles are float64 whatever it is.
-
-    Returns:
-        Two tensors (T, dim/2), or (..., T, dim/2), on the device of the positions, or of ``inv_freq`` for a count.
+    ``positions`` are a count from 0 or a tensor (..., T) of any real dtype, on whose device the result is; for a count
+    it is where ``inv_freq`` is: (dim/2,), float64 as ``rope_inv_freq`` gives it, to keep far positions exact. The
+    angles are float64 whatever ``dtype`` is. ``attention_factor`` multiplies both, and so the scores by its square.
 
     Source: Su et al. 2021, eq. 15 and 34.
     """
@@ -92,15 +87,11 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
     """Rotate the pairs of ``x`` by their position's angles; dimensions beyond the rotary ones pass through. Chapter 12.
 
     Args:
-        x: queries or keys (..., T, dim), floating point.
-        cos: (T, rotary_dim/2), or with leading dimensions that broadcast with those of ``x``; rotary_dim at most dim.
-        sin: as ``cos``.
+        x: queries or keys (..., T, dim), floating point. The result has its shape and dtype, and is computed in the
+            wider of the dtypes of ``x`` and ``cos``.
+        cos, sin: (T, rotary_dim/2), or with leading dimensions that broadcast with those of ``x``; rotary_dim ≤ dim.
         layout: which two dimensions are a pair: ``"half"`` (also ``"neox"``, ``"llama"``) takes i and
             i + rotary_dim/2, ``"interleaved"`` (also ``"gptj"``; RoFormer, Meta's Llama) takes 2i and 2i + 1.
-
-    Returns:
-        Shape and dtype of ``x``; computed in the wider of the dtypes of ``x`` and ``cos``, and rounded once where
-        ``cos`` is the wider.
 
     Source: Su et al. 2021, eq. 34; ``apply_rotary_pos_emb`` of transformers' Llama, GPT-NeoX and GPT-J.
 
@@ -143,12 +134,9 @@ def layout_of(layout: str) -> str:
 def half_to_interleaved(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
     """Reorder a projection made for the half layout so that the interleaved layout gives the same scores. Chapter 12.
 
-    Rows i and i + rotary_dim/2 of each head become rows 2i and 2i + 1, in a new tensor.
-
-    Args:
-        weight: of the query's or key's projection (num_heads · head_dim, in_features), or its bias.
-        num_heads: heads in ``weight``: for grouped keys, the number of key heads.
-        rotary_dim: dimensions of a head that rotate; all of them by default.
+    Rows i and i + rotary_dim/2 of each head become rows 2i and 2i + 1, in a new tensor. ``weight`` is that of the
+    query's or key's projection (num_heads · head_dim, in_features), or its bias; ``num_heads`` are the heads in it, of
+    grouped keys the key heads; of each, ``rotary_dim`` dimensions rotate, by default all.
     """
     return _reorder(weight, num_heads, rotary_dim, grid=(2, -1))
 

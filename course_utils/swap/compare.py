@@ -5,6 +5,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ class Layers:
 
     @property
     def first(self) -> str | None:
-        """The first layer, in the order in which they finish, that differs by more than the tolerance; None if none."""
+        """The first layer that differs by more than the tolerance; None if none does."""
         return next((name for name, error in self.errors if not error <= self.tolerance), None)
 
     @property
@@ -50,16 +51,10 @@ class Layers:
 
 
 def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-5, **inputs: Any) -> Layers:
-    """Run both on the same inputs and compare what each layer returns. Chapter 15.
+    """Run both on the same inputs and compare what each layer that both have returns. Chapter 15.
 
-    Args:
-        mine: a model.
-        reference: one with layers of the same names, such as the model as it was.
-        tolerance: for the largest difference, relative to the reference's largest value.
-        inputs: passed to both.
-
-    Returns:
-        The error of each layer that both have, in the order in which they finish.
+    ``reference`` has layers of the same names, such as the model as it was; ``tolerance`` is for the largest
+    difference, relative to the reference's largest value; ``inputs`` are passed to both.
 
     Raises:
         ValueError: the two have no layer in common that returns a tensor, or one does not take an input of this name.
@@ -93,16 +88,11 @@ def _require_inputs(role: str, model: nn.Module, inputs: Mapping[str, Any]) -> N
 def trials(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
     """Run two causal models of transformers in four ways and compare them. Chapter 15.
 
-    Args:
-        mine: the model with something replaced.
-        reference: the model as it was.
-        ids: tokens, (B, T), at least 4 of them and none of them padding.
-
-    Returns:
-        For each way, the largest difference relative to the reference's largest value: ``logits`` of one pass;
-        ``cached``, the first half at once and then a token at a time; ``left-padded``, the first row without its first
-        quarter; ``gradients``, of all parameters. Both models are asked in the same way, since beyond the window the
-        frequencies may depend on the length so far, and a cache then holds what no single pass computes.
+    Returns, for each way, the largest difference relative to the reference's largest value: ``logits`` of one pass;
+    ``cached``, the first half at once and then a token at a time; ``left-padded``, the first row without its first
+    quarter; ``gradients``, of all parameters. Both models are asked in the same way, since beyond the window the
+    frequencies may depend on the length so far, and a cache then holds what no single pass computes. ``ids`` are
+    tokens (B, T), at least 4 of them and none of them padding.
     """
     if ids.ndim != 2 or ids.shape[1] < 4 or not len(ids):
         raise ValueError(f"ids must be tokens (B, T) with T of at least 4: got shape {tuple(ids.shape)}")
@@ -113,10 +103,10 @@ def trials(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
     for model in (mine, reference):
         _logits(model, ids[:, :1])  # dynamic scaling of transformers keeps the longest length until a short one comes
         cached = _one_at_a_time(model, ids)  # before any pass of the full length
-        ways = (_logits(model, ids), cached, _logits(model, ids, **padded)[mask.bool()], _gradients(model, ids))
-        found.append(ways)
-    names = ("logits", "cached", "left-padded", "gradients")
-    return {name: _error(got, wanted) for name, got, wanted in zip(names, *found, strict=True)}
+        padded_logits = _logits(model, ids, **padded)[mask.bool()]
+        ways = {"logits": _logits(model, ids), "cached": cached, "left-padded": padded_logits}
+        found.append(ways | {"gradients": _gradients(model, ids)})
+    return {name: _error(got, found[1][name]) for name, got in found[0].items()}
 
 
 def _error(got: Tensor, wanted: Tensor) -> float:
@@ -130,15 +120,12 @@ def _outputs(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Keep what each layer returns, in the order in which they finish; of several calls the last."""
     outputs: dict[str, Tensor] = {}
 
-    def keep(name: str) -> Any:
-        def hook(module: nn.Module, arguments: Any, output: Any) -> None:
-            first = output[0] if isinstance(output, tuple) else getattr(output, "logits", output)
-            if isinstance(first, Tensor) and first.is_floating_point():
-                outputs[name or "logits"] = first.detach().float()
+    def keep(name: str, module: nn.Module, arguments: Any, output: Any) -> None:
+        first = output[0] if isinstance(output, tuple) else getattr(output, "logits", output)
+        if isinstance(first, Tensor) and first.is_floating_point():
+            outputs[name or "logits"] = first.detach().float()
 
-        return hook
-
-    hooks = [module.register_forward_hook(keep(name)) for name, module in model.named_modules()]
+    hooks = [module.register_forward_hook(partial(keep, name)) for name, module in model.named_modules()]
     try:
         yield outputs
     finally:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from course_utils import norms
 from course_utils.book.tables import Table
-from course_utils.rope import RotaryEmbedding, apply_rope, from_config, rope_cos_sin
+from course_utils.rope import apply_rope, from_config, rope_cos_sin
 
 ROTATION = "apply_rotary_pos_emb"  # the name of the function in every model of transformers with half-split RoPE
 
@@ -91,7 +91,7 @@ def swap(
     Raises:
         ValueError: something other than a function was given for one; two of ``rope``, ``frequencies`` and
             ``keep_rope`` were given; ``rope`` was given for a model whose RoPE is scaled, or differs from layer to
-            layer; or what is to be replaced is replaced already. The model is then as it was.
+            layer; or the model is swapped already. The model is then as it was.
     """
     functions = {"layer_norm": layer_norm, "rms_norm": rms_norm, "rope": rope, "frequencies": frequencies}
     for name, function in functions.items():
@@ -101,11 +101,8 @@ def swap(
             raise ValueError(f"{name} must be None with keep_rope=True: got {function!r}")
     if rope is not None and frequencies is not None:
         raise ValueError(f"frequencies must be None with a rope, which makes its own: got {frequencies!r}")
-    asked = {name for name in ("layer_norm", "rms_norm") if functions[name] is not None}
-    if not keep_rope:
-        asked.add("rope")
-    if already := sorted(asked & _replaced_parts(model)):
-        raise ValueError(f"model must not be swapped already, call undo() first: its {', '.join(already)} is replaced")
+    if any(isinstance(module, _SwappedNorm | _SwappedRotary | _Positions) for module in model.modules()):
+        raise ValueError("model must not be swapped already: call undo() of that swap first")
 
     swapped = Swapped()
     try:
@@ -118,16 +115,12 @@ def swap(
         swapped.undo()
         raise
     # To compare a model that has no place for a function of the caller's own would prove nothing of it.
-    parts = _replaced_parts(model)
     for name, function in functions.items():
-        part = "rope" if name == "frequencies" else name
-        if function not in (None, norms.layer_norm, norms.rms_norm) and part not in parts:
+        if function in (None, norms.layer_norm, norms.rms_norm):
+            continue
+        if not any(now.startswith(_full_name(function)) for _, _, now in swapped.replaced):
             swapped.left.append((name, _full_name(function), "the model has no place for it"))
     return swapped
-
-
-def _replaced_parts(model: nn.Module) -> set[str]:
-    return {part for module in model.modules() if isinstance(part := getattr(module, "put_for", None), str)}
 
 
 class _SwappedNorm(nn.Module):
@@ -139,10 +132,10 @@ class _SwappedNorm(nn.Module):
         self.weight, self.bias = module.weight, getattr(module, "bias", None)
         self.shape = tuple(module.weight.shape)
         self.eps = getattr(module, "variance_epsilon", getattr(module, "eps", None))
-        self.put_for = "layer_norm" if isinstance(module, nn.LayerNorm) else "rms_norm"
+        self.is_layer_norm = isinstance(module, nn.LayerNorm)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.put_for == "layer_norm":
+        if self.is_layer_norm:
             return self.function(x, self.shape, self.weight, self.bias, self.eps)
         if self.from_one:  # 1 + w would lose w's last digits in half precision
             return self.function(x.float(), self.shape, 1 + self.weight.float(), self.eps).to(x.dtype)
@@ -186,36 +179,27 @@ def _full_name(function: Any) -> str:
 class _SwappedRotary(nn.Module):
     """Cosine and sine as transformers hands them to its layers, (B, T, R) each, from the course's or other frequencies.
 
-    A ``frequencies`` function is asked anew at every call: it may depend on the length.
+    They are asked for anew at every call: they may depend on the length.
     """
-
-    put_for = "rope"
 
     def __init__(self, config: Any, frequencies: Frequencies | None = None) -> None:
         super().__init__()
         self.config = from_config(config.to_dict())
         self.function = frequencies
-        window = self.config.max_position_embeddings
-        self.rotary = {
-            name: RotaryEmbedding(layer.head_dim, rope_parameters=layer.parameters, max_position_embeddings=window)
-            for name, layer in self.config.layers.items()
-        }
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
-        name = next(iter(self.rotary)) if layer_type is None else layer_type
+        layers, window, seq_len = self.config.layers, self.config.max_position_embeddings, int(position_ids.max()) + 1
+        layer = layers[layer_type or next(iter(layers))]
         if self.function is None:
-            cos, sin = self.rotary[name].cos_sin(position_ids, torch.float32)  # (B, T, R/2)
+            inv_freq, attention_factor = layer.frequencies(seq_len)
         else:
-            layer, window = self.config.layers[name], self.config.max_position_embeddings
-            seq_len = int(position_ids.max()) + 1
-            cos, sin = rope_cos_sin(position_ids, *self.function(layer.parameters, layer.head_dim, window, seq_len))
+            inv_freq, attention_factor = self.function(layer.parameters, layer.head_dim, window, seq_len)
+        cos, sin = rope_cos_sin(position_ids, inv_freq, attention_factor)  # (B, T, R/2)
         return torch.cat((cos, cos), -1).to(x.dtype), torch.cat((sin, sin), -1).to(x.dtype)  # (B, T, R) each
 
 
 class _Positions(nn.Module):
     """Hands the positions themselves to the layers, for a ``rope`` that computes its own angles."""
-
-    put_for = "rope"
 
     def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         return position_ids, position_ids
@@ -232,7 +216,6 @@ def _swap_rope(swapped: Swapped, model: nn.Module, rope: Rope | None, frequencie
         return
     for name, module in tables:
         if rope is not None:
-            _require_plain(module.config)
             swapped.replace(model, name, module, _Positions(), "the positions themselves")
         else:
             what = "the course's frequencies, in float64" if frequencies is None else _full_name(frequencies)
@@ -256,9 +239,9 @@ def _same_tables(module: nn.Module) -> bool:
     """Return whether ``module`` gives the course's cosines and sines; Llama's, for one, ignores a partial factor."""
     mine = _SwappedRotary(module.config)
     positions = torch.arange(4, device=next(module.buffers()).device)[None]
-    for layer_type in mine.rotary if len(mine.rotary) > 1 else (None,):
-        arguments = (torch.zeros(1), positions) if layer_type is None else (torch.zeros(1), positions, layer_type)
-        for table, wanted in zip(mine(*arguments), module(*arguments), strict=True):
+    for layer_types in [[name] for name in mine.config.layers] if len(mine.config.layers) > 1 else [[]]:
+        both = (rotary(torch.zeros(1), positions, *layer_types) for rotary in (mine, module))
+        for table, wanted in zip(*both, strict=True):
             if table.shape != wanted.shape or not torch.allclose(table, wanted, atol=1e-5):
                 return False
     return True
@@ -286,33 +269,16 @@ def _rotates_halves(rotation: Any) -> bool:
     return all(torch.allclose(a, b, atol=1e-5) for a, b in zip(wanted, _course_rotation(q, k, cos, sin), strict=True))
 
 
-def _require_plain(config: Any) -> None:
-    layers = from_config(config.to_dict()).layers
-    if len(layers) > 1:
-        raise ValueError(f"rope must be None for a model whose RoPE differs by layer: this one has {', '.join(layers)}")
-    (layer,) = layers.values()
-    if layer.rope_type != "default":
-        raise ValueError(f"rope must be None for a model with rope_type {layer.rope_type!r}: it scales nothing")
-
-
 def _swap_rotation(swapped: Swapped, name: str, module: nn.Module, rope: Rope | None) -> None:
-    """Let ``module`` rotate with another function: its own forward pass, with one global name bound anew."""
+    """Let ``module`` rotate with another function: a copy of its own forward pass, with one global name bound anew."""
     forward = inspect.unwrap(type(module).forward)
-    rotation = _course_rotation if rope is None else _own_rotation(rope, module.config)
+    names = {**forward.__globals__, ROTATION: _course_rotation if rope is None else _own_rotation(rope, module.config)}
+    mine = types.FunctionType(forward.__code__, names, forward.__name__, forward.__defaults__, forward.__closure__)
+    mine.__kwdefaults__ = forward.__kwdefaults__
     swapped.undo_actions.append(lambda: module.__dict__.pop("forward", None))
-    module.forward = types.MethodType(_with_global(forward, ROTATION, rotation), module)
+    module.forward = types.MethodType(mine, module)
     what = "course_utils.rope.apply_rope" if rope is None else _full_name(rope)
     swapped.replaced.append((name, ROTATION, what))
-
-
-def _with_global(function: Any, name: str, value: Any) -> types.FunctionType:
-    """Return a copy of ``function`` in which the global ``name`` is ``value``; nobody else sees the change."""
-    namespace = {**function.__globals__, name: value}
-    copy = types.FunctionType(
-        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
-    )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    return copy
 
 
 def _course_rotation(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
@@ -324,6 +290,13 @@ def _course_rotation(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_d
 
 def _own_rotation(rope: Rope, config: Any) -> Callable[..., tuple[Tensor, Tensor]]:
     described = from_config(config.to_dict())
+    if len(described.layers) > 1:
+        names = ", ".join(described.layers)
+        raise ValueError(f"rope must be None for a model whose RoPE differs by layer: this one has {names}")
+    if described.main.rope_type != "default":
+        raise ValueError(
+            f"rope must be None for a model with rope_type {described.main.rope_type!r}: it scales nothing"
+        )
     base = described.rope_parameters.get("rope_theta", 10_000.0)
     rotary_dim = 2 * len(described.frequencies()[0])
 

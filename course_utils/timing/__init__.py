@@ -2,13 +2,12 @@
 
 timers.py     the time of a call: of single runs, in turns with what it is compared with
 roofline.py   what a machine can do at most
-memory.py     what a forward pass keeps for the backward pass; dispatch.py: the operators of a call and their bytes
+dispatch.py   the operators of a call, the bytes that they move, and what is kept for the backward pass
 ladder.py     every implementation of an operation, checked against float64 and timed; bench.py: ``course bench``
 records.py    what was measured elsewhere, with where it comes from
 """
 
-from course_utils.timing.dispatch import Step, nesting, traffic
-from course_utils.timing.memory import saved_bytes
+from course_utils.timing.dispatch import Step, nesting, saved_bytes, traffic
 from course_utils.timing.roofline import Roofline
 from course_utils.timing.timers import (
     Timing,

@@ -9,13 +9,10 @@ import argparse
 import shlex
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from importlib import metadata
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -25,34 +22,27 @@ from tqdm import tqdm
 
 from course_utils.timing import records
 from course_utils.timing.ladder import OPERATIONS, Case, CheckFailed, Outcome, attempt, new_process
-from course_utils.timing.timers import copy_bandwidth, keep_freed_memory
+from course_utils.timing.timers import keep_freed_memory
 
 SEED = 0
-PROCESSES = 5
+THREADS = 2  # as in the notebooks
+PROCESSES = 5  # on a GPU one
 
 # small enough for loops in Python
 TINY = {"layer_norm": (8, 16), "rms_norm": (8, 16), "batch_norm": (4, 4, 3, 3), "rope": (1, 2, 4, 8)}
-QUICK = {"layer_norm": (1024, 1024), "rms_norm": (1024, 1024), "batch_norm": (32, 64, 14, 14), "rope": (1, 8, 512, 64)}
 ON_CPU: dict[str, list[tuple[int, ...]]] = {
     "layer_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],
     "rms_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],
     "batch_norm": [(256, 64, 14, 14), (16, 64, 56, 56)],
     "rope": [(1, 32, 512, 128)],
 }
-LIBRARIES = {"liger_kernel": "liger-kernel", "quack": "quack-kernels"}  # else the same name
 
 
-def cases(device: str, quick: bool = False) -> list[Case]:
+def cases(device: str) -> list[Case]:
     """Return the cases of a run on ``device``, "cpu" or "cuda", each operation's together."""
-    sweep = _quick() if quick else _on_gpu() if device == "cuda" else _on_cpu()
+    sweep = _on_gpu() if device == "cuda" else _on_cpu()
     directions = ("forward", "forward+backward")
     return [Case(name, direction, shape, dtype) for name, shape, dtype in sweep for direction in directions]
-
-
-def _quick() -> Iterator[tuple[str, tuple[int, ...], str]]:
-    for name in OPERATIONS:
-        yield name, TINY[name], "float32"
-        yield name, QUICK[name], "float32"
 
 
 def _on_cpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
@@ -76,113 +66,82 @@ def _on_gpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
     yield from (("rope", (1, 32, 4096, 128), dtype) for dtype in ("float32", "float16"))
 
 
-def run(
-    device: str,
-    out: Path,
-    *,
-    quick: bool = False,
-    processes: int = 1,
-    command: str = "",
-    plan: Sequence[Case] = (),
-) -> records.Record:
+def run(device: str, out: Path, command: str) -> records.Record:
     """Check and time every case on ``device``, "cpu" or "cuda", write the record to ``out``, and return it.
 
     What is measured is kept in a file beside ``out`` until then. A run that was ended, by whatever, goes on
     from there when it is started again with the same device, versions and cases.
     """
-    plan = list(plan) or cases(device, quick)
+    plan = cases(device)
+    processes = 1 if device == "cuda" else PROCESSES
     origin = {
         **records.machine(device),
         "device_type": device,
         "processes": processes,
-        "threads": torch.get_num_threads(),
+        "threads": THREADS,
         "allocator": "freed memory kept" if keep_freed_memory() else "the system's",
-        "triton": _version("triton") if find_spec("triton") else None,
-        "peers": _versions(),
+        "libraries": _versions(),
         "seed": SEED,
-        "quick": quick,
     }
     begun = {**origin, "cases": [str(case) for case in plan]}
     finished = records.resume(records.partial(out), begun)
-    done = {(entry["process"], entry["case"]) for entry in finished}
-    if remaining := [
-        (process, case) for process in range(processes) for case in plan if (process, str(case)) not in done
-    ]:
-        print(f"{origin['device']}: {len(remaining)} of {processes * len(plan)} cases to measure", file=sys.stderr)
-        bandwidth = {dtype: copy_bandwidth(device, getattr(torch, dtype)) for dtype in sorted({c.dtype for c in plan})}
-        session = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "copy_gbps": bandwidth}
+    done = [(entry["process"], entry["case"]) for entry in finished]
+    remaining = [(number, case) for number in range(processes) for case in plan if (number, str(case)) not in done]
+    print(f"{origin['device']}: {len(remaining)} of {processes * len(plan)} cases to measure", file=sys.stderr)
 
-    rounds, seconds = (10, 0.3) if quick else (30, 1.0)
     with tqdm(total=len(remaining), unit="case", file=sys.stderr) as progress:
-        for process, together in groupby(remaining, key=lambda pair: pair[0]):
-            with new_process() if processes > 1 else nullcontext() as elsewhere:
+        for number, together in groupby(remaining, key=lambda pair: pair[0]):
+            with new_process(THREADS) as process:
                 for _, case in together:
                     progress.set_postfix_str(str(case))
-                    given = case, device, SEED, rounds, seconds / processes
-                    results, left_out = _within_memory(elsewhere, given)
-                    entry = {"process": process, "case": str(case), "session": session}
-                    finished.append({**entry, "results": results, "left_out": left_out})
+                    try:
+                        results, left_out = process.submit(attempt, case, device, SEED, 30, 1 / processes).result()
+                    except torch.OutOfMemoryError as error:
+                        reason = str(error).splitlines()[0]
+                        results, left_out = [], [{**case.fields(), "implementation": "all", "reason": reason}]
+                    entry = {"process": number, "case": str(case), "results": results, "left_out": left_out}
+                    finished.append(entry)
                     records.keep(records.partial(out), begun, finished)
                     progress.update()
 
-    sessions = [session for session, _ in groupby(entry["session"] for entry in finished)]
-    outcomes = [_merged([entry for entry in finished if entry["case"] == str(case)], sessions) for case in plan]
+    outcomes = [_merged([entry for entry in finished if entry["case"] == str(case)]) for case in plan]
     content = {
-        "provenance": {**origin, "command": command},
-        "sessions": sessions,
+        "provenance": {**origin, "command": command, "date": datetime.now(UTC).isoformat(timespec="seconds")},
         "results": [result for results, _ in outcomes for result in results],
         "left_out": [item for _, items in outcomes for item in items],
     }
     records.write_json(content, out)
-    records.partial(out).unlink()
+    records.partial(out).unlink(missing_ok=True)
     return records.read(out)
 
 
-def _within_memory(elsewhere: ProcessPoolExecutor | None, given: tuple) -> Outcome:
-    """Measure a case, here or elsewhere; one that the device's memory does not hold is left out."""
-    try:
-        return elsewhere.submit(attempt, *given).result() if elsewhere else attempt(*given)
-    except torch.OutOfMemoryError as error:
-        return [], [{**given[0].fields(), "implementation": "all", "reason": str(error).splitlines()[0]}]
-
-
-def _merged(entries: Sequence[dict[str, Any]], sessions: Sequence[dict[str, Any]]) -> Outcome:
+def _merged(entries: Sequence[Mapping[str, Any]]) -> Outcome:
     """Return one outcome for those of several processes; an implementation that any of them left out is left out."""
     left_out = {item["implementation"]: item for entry in entries for item in entry["left_out"]}
-    by_name: dict[str, list[dict[str, Any]]] = {}
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
     for result in (result for entry in entries for result in entry["results"]):
         by_name.setdefault(result["implementation"], []).append(result)
-    session = sessions.index(entries[0]["session"])
-    return [
-        {**_median(results), "session": session} for name, results in by_name.items() if name not in left_out
-    ], list(left_out.values())
+    merged = [_median(results) for name, results in by_name.items() if name not in left_out]
+    return merged, list(left_out.values())
 
 
-def _median(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _median(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what several processes found for one implementation as one: the medians, and the range of the medians."""
     medians = [result["median_ms"] for result in results]
-    launches = [result["launch_ms"] for result in results if result["launch_ms"] is not None]
     return {
         **results[0],
         "errors": {name: max(result["errors"][name] for result in results) for name in results[0]["errors"]},
         **{key: statistics.median(result[key] for result in results) for key in ("median_ms", "p10_ms", "copy_gbps")},
         "range_ms": [min(medians), max(medians)],
         "runs": sum(result["runs"] for result in results),
-        "launch_ms": statistics.median(launches) if launches else None,
     }
 
 
 def _versions() -> dict[str, str]:
-    """Return the version of each peer that is installed; "unknown" for one under another name, as in a nightly."""
-    libraries = {library for operation in OPERATIONS.values() for library, _ in operation.peers}
-    return {library: _version(library) for library in sorted(libraries) if find_spec(library)}
-
-
-def _version(library: str) -> str:
-    try:
-        return metadata.version(LIBRARIES.get(library, library))
-    except metadata.PackageNotFoundError:
-        return "unknown"
+    """Return the versions of Triton and of each peer that is installed, by the name that is imported."""
+    names = {"triton", *(library for operation in OPERATIONS.values() for library, _ in operation.peers)}
+    installed = metadata.packages_distributions()
+    return {name: metadata.version(installed[name][0]) for name in sorted(names) if name in installed}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -191,36 +150,18 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="course bench", description="Check every implementation of the ladder against float64, time it, record it."
     )
-    option = parser.add_argument
-    option("--device", choices=("cpu", "cuda"), required=True)
-    option("--quick", action="store_true", help="few small cases: under a minute on a CPU")
-    option("--threads", type=int, default=2, help="CPU threads for PyTorch, by default %(default)s as in the notebooks")
-    option(
-        "--processes",
-        type=int,
-        metavar="N",
-        help=f"fresh processes that measure each case, by default {PROCESSES}; 1 with --quick and on a GPU",
-    )
-    option("--out", type=Path, required=True, metavar="FILE", help="the record, in JSON")
+    parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the record, in JSON")
     arguments = parser.parse_args(argv)
 
     out: Path = arguments.out
-    on_gpu, processes = arguments.device == "cuda", arguments.processes
-    if processes is None:
-        processes = 1 if arguments.quick or on_gpu else PROCESSES
-    if on_gpu and not torch.cuda.is_available():
+    if arguments.device == "cuda" and not torch.cuda.is_available():
         return _stop("--device cuda needs a CUDA device, and PyTorch sees none; --device cpu runs anywhere", 2)
     if not out.parent.is_dir() or out.is_dir():
         return _stop(f"--out must be a file in a folder that exists: got {out}", 2)
-    if arguments.threads < 1:
-        return _stop(f"--threads must be at least 1: got {arguments.threads}", 2)
-    if processes < 1 or (processes > 1 and on_gpu):
-        return _stop(f"--processes must be {'1 with --device cuda' if on_gpu else 'at least 1'}: got {processes}", 2)
-    torch.set_num_threads(arguments.threads)
     kept = f"what is measured is kept in {records.partial(out)}: the same command goes on from there"
-    command = shlex.join(["course", "bench", *argv])
     try:
-        record = run(arguments.device, out, quick=arguments.quick, processes=processes, command=command)
+        record = run(arguments.device, out, shlex.join(["course", "bench", *argv]))
     except KeyboardInterrupt:
         return _stop(f"interrupted; {kept}", 130)
     except BrokenProcessPool:
@@ -229,10 +170,10 @@ def main(argv: list[str] | None = None) -> int:
         return _stop(f"no record is written, because a check failed: {failure}", 1)
     except (records.RecordError, OSError) as error:
         return _stop(str(error), 2)
-    print(record.table())
-    for item in record.left_out:
+    for item in (*record.results, *record.left_out):
         case = f"{item['operation']} {tuple(item['shape'])} {item['dtype']} {item['direction']}"
-        print(f"left out: {item['implementation']}, {case}: {item['reason']}")
+        found = f"left out: {item['reason']}" if "reason" in item else f"{item['median_ms']:.3g} ms"
+        print(f"{case}, {item['implementation']}: {found}")
     print(f"\n{len(record.results)} results in {out}")
     return 0
 

@@ -1,10 +1,11 @@
-"""What a call dispatches: its operators, how they are nested, and the bytes that each moves (chapters 09 and 10)."""
+"""What a call dispatches: its operators, how they are nested, the bytes they move and those they keep (chapter 09)."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -35,8 +36,7 @@ def traffic(fn: Callable[..., Any], *args: Any) -> list[Step]:
     >>> traffic(lambda x: x.view(10, 10) * 2 + 1, x)
     [Step(operator='mul', bytes_read=400, bytes_written=400), Step(operator='add', bytes_read=400, bytes_written=400)]
     """
-    watch = _Watch()
-    with watch:
+    with _Watch() as watch:
         fn(*args)
     return watch.steps
 
@@ -51,7 +51,7 @@ class _Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         given = {key: value for key, value in (kwargs or {}).items() if key != "out"}  # which is written, not read
-        name, inputs, outputs = func.overloadpacket.__name__, list(_tensors((args, given))), list(_tensors(result))
+        name, inputs, outputs = func.overloadpacket.__name__, _tensors((args, given)), _tensors(result)
         storages = {tensor.untyped_storage().data_ptr() for tensor in inputs}
         is_view = not func._schema.is_mutable and any(t.untyped_storage().data_ptr() in storages for t in outputs)
         if (inputs or outputs) and not is_view and not name.startswith("empty"):  # these move no data
@@ -59,8 +59,8 @@ class _Watch(TorchDispatchMode):
         return result
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor))
+def _tensors(value: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 def _size(tensor: Tensor) -> int:
@@ -85,3 +85,30 @@ def nesting(call: Callable[[], Any]) -> list[tuple[int, str]]:
 
 def _level(event: Any) -> int:
     return 1 if event.cpu_parent is None else 1 + _level(event.cpu_parent)
+
+
+def saved_bytes(fn: Callable[..., Any], *args: Any) -> int:
+    """Return how many bytes autograd keeps alive for the backward pass of ``fn(*args)``.
+
+    Every storage counts once, however many tensors view it; the arguments count too, where they are kept.
+
+    Where neither an argument nor the result requires a gradient, nothing can be kept, and that is a ``ValueError``.
+
+    >>> x = torch.ones(1000, requires_grad=True)
+    >>> saved_bytes(torch.exp, x), saved_bytes(lambda x: x + 1, x)
+    (4000, 0)
+    """
+    kept: dict[int, int] = {}
+    alive = []  # a freed tensor's address could come back and hide another's bytes
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        alive.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = fn(*args)
+    if not kept and not any(isinstance(value, Tensor) and value.requires_grad for value in (*args, result)):
+        raise ValueError("args must hold a tensor that requires a gradient: got none")
+    return sum(kept.values())

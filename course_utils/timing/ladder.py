@@ -63,17 +63,17 @@ class Operation:
 
     name: str
     differentiated: tuple[str, ...]  # the names of the inputs that get a gradient, which come first
-    outputs: tuple[str, ...]  # the names of the results
     inputs: Callable[[Sequence[int], torch.dtype, str, int], Inputs]  # from shape, dtype, device and seed
     truth: Function  # the result for float64 inputs, by code that is not on trial
     bytes_moved: Callable[[Inputs, bool], int]  # from the inputs, and whether there is a backward pass
     loops: Function  # the definition, an element at a time
     eager: Mapping[str, Function]  # operator by operator
     to_compile: Function
-    on_cpu: Mapping[str, Function]  # further ways that are made for a CPU
-    built_in: Function | None
-    triton: Mapping[str, Function]  # those whose name ends in "in place" write over their inputs
-    peers: Sequence[tuple[str, Implementation]]  # other people's, by library; all but transformers need a GPU
+    outputs: tuple[str, ...] = ("y",)  # the names of the results
+    tuned: Function | None = None  # the same, written for what the compiler makes of it on a CPU
+    built_in: Function | None = None
+    triton: Function | None = None
+    peers: Sequence[tuple[str, Implementation]] = ()  # other people's, by library
 
     def implementations(self, shape: Sequence[int], device: str) -> Iterator[Implementation]:
         """Yield the implementations that there are for this shape on this kind of device, slowest kind first."""
@@ -82,15 +82,16 @@ class Operation:
             yield Implementation("loops", self.loops)
         yield from (Implementation(name, fn) for name, fn in self.eager.items())
         if not tiny:  # where the time is all overhead, compiling shows nothing
+            torch.compiler.reset()  # a new shape is compiled for itself, not for any shape
             yield Implementation("compiled", torch.compile(self.to_compile, dynamic=False))
-            yield from (Implementation(name, fn) for name, fn in self.on_cpu.items() if device == "cpu")
+            if self.tuned and device == "cpu":
+                yield Implementation("compiled, tuned", self.tuned)
         if self.built_in:
             yield Implementation("built-in", self.built_in, ours=False)
-        if device == "cuda" and kernels.available(device):  # Triton's interpreter is for checking, not for speed
-            for name, fn in self.triton.items():
-                yield Implementation(name, fn, in_place=name.endswith("in place"))
+        if self.triton and device == "cuda" and kernels.available(device):  # its interpreter is not for speed
+            yield Implementation("Triton", self.triton)
         for library, peer in self.peers:
-            if find_spec(library) and (device == "cuda" or library == "transformers"):
+            if find_spec(library) and (device == "cuda" or library == "transformers"):  # the others need a GPU
                 yield peer
 
 
@@ -122,10 +123,12 @@ def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float) -> 
     Each is timed ``rounds`` times, and on a CPU for ``seconds``, at most. Returns the results, and what could not run,
     with the reason. An error above its tolerance, or a NaN, is a ``CheckFailed``.
     """
-    torch.compiler.reset()  # a new shape is compiled for itself, not for any shape
     operation = OPERATIONS[case.operation]
     inputs = operation.inputs(case.shape, getattr(torch, case.dtype), device, seed)
-    upstream = _upstream(operation, inputs, seed) if case.with_backward else []
+    upstream: list[Tensor] = []
+    if case.with_backward:  # the outputs have the shapes of the first inputs
+        draw = partial(torch.randn, generator=generator(seed + 1, device), device=device)
+        upstream = [draw(x.shape).to(x.dtype) for x in inputs[: len(operation.outputs)]]
     exact, exact_upstream = (tuple(tensor.double() for tensor in tensors) for tensors in (inputs, upstream))
     truth = _call(operation, Implementation("truth", operation.truth), exact, exact_upstream)()
 
@@ -133,11 +136,10 @@ def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float) -> 
     checks: dict[str, dict[str, Any]] = {}
     left_out = []
     for one in operation.implementations(case.shape, device):
-        if case.with_backward and one.in_place and one.ours:
-            continue  # autograd does not let a leaf be written over
         try:
             call = _call(operation, one, inputs, upstream)
-            errors = {name: _relative_error(found, truth[name]) for name, found in call().items()}
+            found = {name: tensor.double() for name, tensor in call().items()}
+            errors = {name: float((found[name] - true).norm() / true.norm()) for name, true in truth.items()}
             if device == "cuda":
                 measure_in_turns({one.name: call}, device, rounds=1)  # can its kernels be captured?
         except Exception as error:  # whatever a compiler or another library raises; the others are still measured
@@ -152,27 +154,25 @@ def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float) -> 
     source, destination = inputs[0], torch.empty_like(inputs[0])
     with_copy = {**calls, "copy": lambda: destination.copy_(source)}
     timings = measure_in_turns(with_copy, device, rounds=rounds, seconds=seconds)
-    together = {
-        "bytes_moved": operation.bytes_moved(inputs, case.with_backward),
-        "copy_gbps": 2 * source.nbytes / timings["copy"].median_ms / 1e6,
-    }
-    times = {
-        name: {key: getattr(timings[name], key) for key in ("median_ms", "p10_ms", "runs", "launch_ms")}
-        for name in calls
-    }
-    results = [{**case.fields(), "implementation": name, **checks[name], **times[name], **together} for name in calls]
+    moved = operation.bytes_moved(inputs, case.with_backward)
+    copy_gbps = 2 * source.nbytes / timings.pop("copy").median_ms / 1e6
+    results = []
+    for name, timing in timings.items():
+        times = {key: getattr(timing, key) for key in ("median_ms", "p10_ms", "runs")}
+        together = {"bytes_moved": moved, "copy_gbps": copy_gbps}
+        results.append({**case.fields(), "implementation": name, **checks[name], **times, **together})
     return results, left_out
 
 
 def attempt_elsewhere(case: Case, device: str = "cuda", rounds: int = 30, seconds: float = 1.0) -> Outcome:
     """Do what ``attempt`` does in a process of its own, in which Triton compiles. Chapter 10."""
-    with new_process() as process:
+    with new_process(torch.get_num_threads()) as process:
         return process.submit(attempt, case, device, 0, rounds, seconds).result()
 
 
-def new_process() -> ProcessPoolExecutor:
-    """Return a process with as many threads, whose memory lies anew and in which Triton's interpreter is off."""
-    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (torch.get_num_threads(),))
+def new_process(threads: int) -> ProcessPoolExecutor:
+    """Return a process with so many threads, whose memory lies anew and in which Triton's interpreter is off."""
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (threads,))
 
 
 def _begin(threads: int) -> None:
@@ -186,35 +186,29 @@ def _call(operation: Operation, one: Implementation, inputs: Inputs, upstream: S
     if one.in_place:
         inputs, upstream = tuple(tensor.clone() for tensor in inputs), [tensor.clone() for tensor in upstream]
     inputs = one.arrange(*inputs) if one.arrange else inputs
-    if not upstream:
-        return lambda: _without_gradients(one.fn, operation.outputs, inputs)
-    count = len(operation.differentiated)
-    leaves = [tensor.detach().requires_grad_() for tensor in inputs[:count]]
-    gradients = forward_and_backward(one.fn, *leaves, *inputs[count:], upstream=upstream)
-    names = [f"d{name}" for name in operation.differentiated]
-    return lambda: dict(zip(names, gradients(), strict=True))
+    if upstream:
+        count = len(operation.differentiated)
+        leaves = [tensor.detach().requires_grad_() for tensor in inputs[:count]]
+        gradients = forward_and_backward(one.fn, *leaves, *inputs[count:], upstream=upstream)
+        names = [f"d{name}" for name in operation.differentiated]
+        return lambda: dict(zip(names, gradients(), strict=True))
 
+    def outputs() -> dict[str, Tensor]:
+        with torch.no_grad():
+            results = one.fn(*inputs)
+        return dict(zip(operation.outputs, results if isinstance(results, tuple) else (results,), strict=True))
 
-@torch.no_grad()
-def _without_gradients(fn: Function, names: Sequence[str], inputs: Inputs) -> dict[str, Tensor]:
-    results = fn(*inputs)
-    return dict(zip(names, results if isinstance(results, tuple) else (results,), strict=True))
-
-
-def _upstream(operation: Operation, inputs: Inputs, seed: int) -> list[Tensor]:
-    """Draw the gradients of the outputs, which have the shapes of the first inputs."""
-    source = generator(seed + 1, inputs[0].device)
-    like = inputs[: len(operation.outputs)]
-    return [torch.randn(x.shape, generator=source, device=x.device).to(x.dtype) for x in like]
-
-
-def _relative_error(found: Tensor, truth: Tensor) -> float:
-    return float((found.double() - truth).norm() / truth.norm())
+    return outputs
 
 
 def _checked(case: Case, one: Implementation, errors: Mapping[str, float]) -> dict[str, Any]:
     """Return errors and tolerances as a record has them, or raise."""
-    tolerances = {name: _tolerance(one, name, case.dtype) for name in errors}
+    allowed = TOLERANCES[case.dtype]
+    tolerances = dict.fromkeys(errors, allowed)
+    if not one.ours and case.dtype != "float32":
+        # Other people's half precision: sums of a parameter's gradient in it may be tens of percent off, as PyTorch's
+        # are on a CPU; cosines rounded to it cost some units more. That is recorded, not refused.
+        tolerances = {name: 0.5 if name in ("dweight", "dbias") else 4 * allowed for name in errors}
     for name, error in errors.items():
         if not error <= tolerances[name]:  # so that NaN is refused
             raise CheckFailed(
@@ -224,40 +218,27 @@ def _checked(case: Case, one: Implementation, errors: Mapping[str, float]) -> di
     return {"errors": dict(errors), "tolerances": tolerances}
 
 
-def _tolerance(one: Implementation, name: str, dtype: str) -> float:
-    if one.ours or dtype == "float32":
-        return TOLERANCES[dtype]
-    # Other people's half precision: sums of a parameter's gradient in it may be tens of percent off, as PyTorch's are
-    # on a CPU; cosines rounded to it cost some units more. That is recorded, not refused.
-    return 0.5 if name in ("dweight", "dbias") else 4 * TOLERANCES[dtype]
+# -- the definitions, an element at a time: each addition and product is an operation that autograd can follow
 
 
-# -- the definitions, an element at a time, each addition and product one operation that autograd can follow
-
-
-def _layer_norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    rows = []
-    for row in x:
-        x_hat = _standardised(list(row))
-        rows.append(torch.stack([value * w + b for value, w, b in zip(x_hat, weight, bias, strict=True)]))
-    return torch.stack(rows)
-
-
-def _rms_norm_in_loops(x: Tensor, weight: Tensor) -> Tensor:
-    rows = []
-    for row in x:
-        mean_square = sum((value**2 for value in row), start=x.new_zeros(())) / len(row)
-        rstd = 1 / torch.sqrt(mean_square + EPS)
-        rows.append(torch.stack([value * rstd * w for value, w in zip(row, weight, strict=True)]))
-    return torch.stack(rows)
+def _norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor, centred: bool = True) -> Tensor:
+    """Norm of each row of x (rows, features); weight and bias are broadcast to it."""
+    results = []
+    for row, weights, biases in zip(x, weight.expand_as(x), bias.expand_as(x), strict=True):
+        zero = row.new_zeros(())
+        mean = sum(row, start=zero) / len(row) if centred else zero
+        variance = sum(((value - mean) ** 2 for value in row), start=zero) / len(row)
+        rstd = 1 / torch.sqrt(variance + EPS)
+        results.append(
+            torch.stack([(value - mean) * rstd * w + b for value, w, b in zip(row, weights, biases, strict=True)])
+        )
+    return torch.stack(results)
 
 
 def _batch_norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    channels = []
-    for channel, w, b in zip(x.transpose(0, 1), weight, bias, strict=True):
-        x_hat = _standardised(list(channel.flatten()))
-        channels.append(torch.stack([value * w + b for value in x_hat]).view(channel.shape))
-    return torch.stack(channels, dim=1)
+    channels = x.transpose(0, 1)
+    y = _norm_in_loops(channels.flatten(1), weight[:, None], bias[:, None])
+    return y.view(channels.shape).transpose(0, 1)
 
 
 def _rope_in_loops(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
@@ -274,23 +255,14 @@ def _rope_in_loops(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tens
     return rotated(q), rotated(k)
 
 
-def _standardised(values: Sequence[Tensor]) -> list[Tensor]:
-    """Return the values of one group, centred and scaled by their own mean and variance."""
-    zero = values[0].new_zeros(())
-    mean = sum(values, start=zero) / len(values)
-    variance = sum(((value - mean) ** 2 for value in values), start=zero) / len(values)
-    rstd = 1 / torch.sqrt(variance + EPS)
-    return [(value - mean) * rstd for value in values]
-
-
 # -- operator by operator
 
 
-def _layer_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def _in_one_pass(x: Tensor, weight: Tensor, bias: Tensor, dims: tuple[int, ...] = (-1,)) -> Tensor:
     """The mean and the mean square in one go: E[x²] − E[x]², in float32, fast and exact only near zero."""
     z = x.to(torch.promote_types(x.dtype, torch.float32))
-    mean = z.mean(-1, keepdim=True)
-    variance = z.square().mean(-1, keepdim=True) - mean.square()
+    mean = z.mean(dims, keepdim=True)
+    variance = z.square().mean(dims, keepdim=True) - mean.square()
     return ((z - mean) * torch.rsqrt(variance + EPS) * weight + bias).to(x.dtype)
 
 
@@ -310,15 +282,6 @@ def _layer_norm_in_two_passes(x: Tensor, weight: Tensor, bias: Tensor, fewest_op
         return torch.addcmul(bias, centred * rstd, weight).to(x.dtype)
     # Nobody will ask for the intermediates: writing over them, no other memory is fetched to be written to.
     return torch.addcmul(bias, centred.mul_(rstd), weight, out=centred).to(x.dtype)
-
-
-def _batch_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    z = x.to(torch.promote_types(x.dtype, torch.float32))
-    dims = (0, *range(2, x.dim()))
-    mean = z.mean(dims, keepdim=True)
-    variance = z.square().mean(dims, keepdim=True) - mean.square()
-    channels = mean.shape[1:]
-    return ((z - mean) * torch.rsqrt(variance + EPS) * weight.view(channels) + bias.view(channels)).to(x.dtype)
 
 
 def _rotated(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
@@ -378,6 +341,10 @@ def _liger(module: str, name: str) -> Any:
     return getattr(import_module(f"liger_kernel.ops.{module}"), f"Liger{name}Function")
 
 
+def _rope_of_liger(*inputs: Tensor) -> tuple[Tensor, Tensor]:
+    return _liger("rope", "Rope").apply(*inputs)
+
+
 def _rope_of_transformers(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     return import_module("transformers.models.llama.modeling_llama").apply_rotary_pos_emb(q, k, cos, sin)
 
@@ -392,39 +359,37 @@ OPERATIONS = {
         Operation(
             name="layer_norm",
             differentiated=("x", "weight", "bias"),
-            outputs=("y",),
             inputs=_norm_inputs,
             truth=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
             bytes_moved=_norm_bytes,
-            loops=_layer_norm_in_loops,
+            loops=_norm_in_loops,
             eager={
-                "eager, one pass": _layer_norm_in_one_pass,
+                "eager, one pass": _in_one_pass,
                 "autograd.Function": lambda x, w, b: backward.LayerNormFunction.apply(x, w.shape, w, b, EPS),
                 "eager, centred twice": lambda x, w, b: norms.layer_norm(x, w.shape, w, b, EPS),
                 "eager, two passes": _layer_norm_in_two_passes,
             },
             to_compile=partial(_layer_norm_in_two_passes, fewest_operators=False),
-            on_cpu={"compiled, tuned": lambda x, w, b: compiled.layer_norm(x, w.shape, w, b, EPS)},
+            tuned=lambda x, w, b: compiled.layer_norm(x, w.shape, w, b, EPS),
             built_in=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
-            triton={"Triton": lambda x, w, b: kernels.layer_norm(x, w.shape, w, b, EPS)},
+            triton=lambda x, w, b: kernels.layer_norm(x, w.shape, w, b, EPS),
             peers=(_peer("liger_kernel", lambda x, w, b: _liger("layer_norm", "LayerNorm").apply(x, w, b, EPS)),),
         ),
         Operation(
             name="rms_norm",
             differentiated=("x", "weight"),
-            outputs=("y",),
             inputs=partial(_norm_inputs, parameters=1),
             truth=lambda x, w: F.rms_norm(x, w.shape, w, EPS),
             bytes_moved=_norm_bytes,
-            loops=_rms_norm_in_loops,
+            loops=lambda x, w: _norm_in_loops(x, w, torch.zeros_like(w), centred=False),
             eager={
                 "autograd.Function": lambda x, w: backward.RMSNormFunction.apply(x, w.shape, w, EPS),
                 "eager": lambda x, w: norms.rms_norm(x, w.shape, w, EPS),
             },
             to_compile=lambda x, w: norms.rms_norm(x, w.shape, w, EPS),
-            on_cpu={"compiled, tuned": lambda x, w: compiled.rms_norm(x, w.shape, w, EPS)},
+            tuned=lambda x, w: compiled.rms_norm(x, w.shape, w, EPS),
             built_in=lambda x, w: F.rms_norm(x, w.shape, w, EPS),
-            triton={"Triton": lambda x, w: kernels.rms_norm(x, w.shape, w, EPS)},
+            triton=lambda x, w: kernels.rms_norm(x, w.shape, w, EPS),
             peers=(
                 # offset 0, Llama's casts, and not in place: its default writes dx over the gradient that it was given
                 _peer("liger_kernel", lambda x, w: _liger("rms_norm", "RMSNorm").apply(x, w, EPS, 0.0, "llama", False)),
@@ -434,21 +399,17 @@ OPERATIONS = {
         Operation(
             name="batch_norm",
             differentiated=("x", "weight", "bias"),
-            outputs=("y",),
             inputs=partial(_norm_inputs, channel_dim=1),
             truth=lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=EPS),
             bytes_moved=_norm_bytes,
             loops=_batch_norm_in_loops,
             eager={
-                "eager, one pass": _batch_norm_in_one_pass,
+                "eager, one pass": lambda x, w, b: _in_one_pass(x, w.view(-1, 1, 1), b.view(-1, 1, 1), (0, 2, 3)),
                 "autograd.Function": lambda x, w, b: backward.BatchNormFunction.apply(x, w, b, EPS),
                 "eager, two passes": lambda x, w, b: norms.batch_norm(x, None, None, w, b, training=True, eps=EPS),
             },
             to_compile=lambda x, w, b: norms.batch_norm(x, None, None, w, b, training=True, eps=EPS),
-            on_cpu={},
             built_in=lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=EPS),
-            triton={},
-            peers=(),
         ),
         Operation(
             name="rope",
@@ -460,16 +421,9 @@ OPERATIONS = {
             loops=_rope_in_loops,
             eager={"eager": _rotated},
             to_compile=_rotated,
-            on_cpu={},
-            built_in=None,  # torch has none; the one of transformers is a peer
-            triton={"Triton": kernels.rope, "Triton, in place": partial(kernels.rope, inplace=True)},
+            triton=kernels.rope,  # torch has none built in; the one of transformers is a peer
             peers=(
-                _peer(
-                    "liger_kernel",
-                    lambda *inputs: _liger("rope", "Rope").apply(*inputs),
-                    in_place=True,
-                    arrange=_angles_as_in_llama,
-                ),
+                _peer("liger_kernel", _rope_of_liger, in_place=True, arrange=_angles_as_in_llama),
                 _peer("transformers", _rope_of_transformers, arrange=_angles_as_in_llama),
             ),
         ),

@@ -1,9 +1,8 @@
 """Results that were measured elsewhere, with where they come from (chapters 09 and 10).
 
-A record of ``course bench`` is one JSON object: ``provenance``, the device, the versions and the command; ``sessions``,
-when it was measured and what a large copy moved then; ``results``, the errors and times of each implementation of each
-case; ``left_out``, what could not run, with the reason. ``range_ms`` are the least and the largest median time of
-several processes.
+A record of ``course bench`` is one JSON object: ``provenance``, the device, the versions, the command and the date;
+``results``, the errors and times of each implementation of each case; ``left_out``, what could not run, with the
+reason. ``range_ms`` are the least and the largest median time of several processes.
 
 >>> [record.provenance["device_type"] for record in map(load, available("cpu"))]
 ['cpu']
@@ -22,10 +21,9 @@ from typing import Any
 import torch
 
 import course_utils
-from course_utils.book.tables import Table
 
 FOLDER = Path(__file__).parent / "recorded"
-FIELDS = ("provenance", "sessions", "results", "left_out")
+FIELDS = ("provenance", "results", "left_out")
 
 
 class RecordError(ValueError):
@@ -38,7 +36,6 @@ class Record:
 
     name: str
     provenance: Mapping[str, Any]
-    sessions: Sequence[Mapping[str, Any]]
     results: Sequence[Mapping[str, Any]]
     left_out: Sequence[Mapping[str, Any]]
 
@@ -46,57 +43,38 @@ class Record:
     def origin(self) -> str:
         """Where and when it was measured, in half a line."""
         driver = f", driver {self.provenance['driver']}" if self.provenance["driver"] else ""
-        day = self.sessions[0]["date"][:10]
-        return f"{self.provenance['device']} (torch {self.provenance['torch']}{driver}, {day})"
+        return f"{self.provenance['device']} (torch {self.provenance['torch']}{driver}, {self.provenance['date'][:10]})"
 
     def select(self, **wanted: Any) -> Iterator[Mapping[str, Any]]:
         """Yield the results whose fields equal ``wanted``, perhaps none; a shape may be a tuple."""
         wanted = {key: list(value) if isinstance(value, tuple) else value for key, value in wanted.items()}
         return (result for result in self.results if all(result[key] == value for key, value in wanted.items()))
 
-    def table(self, **wanted: Any) -> Table:
-        """Return the selected results as a table, each beside a copy of its size in the same rounds."""
-        columns = ("case", "implementation", "median ms", "range ms", "p10 ms", "GB/s", "% of copy", "error")
-        rows = []
-        for result in self.select(**wanted):
-            gbps = result["bytes_moved"] / result["median_ms"] / 1e6
-            case = f"{result['operation']} {tuple(result['shape'])} {result['dtype']} {result['direction']}"
-            low_high = " to ".join(f"{time:.3g}" for time in result["range_ms"])
-            times = result["median_ms"], low_high * (self.provenance["processes"] > 1), result["p10_ms"]
-            share, error = round(100 * gbps / result["copy_gbps"]), float(max(result["errors"].values()))
-            rows.append((case, result["implementation"], *times, gbps, share, error))
-        return Table(columns, rows, f"{self.name}: measured on {self.origin}")
 
-
-def available(device_type: str | None = None) -> list[str]:
-    """Return the names of the records that come with the course, of one kind of device ("cpu", "cuda") or of all."""
+def available(device_type: str) -> list[str]:
+    """Return the names of the records of this kind of device, "cpu" or "cuda", that come with the course."""
     names = sorted(path.stem for path in FOLDER.glob("*.json"))
-    return [name for name in names if device_type is None or load(name).provenance["device_type"] == device_type]
+    return [name for name in names if load(name).provenance["device_type"] == device_type]
 
 
 def load(name: str) -> Record:
     """Return the record ``name``, one of ``available()``; ``read`` takes the path of any other."""
-    path = FOLDER / f"{name}.json"
-    if not path.is_file():
-        known = ", ".join(available()) or "none"
-        raise FileNotFoundError(f"name must be a record that comes with the course: got {name!r}, there are: {known}")
-    return read(path)
+    return read(FOLDER / f"{name}.json")
 
 
 def describe(device_type: str = "cuda") -> str:
-    """Say in a sentence which results of this kind of device come with the course, or that none does.
+    """Say in a sentence which results of this kind of device, "cpu" or "cuda", come with the course, or that none does.
 
-    >>> print(describe("quantum"))
-    No result of a quantum device is recorded in this copy of the course.
+    >>> print(describe("cpu").partition(", ")[0])
+    Recorded: cpu
     """
-    names = available(device_type)
-    if names:
+    if names := available(device_type):
         return "Recorded: " + "; ".join(f"{name}, measured on {load(name).origin}" for name in names) + "."
-    kind = {"cuda": "GPU", "cpu": "CPU"}.get(device_type, f"{device_type} device")
-    sentence = f"No result of a {kind} is recorded in this copy of the course."
-    if device_type in ("cpu", "cuda"):
-        sentence += f" `course bench --device {device_type} --out FILE` measures one where there is such a device."
-    return sentence
+    kind = {"cuda": "GPU", "cpu": "CPU"}[device_type]
+    return (
+        f"No result of a {kind} is recorded in this copy of the course. "
+        f"`course bench --device {device_type} --out FILE` measures one where there is such a device."
+    )
 
 
 def read(path: Path) -> Record:
@@ -109,10 +87,8 @@ def read_json(path: Path, fields: Sequence[str]) -> list[Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return [content[field] for field in fields]
-    except ValueError as error:
-        raise RecordError(f"{path.name} is damaged: {error}") from None
-    except (KeyError, TypeError):
-        raise RecordError(f"{path.name} is damaged or no record: it must hold {', '.join(fields)}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{path.name} is damaged or no record: it must hold {', '.join(fields)}") from error
 
 
 def write_json(content: Mapping[str, Any], path: Path) -> None:

@@ -27,7 +27,7 @@ class Roofline:
 
     def __post_init__(self) -> None:
         for name, rate in vars(self).items():
-            if not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
+            if not 0 < rate < math.inf:
                 raise ValueError(f"{name} must be a positive number: got {rate!r}")
 
     @classmethod

@@ -33,7 +33,6 @@ class Timing:
     p10_ms: float  # 10th percentile: what the call takes when nothing disturbs it
     runs: int
     bytes_moved: int | None = None  # what a run had to move, if it was counted
-    launch_ms: float | None = None  # on a GPU, the median time in which Python issues one eager call
 
     @property
     def gbps(self) -> float | None:
@@ -42,8 +41,7 @@ class Timing:
 
     def __str__(self) -> str:
         rate = "" if self.gbps is None else f" · {self.gbps:,.3g} GB/s"
-        launch = "" if self.launch_ms is None else f" · launched in {self.launch_ms:.3g} ms"
-        return f"{self.median_ms:.3g} ms (10th percentile {self.p10_ms:.3g}, {self.runs} runs){rate}{launch}"
+        return f"{self.median_ms:.3g} ms (10th percentile {self.p10_ms:.3g}, {self.runs} runs){rate}"
 
 
 def measure(fn: Callable[..., Any], *args: Any, backward: bool = False, bytes_moved: int | None = None) -> Timing:
@@ -78,22 +76,18 @@ def measure_in_turns(
     """
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1: got {rounds!r}")
-    if device_type(device) == "cpu":
-        times, launches = _on_cpu(calls, rounds, seconds), dict.fromkeys(calls)
-    else:
-        times, launches = _on_cuda(calls, rounds)
-    return {
-        name: Timing(statistics.median(runs), _tenth_percentile(runs), len(runs), bytes_moved, launches[name])
-        for name, runs in times.items()
-    }
+    times = _on_cpu(calls, rounds, seconds) if device_type(device) == "cpu" else _on_cuda(calls, rounds)
+    timings = {}
+    for name, runs in times.items():
+        p10_ms = sorted(runs)[math.ceil(len(runs) / 10) - 1]  # the smallest where there are ten or fewer
+        timings[name] = Timing(statistics.median(runs), p10_ms, len(runs), bytes_moved)
+    return timings
 
 
 def copy_bandwidth(device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> float:
     """Return what a large copy moves on ``device``, reads and writes both counted, in 1e9 bytes per second."""
     copy, moved = large_copy(device, dtype)
-    timing = measure_in_turns({"copy": copy}, device, rounds=20, bytes_moved=moved)["copy"]
-    assert timing.gbps is not None
-    return timing.gbps
+    return moved / measure_in_turns({"copy": copy}, device, rounds=20)["copy"].median_ms / 1e6
 
 
 def keep_freed_memory(keep: bool = True) -> bool:
@@ -150,11 +144,6 @@ def large_copy(device: str | torch.device, dtype: torch.dtype) -> tuple[Call, in
     return lambda: destination.copy_(source), 2 * source.numel() * dtype.itemsize
 
 
-def _tenth_percentile(runs: list[float]) -> float:
-    """Return the value that a tenth of ``runs`` do not exceed: the smallest where there are ten or fewer."""
-    return sorted(runs)[math.ceil(len(runs) / 10) - 1]
-
-
 def _on_cpu(calls: Mapping[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
     """Return milliseconds of each call in each round; ``Timer`` warms it up again before each.
 
@@ -164,30 +153,22 @@ def _on_cpu(calls: Mapping[str, Call], rounds: int, seconds: float) -> dict[str,
     from torch.utils.benchmark import Timer
 
     shuffled = random.Random(0)  # the same orders in every run
-    timers = {
-        name: Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
-        for name, call in calls.items()
-    }
-    repeats = {name: _repeats(timer) for name, timer in timers.items()}
+    threads = torch.get_num_threads()
+    timers = {name: Timer("call()", globals={"call": call}, num_threads=threads) for name, call in calls.items()}
+    # So many runs last 2 ms, so that the clock's grain does not show; among a few, the first may be slow.
+    fastest = {name: min(timer.timeit(1).mean for _ in range(5)) for name, timer in timers.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     deadline = time.perf_counter() + seconds * len(calls)
     for done in range(rounds):
         if done >= 5 and time.perf_counter() > deadline:
             break
         for name in shuffled.sample(list(timers), len(timers)):
-            times[name].append(timers[name].timeit(repeats[name]).mean * 1e3)
+            times[name].append(timers[name].timeit(max(1, math.ceil(2e-3 / fastest[name]))).mean * 1e3)
     return times
 
 
-def _repeats(timer: Any) -> int:
-    """Return how many runs last 2 ms, so that the clock's grain does not show; among a few, the first may be slow."""
-    fastest = min(timer.timeit(1).mean for _ in range(5))
-    return max(1, math.ceil(2e-3 / fastest))
-
-
-def _on_cuda(calls: Mapping[str, Call], rounds: int) -> tuple[dict[str, list[float]], dict[str, float | None]]:
-    """Return milliseconds of each call's kernels in each round, and of Python's issuing it."""
-    launches: dict[str, float | None] = {name: _launch_ms(call) for name, call in calls.items()}  # warms up, too
+def _on_cuda(calls: Mapping[str, Call], rounds: int) -> dict[str, list[float]]:
+    """Return milliseconds of each call's kernels in each round."""
     pool = torch.cuda.graph_pool_handle()  # the replays never overlap and nobody reads their results
     graphs = {name: _capture(call, pool) for name, call in calls.items()}
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
@@ -205,11 +186,13 @@ def _on_cuda(calls: Mapping[str, Call], rounds: int) -> tuple[dict[str, list[flo
             end.record()
             events[name].append((start, end))
     torch.cuda.synchronize()
-    return {name: [start.elapsed_time(end) for start, end in pairs] for name, pairs in events.items()}, launches
+    return {name: [start.elapsed_time(end) for start, end in pairs] for name, pairs in events.items()}
 
 
 def _capture(call: Call, pool: Any) -> torch.cuda.CUDAGraph:
     """Record a warm call's kernels, so that replaying them leaves Python and the dispatcher out."""
+    for _ in range(3):
+        call()  # what is compiled may wait for the GPU
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream), _waits_refused():
@@ -232,17 +215,3 @@ def _waits_refused() -> Iterator[None]:
         yield
     finally:
         torch.cuda.set_sync_debug_mode(before)
-
-
-def _launch_ms(call: Call, runs: int = 20) -> float:
-    """Return the median time until ``call`` has returned to Python, its kernels issued and not yet awaited."""
-    for _ in range(3):
-        call()
-    times = []
-    for _ in range(runs):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        call()
-        times.append((time.perf_counter() - start) * 1e3)
-    torch.cuda.synchronize()
-    return statistics.median(times)

@@ -72,37 +72,20 @@ RULES: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def axis_explorer(
-    norm: str = "batch",
-    layout: str = "B,C,H,W",
-    sizes: Mapping[str, int] | None = None,
-    groups: int = 2,
-    picked: Mapping[str, int] | None = None,
-) -> CourseWidget:
+def axis_explorer(norm: str = "batch", layout: str = "B,C,H,W", groups: int = 2) -> CourseWidget:
     """Return the axis explorer, ready to display.
 
     Args:
         norm: ``"batch"``, ``"layer"``, ``"instance"``, ``"group"`` or ``"rms"``.
         layout: ``"B,C,H,W"`` or ``"B,T,C"``.
-        sizes: size by axis letter, 1 to ``SIZE_LIMITS``; those not named keep their default.
         groups: number of channel groups of group norm, 1 to 8.
-        picked: index of the picked element by axis letter; 0 where not named.
     """
-    sizes, picked = {**DEFAULT_SIZES, **(sizes or {})}, {**dict.fromkeys(DEFAULT_SIZES, 0), **(picked or {})}
-    for name, values in (("sizes", sizes), ("picked", picked)):
-        if set(values) != set(SIZE_LIMITS):
-            raise ValueError(f"{name} must name the axes {', '.join(SIZE_LIMITS)}: got {', '.join(map(str, values))}")
-    for axis, limit in SIZE_LIMITS.items():
-        if sizes[axis] not in range(1, limit + 1):
-            raise ValueError(f"sizes[{axis!r}] must be a whole number from 1 to {limit}: got {sizes[axis]!r}")
-        if picked[axis] not in range(sizes[axis]):
-            raise ValueError(f"picked[{axis!r}] must be a whole number below {sizes[axis]}: got {picked[axis]!r}")
     choices = {"norm": NORMS, "layout": LAYOUTS, "groups": range(1, SIZE_LIMITS["C"] + 1)}
     chosen = one_of(choices, norm=norm, layout=layout, groups=groups)
     example = (3 + 2 * torch.randn(prod(SIZE_LIMITS[axis] for axis in "BCHW"), generator=generator(0))).tolist()
     data = {"rules": RULES, "norms": NORMS, "layouts": LAYOUTS, "limits": SIZE_LIMITS}
     data["example"] = [round(value, 2) for value in example]  # the first so many are the tensor that is normalized
-    return _AxisExplorer({**chosen, "sizes": sizes, "picked": picked}, data)
+    return _AxisExplorer({**chosen, "sizes": DEFAULT_SIZES, "picked": dict.fromkeys(DEFAULT_SIZES, 0)}, data)
 
 
 class _AxisExplorer(CourseWidget):

@@ -1,7 +1,5 @@
 """A gradient on its way back through a norm: what of it is taken off, and what comes through. Chapter 05."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -20,33 +18,18 @@ EPS = 1e-5
 STOPS = {"deviation": [0.0001, 0.0003, 0.001, 0.002, 0.00316, 0.005, 0.01, 0.03, 0.1, 1.0, 10.0]}
 
 
-def gradient_projection(
-    gradient: Sequence[float] = GRADIENT,
-    *,
-    norm: str = "layer",
-    shape: str = "free",
-    deviation: float = 1.0,
-    features: int = 6,
-) -> CourseWidget:
+def gradient_projection(norm: str = "layer", shape: str = "free", features: int = 6) -> CourseWidget:
     """Return a gradient as bars that can be dragged, what a norm takes off it, and what comes through.
 
     Args:
-        gradient: of x̂: eight numbers from −3 to 3, of which the first ``features`` are used.
         norm: ``"layer"`` or ``"rms"``.
         shape: ``"free"``, or what to set the gradient to: ``"constant"``, ``"x_hat"`` or ``"both"``.
-        deviation: the standard deviation of the row (with RMS norm, its root mean square), from 0.0001 to 10; the
-            slider stands at the stop nearest to it.
         features: how many values the row has, 2 to 8.
     """
-    numbers = [float(value) for value in gradient]
-    if len(numbers) != len(ROW) or not max(map(abs, numbers)) <= LIMIT:
-        raise ValueError(f"gradient must be {len(ROW)} numbers from {-LIMIT:g} to {LIMIT:g}: got {gradient!r}")
-    if not STOPS["deviation"][0] <= deviation <= STOPS["deviation"][-1]:
-        raise ValueError(f"deviation must be from 0.0001 to 10: got {deviation!r}")
     choices = {"norm": NORMS, "shape": SHAPES, "features": range(2, len(ROW) + 1)}
     chosen = one_of(choices, norm=norm, shape=shape, features=features)
     data = {"row": list(ROW), "eps": EPS, "limit": LIMIT, "norms": NORMS, "shapes": SHAPES, "stops": STOPS}
-    return _GradientProjection({"gradient": numbers, "deviation": deviation, **chosen, "picked": 0}, data)
+    return _GradientProjection({"gradient": list(GRADIENT), "deviation": 1.0, **chosen, "picked": 0}, data)
 
 
 class _GradientProjection(CourseWidget):

@@ -1,7 +1,6 @@
 """Positions by distance: what an encoding tells attention (chapter 11), and the clocks of a rotary embedding (12)."""
 
 import math
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -33,7 +32,6 @@ _LABELS = {
 }
 
 VECTORS = {"equal": "equal", "aimed": "aimed at half the axis", "random": "random"}
-CONTROLS = ("position", "distance", "base", "dim", "vectors", "reach")
 _ONES = list(range(33))
 _THEN = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096]
 CLOCK_STOPS: dict[str, list[int]] = {
@@ -76,38 +74,19 @@ def encoding_by_distance(
     return _EncodingByDistance(chosen, data)
 
 
-def rope_clocks(
-    controls: Sequence[str] = CONTROLS,
-    *,
-    position: int = 4,
-    distance: int = 3,
-    base: float = 10_000,
-    dim: int = 16,
-    vectors: str = "equal",
-    reach: int = 64,
-) -> CourseWidget:
+def rope_clocks(base: int = 10_000, dim: int = 16, vectors: str = "equal", reach: int = 64) -> CourseWidget:
     """Return the clocks beside the score, ready to display.
 
     Args:
-        controls: which of ``position, distance, base, dim, vectors, reach`` are shown.
-        position: where the key stands, 0 to 131,071.
-        distance: how much further on the query stands, 0 to ``reach``.
         base: the rotary base: 10, 100, ... 1,000,000.
         dim: the rotary dimension, twice the number of clocks: 2, 4, 8, ... 128.
         vectors: ``"equal"`` (query and key are one vector, all pairs of one length), ``"aimed"`` (the key is turned so
             that the score is largest half-way along the axis) or ``"random"`` (drawn once, the same for everyone).
         reach: the last distance on the score's axis: 64, 512 or 4096.
     """
-    if isinstance(controls, str) or not set(controls) <= set(CONTROLS):
-        raise ValueError(f"controls must be among {', '.join(CONTROLS)}: got {controls!r}")
-    choices = {"base": CLOCK_STOPS["base"], "dim": CLOCK_STOPS["dim"], "reach": CLOCK_STOPS["reach"]}
-    chosen = one_of({**choices, "vectors": VECTORS}, base=base, dim=dim, reach=reach, vectors=vectors)
-    for name, value, last in (("position", position, 131_071), ("distance", distance, reach)):
-        if value not in range(last + 1):
-            raise ValueError(f"{name} must be a whole number from 0 to {last}: got {value!r}")
-    state = {"position": position, "distance": distance, **chosen, "picked": min(1, dim // 2 - 1)}
-    data = {"controls": list(controls), "vectors": VECTORS, "stops": CLOCK_STOPS, "random": _random_pairs().tolist()}
-    return _RopeClocks(state, data)
+    chosen = one_of({**CLOCK_STOPS, "vectors": VECTORS}, base=base, dim=dim, vectors=vectors, reach=reach)
+    state = {"position": 4, "distance": 3, **chosen, "picked": min(1, dim // 2 - 1)}
+    return _RopeClocks(state, {"vectors": VECTORS, "stops": CLOCK_STOPS, "random": _random_pairs().tolist()})
 
 
 class _EncodingByDistance(CourseWidget):
@@ -176,7 +155,7 @@ def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int)
     axes.scatter(across, down, s=(170 / columns) ** 2, facecolor="none", edgecolor=edges)
     for name, angle, length, colour in (("key", keys, 0.28, PALETTE[1]), ("query", queries, 0.4, PALETTE[0])):
         tips = length * np.cos(angle), length * np.sin(angle)
-        look = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.008, "headwidth": 4}
+        look: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.008, "headwidth": 4}
         axes.quiver(across, down, *tips, color=colour, label=name, **look)
     axes.set(xlim=(-0.6, columns - 0.4), ylim=(down[-1] - 0.6, 0.6), aspect="equal", title="the pairs")
     axes.axis("off")

@@ -26,43 +26,17 @@ STOPS = {
 }
 
 
-def normalize_row(
-    values: Sequence[float] = VALUES,
-    controls: Sequence[str] = CONTROLS,
-    *,
-    features: int | None = None,
-    offset: float = 0.0,
-    scale: float = 1.0,
-    eps: float = 1e-5,
-    arithmetic: str = "float64",
-) -> CourseWidget:
+def normalize_row(controls: Sequence[str] = CONTROLS, arithmetic: str = "float64") -> CourseWidget:
     """Return a row of bars beside its normalized row, ready to display.
 
     Args:
-        values: the row, 2 to 16 numbers.
         controls: which of ``offset, scale, eps, features, arithmetic`` are shown; where ``arithmetic`` is, offsets
             reach 1e8, otherwise ±10.
-        features: how many of the values are used; by default at most eight.
-        offset: added to every value, from −10 to 1e8; the slider stands at the stop nearest to it.
-        scale: multiplies every value before that, from −100 to 100; likewise.
-        eps: added to the variance, from 0 to 1; likewise.
         arithmetic: ``"float64"``, ``"two-pass"`` or ``"one-pass"``, the last two in float32.
     """
-    row = [float(value) for value in values]
-    count = min(8, len(row)) if features is None else features
-    if not 2 <= len(row) <= len(VALUES) or not np.isfinite(row).all():
-        raise ValueError(f"values must be 2 to {len(VALUES)} numbers: got {values!r}")
     if isinstance(controls, str) or not set(controls) <= set(CONTROLS):
         raise ValueError(f"controls must be among {', '.join(CONTROLS)}: got {controls!r}")
-    if not 2 <= count <= len(row):
-        raise ValueError(f"features must be from 2 to the number of values: got {count}, {len(row)} values")
-    if not -10 <= offset <= 1e8:
-        raise ValueError(f"offset must be from -10 to 1e8: got {offset!r}")
-    if not -100 <= scale <= 100:
-        raise ValueError(f"scale must be from -100 to 100: got {scale!r}")
-    if not 0 <= eps <= 1:
-        raise ValueError(f"eps must be from 0 to 1: got {eps!r}")
-    state = {"values": row, "features": count, "offset": offset, "scale": scale, "eps": eps, "picked": 0}
+    state = {"values": VALUES, "features": 8, "offset": 0.0, "scale": 1.0, "eps": 1e-5, "picked": 0}
     stops = {"offset": _FAR if "arithmetic" in controls else _NEAR, **STOPS}
     data = {"controls": list(controls), "arithmetics": ARITHMETICS, "stops": stops}
     return _NormalizeRow({**state, **one_of({"arithmetic": ARITHMETICS}, arithmetic=arithmetic)}, data)

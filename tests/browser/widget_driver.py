@@ -1,7 +1,7 @@
 """The course's widgets as a hand moves them, by keyboard and by mouse.
 
 A widget's root is ``<div class="course-widget" data-widget="axis_explorer">``. Its ``data-frame`` counts the pictures
-drawn after a change of state, its ``data-kernel-frame`` the kernel's answers shown. Its controls are native.
+drawn after a change of state. Its controls are native.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,21 +11,17 @@ from functools import partial
 
 from playwright.sync_api import Locator, Page, TimeoutError
 
-__all__ = ["Control", "Widget", "arrow_key", "find_widgets", "tall_page"]
+__all__ = ["Control", "Widget", "find_widgets", "tall_page"]
 
 # native controls, and a picture that can be focused: one in which something is picked by arrow keys and by clicks
-_CONTROLS = (
-    "input[type=range], input[type=checkbox], input[type=radio], input[type=search], select, button, "
-    "canvas[tabindex], svg[tabindex]"
-)
+_CONTROLS = "input[type=range], input[type=checkbox], input[type=search], select, canvas[tabindex]"
 _DRAG_MOVES = 15
 _WORD = "rms"  # what is typed into a search field
 
 _DESCRIBE = """
 (root, selector) => [...root.querySelectorAll(selector)].map((control, index) => ({
   index,
-  kind: ['range', 'checkbox', 'radio', 'search'].includes(control.type) ? control.type :
-    ['SELECT', 'BUTTON'].includes(control.tagName) ? control.tagName.toLowerCase() : 'picture',
+  kind: control.tagName === 'INPUT' ? control.type : control.tagName === 'SELECT' ? 'select' : 'picture',
   label: (control.getAttribute('aria-label') || control.labels?.[0]?.textContent || control.textContent || '')
     .replace(/\\s+/g, ' ').trim(),
   usable: !control.disabled && control.checkVisibility({visibilityProperty: true}) &&
@@ -89,10 +85,9 @@ class Widget:
     def _exercise_usable(self, moved: set[tuple[str, str]]) -> Iterator[str]:
         """Move what can be moved now and was not before.
 
-        Pictures come first, because sliders at their least may leave a single element and nothing to pick; buttons
-        last, because they may reset.
+        Pictures come first, because sliders at their least may leave a single element and nothing to pick.
         """
-        order = ["picture", "search", "range", "checkbox", "radio", "select", "button"]
+        order = ["picture", "search", "range", "checkbox", "select"]
         while todo := [c for c in self.controls() if c.usable and (c.kind, c.label) not in moved]:
             control = min(todo, key=lambda c: order.index(c.kind))
             moved.add((control.kind, control.label))
@@ -103,7 +98,7 @@ class Widget:
             looks = {self._look()}
             yield from self._by_keyboard(control, looks)
             yield from self._by_mouse(control, looks)
-            if len(looks) == 1 and control.kind != "button":  # a reset may have nothing to reset
+            if len(looks) == 1:
                 yield f"{self.name}: «{control.label}» was moved by keyboard and by mouse, and nothing looks different"
 
     def _by_keyboard(self, control: Control, looks: set[bytes]) -> Iterator[str]:
@@ -122,8 +117,7 @@ class Widget:
             typed = f"{_WORD} typed"
             yield from self._expect_redraw(control, looks, typed, lambda: element.press_sequentially(_WORD, delay=50))
         else:
-            key = "Enter" if control.kind == "button" else "Space"
-            yield from self._expect_redraw(control, looks, f"key {key}", lambda: element.press(key))
+            yield from self._expect_redraw(control, looks, "key Space", lambda: element.press("Space"))
 
     def _by_mouse(self, control: Control, looks: set[bytes]) -> Iterator[str]:
         element = self.element(control)
@@ -155,7 +149,7 @@ class Widget:
         moved = f"{self.name}: «{control.label}» was moved ({how})"
         if not self._is_redrawn(frame, within_ms=2000):
             yield f"{moved} and no new picture was drawn within 2 s"
-        elif control.kind not in ("button", "picture") and _value(element) == value:
+        elif control.kind != "picture" and _value(element) == value:
             yield f"{moved} and kept its value"
         if len(looks) < 2:
             looks.add(self._look())
@@ -186,7 +180,7 @@ class Widget:
     def _look(self) -> bytes:
         """Return a picture of the widget without its controls, which show every move themselves."""
         self._let_go()
-        own_look = self.root.locator("input, select, button, output")
+        own_look = self.root.locator("input, select, output")
         return self.root.screenshot(mask=[own_look], animations="disabled")
 
     def _drag_slider(self, slider: Locator) -> None:
@@ -240,7 +234,7 @@ def tall_page(page: Page, height: int = 2400) -> Iterator[None]:
 
 
 def _value(element: Locator) -> object:
-    return element.evaluate("control => ['checkbox', 'radio'].includes(control.type) ? control.checked : control.value")
+    return element.evaluate("control => control.type === 'checkbox' ? control.checked : control.value")
 
 
 def find_widgets(page: Page) -> list[Widget]:

@@ -8,8 +8,7 @@ import pytest
 
 from tools.notebooks import NOTEBOOKS, find_notebooks
 
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS), str(TESTS / "browser")]  # where the widgets' states and the typed answers are
+sys.path.insert(0, str(Path(__file__).parent.parent / "browser"))  # where the typed answers are
 STARTED = time.monotonic()
 
 

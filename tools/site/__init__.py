@@ -62,7 +62,7 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
             (sources / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(project / file, sources / file)
     index = (_HERE / "index.md").read_text(encoding="utf-8")
-    clocks = widgets.rope_clocks(position=4, distance=3)
+    clocks = widgets.rope_clocks()
     play = live_html(clocks, clocks._repr_mimebundle_()[0]["text/html"], scripts, "_static")
     index = index.replace("PLAY", play).replace(
         "CARDS", "".join(_card(project, chapter, scripts) for chapter in chapters)

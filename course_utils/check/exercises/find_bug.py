@@ -18,37 +18,19 @@ from course_utils.check.report import Evidence, Report, evidence_for
 from course_utils.check.sandbox import Outcome, Sandbox
 from course_utils.check.smallest import smallest_failing
 
-__all__ = ["FIND_BUG", "FindBug", "Found"]
+__all__ = ["FIND_BUG", "FindBug"]
 
 _CLEARLY = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
 _CLOSER = 3.0  # times: a difference so much larger than on the ordinary input is said to be on the way
 
 
-@dataclass(frozen=True)
-class Found(Report):
-    """The report of an input that shows the bug: with what it shows, and the smallest input found that does."""
-
-    def _headline(self) -> str:
-        return f"{self.verdict}: the bug shows{' (the solution of the course)' if self.by_course else ''}"
-
-    def __repr__(self) -> str:
-        evidence = self.evidence.lines() if self.evidence else []
-        return "\n".join(
-            [super().__repr__(), *(["  It shows in:"] if evidence else []), *(f"    {e}" for e in evidence)]
-        )
-
-
 @dataclass(eq=False)
 class FindBug(Check):
-    """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended is right.
-
-    Args:
-        bug: what the input is to show.
-    """
+    """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended is right."""
 
     probes: Sequence[Probe] = ()
     catalogue: Mapping[str, Mistake] = field(default_factory=dict)
-    bug: Bug = field(kw_only=True)
+    bug: Bug = field(kw_only=True)  # what the input is to show
 
     def __repr__(self) -> str:
         return f"<check.{self.name}: {self.name}(ordinary), an input that shows the bug of piece {self.bug.letter}>"
@@ -76,16 +58,15 @@ class FindBug(Check):
             return self._failure(f"This input has no right answer to compare with: {broken.error}.")
         for outcome in (broken, mended):
             if outcome.error is not None:
-                return self._failure(
-                    f"No wrong answer to show: the piece does not answer at all ({_error_text(outcome)})."
-                )
+                error = _error_text(outcome)
+                return self._failure(f"No wrong answer to show: the piece does not answer at all ({error}).")
         if broken.value.ratio <= 1:
             return self._failure(self._agreement(arguments, broken.value))
         if mended.value.ratio > 1:
             return self._failure(_beyond(broken.value, mended.value))
         remark = f"On your input, {broken.value.message()}."
         evidence = self._smallest(arguments, broken.value, sandbox)
-        return Found(self.name, True, True, "The bug shows.", evidence=evidence, remarks=(remark,))
+        return Report(self.name, True, True, "the bug shows", evidence=evidence, remarks=(remark,))
 
     def _agreement(self, arguments: Arguments, difference: Difference) -> str:
         """Return what to say where the piece is right: how close it came, and what was left as it was."""

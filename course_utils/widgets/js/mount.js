@@ -1,4 +1,4 @@
-// One widget on the page: controls, picture, facts; the state kept with the kernel; counters that tests can wait for.
+// One widget on the page: controls, picture, facts; the state kept with the kernel; a counter that tests can wait for.
 
 /**
  * Put a widget into `el`.
@@ -12,13 +12,11 @@
  * `facts` gets the kernel's last answer that came, and lines of class "live" fade while the next one is late. `held` is
  * true while what a press has hit is being dragged.
  *
- * The root carries data-frame, counted up once a change of state has been drawn, and data-kernel-frame, counted up once
- * the kernel's answer to the present state has been shown.
+ * The root carries data-frame, counted up once a change of state has been drawn.
  */
 function mount({ model, el }, options) {
   const root = element("div", { class: "course-widget", "data-widget": options.name });
   root.dataset.frame = 0;
-  root.dataset.kernelFrame = 0;
   const hintId = uniqueId();
   const canvas = element("canvas", { "aria-label": options.title, role: "img", "aria-describedby": hintId });
   const stage = element("div", { class: "course-stage" }, canvas);
@@ -60,7 +58,6 @@ function mount({ model, el }, options) {
     if (!answer()) return; // the answer to a state that is gone: the newer one is under way
     drawPicture();
     writeWords();
-    root.dataset.kernelFrame = Number(root.dataset.kernelFrame) + 1;
   }
 
   // The kernel is told of the newest state only: while it is busy, ipywidgets merges what has been set since.

@@ -204,7 +204,7 @@ function render(view) {
   const data = view.model.get("data");
   const { stops } = data;
   const reaches = stops.reach.map((reach) => [String(reach), whole(reach)]);
-  const all = [
+  const specs = [
     { name: "position", label: "key at", kind: "slider", stops: stops.position, format: whole },
     { name: "distance", label: "distance", kind: "slider", stops: stops.distance, format: whole },
     { name: "base", label: "base", kind: "slider", stops: stops.base, format: whole },
@@ -218,7 +218,7 @@ function render(view) {
     hint:
       "Drag in the score to change the distance, click a clock to read it. With the picture focused, left and right " +
       "choose a clock, up and down move both tokens.",
-    specs: all.filter((spec) => data.controls.includes(spec.name)),
+    specs,
     change: (state, control, value) => change(state, control, value, stops.reach),
     size: (state, width) => panels(width).height,
     draw: (context, state, width) => {

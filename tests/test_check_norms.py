@@ -1,4 +1,4 @@
-"""Every right way to write an answer passes its check: other algebra, other dtype policies, other machinery."""
+"""Right ways to write a norm pass, whatever their algebra; wrong ones of no known kind are shown on a small input."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils import check
+from course_utils import check, norms
 
 
 def wide(x):
@@ -40,11 +40,6 @@ def ln_shifted_one_pass(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return affine(y, weight, bias, x.dtype)
 
 
-def ln_by_group_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    rows = wide(x).reshape(-1, 1, torch.Size(normalized_shape).numel())
-    return affine(F.group_norm(rows, 1, eps=eps).reshape(x.shape), weight, bias, x.dtype)
-
-
 class HandWritten(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, dims, eps):
@@ -65,10 +60,6 @@ def ln_autograd_function(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return affine(HandWritten.apply(wide(x), last(normalized_shape), eps), weight, bias, x.dtype)
 
 
-def ln_other_names(inp, shape, *, weight=None, bias=None, eps=1e-5, unused=None):
-    return ln_two_pass(inp, shape, weight, bias, eps)
-
-
 def ln_any_arguments(*args, **kwargs):
     return F.layer_norm(*args, **kwargs)
 
@@ -77,17 +68,6 @@ def ln_checkpointed(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     from torch.utils.checkpoint import checkpoint
 
     return checkpoint(ln_two_pass, x, normalized_shape, weight, bias, eps, use_reentrant=False)
-
-
-def ln_vmapped(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    rows = wide(x).reshape(-1, *normalized_shape)
-    y = torch.func.vmap(lambda row: F.layer_norm(row, row.shape, eps=eps))(rows)
-    return affine(y.reshape(x.shape), weight, bias, x.dtype)
-
-
-class Callable:
-    def __call__(self, x, normalized_shape, weight=None, bias=None, eps=1e-5):
-        return ln_two_pass(x, normalized_shape, weight, bias, eps)
 
 
 def rms_plain(x, normalized_shape, weight=None, eps=None):
@@ -103,22 +83,12 @@ def rms_in_float64(x, normalized_shape, weight=None, eps=None):
     return affine(y, None if weight is None else weight.double(), None, x.dtype)
 
 
-def rms_float32_eps_everywhere(x, normalized_shape, weight=None, eps=None):
-    return rms_plain(x, normalized_shape, weight, 2.0**-23 if eps is None else eps)
-
-
 def gn_reshape(x, num_groups, weight=None, bias=None, eps=1e-5):
     z = wide(x).reshape(x.shape[0], num_groups, -1)
     centred = z - z.mean(-1, keepdim=True)
     y = (centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)).reshape(x.shape)
     column = (1, -1) + (1,) * (x.ndim - 2)
     return affine(y, *(None if p is None else p.view(column) for p in (weight, bias)), x.dtype)
-
-
-def gn_by_layer_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
-    z = wide(x).reshape(x.shape[0] * num_groups, -1)
-    y = F.layer_norm(z, z.shape[1:], eps=eps).reshape(x.shape).movedim(1, -1)
-    return affine(y, weight, bias, x.dtype).movedim(-1, 1)
 
 
 def update(running, new, momentum):
@@ -169,16 +139,6 @@ def bn_scale_and_shift(x, running_mean, running_var, weight=None, bias=None, tra
     return (x.double() * scale.view(column) + shift.view(column)).to(x.dtype)
 
 
-def bn_by_data(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    """Buffers written through .data and numpy: not pretty, and right."""
-    y = bn_textbook(x, None, None, weight, bias, True, momentum, eps) if training else None
-    if training and running_mean is not None:
-        rows = wide(x).detach().movedim(1, -1).reshape(-1, x.shape[1]).numpy()
-        running_mean.data[:] = (1 - momentum) * running_mean + momentum * torch.from_numpy(rows.mean(0))
-        running_var.data[:] = (1 - momentum) * running_var + momentum * torch.from_numpy(np.var(rows, 0, ddof=1))
-    return y if training else bn_textbook(x, running_mean, running_var, weight, bias, False, momentum, eps)
-
-
 def as_the_kernel(block, n_cols, eps=1e-5):
     inside = torch.arange(block.shape[1]) < n_cols
     x = torch.where(inside, block.float(), 0.0)
@@ -195,34 +155,24 @@ def by_numpy(y, truth):
     return np.where(np.isnan(error), np.inf, error).max()
 
 
-CENTRES = {
-    "mean": lambda x: x - x.mean(-1, keepdim=True),
-    "transposed": lambda x: (x.T - x.mean(1)).T,
-    "matrix": lambda x: x @ (torch.eye(x.shape[1]) - 1 / x.shape[1]).to(x),
-    "in float64": lambda x: (x.double() - x.double().mean(-1, keepdim=True)).to(x.dtype),
-}
-NORMALIZES = {
-    "var": lambda x, dims, eps=1e-5: (
-        (x - x.mean(dims, keepdim=True)) / (x.var(dims, correction=0, keepdim=True) + eps).sqrt()
-    ),
-    "var_mean": lambda x, dims, eps=1e-5: (
-        (x - torch.var_mean(x, dims, correction=0, keepdim=True)[1])
-        * torch.rsqrt(torch.var_mean(x, dims, correction=0, keepdim=True)[0] + eps)
-    ),
-}
+def normalize_by_var(x, dims, eps=1e-5):
+    return (x - x.mean(dims, keepdim=True)) / (x.var(dims, correction=0, keepdim=True) + eps).sqrt()
+
+
+def centre_by_matrix(x):
+    return x @ (torch.eye(x.shape[1]) - 1 / x.shape[1]).to(x)
 
 
 ACCEPTED = {
     check.layer_norm: [
-        F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_by_group_norm,
-        ln_autograd_function, ln_other_names, ln_any_arguments, ln_checkpointed, ln_vmapped, Callable(),
+        F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_autograd_function, ln_any_arguments, ln_checkpointed,
     ],
-    check.rms_norm: [F.rms_norm, rms_plain, rms_in_float64, rms_float32_eps_everywhere],
-    check.group_norm: [F.group_norm, gn_reshape, gn_by_layer_norm],
+    check.rms_norm: [F.rms_norm, rms_plain, rms_in_float64],
+    check.group_norm: [F.group_norm, gn_reshape],
     check.instance_norm: [F.instance_norm, in_norm],
-    check.batch_norm: [F.batch_norm, bn_textbook, bn_scale_and_shift, bn_by_data],
-    check.centre: CENTRES.values(),
-    check.normalize: NORMALIZES.values(),
+    check.batch_norm: [F.batch_norm, bn_textbook, bn_scale_and_shift],
+    check.centre: [centre_by_matrix, lambda x: (x.T - x.mean(1)).T],
+    check.normalize: [normalize_by_var],
     check.masked_layer_norm: [as_the_kernel],
     check.largest_error: [by_nan_to_num, by_numpy],
 }  # fmt: skip
@@ -235,13 +185,11 @@ def test_right_ways_to_write_it_pass(its_check):
         assert report.passed, f"{function}: {report}\n{report.table()}"
 
 
-def test_the_course_s_own_norms_pass():
-    from course_utils import norms
-
-    for its_check in list(ACCEPTED)[:5]:
-        report = its_check(getattr(norms, its_check.name), record=False)
-        assert report.passed, report
-        assert report.by_course
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"])
+def test_the_course_s_own_norms_pass(name):
+    report = getattr(check, name)(getattr(norms, name), record=False)
+    assert report.passed, report
+    assert report.by_course
 
 
 def test_float32_inside_a_float64_norm_passes_with_a_remark():
@@ -260,3 +208,87 @@ def test_a_compiled_function_passes_although_compiling_takes_longer_than_a_call_
     torch.compiler.reset()
     report = check.layer_norm(torch.compile(ln_two_pass, backend="eager"), record=False)
     assert report.passed, report
+
+
+# Wrong functions that are in no catalogue.
+
+
+def layer_norm_but(change):
+    """Return torch's layer norm with ``change(output, x, weight, bias, eps)`` made to its output."""
+
+    def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+        return change(F.layer_norm(x, normalized_shape, weight, bias, eps), x, weight, bias, eps)
+
+    return layer_norm
+
+
+class Doubled(torch.autograd.Function):
+    """Nothing, whose gradient is twice as large as it should be."""
+
+    @staticmethod
+    def forward(ctx, y):
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * 2
+
+
+def raises_without_weight(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    if weight is None:
+        raise ValueError("a weight, please")  # the known mistake of needing one ends in a TypeError
+    return F.layer_norm(x, normalized_shape, weight, bias, eps)
+
+
+def group_norm_reversed_weight(x, num_groups, weight=None, bias=None, eps=1e-5):
+    return F.group_norm(x, num_groups, None if weight is None else weight.flip(0), bias, eps)
+
+
+def instance_norm_variance_updated_twice(
+    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+):
+    y = F.instance_norm(x, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    if use_input_stats and running_var is not None:
+        F.instance_norm(x, running_mean.clone(), running_var, None, None, True, momentum, eps)
+    return y
+
+
+def batch_norm_mean_never_moves(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
+    kept = running_mean if running_mean is None or not training else running_mean.clone()
+    return F.batch_norm(x, kept, running_var, weight, bias, training, momentum, eps)
+
+
+# function, and how many numbers the smallest x has at most
+REJECTED = {
+    check.layer_norm: [
+        (layer_norm_but(lambda y, *_: y + 0.001), 1),
+        (layer_norm_but(lambda y, *_: y.clamp(-1.5, 1.5)), 6),
+        (layer_norm_but(lambda y, *_: y.masked_fill(y > 1.6, float("nan"))), 6),
+        (layer_norm_but(lambda y, x, *_: y if x.dtype == torch.float32 else y + y.abs() / 64), 2),
+        (layer_norm_but(lambda y, x, *_: y + 0 * x.square() + (x.detach() - x)), 1),
+        (layer_norm_but(lambda y, x, *_: y if x.abs().max() < 5_000 else y.round()), 3),
+        (layer_norm_but(lambda y, x, *_: y if x.is_contiguous() else y.contiguous() + 1), 4),
+        (lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(x, shape, weight, bias, eps**2), 2),
+        (
+            lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(Doubled.apply(x), shape, weight, bias, eps),
+            3,
+        ),
+        (raises_without_weight, 1),
+    ],
+    check.group_norm: [(group_norm_reversed_weight, 4)],
+    check.instance_norm: [(instance_norm_variance_updated_twice, 2)],
+    check.batch_norm: [(batch_norm_mean_never_moves, 2)],
+}
+
+
+@pytest.mark.parametrize("its_check", REJECTED, ids=lambda its_check: its_check.name)
+def test_an_unknown_mistake_is_rejected_with_a_small_input_that_shows_it(its_check):
+    for number, (function, numbers) in enumerate(REJECTED[its_check]):
+        report = its_check(function, record=False)
+        assert not report.passed, number
+        assert report.misconception is None, report
+        assert report.evidence.arguments["x"].numel() <= 3 * numbers, report  # a group has three values
+        if report.evidence.quantity:
+            assert report.evidence.expected != report.evidence.got
