@@ -75,10 +75,11 @@ class Comparison:
         if failed := [line for line in self.lines if not line.ok]:
             raise AssertionError(f"{self.mine} differs from {self.reference}:\n{self._table(failed)!r}")
 
-    def _table(self, lines: Sequence[Line]) -> Table:
+    def _table(self, lines: Sequence[Line], folded: bool = False) -> Table:
         rows = [(line.quantity, line.dtype, line.case, line.mine, line.reference, line.verdict) for line in lines]
         columns = ("quantity", "dtype", "worst case", self.mine, self.reference, "verdict")
-        return Table(columns, rows, f"Largest error against float64 over {self.cases} cases")
+        caption = self.summary() if folded else f"Largest error against float64 over {self.cases} cases"
+        return Table(columns, rows, caption, folded)
 
     def summary(self) -> str:
         """Return one line without raw floats, the same on every machine."""
@@ -90,7 +91,7 @@ class Comparison:
         return self.summary() if self.ok else repr(self._table(self.lines))
 
     def _repr_html_(self) -> str:
-        return self._table(self.lines)._repr_html_()
+        return self._table(self.lines, folded=self.ok)._repr_html_()
 
 
 def compare(
@@ -154,7 +155,7 @@ def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     if not largest <= within:
         at = tuple(int(i) for i in torch.unravel_index(difference.argmax(), difference.shape))
         raise AssertionError(f"{name}: off by {largest:.3g} at {at}, expected within {within:g}")
-    print(f"{name}: equal within {within:g}")
+    print(f"✓ {name}: equal within {within:g}")
 
 
 def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: bool) -> Iterator[Line]:

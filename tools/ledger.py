@@ -46,7 +46,7 @@ def claims_in(page: Page) -> Iterator[Entry | Finding]:
         if keys and has_tag(cell, "nbval-ignore-output"):
             problems.append(f"{_list(keys)} in a cell tagged nbval-ignore-output: nothing would notice another verdict")
         for key, text in shown.items():
-            start = f"{claims.Card(known[key])!r}".partition(" [")[0] if key in known else ""
+            start = known[key].line if key in known else ""
             if key not in known:
                 problems.append(f"{key} has no entry in claims/{chapter}.toml")
             elif not text.startswith(start):

@@ -5,7 +5,7 @@ and of the README.
 """
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -23,6 +23,7 @@ __all__ = [
     "line_back",
     "line_on",
     "progress_table",
+    "standing",
 ]
 
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
@@ -156,7 +157,15 @@ def progress_table() -> Table:
     rows = [
         (chapter.number, chapter.title, exercise, "passed" if exercise in passed else "open")
         for chapter in CHAPTERS
-        if chapter.is_written
         for exercise in chapter.exercises
     ]
-    return Table(("chapter", "title", "exercise", "yours"), rows)
+    return Table(("chapter", "title", "exercise", "yours"), rows, f"Your progress: {standing(passed)}", folded=True)
+
+
+def standing(passed: Collection[str]) -> str:
+    """Return how many exercises are passed, and the first that is not: "3 of 41 passed, next: batch_norm in 03"."""
+    at = {exercise: chapter.number for chapter in reversed(CHAPTERS) for exercise in chapter.exercises}
+    still_open = (name for chapter in CHAPTERS for name in chapter.exercises if name not in passed)
+    name = next(still_open, "")
+    done = f"{len(at.keys() & set(passed))} of {len(at)} passed"
+    return f"{done}, next: {name} in {at[name]}" if name else f"{done}: all of them"

@@ -68,6 +68,11 @@ class Claim:
         """The verdict with its condition: "holds if α > 0"."""
         return f"{self.verdict} {_LOOKS[self.verdict][2]}{self.condition}".rstrip()
 
+    @property
+    def line(self) -> str:
+        """The claim as one line of text."""
+        return f"{self.mark} {self.words}: {self.sentence}"
+
 
 @cache
 def load(chapter: str) -> Mapping[str, Claim]:
@@ -97,8 +102,7 @@ class Card:
         return _Slots().format(template, *self.numbers)
 
     def __repr__(self) -> str:
-        found = f" [{self.found}]" if self.found else ""
-        return f"{self.claim.mark} {self.claim.words}: {self.claim.sentence}{found}"
+        return self.claim.line + (f" [{self.found}]" if self.found else "")
 
     def _repr_html_(self) -> str:
         # GitHub keeps the elements and drops the styles: the order and the bold words must do there

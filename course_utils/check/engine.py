@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from course_utils.book import progress
+from course_utils.book.chapters import standing
 from course_utils.check.catalogue import Mistake, edited
 from course_utils.check.observe import Compared, Expected, Finding, Observer, upstream
 from course_utils.check.probes import Call, Probe
@@ -72,6 +73,8 @@ class Check:
             self._last_reason = report.reason
             if record and report.attempted and not is_of_torch(function):
                 progress.record(self.name, report.passed)
+                if report.passed:
+                    report = replace(report, standing=standing(progress.passed()))
         return report
 
     def solution(self, function: Callable[..., Any]) -> Callable[..., Any]:

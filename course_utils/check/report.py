@@ -91,6 +91,7 @@ class Report:
     probes: Sequence[ProbeResult] = ()
     remarks: Sequence[str] = ()  # what is worth knowing about a function that passed
     by_course: bool = False
+    standing: str = ""  # after a pass that counts: how many exercises are done, and which is next
 
     def __bool__(self) -> bool:
         return self.passed
@@ -144,7 +145,8 @@ class Report:
             count = f", {len(self.probes)} probes" if self.probes else f": {self.message}"
         elif self.evidence:  # without evidence it had to be stopped, and not every probe was tried
             count = f", {sum(probe.passed for probe in self.probes)} of {len(self.probes)} right"
-        return f"{self.verdict}{count}{' (the solution of the course)' if self.by_course else ''}"
+        count += " (the solution of the course)" if self.by_course else ""
+        return f"{self.verdict}{count}{f' · {self.standing}' if self.standing else ''}"
 
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self._headline()}"]
