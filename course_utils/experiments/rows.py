@@ -31,7 +31,8 @@ class Spread:
         return cls(statistics.fmean(values), std, min(values), max(values), tuple(values))
 
     def __str__(self) -> str:
-        return f"{self.mean:.3g} ± {self.std:.1g}" if len(self.values) > 1 else f"{self.mean:.3g}"
+        mean, std = (f"{float(f'{value:.{digits}g}'):g}" for value, digits in ((self.mean, 3), (self.std, 1)))
+        return f"{mean} ± {std}" if len(self.values) > 1 else mean
 
 
 class Rows(list[Mapping[str, Any]]):
