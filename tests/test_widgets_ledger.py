@@ -5,6 +5,7 @@ from in_node import call_in_node
 
 from course_utils import widgets
 from course_utils.book import ledger
+from course_utils.book.claims import Claim
 from tools.lint import html_elements
 
 ENTRIES = ledger.load()
@@ -21,9 +22,10 @@ def test_without_a_kernel_every_claim_is_there_with_a_link_to_its_cell():
     assert "https://arxiv.org/abs/1607.06450" in links
 
 
-def test_what_a_claim_says_is_text_and_never_markup():
-    statement = "a < b & <script>alert(1)</script>"
-    entry = ledger.Entry("02", "cell", "key", statement, '"S0"', "x", "holds", "<b>1</b>")
+def test_what_a_claim_says_is_text_and_never_markup(monkeypatch):
+    claim = Claim("02", "key", "a < b & <script>alert(1)</script>", "holds if", condition="<b>1</b>", source="S0")
+    monkeypatch.setattr(ledger.claims, "load", lambda chapter: {"key": claim})
+    entry = ledger.Entry("02", "key", "cell", "<b>1</b>")
     html = widgets.ledger_html([entry])
     assert "<script>" not in html
     assert "<b>" not in html
@@ -40,7 +42,7 @@ ROW = {
     "id": "1",
     "text": "S2: notes ε = 1e-12 is safe NaN in float16",
     "source": "S2",
-    "verdict": "holds with a condition",
+    "verdict": "holds if",
 }
 ANY = {"text": "", "source": "", "verdict": ""}
 
@@ -54,7 +56,7 @@ def test_a_row_is_shown_when_it_has_every_word_the_source_and_the_verdict_and_co
         ({"text": "Ε ="}, True),
         ({"source": "S2"}, True),
         ({"verdict": "holds"}, False),  # a verdict is not searched for inside another
-        ({"text": "safe", "source": "S0", "verdict": "holds with a condition"}, False),
+        ({"text": "safe", "source": "S0", "verdict": "holds if"}, False),
     ]
     answers = call_in_node(tmp_path, module, "module.isShown", [[ROW, ANY | state] for state, _ in shown])
     assert answers == [is_shown for _, is_shown in shown]
