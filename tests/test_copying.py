@@ -55,7 +55,7 @@ def test_a_study_compares_its_arms_on_the_same_seeds_rates_and_steps(name, size)
     for cell in study.cells(size):
         settings.setdefault(cell[arm], []).append({k: v for k, v in cell.items() if k != arm})
     first, *others = settings.values()
-    assert len({cell["seed"] for cell in first}) >= 3
+    assert size == "reduced" or len({cell["seed"] for cell in first}) >= 3  # a live run is said to be one seed
     assert others
     assert all(other == first for other in others)
 
