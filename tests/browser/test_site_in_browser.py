@@ -19,7 +19,8 @@ RAW_FORMULAS = """() => {
     const walker = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT);
     const raw = [];
     for (let node = walker.nextNode(); node; node = walker.nextNode())
-        if (!node.parentElement.closest("pre, code, script, style, mjx-container") && /\\$|\\\\[([a-zA-Z]/.test(node.data))
+        if (!node.parentElement.closest("pre, code, script, style, mjx-container") &&
+            /\\$|\\\\[([a-zA-Z]/.test(node.data))
             raw.push(node.data.trim());
     return raw;
 }"""
