@@ -724,3 +724,11 @@ def test_a_tick_adds_its_method_in_the_courses_order_and_an_example_fills_the_bo
     assert unticked["methods"] == []
     assert chosen["config"] == EXAMPLES["Pythia 70M"]
     assert (moved["factor"], pasted["config"]) == (16, "{}")
+
+
+def test_the_stored_picture_draws_a_head_of_one_pair_and_a_pasted_method_at_the_length_asked_for():
+    assert widgets.rope_scaling(config={"head_dim": 2, "max_position_embeddings": 64}).picture()
+    scaled = {"head_dim": 16, "max_position_embeddings": 64, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}
+    widget = widgets.rope_scaling((), config=scaled)
+    lines = scaling._wavelengths(widget.state, widget.answer["own"])
+    assert lines["config"][-1] > 2 * lines["as trained"][-1]

@@ -149,12 +149,11 @@ def _wavelengths(state: Mapping[str, Any], own: Mapping[str, Any] | None) -> dic
             elif name == "yarn_paper":
                 kept = yarn_paper_ramp(trained, window)
                 found[METHODS[name]] = kept * trained + (1 - kept) * trained / state["factor"]
-            else:
+            elif name not in ("ntk", "dynamic") or int(head_dim * share) > 2:  # they have no base for a single pair
                 found[METHODS[name]] = frequencies(name)
         if own:
-            found["config"] = rope_frequencies(
-                {**own["keys"], "rope_type": own["rope_type"]}, head_dim, own["keys"]["max_position_embeddings"]
-            )[0]
+            parameters, longest = {**own["keys"], "rope_type": own["rope_type"]}, own["keys"]["max_position_embeddings"]
+            found["config"] = rope_frequencies(parameters, head_dim, longest, state["length"] * window)[0]
     return {label: (2 * math.pi / inv_freq).tolist() for label, inv_freq in found.items()}
 
 
