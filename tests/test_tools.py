@@ -8,11 +8,22 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
+from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.__main__ import main
-from tools.notebooks import ExecutionFailed, execute, find_notebooks, normalize, read_notebook, write_atomically
+from tools.notebooks import (
+    FOLDED,
+    NOTEBOOKS,
+    ExecutionFailed,
+    execute,
+    find_notebooks,
+    normalize,
+    read_notebook,
+    write_atomically,
+)
 from tools.student import make_student_copy, without_solution
 from tools.text_view import Conflict, bring_back, open_view
 
@@ -160,7 +171,7 @@ def folded_exercise() -> NotebookNode:
         tagged={1: ["exercise"], 2: ["solution"]},
     )
     notebook.cells[1].update(execution_count=1, outputs=[new_output("stream", name="stdout", text="kept\n")])
-    notebook.cells[3].metadata.update({"jupyter": {"source_hidden": True}, "stand_in": {"x": "math:pi"}})
+    notebook.cells[3].metadata.update({**FOLDED, "stand_in": {"x": "math:pi"}})
     return notebook
 
 
@@ -215,6 +226,16 @@ def test_a_students_copy_holds_no_solution_and_no_output(tmp_path: Path) -> None
     assert "kept" not in str(copy)
     assert copy.cells[2].source == notebook.cells[2].source
     assert copy.cells[3].source.startswith("layer_norm_solution = check.layer_norm.oracle\n")
+
+
+@pytest.mark.parametrize("template", ["lab", "basic"])  # nbconvert's own, and what nbviewer and the like build on
+def test_an_export_prints_no_solution_under_its_exercise(template: str) -> None:
+    notebook = read_notebook(ROOT / NOTEBOOKS / "02_layer_norm.ipynb")
+    html, _ = HTMLExporter(template_name=template).from_notebook_node(notebook)
+    shown = BeautifulSoup(html, "html.parser").get_text()
+    assert "def layer_norm(x, normalized_shape" in shown
+    assert "layer_norm_solution(x" not in shown
+    assert "Using the course's layer_norm" in shown
 
 
 def test_a_solution_that_no_check_knows_names_its_stand_in() -> None:

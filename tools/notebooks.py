@@ -15,6 +15,7 @@ from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeo
 
 __all__ = [
     "CELL_TIMEOUT_S",
+    "FOLDED",
     "METADATA",
     "NOTEBOOKS",
     "SOLUTION_SUFFIX",
@@ -179,7 +180,10 @@ METADATA = {
     },
 }
 
-_CELL_METADATA = frozenset({"tags", "jupyter", "editable", "deletable", "stand_in"})  # all that a cell may carry
+# A solution is folded where a page can fold: in JupyterLab and VS Code, in Colab; what nbconvert exports leaves it out.
+FOLDED = {"jupyter": {"source_hidden": True}, "cellView": "form", "transient": {"remove_source": True}}
+# all that a cell may carry
+_CELL_METADATA = frozenset({"tags", "editable", "deletable", "stand_in", *FOLDED})
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 _BAR_TIME = re.compile(r"\[\d+:\d\d(?::\d\d)?<[^\]\n]*\]")  # tqdm's "[00:01<00:03, 12.3it/s]"
@@ -214,7 +218,8 @@ def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
     """Drop all metadata but the kernel's name and what the course's conventions give a cell, in place."""
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in cell.metadata if key in _CELL_METADATA})
+        kept = {key: cell.metadata[key] for key in cell.metadata if key in _CELL_METADATA}
+        cell.metadata = nbformat.from_dict({**kept, **FOLDED} if has_tag(cell, "solution") else kept)
 
 
 def _normalize_data(data: nbformat.NotebookNode) -> None:
