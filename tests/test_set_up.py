@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
-TOOLS = ("sh", "awk", "cat", "df", "rm", "uname", "mkdir", "cp", "chmod", "dirname")
+TOOLS = ("sh", "awk", "cat", "df", "rm", "uname", "mkdir", "cp", "chmod", "dirname", "sed", "tail", "head", "tr")
 
 # a Python that answers the questions that the set-up asks of one; what it answers is in its environment
 FAKE_PYTHON = f"""#!/bin/sh
@@ -34,12 +34,17 @@ case "$*" in
 *ensurepip*) exit ${{NO_VENV:-0}} ;;
 *tomllib*) exec {sys.executable} "$@" ;;
 "-m venv --clear "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" && cp "$(dirname "$0")/uv" "$4/bin/uv" ;;
+*" config list"*) printf '%s\\n' "${{PIP_SETTINGS:-}}" ;;
 *"-m pip "*)
     [ -z "${{PIP_SAYS:-}}" ] || {{ echo "$PIP_SAYS" > "$5"; exit 1; }} ;;
 *) exit 3 ;;
 esac
 """
-FAKE_UV = '#!/bin/sh\necho "uv $*" >> "$CALLS"\n[ -z "${UV_SAYS:-}" ] || { echo "$UV_SAYS" >&2; exit 2; }\n'
+FAKE_UV = """#!/bin/sh
+echo "uv $*" >> "$CALLS"
+echo "$UV_DEFAULT_INDEX $UV_INDEX $UV_FIND_LINKS $SSL_CERT_FILE" >> "$CALLS"
+[ -z "${UV_SAYS:-}" ] || { echo "$UV_SAYS" >&2; exit 2; }
+"""
 FULL_DISK = "#!/bin/sh\necho header\necho disk 9 9 102400 9% /\n"
 
 
@@ -92,10 +97,10 @@ def set_up(machine: Path, **environment: str) -> subprocess.CompletedProcess[str
         ({"NO_VENV": "1"}, {}, "python3 lacks its venv module: on Debian or Ubuntu, sudo apt install"),
         ({}, {"df": FULL_DISK}, "100 MB are free on this disk and the course needs 2500: make room"),
         ({"PIP_SAYS": "NewConnectionError('Failed to establish')"}, {}, "no network: packages are downloaded"),
-        ({"PIP_SAYS": "OSError: [Errno 28] No space left on device"}, {}, "the disk is full: free about 3 GB"),
-        ({"PIP_SAYS": "ERROR: No matching distribution found for torch"}, {}, "3.12.1 on "),
-        ({"PIP_SAYS": "ERROR: something else"}, {}, "installing failed (above; all of it in .venv/set_up.log)"),
-        ({"UV_SAYS": "error sending request: dns error", "TORCH_BACKEND": "cpu"}, {}, "no network"),
+        ({"UV_SAYS": "OSError: [Errno 28] No space left on device"}, {}, "the disk is full: free about 3 GB"),
+        ({"UV_SAYS": "× No solution found when resolving dependencies"}, {}, "3.12.1 on "),
+        ({"UV_SAYS": "error: something else"}, {}, "installing failed (above; all of it in .venv/set_up.log)"),
+        ({"UV_SAYS": "error sending request: dns error"}, {}, "no network"),
     ],
 )
 def test_what_is_missing_ends_in_a_line_that_says_what_to_do(
@@ -129,11 +134,21 @@ def test_one_variable_chooses_pytorchs_cpu_build_and_one_the_newest_versions(con
     done = set_up(machine, TORCH_BACKEND="cpu", CONSTRAINTS=constraints[3:].strip())
     assert done.returncode == 0, done.stderr
     calls = (machine.parent / "calls").read_text().splitlines()
-    uv, torch, course = [call for call in calls if " install " in call]
+    uv, course = [call for call in calls if " install " in call]
     assert uv.endswith(" uv")
-    assert torch.startswith("uv ")
-    assert f"--torch-backend=cpu {constraints}torch>=" in torch
-    assert course.endswith(f" {constraints}-e .[test]")
+    assert course.startswith("uv ")
+    assert course.endswith(f" --torch-backend=cpu {constraints}-e .[test]")
+
+
+def test_uv_looks_for_packages_where_pip_would(machine: Path) -> None:
+    settings = """:env:.find-links='/wheels'
+global.cert='/ca.crt'
+global.extra-index-url='file:///a\\nfile:///b'
+global.index-url='https://global/simple'
+user.index-url='https://user/simple'"""
+    assert set_up(machine, PIP_SETTINGS=settings).returncode == 0
+    told = (machine.parent / "calls").read_text().splitlines()[-1]
+    assert told == "https://user/simple file:///a file:///b /wheels /ca.crt"
 
 
 def test_make_alone_lists_every_target_in_a_line() -> None:
