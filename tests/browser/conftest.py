@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tools.notebooks import NOTEBOOKS, find_notebooks
 
-# for --quick: an exercise from its first try to its solution, two widgets, and code that many notebooks share
+# for --quick: the first has an exercise and a widget and is tried in full, the others are run and looked at
 QUICK = ["00", "02", "12"]
 
 
@@ -26,6 +26,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in in_a_browser]
         config.hook.pytest_deselected(items=in_a_browser)
         return
+    if config.getoption("--quick"):
+        items[:] = [item for item in items if not _is_left_out(item)]
     for item in in_a_browser:
         item.add_marker(pytest.mark.browser)
         if find_chromium() is None:
@@ -33,6 +35,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
     # the site takes longest: last of all, it would leave the other process idle
     items.sort(key=lambda item: "notebook_path" in getattr(item, "fixturenames", ()))
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """Whether ``--quick`` leaves this test to ``make browser``: it looks closer, at another notebook than the first."""
+    return item.get_closest_marker("thorough") is not None and f"[{QUICK[0]}" not in item.nodeid
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

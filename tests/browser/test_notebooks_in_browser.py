@@ -42,6 +42,7 @@ def test_every_widget_is_drawn(opened: OpenNotebook) -> None:
         assert widget.frame() >= 0, f"{widget.name} counts its pictures: data-frame"
 
 
+@pytest.mark.thorough
 def test_pictures_are_taken_in_both_themes(opened: OpenNotebook) -> None:
     chapter = Path(opened.name).stem
     for theme in ("dark", "light"):
@@ -54,6 +55,7 @@ def test_pictures_are_taken_in_both_themes(opened: OpenNotebook) -> None:
                 assert picture.stat().st_size > 1000, f"{widget.name} shows next to nothing"
 
 
+@pytest.mark.thorough
 def test_every_control_redraws_its_widget_by_keyboard_and_by_mouse(opened: OpenNotebook) -> None:
     widgets = find_widgets(opened.page)
     if not widgets:
@@ -61,6 +63,7 @@ def test_every_control_redraws_its_widget_by_keyboard_and_by_mouse(opened: OpenN
     assert [problem for widget in widgets for problem in widget.exercise_everything()] == []
 
 
+@pytest.mark.thorough
 def test_what_the_course_puts_on_the_page_is_accessible_in_both_themes(opened: OpenNotebook) -> None:
     findings = []
     for theme in ("light", "dark"):  # light is what the pictures left: a change of theme redraws the whole page

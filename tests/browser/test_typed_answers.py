@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import nbformat
+import pytest
 from jupyterlab_driver import OpenNotebook
 
 from tools.notebooks import SOLUTION_SUFFIX, Exercise, find_exercises, read_notebook
@@ -32,6 +33,7 @@ KNOWN_MISTAKES = {
 }
 
 
+@pytest.mark.thorough
 def test_each_exercise_answers_to_what_is_typed(opened: OpenNotebook, notebook_path: Path) -> None:
     notebook = read_notebook(notebook_path)
     for exercise in find_exercises(notebook):
