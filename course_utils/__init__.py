@@ -5,7 +5,7 @@ Importing this package is light: each room below loads what it needs when it is 
     norms         layer, RMS, group, instance and batch norm: functions and modules, drop-in for torch.nn; their
                   gradients by hand; moments and moving averages; versions for PyTorch's compiler
     rope          sinusoidal and rotary positions, ALiBi, T5; every way to scale RoPE; a model's config.json
-    models        the small networks that the chapters train
+    models        the small networks that the chapters train, and a real one, pretrained
     kernels       layer norm, RMS norm and RoPE in Triton
     parallel      synchronised batch norm, processes to run it on, and what it costs
     verify        mine against a reference, both against float64

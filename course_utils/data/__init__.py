@@ -1,4 +1,4 @@
-"""Small data that comes with the course, each with its licence beside it (chapters 04 and 07).
+"""Small data that comes with the course, each with its licence beside it (chapters 04, 06, 07 and 12 to 15).
 
 >>> from course_utils import data
 >>> digits = data.digits()
@@ -6,6 +6,7 @@
 (torch.Size([1197, 1, 8, 8]), 240, 360)
 """
 
+import gzip
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Digits", "Images", "digits", "raw_digits"]
+__all__ = ["SMOLLM2_HEADS", "Digits", "Images", "digits", "raw_digits", "smollm2_heads", "smollm2_scores", "topics"]
 
 FOLDER = Path(__file__).parent
+SMOLLM2_HEADS = ((16, 0), (11, 1), (1, 2), (2, 1), (19, 3), (18, 6))  # (block, head); the last one copies (induction)
 _SIZES = (1197, 240, 360)  # train, validation, test: two thirds, and a fifth that nothing is ever chosen on
 
 
@@ -65,3 +67,34 @@ def _order_with_classes_spread(labels: np.ndarray) -> np.ndarray:
         members = shuffled[labels[shuffled] == label]
         rank[members] = (np.arange(len(members)) + 0.5) / len(members)
     return np.argsort(rank, kind="stable")
+
+
+def topics() -> str:
+    """Return the help texts of Python 3.11.7 (``pydoc_data.topics``, sorted, blank lines between): 465,126 characters.
+
+    They are kept here because each release of Python has others. Source and licence: ``LICENCE.txt`` beside the file.
+    """
+    return gzip.decompress((FOLDER / "topics.txt.gz").read_bytes()).decode()
+
+
+def smollm2_heads() -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
+    """Return q and k, float32 (512, 64), not rotated, of six heads (block, head) of SmolLM2-135M. Chapters 12 and 13.
+
+    The first five heads look at the token before. Tokens 20,000 to 20,511 of ``topics()``, rounded to float16; pair i
+    is (i, i + 32), its frequency 100,000^(-i/32), and scores are divided by 8. Made by ``models.pretrained``.
+    """
+    with np.load(FOLDER / "smollm2_heads.npz") as arrays:
+        x = {name: torch.from_numpy(arrays[name]).float() for name in arrays}
+    return {(b, h): (x[f"q_{b}_{h}"], x[f"k_{b}_{h}"]) for b, h in SMOLLM2_HEADS}
+
+
+def smollm2_scores() -> tuple[Tensor, Tensor]:
+    """Return the mean of q · conj(k) / 8 as complex64 (30 blocks, 9 heads, 32 pairs) of SmolLM2-135M, not rotated.
+
+    First with ordinary keys (256 random queries and keys of the passage of ``smollm2_heads``, seed 0), then with token
+    0's, the attention sink's. The mean score at any distance is linear in it: the sum over pairs of the real part of
+    ``z * exp(1j * distance * inv_freq)``. Rounded to float16; made by ``models.pretrained``. Chapters 13 and 14.
+    """
+    with np.load(FOLDER / "smollm2_scores.npz") as arrays:
+        ordinary, sink = (torch.view_as_complex(torch.from_numpy(arrays[n]).float()) for n in ("ordinary", "sink"))
+    return ordinary, sink

@@ -1,11 +1,13 @@
-"""The small networks that the chapters train and take apart.
+"""The networks that the chapters train and take apart.
 
 networks            LSTM, CNN, MLP and vision transformer on 8×8 digits (chapters 06 and 07)
 recurrence          a linear recurrence as a loop and as a scan (chapter 07)
 decoder             a transformer whose positions are exchangeable (chapters 11 to 14)
 source_layers       the layer norms of the write-ups that the course grew from (chapter 16)
+pretrained          a language model that somebody trained, out of a package's file (chapters 06 and 12 to 15)
 """
 
+from course_utils.models import pretrained
 from course_utils.models.decoder import POSITIONS, Decoder
 from course_utils.models.networks import (
     LSTM,
@@ -36,4 +38,5 @@ __all__ = [
     "linear_recurrence",
     "linear_scan",
     "patches",
+    "pretrained",
 ]
