@@ -14,6 +14,8 @@ from clipping import assert_nothing_is_clipped
 from in_node import call_in_node
 from torch import nn
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.gptj import modeling_gptj
+from transformers.models.llama import modeling_llama
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from course_utils import widgets
@@ -42,6 +44,9 @@ MAKERS = {
     "running_average": widgets.running_average,
     "rope_scaling": widgets.rope_scaling,
     "sync_cost": widgets.sync_cost,
+    "normalized_shape": widgets.normalized_shape,
+    "rope_shapes": widgets.rope_shapes,
+    "kernel_blocks": widgets.kernel_blocks,
     "least_time": partial(widgets.least_time, MACHINE),
 }
 
@@ -85,6 +90,17 @@ def _others(name, state, data, draw):
     if name == "rope_scaling":
         methods = [method for method in data["methods"] if draw.random() < 0.5]
         return {"methods": methods, "config": draw.choice(["", "", *data["examples"].values(), "not JSON"])}
+    if name in ("normalized_shape", "rope_shapes"):
+        sizes = {axis: draw.randint(1, most) for axis, most in data["limits"].items()}
+        if name == "normalized_shape":
+            chosen = {field: {k: draw.choice(v) for k, v in data[f"{field}s"].items()} for field in ("shape", "weight")}
+            return {"layout": draw.choice(list(data["shapes"])), "sizes": sizes, "picked": 0, **chosen}
+        layouts = {field: draw.choice(list(data["layouts"])) for field in ("pairs", "laid")}
+        sizes["D"] = draw.choice(data["dims"])
+        return {"cos": draw.choice(data["cosines"]), "sizes": sizes, "picked": 0, **layouts}
+    if name == "kernel_blocks":
+        sizes = {axis: draw.randint(1, most) for axis, most in data["limits"].items()}
+        return {**sizes, "row": draw.randrange(sizes["rows"])}
     return {}
 
 
@@ -148,6 +164,9 @@ def test_the_browsers_module_fetches_nothing(maker):
         ("least_time", {"dtype": "int8"}, "dtype must be one of float64, float32, bfloat16, float16: got 'int8'"),
         ("encoding_by_distance", {"encoding": "rope"}, "encoding must be"),
         ("encoding_by_distance", {"heads": 4, "head": 5}, "head must be one of 1, 2, 3, 4: got 5"),
+        ("normalized_shape", {"shape": "W"}, "shape must be one of C, T,C, B,T,C, T: got 'W'"),
+        ("rope_shapes", {"cos": "T"}, "cos must be one of T,D, T,1,D: got 'T'"),
+        ("kernel_blocks", {"block": 3}, "block must be one of 2, 4, 8, 16: got 3"),
         ("rope_clocks", {"reach": 65}, "reach must be one of 64, 512, 4096: got 65"),
         ("rope_scaling", {"methods": ("linear", "magic")}, "methods must be among linear, abf"),
     ],
@@ -155,6 +174,106 @@ def test_the_browsers_module_fetches_nothing(maker):
 def test_an_argument_that_no_control_reaches_is_refused_by_name(name, arguments, message):
     with pytest.raises(ValueError, match=message):
         MAKERS[name](**arguments)
+
+
+# --- shapes ---
+
+
+def refused(call):
+    """What PyTorch says to a call, or nothing."""
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+def test_means_weights_and_refusals_are_those_of_layer_norm(figures):
+    seen = set()
+    for state, figure in figures("normalized_shape", "shapesFigure", 300):
+        shape, normalized, weight = (figure[name] for name in ("shape", "normalized", "weight"))
+        x = torch.arange(math.prod(shape), dtype=torch.float64).view(shape).square()
+        gain = None if weight is None else torch.arange(math.prod(weight), dtype=torch.float64).view(weight)
+        assert figure["refusal"] == refused(lambda x=x, n=normalized, w=gain: F.layer_norm(x, n, w)), state
+        if gain is not None:
+            assert figure["byHand"].get("error", "") == refused(lambda x=x, w=gain: x * w), state
+        if figure["means"]:  # the elements of one number, and no others, decide its mean
+            means = x.mean([*range(-len(normalized), 0)], keepdim=True)
+            assert figure["meanShape"] == list(means.shape)
+            assert torch.equal(means.flatten()[torch.tensor(figure["means"])], means.expand_as(x).flatten())
+        if figure["entries"]:
+            product = torch.broadcast_shapes(x.shape, gain.shape)
+            assert figure["byHand"]["shape"] == list(product)
+            if product == x.shape:
+                assert torch.tensor(figure["entries"])[:, 0].equal(gain.long().expand_as(x).flatten())
+            else:
+                assert any(first < last for first, last in figure["entries"])
+        seen.add((bool(figure["refusal"]), figure["means"] is None, figure["entries"] is None))
+    assert len(seen) == 6  # every kind of state was among them
+
+
+def by_transformers(x, angles, order, pairs, **_):
+    """Queries turned as Llama or GPT-J turn them; angles are (1, T, D/2)."""
+    heads_first = order == "B,H,T,D"
+    if pairs == "half":
+        both = angles.repeat(1, 1, 2)
+        dim = 1 if heads_first else 2
+        return modeling_llama.apply_rotary_pos_emb(x, x, both.cos(), both.sin(), unsqueeze_dim=dim)[0]
+    tokens = x.transpose(1, 2) if heads_first else x  # (B, T, H, D)
+    turned = modeling_gptj.apply_rotary_pos_emb(tokens, angles.sin(), angles.cos())
+    return turned.transpose(1, 2) if heads_first else turned
+
+
+def test_rope_turns_what_the_cells_say_and_right_is_what_transformers_computes(in_browser):
+    states = list(random_states("rope_shapes", 300))
+    found = in_browser("rope_shapes", "module.ropeFigure", [[state] for state in states])
+    verdicts = in_browser("rope_shapes", "module.verdictOn", [list(pair) for pair in zip(states, found, strict=True)])
+    for state, figure, verdict in zip(states, found, verdicts, strict=True):
+        time, dim = state["sizes"]["T"], state["sizes"]["D"]
+        x = torch.randn(figure["shape"], dtype=torch.float64)
+        theta = 10_000 ** (-torch.arange(dim // 2, dtype=torch.float64) * 2 / dim)
+        columns = torch.cat([theta, theta]) if state["laid"] == "half" else theta.repeat_interleave(2)
+        angles = torch.arange(time)[:, None] * columns  # (T, D)
+        angles = angles if state["cos"] == "T,D" else angles[:, None]
+        assert figure["cosShape"] == list(angles.shape)
+        assert figure["error"] == refused(lambda x=x, a=angles: x * a), state
+        if figure["error"] or figure["result"] != list(x.shape):
+            assert "wrong" in verdict or "refuses" in verdict
+            continue
+        half = torch.cat([-x[..., dim // 2 :], x[..., : dim // 2]], -1)
+        turned = half if state["pairs"] == "half" else torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
+        expected = x * angles.cos() + turned * angles.sin()
+        flat, computed = x.flatten(), []
+        for place, cell in enumerate(figure["elements"]):
+            angle = cell["position"][0] * theta[cell["speed"]]
+            partner = flat[place - cell["at"]["D"] + cell["partner"]]
+            computed.append(flat[place] * angle.cos() + cell["sign"] * partner * angle.sin())
+        torch.testing.assert_close(torch.stack(computed).view_as(x), expected)
+        right = by_transformers(x, (torch.arange(time)[:, None] * theta)[None], **state)
+        if verdict.startswith("Right"):
+            torch.testing.assert_close(expected, right)
+        elif time > 1:  # a single position is 0, and turns nothing
+            assert not torch.allclose(expected, right), state
+
+
+def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
+    for state, figure in figures("kernel_blocks", "blockFigure", 300):
+        rows, columns, block, row, mask = (state[name] for name in ("rows", "columns", "block", "row", "mask"))
+        memory = torch.full((rows * columns + 16,), torch.nan, dtype=torch.float64)
+        memory[: rows * columns] = torch.tensor(MAKERS["kernel_blocks"]().data["memory"][: rows * columns])
+        lanes = torch.arange(block)
+        held = memory[row * columns + lanes]
+        held = held if mask == "none" else held.where(lanes < columns, 0.0)
+        centred = held - held.sum() / columns
+        centred = centred.where(lanes < columns, 0.0) if mask == "both" else centred
+        found = [figure["mean"], figure["variance"]]
+        expected = [held.sum().item() / columns, centred.square().sum().item() / columns]
+        assert [float(value) for value in found] == pytest.approx(expected, nan_ok=True), state
+        x = memory[row * columns : (row + 1) * columns]
+        assert list(figure["right"].values()) == pytest.approx([x.mean().item(), x.var(correction=0).item()])
+        if mask == "both" and block >= columns:
+            assert found == pytest.approx(list(figure["right"].values()))
+        assert figure["unread"] == max(0, columns - block)
 
 
 # --- axis_explorer ---

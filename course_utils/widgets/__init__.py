@@ -6,6 +6,7 @@ batches     batch_neighbours (03), running_average (04)
 gradients   gradient_projection (05)
 costs       sync_cost (08), least_time (09)
 positions   encoding_by_distance (11), rope_clocks (12)
+shapes      normalized_shape (02), kernel_blocks (10), rope_shapes (12)
 scaling     rope_scaling (13); scaling_examples: models' configurations to paste
 ledger      ledger_table (16)
 base        what they share; js/: what the browser draws and computes
@@ -19,18 +20,22 @@ from course_utils.widgets.ledger import ledger_html, ledger_table
 from course_utils.widgets.positions import encoding_by_distance, rope_clocks
 from course_utils.widgets.rows import normalize_row
 from course_utils.widgets.scaling import rope_scaling
+from course_utils.widgets.shapes import kernel_blocks, normalized_shape, rope_shapes
 
 __all__ = [
     "axis_explorer",
     "batch_neighbours",
     "encoding_by_distance",
     "gradient_projection",
+    "kernel_blocks",
     "least_time",
     "ledger_html",
     "ledger_table",
     "normalize_row",
+    "normalized_shape",
     "rope_clocks",
     "rope_scaling",
+    "rope_shapes",
     "running_average",
     "sync_cost",
 ]

@@ -86,7 +86,9 @@ function controlPanel(specs, onChange) {
       { class: `course-control course-${spec.kind}`, "data-control": spec.name },
       ...control.parts,
     );
-    panel.append(row);
+    if (spec.kind !== "toggle") panel.append(row);
+    else if (panel.lastChild?.className === "course-toggles") panel.lastChild.append(row);
+    else panel.append(element("div", { class: "course-toggles" }, row));
     return { spec, row, ...control };
   });
   const show = (state) => {

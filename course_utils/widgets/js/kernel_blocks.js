@@ -1,0 +1,129 @@
+// A program of a Triton kernel: the row in memory that it is to normalize, what its lanes hold, and what it makes of it.
+
+/** The lanes of program `row`, and the mean and variance that it computes from them. */
+function blockFigure(state, data) {
+  const { rows, columns, block, row, mask } = state;
+  const value = (address) => data.memory[address];
+  const lanes = Array.from({ length: block }, (_, lane) => {
+    const address = row * columns + lane;
+    const inside = lane < columns;
+    const kind = inside ? "own" : mask !== "none" ? "masked" : address < rows * columns ? "neighbour" : "outside";
+    return { lane, address, kind, held: { own: value(address), masked: 0, neighbour: value(address), outside: NaN }[kind] };
+  });
+  const sum = (values) => values.reduce((total, x) => total + x, 0);
+  const mean = sum(lanes.map(({ held }) => held)) / columns;
+  const centred = lanes.map(({ held, lane }) => (mask === "both" && lane >= columns ? 0 : held - mean));
+  const own = Array.from({ length: columns }, (_, column) => value(row * columns + column));
+  const rightMean = sum(own) / columns;
+  return {
+    lanes: lanes.map((lane, i) => ({ ...lane, centred: centred[i] })),
+    mean,
+    variance: sum(centred.map((x) => x * x)) / columns,
+    right: { mean: rightMean, variance: sum(own.map((x) => (x - rightMean) ** 2)) / columns },
+    unread: Math.max(0, columns - block), // columns that no lane holds
+  };
+}
+
+// --- the picture ---
+
+/** The columns that the widest of the two cards needs: what stands below one another has one width. */
+const most = ({ columns, block }) => Math.max(columns, block);
+
+function places(state, width) {
+  const memory = cardsOf(1, state.rows, most(state), width, { left: 44, cellHeight: 22 });
+  const lanes = cardsOf(1, 2, most(state), width, { left: 44, cellHeight: 26 });
+  return { memory, lanes, height: memory.height + lanes.height + 8 };
+}
+
+const FILLS = { own: [0, 0.45], masked: [5, 0.3], neighbour: [1, 0.45], outside: [1, 0.45] };
+
+function drawBlocks(context, state, data, width) {
+  const figure = blockFigure(state, data);
+  const { memory, lanes } = places(state, width);
+  const read = new Map(figure.lanes.filter(({ kind }) => kind !== "masked").map((lane) => [lane.address, lane]));
+  const fillOf = (kind) => tint(STYLE.palette[FILLS[kind][0]], FILLS[kind][1]);
+  const nothing = { fill: STYLE.paper, lines: [] };
+  const cell = (row, column) => {
+    if (column >= state.columns) return nothing;
+    const address = row * state.columns + column;
+    const lane = read.get(address);
+    const crossed = lane?.kind === "neighbour" || (row === state.row && !lane);
+    return { fill: lane ? fillOf(lane.kind) : tint(STYLE.muted, 0.08), lines: [String(data.memory[address])], crossed, strong: lane?.kind === "own" };
+  };
+  const name = (row) => `row ${row}`;
+  drawCard(context, memory, 0, `x in memory, ${state.rows} × ${state.columns}`, cell, name);
+  context.save();
+  context.translate(0, memory.height);
+  const laneCell = (row, column) => {
+    const lane = figure.lanes[column];
+    if (!lane) return nothing;
+    const text = row ? lane.centred : lane.held;
+    return { fill: fillOf(lane.kind), lines: [Number.isNaN(text) ? "?" : formatNumber(Number(text.toPrecision(2)))], crossed: lane.kind === "neighbour" || lane.kind === "outside" };
+  };
+  drawCard(context, lanes, 0, `program ${state.row}, ${several(state.block, "lane")}`, laneCell, (row) => (row ? "x − μ" : "x"));
+  context.restore();
+}
+
+function pickAt(x, y, state, width) {
+  const hit = places(state, width).memory.at(x, y);
+  return hit && { ...state, row: hit.row };
+}
+
+function pickByKey(event, state) {
+  const step = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
+  return step ? { ...state, row: Math.max(0, Math.min(state.rows - 1, state.row + step)) } : null;
+}
+
+function change(state, control, value) {
+  const next = { ...state, [control]: value };
+  return { ...next, row: Math.min(next.row, next.rows - 1) };
+}
+
+// --- the words ---
+
+function verdictOn(state, { lanes, unread, mean, variance, right }) {
+  const has = (kind) => lanes.some((lane) => lane.kind === kind);
+  if (unread) return `No error, and wrong: no lane holds the last ${several(unread, "column")}.`;
+  if (has("outside")) return "Wrong: lanes read behind the end of x, whatever lies there, or the program is stopped.";
+  if (has("neighbour")) return `No error, and wrong: ${several(lanes.filter(({ kind }) => kind === "neighbour").length, "lane")} read the next row.`;
+  const close = (a, b) => Math.abs(a - b) < 1e-9;
+  if (!close(variance, right.variance)) return "No error, and wrong: centring turned the masked zeros into −μ, and their squares count.";
+  return close(mean, right.mean) ? "Right: every lane beyond the row holds 0 wherever something is summed." : "";
+}
+
+function facts(state, data) {
+  const figure = blockFigure(state, data);
+  const numbers = ({ mean, variance }) => (Number.isNaN(mean) ? "nobody knows" : `mean ${formatNumber(mean)}, variance ${formatNumber(variance)}`);
+  const idle = figure.lanes.filter(({ kind }) => kind !== "own").length;
+  return [
+    ["the kernel finds", numbers(figure)],
+    ["right is", numbers(figure.right)],
+    ["lanes beyond the row", `${idle} of ${state.block}`],
+    ["a store without a mask", idle ? `writes ${several(idle, "value")} beyond its row` : "changes nothing here"],
+  ];
+}
+
+function render(view) {
+  const data = view.model.get("data");
+  return mount(view, {
+    name: "kernel_blocks",
+    title: "Rows in memory, and the lanes of one program of a kernel.",
+    hint: "Click a row, or use the arrow keys, to see its program. Crossed: read by mistake, or not read at all.",
+    specs: [
+      { name: "columns", label: "columns", kind: "slider", min: 1, max: data.limits.columns },
+      { name: "block", label: "BLOCK_SIZE", kind: "slider", stops: data.blocks },
+      { name: "rows", label: "rows", kind: "slider", min: 1, max: data.limits.rows },
+      { name: "mask", label: "masked", kind: "select", options: Object.entries(data.masks) },
+    ],
+    change,
+    size: (state, width) => places(state, width).height,
+    minimumWidth: (state) => 4 + 44 + 14 + 16 * most(state),
+    draw: (context, state, width) => drawBlocks(context, state, data, width),
+    summary: (state) => verdictOn(state, blockFigure(state, data)),
+    facts: (state) => facts(state, data),
+    pick: { at: pickAt, key: pickByKey },
+  });
+}
+
+export { blockFigure, change, pickAt, pickByKey, verdictOn };
+export default { render };
