@@ -7,7 +7,8 @@
  *            draw(context, state, width, height), summary(state) -> text,
  *            facts(state, answer) -> [[label, text]],
  *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
- *            factClasses?: { label: any of "wide code live" }, asksKernel? }
+ *            factClasses?: { label: any of "wide code live" }, asksKernel?,
+ *            play?: { tick(state) -> the state 50 ms later, rest(state) -> where to stop } }
  *
  * `facts` gets the kernel's last answer that came, and lines of class "live" fade while the next one is late. `held` is
  * true while what a press has hit is being dragged.
@@ -26,6 +27,8 @@ function mount({ model, el }, options) {
   const { panel, show } = controlPanel(options.specs, (control, value) =>
     setState(options.change(model.get("state"), control, value)),
   );
+  const player = options.play && playButton(options.play, () => model.get("state"), setState, summary);
+  if (player) panel.prepend(player.row);
   root.append(panel, stage, summary, hint, facts);
   el.append(root);
 
@@ -90,10 +93,40 @@ function mount({ model, el }, options) {
   writeWords();
 
   return () => {
+    player?.stop();
     observer.disconnect();
     model.off("change:state", onState);
     model.off("change:answer", onAnswer);
   };
+}
+
+/** A button that lets time pass until it is pressed again; where motion is unwelcome, a second at each press. */
+function playButton({ tick, rest }, state, setState, summary) {
+  const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const button = element("button", { type: "button", ...KEEP_KEYS });
+  let timer = 0;
+  const show = () => setText(button, timer ? "⏸ pause" : still() ? "⏵ a second on" : "⏵ play");
+  const stop = () => {
+    clearInterval(timer);
+    timer = 0;
+    summary.setAttribute("aria-live", "polite");
+  };
+  button.addEventListener("click", () => {
+    if (timer) {
+      stop();
+      setState(rest(state()));
+    } else if (still()) {
+      let next = state();
+      for (let i = 0; i < 20; i++) next = tick(next);
+      setState(rest(next));
+    } else {
+      summary.setAttribute("aria-live", "off"); // nobody wants to hear every tick
+      timer = setInterval(() => setState(tick(state())), 50);
+    }
+    show();
+  });
+  show();
+  return { row: element("div", { class: "course-control course-play" }, button), stop };
 }
 
 /** Let the picture be clicked, and moved in with the arrow keys. */

@@ -179,7 +179,7 @@ function change(state, control, value, reaches) {
   return { ...next, picked: Math.min(next.picked, next.dim / 2 - 1) };
 }
 
-const whole = (value) => value.toLocaleString("en-US");
+const whole = (value) => Math.floor(value).toLocaleString("en-US"); // while it plays, a position is on its way
 
 function facts(state, data) {
   const { theta, between, score } = clockFigure(state, data);
@@ -228,6 +228,10 @@ function render(view) {
     },
     summary: (state) => summary(state, data),
     facts: (state) => facts(state, data),
+    play: {
+      tick: (state) => ({ ...state, position: Math.min(state.position + 1 / 8, stops.position.at(-1)) }),
+      rest: (state) => ({ ...state, position: Math.round(state.position) }),
+    },
     pick: { at: pickAt, key: (event, state) => pickByKey(event, state, stops.position.at(-1)) },
   });
 }
