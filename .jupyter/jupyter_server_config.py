@@ -17,6 +17,9 @@ c.KernelManager.transport_encryption = "auto"
 # Jupyter asks for 90 seconds, and Tornado warns that it takes 30: say so at once.
 c.ServerApp.tornado_settings = {"ws_ping_timeout": 30_000}
 
+# Kernels read it first; who has one of their own keeps it.
+os.environ.setdefault("PYTHONSTARTUP", str(Path(__file__).parent / "startup.py"))
+
 
 def as_committed(model, **_):
     """Take out what JupyterLab writes into a notebook that is only opened: a clone of the course stays clean."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -259,3 +260,15 @@ def test_pins_are_of_no_local_build_and_of_no_installer(tmp_path: Path, monkeypa
     lines = (tmp_path / "constraints.txt").read_text().splitlines()
     assert not [line for line in lines if "+" in line or line.startswith(("pip==", "uv==", "nvidia-", "course"))]
     assert any(line.startswith("torch==") for line in lines)
+
+
+def test_under_make_lab_an_interrupt_and_a_cell_out_of_order_end_in_one_line(tmp_path: Path) -> None:
+    cells = ["check", "raise KeyboardInterrupt", "nobody", "from math import pi as check"]
+    path = save(new_notebook(cells=[new_code_cell(cell) for cell in cells]), tmp_path)
+    notebook = read_notebook(path)
+    startup = {"PYTHONSTARTUP": str(ROOT / ".jupyter" / "startup.py"), "JPY_SESSION_NAME": str(path)}
+    NotebookClient(notebook, allow_errors=True).execute(env={**os.environ, **startup})
+    said = ["\n".join(output.traceback) for cell in notebook.cells for output in cell.outputs]
+    assert said[0] == "name 'check' is not defined: run the cells above first."
+    assert said[1].startswith("Interrupted.")
+    assert "Traceback" in said[2]  # a name that no cell defines is the learner's own matter

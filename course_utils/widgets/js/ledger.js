@@ -74,6 +74,7 @@ function render({ model, el }) {
   const region = element("div", look);
   region.innerHTML = data.html;
   region.addEventListener("click", openInLab);
+  for (const link of region.querySelectorAll("a[href^=http]")) [link.target, link.rel] = ["_blank", "noopener"];
   const groups = [...region.querySelectorAll("details")];
   const rows = rowsOf(groups);
   root.append(panel, summary, region);

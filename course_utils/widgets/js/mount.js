@@ -105,7 +105,7 @@ function playButton({ tick, rest }, state, setState, summary) {
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const button = element("button", { type: "button", ...KEEP_KEYS });
   let timer = 0;
-  const show = () => setText(button, timer ? "⏸ pause" : still() ? "⏵ a second on" : "⏵ play");
+  const show = () => setText(button, timer ? "■ pause" : still() ? "▶ a second on" : "▶ play");
   const stop = () => {
     clearInterval(timer);
     timer = 0;
