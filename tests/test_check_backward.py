@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils.check import batch_norm_backward, layer_norm_backward, rms_norm_backward
+from course_utils.check import backward_steps, batch_norm_backward, layer_norm_backward, rms_norm_backward
 from course_utils.norms import backward
 
 CHECKS = {"layer": layer_norm_backward, "batch": batch_norm_backward, "rms": rms_norm_backward}
@@ -105,3 +105,26 @@ def test_what_is_wrong_is_said_on_an_input_that_hides_nothing():
         )
         assert not report.passed
         assert words in str(report)
+
+
+def steps_by_autograd(dy, steps, dims, rows):
+    """The same gradients by autograd, from a forward pass of its own."""
+    names = ("bias", "weight", "x_hat", "rstd", "variance", "centred", "mean", "x")
+    x, weight, bias = (steps[name].detach().requires_grad_() for name in ("x", "weight", "bias"))
+    with torch.enable_grad():
+        centred = x - (mean := x.mean(dims, keepdim=True))
+        rstd = ((variance := centred.square().mean(dims, keepdim=True)) + 1e-5) ** -0.5
+        y = weight * (x_hat := centred * rstd) + bias
+    leaves = [bias, weight, x_hat, rstd, variance, centred, mean, x]
+    return dict(zip(names, torch.autograd.grad(y, leaves, dy), strict=True))
+
+
+def test_the_steps_are_autograds_and_half_of_them_is_right_as_far_as_it_goes():
+    assert backward_steps(steps_by_autograd, record=False).passed
+
+    def first_four(*arguments):
+        return dict(list(steps_by_autograd(*arguments).items())[:4])
+
+    report = backward_steps(first_four, record=False)
+    assert report.misconception == "not_there"
+    assert next(probe.stage for probe in report.probes if not probe.passed) == 'd["variance"]'

@@ -24,7 +24,12 @@ and a catalogue whose examples the tests run.
 
 from course_utils.check.catalogue import Mistake
 from course_utils.check.engine import Check
-from course_utils.check.exercises.backward import batch_norm_backward, layer_norm_backward, rms_norm_backward
+from course_utils.check.exercises.backward import (
+    backward_steps,
+    batch_norm_backward,
+    layer_norm_backward,
+    rms_norm_backward,
+)
 from course_utils.check.exercises.channels import batch_norm, group_norm, instance_norm
 from course_utils.check.exercises.costs import norm_bytes, predicted_ms, to_keep
 from course_utils.check.exercises.find_bug import FIND_BUG
@@ -44,10 +49,10 @@ input_a, input_b, input_c, input_d, input_e, input_f, input_g = FIND_BUG[:7]
 input_h, input_i, input_j, input_k, input_l, input_m, input_n = FIND_BUG[7:]
 
 __all__ = [
-    "Check", "Mistake", "Report", "alibi_slopes", "batch_norm", "batch_norm_backward", "centre", "critical_dimension",
-    "ema", "group_norm", "half_to_interleaved", "input_a", "input_b", "input_c", "input_d", "input_e", "input_f",
-    "input_g", "input_h", "input_i", "input_j", "input_k", "input_l", "input_m", "input_n", "instance_norm",
-    "largest_error", "layer_norm", "layer_norm_backward", "linear_scan", "masked_layer_norm", "merge_moments",
-    "norm_bytes", "normalize", "ntk_inv_freq", "predicted_ms", "rms_norm", "rms_norm_backward", "rope",
+    "Check", "Mistake", "Report", "alibi_slopes", "backward_steps", "batch_norm", "batch_norm_backward", "centre",
+    "critical_dimension", "ema", "group_norm", "half_to_interleaved", "input_a", "input_b", "input_c", "input_d",
+    "input_e", "input_f", "input_g", "input_h", "input_i", "input_j", "input_k", "input_l", "input_m", "input_n",
+    "instance_norm", "largest_error", "layer_norm", "layer_norm_backward", "linear_scan", "masked_layer_norm",
+    "merge_moments", "norm_bytes", "normalize", "ntk_inv_freq", "predicted_ms", "rms_norm", "rms_norm_backward", "rope",
     "rope_frequencies", "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
 ]  # fmt: skip

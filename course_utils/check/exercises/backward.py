@@ -1,6 +1,6 @@
 """Chapter 05: the backward passes of layer, batch and RMS norm."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,8 +11,9 @@ from course_utils.check.engine import Check
 from course_utils.check.exercises.channels import parameters
 from course_utils.check.exercises.trailing import NARROW, has_three_values, numbers, spell_out_eps, trailing_call
 from course_utils.check.probes import DOUBLE, GRADIENTS, Call, Probe, Tolerance, integers
+from course_utils.check.report import shown_tensor
 
-__all__ = ["batch_norm_backward", "layer_norm_backward", "rms_norm_backward"]
+__all__ = ["backward_steps", "batch_norm_backward", "layer_norm_backward", "rms_norm_backward"]
 
 # Near 10,000 the mean of a set is known to half a unit in the last place, 5e-4, and x̂ no better. Relative to the
 # largest element, two-pass forms and torch's own are off by up to 5e-4, E[x²] − E[x]² by 300 and more.
@@ -268,4 +269,73 @@ rms_norm_backward = Check(
     spell_out=spell_out_eps,
     is_possible=lambda call: torch.Size(call.arguments["normalized_shape"]).numel() >= 2,
     simplest={"dy": _one_in_each_row},
+)
+
+
+_STEPS = ("bias", "weight", "x_hat", "rstd", "variance", "centred", "mean", "x")  # in the order of the way back
+
+
+def _backward_steps(dy, steps, dims, rows):
+    weight, centred, rstd, x_hat = (steps[name] for name in ("weight", "centred", "rstd", "x_hat"))
+    n = centred.numel() // rstd.numel()  # how many values share a mean
+    d = {}
+    d["bias"] = dy.sum(rows).reshape(weight.shape)
+    d["weight"] = (dy * x_hat).sum(rows).reshape(weight.shape)
+    d["x_hat"] = dy * weight
+    d["rstd"] = (d["x_hat"] * centred).sum(dims, keepdim=True)
+    d["variance"] = d["rstd"] * -0.5 * rstd**3
+    d["centred"] = d["x_hat"] * rstd + d["variance"] * 2 * centred / n
+    d["mean"] = -d["centred"].sum(dims, keepdim=True)
+    d["x"] = d["centred"] + d["mean"] / n
+    return d
+
+
+def _after_a_forward_pass(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function`` of named steps as one of the forward pass's inputs; a gradient it leaves out is NaN."""
+
+    def gradients(dy, x, weight, bias, dims, rows):
+        centred = x - (mean := x.mean(dims, keepdim=True))
+        rstd = ((variance := centred.square().mean(dims, keepdim=True)) + 1e-5) ** -0.5
+        steps = {"x": x, "weight": weight, "bias": bias, "mean": mean, "centred": centred, "variance": variance,
+                 "rstd": rstd, "x_hat": centred * rstd, "y": weight * centred * rstd + bias}  # fmt: skip
+        d = function(dy, steps, dims, rows)
+        return tuple(d.get(name, torch.full_like(steps[name], torch.nan)) for name in _STEPS) if type(d) is dict else d
+
+    return gradients
+
+
+def _shown_steps(call: Call) -> list[str]:
+    at = {name: call.arguments[name] for name in ("dims", "rows")}
+    line = "backward_steps(dy, forward_steps(x, weight, bias, {dims}), {dims}, {rows})".format(**at)
+    return [line, *(f"{name} = {shown_tensor(value)}" for name, value in call.tensors())]
+
+
+def _step_calls() -> dict[str, Call]:
+    """Return layer norms of rows and a batch norm of images, with parameters and a dy that hide nothing."""
+
+    def call(x: Tensor, letters: str, size: Sequence[int], dims: Any, rows: Any) -> Call:
+        affine = parameters(torch.Size(size).numel(), x.dtype, weight=True, bias=True)
+        arguments = {"dy": _gradient(x), "x": x, **{name: value.reshape(tuple(size)) for name, value in affine.items()}}
+        names = letters[1] + "ij"[: len(size) - 1]
+        return Call({**arguments, "dims": dims, "rows": rows}, {"dy": letters, "x": letters, "weight": names,
+                                                               "bias": names})  # fmt: skip
+
+    channels = (0, 2, 3)
+    return {
+        "five rows of six": call(numbers(5, 6, seed=61), "BC", (6,), -1, 0),
+        "as many rows as features": call(numbers(4, 4, seed=62), "BC", (4,), -1, 0),
+        "rows near 0.004": call(numbers(4, 5, seed=63, scale=2.0**-10), "BC", (5,), -1, 0),
+        "batch norm of images": call(numbers(3, 2, 3, 4, seed=64), "NCHW", (2, 1, 1), channels, channels),
+    }
+
+
+backward_steps = Check(
+    "backward_steps",
+    _backward_steps,
+    [Probe(name, f'd["{step}"]', call, compares=(step,)) for step in _STEPS for name, call in _step_calls().items()],
+    load("backward_steps", _backward_steps),
+    returns=_STEPS,
+    flatten=_after_a_forward_pass,
+    is_possible=lambda call: call.arguments["x"].shape[1] >= 3 or call.arguments["x"].ndim > 2,
+    shown=_shown_steps,
 )
