@@ -1,31 +1,30 @@
-"""Run a function on several processes of this machine with `torchrun`, and get back what each returned (chapter 08).
+"""Run a function on several processes of this machine, and get back what each returned (chapter 08).
 
-`torchrun` starts the processes and tells them of each other. Around it, a notebook and a test need a port that cannot
-collide (the operating system picks a free one, and `torchrun` holds it), one thread a process, a limit on the time that
-every process also keeps by itself, and, when one dies, a line for each rank that failed in place of pages of log.
+Around `torch.distributed`, a notebook and a test need processes that start at once, one thread each, a limit on the
+time that each also keeps by itself, and, when one dies, a line for each rank that failed in place of pages of log.
 """
 
 import faulthandler
 import importlib
 import inspect
+import multiprocessing
 import os
-import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["RanksFailed", "command", "launch", "run_job"]
+__all__ = ["RanksFailed", "launch", "run_job"]
 
-_JOB, _RESULT, _ERROR = "job.pt", "rank{}.pt", "rank{}.error"
-_GRACE_S = 15.0  # beyond the limit: time for a process to say where it was stuck, and for torchrun to clear up
+_JOB, _RESULT, _ERROR, _MEETING = "job.pt", "rank{}.pt", "rank{}.error", "meeting"
+_GRACE_S = 3.0  # beyond the limit, or after another has failed: time for a process to say where it was stuck
 
 
 class RanksFailed(RuntimeError):
@@ -64,62 +63,64 @@ def launch(
             "arguments": arguments,
         }
         torch.save(job, Path(folder, _JOB))
-        code, log = _run(command(ranks, folder), limit_s)
-        if code != 0:
-            raise RanksFailed(_explain(Path(folder), ranks, log, limit_s))
+        exit_codes = _run(Path(folder), ranks, limit_s)
+        if any(exit_codes):
+            raise RanksFailed(_explain(Path(folder), exit_codes, limit_s))
         return [torch.load(Path(folder, _RESULT.format(rank)), weights_only=False) for rank in range(ranks)]
 
 
-def command(ranks: int, folder: str | Path) -> list[str]:
-    """Return the `torchrun` command line that starts ``ranks`` processes on the job in ``folder``."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run"]
-    here = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={ranks}"]  # on a port that is free
-    return [*torchrun, *here, "-m", "course_utils.parallel", str(folder)]
+def _run(folder: Path, ranks: int, limit_s: float) -> list[int | None]:
+    """Run the job in ``folder``; return each rank's exit code: None if it did not end, a signal's number times -1."""
+    context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+    # A fork server imports torch once, in seconds, and what DistributedDataParallel asks for when it is first made;
+    # each process is then a copy of it, there in milliseconds.
+    context.set_forkserver_preload(["torch._dynamo", "course_utils.parallel.sync_batch_norm"])
+    processes = [context.Process(target=run_job, args=(folder, rank, ranks), daemon=True) for rank in range(ranks)]
+    deadline = time.monotonic() + limit_s + _GRACE_S
+    try:
+        for process in processes:
+            process.start()
+        while running := [process.sentinel for process in processes if process.exitcode is None]:
+            if any(process.exitcode for process in processes):  # the others may still say why
+                deadline = min(deadline, time.monotonic() + _GRACE_S)
+            if not connection.wait(running, max(deadline - time.monotonic(), 0)):
+                break
+        return [process.exitcode for process in processes]
+    finally:  # the time was up, or the reader has interrupted the cell
+        for process in processes:
+            if process.is_alive():
+                process.kill()
+                process.join()
 
 
-def _run(arguments: list[str], limit_s: float) -> tuple[int | None, str]:
-    """Return the exit code, None when the time was up, and what was printed."""
-    # Without the barrier a rank that is soon done leaves while another is still joining, which then fails.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DIST_INIT_BARRIER": "1"}
-    with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    ) as process:
-        try:
-            log, _ = process.communicate(timeout=limit_s + _GRACE_S)
-            return process.returncode, log
-        except subprocess.TimeoutExpired:
-            return None, ""
-        finally:  # the time was up, or the reader has interrupted the cell
-            process.terminate()  # torchrun passes it on to its ranks; nothing happens where it has ended
-
-
-def _explain(folder: Path, ranks: int, log: str, limit_s: float) -> str:
+def _explain(folder: Path, exit_codes: list[int | None], limit_s: float) -> str:
     """Why the run failed: a line for each rank, those that only lost contact with the others at the end."""
-    exits = dict(re.findall(r"rank\s*: (\d+).*?exitcode\s*: (-?\d+)", log, re.DOTALL))  # of torchrun's own summary
     lines = []
-    for rank in range(ranks):
+    for rank, code in enumerate(exit_codes):
         error = folder / _ERROR.format(rank)
         message = error.read_text(encoding="utf-8") if error.exists() else ""
-        if message.startswith("Timeout"):
+        if code is None and any(exit_codes):
+            message = "ended, since others had failed"
+        elif code is None or "Timeout (" in message:
             place = next((line[2:] for line in message.splitlines() if line.startswith("  File")), "a place unknown")
             message = f"still running after {limit_s:g} s, in {place}"
-        elif not message and str(rank) in exits:
-            exit_code = int(exits[str(rank)])
-            cause = f"killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
+        elif not message:
+            cause = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             message = f"died without a word ({cause})"
-        if message:
+        if code != 0:
             lines.append(f"rank {rank}: {message}")
-    if not lines:
-        return f"no rank began within {limit_s:g} s" if not log else f"no rank began:\n{log[-2000:]}"
     lines.sort(key=lambda line: "LostContact" in line)
-    return f"{len(lines)} of {ranks} ranks failed\n" + "\n".join(lines)
+    return f"{len(lines)} of {len(exit_codes)} ranks failed\n" + "\n".join(lines)
 
 
-def run_job(folder: Path) -> None:
+def run_job(folder: Path, rank: int, ranks: int) -> None:
     """What each of the processes does: join the others, call the function, leave the result or the reason why not."""
     import torch.distributed as dist
 
-    rank = int(os.environ["RANK"])
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # torch's own warnings would come out in the notebook, in no order
+        os.dup2(silence, stream)
+    os.environ["TORCH_DIST_INIT_BARRIER"] = "1"  # or a rank that is soon done leaves while another is still joining
     with open(folder / _ERROR.format(rank), "w", encoding="utf-8") as error_file:
         try:
             job = torch.load(folder / _JOB, weights_only=False)
@@ -127,7 +128,8 @@ def run_job(folder: Path) -> None:
             faulthandler.dump_traceback_later(left_s, exit=True, file=error_file)
             sys.path[:] = job["path"]
             torch.set_num_threads(1)
-            dist.init_process_group("gloo", timeout=timedelta(seconds=job["timeout_s"]))
+            meeting, timeout = f"file://{folder / _MEETING}", timedelta(seconds=job["timeout_s"])
+            dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks, timeout=timeout)
             namespace: dict[str, Any] = {}
             if job["source"]:
                 exec(job["source"], namespace)
