@@ -10,9 +10,10 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from course_utils import bugs
 from course_utils.book.chapters import CHAPTERS
 from tools.lint import Page
-from tools.notebooks import METADATA, NOTEBOOKS, is_code
+from tools.notebooks import METADATA, NOTEBOOKS, has_tag, is_code
 from tools.site import build_site
 
 # MyST-Parser's own business
@@ -110,6 +111,33 @@ def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(
         shown = [element for element in article.find_all(tag) if "hide" not in element.get("class", ())]
         assert len(shown) == sum(element.tag == tag for _, element in notebook.elements), tag
     assert all(str(image.get("alt", "")).strip() for image in article.find_all("img"))
+
+
+@pytest.mark.slow
+def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_done(site: Path, pages) -> None:
+    for chapter in CHAPTERS:
+        article = pages[site / page_of(chapter.file)].find("article")
+        for claim in article.select(".course-claim"):
+            assert claim.select_one("a.headerlink")["href"] == f"#{claim['id']}"
+        cells = Page.read(ROOT / NOTEBOOKS / chapter.file).cells
+        exercises = [cell for cell in cells if has_tag(cell, "exercise")]
+        assert len(article.select('.course-note a[href="../index.html#run-it"]')) == len(exercises)
+        assert "minutes to read" in article.select_one(".course-note").get_text()
+    rows = pages[site / page_of("18_words_and_conventions.ipynb")].select("tr[id]")
+    assert "whose-share-is-momentum" in {row["id"] for row in rows}
+
+
+@pytest.mark.slow
+def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(site: Path, pages) -> None:
+    article = pages[site / page_of("17_find_the_bug.ipynb")].find("article")
+    puzzles = article.select(".course-puzzle")
+    assert len(puzzles) == len(bugs.BUGS)
+    for puzzle, bug in zip(puzzles, bugs.BUGS.values(), strict=True):
+        lines = puzzle.find_parent(class_="cell_output").select_one("pre").get_text().splitlines()
+        guesses = {lines[int(number)] for number in puzzle["data-wrong"].split()}
+        wrong = [line[1:] for line in bug.reveal().text.splitlines() if line.startswith("-") and line[1:] in lines]
+        assert wrong
+        assert guesses >= set(wrong), bug.letter
 
 
 @pytest.mark.slow

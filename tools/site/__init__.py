@@ -3,20 +3,23 @@
 Nothing is executed and nothing is fetched, and what comes out is read from a file, without a server or a network.
 """
 
+import ast
 import base64
 import re
 import shutil
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import nbformat
+from nbformat.v4 import new_markdown_cell
 from sphinx.cmd.build import main as sphinx_build
 
-from course_utils import widgets
+from course_utils import bugs, widgets
 from course_utils.book.chapters import CHAPTERS, Chapter
-from tools.notebooks import NOTEBOOKS, is_code, read_notebook, write_notebook
+from tools.notebooks import NOTEBOOKS, has_tag, is_code, read_notebook, write_notebook
 from tools.site.live import live_html, make_live
 
 __all__ = ["build_site"]
@@ -25,6 +28,11 @@ _HERE = Path(__file__).parent
 _PICTURE = re.compile(r'<img alt="([^"]*)"[^>]*src="data:image/png;base64,([^"]+)"')
 _LINK = re.compile(r"\]\(([^)#]+)")
 _NOTEBOOK_LINK = re.compile(r'(<a href="[\w.-]+)\.ipynb(?=["#])')
+_CLAIM = re.compile(r'(<div id="(claim-[\w-]+)" class="course-claim"[^>]*>)')
+_ROW = re.compile(r"<tr>(?=<td[^>]*>(.*?)</td>)")
+_LOOKED_UP = ("conventions.table(", "glossary.table(")  # whose rows others may want to link to
+_PIECE = re.compile(r"bugs\.show\((\"\w\")\)")
+_WORDS_A_MINUTE = 200
 
 
 def build_site(site: Path, project: Path = Path()) -> int:
@@ -55,6 +63,7 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
     for chapter in chapters:
         notebook = read_notebook(project / NOTEBOOKS / chapter.file)
         _say_it_to_sphinx(notebook, scripts)
+        notebook.cells = list(_with_notes(notebook))
         write_notebook(notebook, sources / NOTEBOOKS / chapter.file)
     readme = (project / "README.md").read_text(encoding="utf-8")
     for file in {"README.md", *_LINK.findall(readme)}:
@@ -71,9 +80,10 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
 
 
 def _card(project: Path, chapter: Chapter, static: Path) -> str:
-    """Return a chapter as a card that links to it: its first picture, its title, what is built in it."""
+    """Return a chapter as a card that links to it: its first figure, its title, what is built in it."""
     notebook = read_notebook(project / NOTEBOOKS / chapter.file)
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    figures_first = sorted(notebook.cells, key=lambda cell: cell.source.startswith("widgets."))
+    outputs = (output for cell in figures_first for output in cell.get("outputs", ()))
     pictures = (_PICTURE.search(output.get("data", {}).get("text/html", "")) for output in outputs)
     alt, data = next((found.groups() for found in pictures if found), ("", ""))
     (static / f"{chapter.number}.png").write_bytes(base64.b64decode(data))
@@ -87,13 +97,59 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path) -> None:
     """Say in the words of Sphinx and MyST-NB, in place, what a notebook says in those of JupyterLab."""
     for cell in notebook.cells:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            prompt = "the solution" if has_tag(cell, "solution") else "the code"
+            cell.metadata["mystnb"] = {"code_prompt_show": f"Show {prompt}", "code_prompt_hide": f"Hide {prompt}"}
             cell.metadata.setdefault("tags", []).append("hide-input")
         cell.metadata["anchor"] = f"cell-id={cell.id}"  # as JupyterLab has it; conf.py makes it the cell's
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", {}):
-                output.data["text/html"] = _NOTEBOOK_LINK.sub(r"\1.html", output.data["text/html"])
+                output.data["text/html"] = _with_anchors(cell.source, output.data["text/html"])
+            if is_code(cell) and (piece := _PIECE.fullmatch(cell.source)):
+                output.data["text/markdown"] += _puzzle(bugs.bug(ast.literal_eval(piece[1])))
         if is_code(cell):
             make_live(cell, scripts)
+
+
+def _with_anchors(source: str, html: str) -> str:
+    """Return an output whose claims and rows to look up can be linked to, and whose links lead to pages."""
+    html = _NOTEBOOK_LINK.sub(r"\1.html", html)
+    html = _CLAIM.sub(r'\1<a class="headerlink" href="#\2" title="Link to this claim">¶</a>', html)
+    if not source.startswith(_LOOKED_UP):
+        return html
+    return _ROW.sub(lambda row: f'<tr id="{_slug(row[1])}">', html)
+
+
+def _slug(words: str) -> str:
+    return "-".join(re.findall(r"\w+", re.sub("<[^>]*>|&[^;]*;", "", words).lower()))
+
+
+def _puzzle(bug: bugs.Bug) -> str:
+    """Return the place where ``puzzles.js`` asks for the wrong line of a piece: one that mending it changes."""
+    lines, mended = (source.splitlines() for source in (bug.source, bug.mended_source))
+    changed = [change for change in SequenceMatcher(None, lines, mended).get_opcodes() if change[0] != "equal"]
+    # where lines are missing, those on both sides of the gap are right guesses
+    wrong = [line for _, start, end, *_ in changed for line in (range(start, end) or (start - 1, start))]
+    return f'\n\n<div class="course-puzzle" data-wrong="{" ".join(map(str, wrong))}"></div>\n'
+
+
+def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:
+    """Yield the cells, with what only a page needs: what to expect of it, and where an exercise is done."""
+    texts = [cell.source for cell in notebook.cells if not cell.metadata.get("jupyter", {}).get("source_hidden")]
+    facts = [f"{max(1, round(len(' '.join(texts).split()) / _WORDS_A_MINUTE))} minutes to read"]
+    live = (cell for cell in notebook.cells for output in cell.get("outputs", ()) if "course-live" in str(output))
+    if (first := next(live, None)) is not None:
+        facts.append(f'<a href="#cell-id={first.id}">to play with, and what it shows</a>')
+    if count := sum(has_tag(cell, "exercise") for cell in notebook.cells):
+        facts.append(f"{count} exercise{'s' * (count > 1)}")
+    for index, cell in enumerate(notebook.cells):
+        yield cell
+        if index == 0:
+            yield new_markdown_cell(f'<p class="course-note">{" · ".join(facts)}</p>')
+            if first is not None:  # once more, above the fold, where the screen has room for it
+                yield new_markdown_cell(f'<div class="course-first" data-from="cell-id={first.id}"></div>')
+        if has_tag(cell, "exercise"):
+            link = '<a href="../index.html#run-it">JupyterLab</a>'
+            yield new_markdown_cell(f'<p class="course-note">Write it in {link}: there the last line checks it.</p>')
 
 
 def _contents(chapters: list[Chapter]) -> Iterator[str]:

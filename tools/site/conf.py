@@ -10,7 +10,6 @@ extensions = ["myst_nb"]
 exclude_patterns = ["README.md"]  # index.md is made of it
 
 nb_execution_mode = "off"
-nb_code_prompt_show, nb_code_prompt_hide = "Show the solution", "Hide the solution"
 nb_render_markdown_format = "myst"  # outputs in Markdown are read like the text
 myst_enable_extensions = ["dollarmath", "amsmath"]
 
@@ -23,9 +22,9 @@ myst_mathjax_classes = "tex2jax_process|mathjax_process|math|text_html"
 
 html_theme = "furo"
 html_title = project
-html_static_path = ["site.css", "site.js", "live.js", str(_mathjax)]
+html_static_path = ["site.css", "site.js", "live.js", "puzzles.js", str(_mathjax)]
 html_css_files = ["site.css"]
-html_js_files = ["site.js", "live.js"]
+html_js_files = ["site.js", "live.js", "puzzles.js"]
 html_copy_source = False
 html_use_index = False
 html_show_copyright = False
