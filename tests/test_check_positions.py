@@ -177,8 +177,11 @@ def by_transformers(rope_parameters, head_dim, max_position_embeddings, seq_len=
 
 
 @pytest.mark.parametrize("right", [by_transformers, rope_frequencies])
-def test_right_answers_pass_whoever_wrote_them(right):
-    report = check.rope_frequencies(right, record=False)
+@pytest.mark.parametrize("name", ["plain_frequencies", "rope_frequencies"])
+def test_right_answers_pass_whoever_wrote_them(right, name):
+    its_check = getattr(check, name)
+    asked = right if name == "rope_frequencies" else lambda *given, **named: right(*given, **named)[0]
+    report = its_check(asked, record=False)
     assert report.passed, f"{report}\n{report.table()}"
     assert any("rounded to float32" in remark for remark in report.remarks) == (right is by_transformers)
 
@@ -214,9 +217,9 @@ def test_a_type_that_is_not_written_yet_leaves_word_of_what_is_right_already():
     def so_far(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
         if rope_parameters["rope_type"] not in ("default", "linear", "ntk"):
             raise ValueError(f"unknown rope_type {rope_parameters['rope_type']!r}")
-        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)[0]
 
-    report = check.rope_frequencies(so_far, record=False)
+    report = check.plain_frequencies(so_far, record=False)
     assert not report.passed
     assert "ValueError: unknown rope_type 'dynamic'" in report.message
     assert "Right already: default, partial rotation, linear, ntk." in report.message

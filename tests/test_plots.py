@@ -81,6 +81,9 @@ FIGURES = {
     "ladder": lambda: plots.recorded_ladder(records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"),
     "sinusoid": lambda: plots.sinusoid(sinusoidal(64, 32), pairs=(0, 3)),
     "one pair": lambda: plots.sinusoid(sinusoidal(64, 32)[:9, :2], pairs=(0, 0)),
+    "lines": lambda: plots.lines(
+        [0, 1], {"PI": [1.0, 0.5], "none": [1.0, 0.0]}, "pair", "g/f", marks={"1 turn": 1}, log_y=True
+    ),
     "attenuation": lambda: plots.attenuation({"base 100": [3.0, 2.0]}, {"one": [1.0, 0.5], "other": [0.0, 0.1]}),
 }
 

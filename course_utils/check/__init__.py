@@ -39,6 +39,7 @@ from course_utils.check.exercises.positions import alibi_slopes, half_to_interle
 from course_utils.check.exercises.rope_scaling import (
     critical_dimension,
     ntk_inv_freq,
+    plain_frequencies,
     rope_frequencies,
     yarn_frequencies,
 )
@@ -53,6 +54,6 @@ __all__ = [
     "critical_dimension", "ema", "group_norm", "half_to_interleaved", "input_a", "input_b", "input_c", "input_d",
     "input_e", "input_f", "input_g", "input_h", "input_i", "input_j", "input_k", "input_l", "input_m", "input_n",
     "instance_norm", "largest_error", "layer_norm", "layer_norm_backward", "linear_scan", "masked_layer_norm",
-    "merge_moments", "norm_bytes", "normalize", "ntk_inv_freq", "predicted_ms", "rms_norm", "rms_norm_backward", "rope",
-    "rope_frequencies", "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
+    "merge_moments", "norm_bytes", "normalize", "ntk_inv_freq", "plain_frequencies", "predicted_ms", "rms_norm",
+    "rms_norm_backward", "rope", "rope_frequencies", "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
 ]  # fmt: skip

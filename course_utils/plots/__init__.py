@@ -4,7 +4,7 @@ from course_utils.plots.course import course_map, describe_course
 from course_utils.plots.curves import error_curves, grouped_bars, heatmap, signal_by_depth, spread_curves
 from course_utils.plots.kernels import recorded_ladder, roofline, row_lanes, scan_rounds
 from course_utils.plots.norms import norm_map
-from course_utils.plots.rope import attenuation, rope_scaling, sinusoid
+from course_utils.plots.rope import attenuation, lines, rope_scaling, sinusoid
 from course_utils.plots.style import image_html, new_figure, show, use_style
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "grouped_bars",
     "heatmap",
     "image_html",
+    "lines",
     "new_figure",
     "norm_map",
     "recorded_ladder",

@@ -1,4 +1,4 @@
-"""Positions drawn: the sinusoidal code (chapter 11), RoFormer's bound (12), wavelengths under scaling (13)."""
+"""Positions drawn: the sinusoidal code (chapter 11), RoFormer's bound (12), scores, shares and wavelengths (13)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from course_utils.plots.style import DASHES, INK, MARKERS, MUTED, PALETTE, PAPER, as_series, new_figure
 
-__all__ = ["attenuation", "rope_scaling", "sinusoid"]
+__all__ = ["attenuation", "lines", "rope_scaling", "sinusoid"]
 
 
 def sinusoid(code: ArrayLike, pairs: tuple[int, int]) -> Figure:
@@ -53,7 +53,7 @@ def _clock(axes: Axes, pair: NDArray) -> None:
 
 
 def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike]) -> Figure:
-    """Draw the mean of |S_j| by distance in one panel, and scores as shares of |q||k| in the other.
+    """Draw the mean of |S_p| by distance in one panel, and scores as shares of |q||k| in the other.
 
     Args:
         bound: what each bound is called, and its value at distances 0, 1, 2, ...
@@ -65,7 +65,7 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike])
     figure, (left, right) = new_figure(height=3.9, ncols=2)
     _draw_lines(left, bound, first_colour=0)
     _draw_lines(right, scores, first_colour=2)
-    left.set(xlabel="distance (positions)", ylabel="mean of |Sⱼ|", title="the bound", ylim=(0, None))
+    left.set(xlabel="distance (positions)", ylabel="mean of |S|", title="the bound", ylim=(0, None))
     right.set(xlabel="distance (positions)", ylabel="score / (|q||k|)", title="scores", ylim=(-1.05, 1.05))
     return figure
 
@@ -103,4 +103,51 @@ def rope_scaling(wavelengths: Mapping[str, Sequence[float]], window: int, length
     axes.set_ylim(3, 3 * max(length, *(each for line in wavelengths.values() for each in line if each < np.inf)))
     axes.set(xlabel="pair of dimensions, fast to slow", ylabel="wavelength (positions a turn)")
     axes.legend(loc="lower right", fontsize=9.5)
+    return figure
+
+
+def lines(
+    x: ArrayLike,
+    curves: Mapping[str, ArrayLike],
+    xlabel: str,
+    ylabel: str,
+    *,
+    marks: Mapping[str, float] | None = None,
+    log_y: bool = False,
+) -> Figure:
+    """Draw curves over distances or over pairs, with rules at places that have a name (chapters 12 and 13).
+
+    Args:
+        x: (n,), increasing.
+        curves: what each line is called, and its values, (n,); what is not positive is left out where ``log_y``.
+        xlabel: the horizontal quantity with its unit.
+        ylabel: the vertical quantity with its unit.
+        marks: what each place on the horizontal axis is called.
+        log_y: whether the vertical axis is logarithmic, in steps of two.
+
+    Raises:
+        ValueError: a curve's length is not that of ``x``.
+    """
+    figure, axes = new_figure(height=4.1)
+    places = np.asarray(x, dtype=float)
+    for number, (name, values) in enumerate(curves.items()):
+        look = {"color": PALETTE[number % len(PALETTE)], "linestyle": DASHES[number % len(DASHES)]}
+        line = as_series(name, values, len(places))
+        axes.plot(places, np.where(line > 0, line, np.nan) if log_y else line, label=name, linewidth=1.8, **look)
+    for name, place in (marks or {}).items():
+        axes.axvline(place, color=INK, linewidth=1, linestyle=":")
+        axes.annotate(
+            name,
+            (place, 1),
+            (0, 3),
+            ha="center",
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            fontsize=9.5,
+        )
+    if log_y:
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if value >= 1 else f"1/{1 / value:g}")
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    figure.legend(loc="outside lower center", ncols=4 if len(curves) == 4 else 3, fontsize=9.5)
     return figure

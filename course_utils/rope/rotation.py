@@ -37,7 +37,7 @@ def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype:
 
 
 def rope_inv_freq(dim: int, base: float = 10_000.0) -> Tensor:
-    """Return the rotary frequencies θ_k = base^(-2k/dim), in radians per position. Chapter 12.
+    """Return the rotary frequencies f_i = base^(-2i/dim), in radians per position. Chapter 12.
 
     They are (dim/2,) float64 (see the module's first lines for why), for the rotary dimension ``dim``, an even number.
 

@@ -1,13 +1,13 @@
 """RoPE scaled to a longer context (chapter 13): one function a method, and ``rope_frequencies``, which picks one.
 
-Notation: d is the rotary dimension, k = 0 … d/2 - 1 a pair, f_k = base^(-2k/d) its trained frequency, L the trained
-window, s the factor. A pair makes L · f_k / 2π turns in the window. Pairs of many turns tell neighbours apart; pairs
+Notation: d is the rotary dimension, i = 0 … d/2 - 1 a pair, f_i = base^(-2i/d) its trained frequency, L the trained
+window, s the factor. A pair makes L · f_i / 2π turns in the window. Pairs of many turns tell neighbours apart; pairs
 of less than one turn have seen only a part of their circle in training.
 
 Every method takes the rotary dimension, the trained base and, by keyword, the keys that published configurations have.
 It returns the frequencies, (d/2,) float64, and the attention factor: cosine and sine are multiplied by it, so the
 scores by its square. A missing or impossible key is a ``ValueError`` that names it. An odd d, as a partial factor may
-give, is rounded up to whole pairs and keeps its exponents 2k/d. What is computed is what ``ROPE_INIT_FUNCTIONS`` of
+give, is rounded up to whole pairs and keeps its exponents 2i/d. What is computed is what ``ROPE_INIT_FUNCTIONS`` of
 transformers 5.23 computes, in float64.
 """
 
@@ -38,7 +38,7 @@ def turns(inv_freq: Tensor, length: float) -> Tensor:
 
 
 def partial_inv_freq(dim: int, base: float) -> Tensor:
-    """Return f_k = base^(-2k/d), (⌈d/2⌉,) float64: ``rope_inv_freq`` for the dimensions of a head that turn."""
+    """Return f_i = base^(-2i/d), (⌈d/2⌉,) float64: ``rope_inv_freq`` for the dimensions of a head that turn."""
     _above(1, rope_theta=base)
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
@@ -46,7 +46,7 @@ def partial_inv_freq(dim: int, base: float) -> Tensor:
 def abf(dim: int, base: float = 500_000.0) -> Frequencies:
     """Adjusted base frequency: trained again with a larger base, which slows the slow pairs most and the first not.
 
-    Formula: g_k = base^(-2k/d); attention factor 1. In a configuration it is ``rope_type`` ``default`` with another
+    Formula: g_i = base^(-2i/d); attention factor 1. In a configuration it is ``rope_type`` ``default`` with another
     ``rope_theta``; with the trained base these are the frequencies of an unscaled model.
 
     Source: Xiong et al. 2023, §2.1; ``compute_default_rope_parameters`` in transformers.
@@ -57,7 +57,7 @@ def abf(dim: int, base: float = 500_000.0) -> Frequencies:
 def linear(dim: int, base: float = 10_000.0, *, factor: float) -> Frequencies:
     """Position interpolation: all pairs slower by the factor, as if the positions were squeezed into the window.
 
-    Formula: g_k = f_k / s; attention factor 1.
+    Formula: g_i = f_i / s; attention factor 1.
 
     Source: Chen et al. 2023, §2.3; ``_compute_linear_scaling_rope_parameters`` in transformers.
     """
@@ -68,7 +68,7 @@ def linear(dim: int, base: float = 10_000.0, *, factor: float) -> Frequencies:
 def ntk(dim: int, base: float = 10_000.0, *, factor: float) -> Frequencies:
     """NTK-aware scaling: the base for which the last pair turns slower by exactly the factor, and the first as before.
 
-    Formula: g_k = (base · s^(d/(d-2)))^(-2k/d); attention factor 1. The reach falls short of s windows.
+    Formula: g_i = (base · s^(d/(d-2)))^(-2i/d); attention factor 1. The reach falls short of s windows.
 
     Source: bloc97's "NTK-aware scaled RoPE", 2023; Peng et al. 2023 (YaRN), §3.1. transformers has this static form
     for Hunyuan alone, as ``alpha``; ``ntk`` is the course's name.
@@ -114,8 +114,8 @@ def yarn(
 ) -> Frequencies:
     """YaRN as the world runs it: fast pairs stay, slow ones are divided by the factor, between them lies a ramp.
 
-    Formula: the pair that makes β turns in L is k(β) = d · ln(L / 2πβ) / (2 ln base). Pairs up to k(``beta_fast``) are
-    kept, from k(``beta_slow``) on they are f_k / s, and the share between falls along a straight line in the *index*
+    Formula: the pair that makes β turns in L is i(β) = d · ln(L / 2πβ) / (2 ln base). Pairs up to i(``beta_fast``) are
+    kept, from i(``beta_slow``) on they are f_i / s, and the share between falls along a straight line in the *index*
     of the pair, its ends rounded outwards to whole pairs with ``truncate``. (The paper prints a line in the number of
     turns, ``yarn_paper_ramp``: its frequencies differ by up to 2.3 times.)
 
@@ -131,7 +131,7 @@ def yarn(
     _at_least(0, mscale=mscale or 0, mscale_all_dim=mscale_all_dim or 0)
     inv_freq = partial_inv_freq(dim, base)
 
-    def pair_of(full_turns: float) -> float:  # solves L · base^(-2k/d) / 2π = full_turns for k
+    def pair_of(full_turns: float) -> float:  # solves L · base^(-2i/d) / 2π = full_turns for i
         return dim * math.log(original_max_position_embeddings / (2 * math.pi * full_turns)) / (2 * math.log(base))
 
     low, high = pair_of(beta_fast), pair_of(beta_slow)
@@ -162,8 +162,8 @@ def llama3(
 ) -> Frequencies:
     """Llama 3.1's scaling: the ramp that the YaRN paper prints, straight in the number of turns, without temperature.
 
-    Formula: r = L · f_k / 2π turns; the share γ = (r - low) / (high - low), clamped to 0 … 1, is kept, and
-    g_k = γ · f_k + (1 - γ) · f_k / s; attention factor 1. Where low equals high, as in Llama 4 Scout, γ is a step.
+    Formula: r = L · f_i / 2π turns; the share γ = (r - low) / (high - low), clamped to 0 … 1, is kept, and
+    g_i = γ · f_i + (1 - γ) · f_i / s; attention factor 1. Where low equals high, as in Llama 4 Scout, γ is a step.
 
     Keys: ``low_freq_factor`` and ``high_freq_factor`` are numbers of turns: 1 and 4 in Llama 3.1. With 1 and 32 these
     are the paper's frequencies.
@@ -196,7 +196,7 @@ def longrope(
 ) -> Frequencies:
     """LongRoPE: a factor for each pair, found by search; one list up to the original window, another beyond.
 
-    Formula: g_k = f_k / λ_k, with λ from ``short_factor`` for a ``seq_len`` of up to L (or None), else ``long_factor``.
+    Formula: g_i = f_i / λ_i, with λ from ``short_factor`` for a ``seq_len`` of up to L (or None), else ``long_factor``.
 
     Temperature: √(1 + ln s / ln L), L the *original* length; s is ``factor``, or where it is not given
     ``max_position_embeddings`` / L. ``attention_factor`` wins, and over it PhiMoE's ``short_mscale``, ``long_mscale``.
@@ -231,8 +231,8 @@ def proportional(
 ) -> Frequencies:
     """p-RoPE: the frequencies of the whole head, of which the slow pairs do not turn at all.
 
-    Formula: g_k = f_k / s for the first ``partial_rotary_factor`` of the pairs, 0 for the others; attention factor 1.
-    ``dim`` is the dimension of the whole head, even, and pair k is dimensions k and k + d/2. Partial rotation, in
+    Formula: g_i = f_i / s for the first ``partial_rotary_factor`` of the pairs, 0 for the others; attention factor 1.
+    ``dim`` is the dimension of the whole head, even, and pair i is dimensions i and i + d/2. Partial rotation, in
     contrast, squeezes the whole range of wavelengths into fewer dimensions.
 
     Source: Barbero et al. 2024 ("Round and round we go"); ``_compute_proportional_rope_parameters`` in transformers,

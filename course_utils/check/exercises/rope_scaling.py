@@ -9,7 +9,7 @@ from course_utils.check.catalogue import load
 from course_utils.check.engine import Check
 from course_utils.check.probes import COUNTED, Call, Probe, Tolerance
 
-__all__ = ["critical_dimension", "ntk_inv_freq", "rope_frequencies", "yarn_frequencies"]
+__all__ = ["critical_dimension", "ntk_inv_freq", "plain_frequencies", "rope_frequencies", "yarn_frequencies"]
 
 
 # Of the frequency itself: the slowest pair is a millionth of the fastest. Right float32 forms are off by up to 3e-6,
@@ -88,6 +88,27 @@ yarn_frequencies = Check(
 )
 
 
+def _plain_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    p = {"rope_theta": 10_000.0, "partial_rotary_factor": 1.0, **rope_parameters}
+    kind, base, window = p["rope_type"], p["rope_theta"], max_position_embeddings
+    dim = int(head_dim * p["partial_rotary_factor"])
+    inv_freq = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+    if kind == "default":
+        pass
+    elif kind == "linear":
+        inv_freq = inv_freq / p["factor"]
+    elif kind in ("ntk", "dynamic"):
+        factor = p["factor"]
+        if kind == "dynamic":
+            factor = factor * max(seq_len or 0, window) / window - (factor - 1)
+        new_base = base * factor ** (dim / (dim - 2))
+        inv_freq = new_base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    else:
+        raise ValueError(f"rope_type must be default, linear, ntk or dynamic: got {kind!r}")
+    return inv_freq
+
+
 def _rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
     p = {"rope_theta": 10_000.0, "partial_rotary_factor": 1.0, **rope_parameters}
     kind, base, window = p["rope_type"], p["rope_theta"], max_position_embeddings
@@ -97,15 +118,8 @@ def _rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_le
     inv_freq = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     attention_factor = 1.0
 
-    if kind == "default":
-        pass
-    elif kind == "linear":
-        inv_freq = inv_freq / factor
-    elif kind in ("ntk", "dynamic"):
-        if kind == "dynamic":
-            factor = factor * max(seq_len or 0, window) / window - (factor - 1)
-        new_base = base * factor ** (dim / (dim - 2))
-        inv_freq = new_base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    if kind not in ("yarn", "llama3", "longrope", "proportional"):
+        inv_freq = _plain_frequencies(rope_parameters, head_dim, window, seq_len)
     elif kind == "yarn":
         beta_fast, beta_slow, truncate = p.get("beta_fast", 32.0), p.get("beta_slow", 1.0), p.get("truncate", True)
         low, high = (
@@ -137,8 +151,6 @@ def _rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_le
         whole = base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
         whole[dim // 2 :] = 0
         inv_freq = whole / p.get("factor", 1.0)
-    else:
-        raise ValueError(f"unknown rope_type {kind!r}")
 
     if kind in ("yarn", "longrope"):
         attention_factor = p.get("attention_factor", attention_factor)
@@ -180,9 +192,13 @@ def _yarn(name: str, stage: str, head_dim: int, window: int, original: int, **op
     return _probe(name, f"yarn, {stage}", head_dim, window, **options)
 
 
-rope_frequencies = Check(
-    "rope_frequencies",
-    _rope_frequencies,
+_UNKNOWN = Probe(
+    "a rope_type that does not exist", "unknown type", _call("nkt", 16, 512, None, _DYNAMIC), is_refused=True
+)
+
+plain_frequencies = Check(
+    "plain_frequencies",
+    _plain_frequencies,
     [
         _probe("eight pairs", "default", 16, 512, remark=_ROUNDED, **_THETA),
         _probe("rope_theta of 500,000", "default", 16, 512, rope_theta=500_000.0),
@@ -202,6 +218,19 @@ rope_frequencies = Check(
         _probe("no length", "dynamic", 16, 64, None, **_DYNAMIC),
         _probe("one more", "dynamic", 16, 64, 65, **_DYNAMIC),
         _probe("factor 2, half of the head", "dynamic", 16, 64, 100, factor=2.0, **_THETA, **_PARTIAL),
+        _UNKNOWN,
+    ],
+    load("plain_frequencies", _plain_frequencies),
+    any_dtype=True,
+    is_possible=lambda call: call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1,
+)
+
+rope_frequencies = Check(
+    "rope_frequencies",
+    _rope_frequencies,
+    [
+        _probe("factor 4", "linear", 16, 512, remark=_ROUNDED, factor=4.0, **_THETA),
+        _probe("half of the head, 100 tokens", "dynamic", 16, 64, 100, factor=2.0, **_THETA, **_PARTIAL),
         _yarn("a window of 512", "frequencies", 16, 4096, 512),
         _yarn("half of the head", "frequencies", 32, 4096, 512, **_PARTIAL),
         _yarn("a window where no pair makes 32 turns", "frequencies", 16, 512, 64),
@@ -228,9 +257,7 @@ rope_frequencies = Check(
         _probe("half of the head", "proportional", 16, 512, **_THETA, **_PARTIAL),
         _probe("a quarter", "proportional", 16, 512, **_THETA, partial_rotary_factor=0.25),
         _probe("the whole head, factor 4", "proportional", 16, 512, factor=4.0, **_THETA),
-        Probe(
-            "a rope_type that does not exist", "unknown type", _call("nkt", 16, 512, None, _DYNAMIC), is_refused=True
-        ),
+        _UNKNOWN,
     ],
     load("rope_frequencies", _rope_frequencies),
     returns=("inv_freq", "attention_factor"),
@@ -240,7 +267,7 @@ rope_frequencies = Check(
 
 
 def _critical_dimension(head_dim, base, window):
-    pairs = head_dim / 2 * math.log(window / (2 * math.pi), base)  # solves window · base^(-2k/D) = 2π for k
+    pairs = head_dim / 2 * math.log(window / (2 * math.pi), base)  # solves window · base^(-2i/D) = 2π for i
     return min(head_dim, max(0, 2 * math.ceil(pairs)))
 
 
