@@ -37,7 +37,8 @@ function drawEstimate(context, box, figure, state, data) {
   const across = scaleOf([0, data.steps], [box.left, box.right]);
   const line = (values) => values.map((value, i) => [across(i + 1), scale(value)]);
   const ticks = ticksBetween(low, high, 5);
-  const axis = { scale, ticks, left: box.left, right: box.right, top: box.top - 20, name: "mean of the channel" };
+  const name = box.right - box.left < 340 ? "mean" : "mean of the channel"; // the keys stand on the same line
+  const axis = { scale, ticks, left: box.left, right: box.right, top: box.top - 20, name };
   drawVerticalAxis(context, axis);
   context.fillStyle = tint(STYLE.muted, 0.6);
   for (const [x, y] of line(figure.batchMeans)) context.fillRect(x - 1.5, y - 1.5, 3, 3);
