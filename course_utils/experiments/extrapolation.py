@@ -9,7 +9,8 @@ A sequence is random symbols with two tasks in it, measured apart:
              takes finding a token by what it says, however far back it is
 
 The number of notes does not grow with the length, so longer sequences are harder by their distances alone. Both
-scores are the share of right answers; guessing gives 1/16 and 1/8.
+scores are the share of right answers; guessing gives 1/16 and 1/8. In the longest test each is also given apart by
+place: echo by where the token stands, recall by how far back the note is.
 """
 
 import math
@@ -33,13 +34,22 @@ IGNORED = -100  # as in F.cross_entropy
 
 BATCH, LEARNING_RATE, WARM_UP = 32, 2e-3, 50
 
+# RoPE's usual base is for long texts: of 8 pairs 2 finish a turn in 32 tokens, with base 13 it is 6 (Llama 2: 46 of 64)
+FAIR = "RoPE, base 13"
+ENCODINGS = (*POSITIONS, FAIR)
+PLACES = (1, 2, 4, 8, 16)  # each ends so many windows from the start, or back to the note, and begins where one ends
+
 
 class Sequences(NamedTuple):
-    """``tokens`` (B, T), and what is to be said at each of them, ``echo`` and ``recall`` (B, T), or IGNORED."""
+    """``tokens`` (B, T), and what is to be said at each of them, ``echo`` and ``recall`` (B, T), or IGNORED.
+
+    ``back`` (B, T) is how far back a question's note stands, 0 where there is no question.
+    """
 
     tokens: Tensor
     echo: Tensor
     recall: Tensor
+    back: Tensor
 
 
 def draw(count: int, length: int, lag: int, rng: torch.Generator) -> Sequences:
@@ -57,11 +67,16 @@ def draw(count: int, length: int, lag: int, rng: torch.Generator) -> Sequences:
     echo[:, lag:] = tokens[:, :-lag]
     echo[(tokens >= SYMBOLS) | (echo >= SYMBOLS)] = IGNORED  # symbols repeat symbols
     recall = torch.full_like(tokens, IGNORED).scatter(1, questions, values.gather(1, asked))
-    return Sequences(tokens, echo, recall)
+    back = torch.zeros_like(tokens).scatter(1, questions, questions - notes.gather(1, asked))
+    return Sequences(tokens, echo, recall, back)
 
 
-def train(encoding: str, lag: int, steps: int, seed: int, progress: Progress = lambda done: None) -> Decoder:
+def train(
+    encoding: str, lag: int, steps: int, seed: int, progress: Progress = lambda done: None, *, base: float = 10_000.0
+) -> Decoder:
     """Return a network of two blocks trained on WINDOW tokens, both tasks at once, with one of ``models.POSITIONS``.
+
+    ``base`` is that of RoPE.
 
     The table of ``"learned"`` gets a row for every position of the longest test: the rows beyond WINDOW never meet the
     training and stay the random numbers they start as.
@@ -69,7 +84,7 @@ def train(encoding: str, lag: int, steps: int, seed: int, progress: Progress = l
     rng = torch.Generator().manual_seed(seed)
     window = 16 * WINDOW if encoding == "learned" else WINDOW
     with torch.random.fork_rng(devices=[]):  # layers draw from the global state first, and then from rng
-        model = Decoder(VOCABULARY, position=encoding, window=window, width=64, hidden=128, generator=rng)
+        model = Decoder(VOCABULARY, position=encoding, window=window, width=64, hidden=128, base=base, generator=rng)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01)
     for step in range(steps):
         warm, cosine = min(1.0, (step + 1) / WARM_UP), (1 + math.cos(math.pi * step / steps)) / 2
@@ -88,32 +103,43 @@ def train(encoding: str, lag: int, steps: int, seed: int, progress: Progress = l
 
 
 @torch.no_grad()
-def score(model: Decoder, length: int, lag: int, count: int) -> dict[str, float]:
-    """Return the share of right answers, "echo" and "recall", on ``count`` sequences that every model gets alike."""
+def score(model: Decoder, length: int, lag: int, count: int) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Return the share of right answers, "echo" and "recall", on ``count`` sequences that every model gets alike.
+
+    The second dictionary has the shares by place, as many of ``PLACES`` as there are in ``length``.
+    """
     rng = torch.Generator().manual_seed(10_000 + length)
-    right, asked = dict.fromkeys(GUESSING, 0), dict.fromkeys(GUESSING, 0)
+    places = 1 + max(0, math.ceil(math.log2(length / WINDOW)))
+    right, asked = ({task: torch.zeros(places) for task in GUESSING} for _ in range(2))
     for _ in range(0, count, 16):  # the scores of 16 sequences of 512 tokens fit in a cache-friendly 64 MB
-        tokens, *wanted = draw(16, length, lag, rng)
+        tokens, *wanted, back = draw(16, length, lag, rng)
         said = model(tokens).argmax(-1)  # (B, T)
-        for task, answers in zip(GUESSING, wanted, strict=True):
-            right[task] += int((said == answers).sum())
-            asked[task] += int((answers != IGNORED).sum())
-    return {task: right[task] / asked[task] for task in GUESSING}
+        ends = torch.arange(1, length + 1).expand_as(tokens), back  # where the token ends, how far back the note is
+        for task, answers, far in zip(GUESSING, wanted, ends, strict=True):
+            place = (far / WINDOW).log2().ceil().clamp(min=0)  # 0: up to one window, 1: up to two, 2: up to four
+            for counts, which in ((right, said == answers), (asked, answers != IGNORED)):
+                counts[task] += place[which].long().bincount(minlength=places)
+    overall = {task: (right[task].sum() / asked[task].sum()).item() for task in GUESSING}
+    return overall, {task: (right[task] / asked[task].clamp(min=1)).tolist() for task in GUESSING}
 
 
 def run(cell: Cell, progress: Progress) -> dict[str, list[float]]:
-    """Train one network; return its two scores at every multiple of WINDOW in the cell."""
-    model = train(cell["encoding"], cell["lag"], cell["steps"], cell["seed"], progress)
+    """Train one network; return its two scores at every multiple of WINDOW in the cell, and by place at the last."""
+    position, base = ("rope", 13.0) if cell["encoding"] == FAIR else (cell["encoding"], 10_000.0)
+    model = train(position, cell["lag"], cell["steps"], cell["seed"], progress, base=base)
     scores = [score(model, times * WINDOW, cell["lag"], cell["tested"]) for times in cell["multiples"]]
-    return {task: [one[task] for one in scores] for task in GUESSING}
+    by_place = {f"{task}_by_place": scores[-1][1][task] for task in GUESSING}
+    return {**{task: [one[task] for one, _ in scores] for task in GUESSING}, **by_place}
+
+
+SETTINGS = ("encoding", "lag", "seed")
 
 
 def points(rows: Rows) -> Rows:
     """Return a row for every run, task and length: "task", "times" the window, and "right", the share of answers."""
-    settings = ("encoding", "lag", "seed")
     return Rows(
         [
-            {**{key: row[key] for key in settings}, "task": task, "times": times, "right": right}
+            {**{key: row[key] for key in SETTINGS}, "task": task, "times": times, "right": right}
             for row in rows
             for task in GUESSING
             for times, right in zip(row["multiples"], row[task], strict=True)
@@ -122,12 +148,25 @@ def points(rows: Rows) -> Rows:
     )
 
 
+def shares_by_place(rows: Rows) -> Rows:
+    """Return a row for every run, task and place in the longest test: "task", "place" of ``PLACES``, and "right"."""
+    return Rows(
+        [
+            {**{key: row[key] for key in SETTINGS}, "task": task, "place": place, "right": right}
+            for row in rows
+            for task in GUESSING
+            for place, right in zip(PLACES, row[f"{task}_by_place"], strict=True)
+        ],
+        rows.origin,
+    )
+
+
 def _cells(size: str) -> list[Cell]:
-    reduced = size == "reduced"
-    lags, seeds, steps, tested = ((1,), 1, 150, 32) if reduced else ((1, 3), 5, 600, 256)
-    multiples = [1, 4, 16] if reduced else [1, 2, 4, 8, 16]
-    fixed: dict[str, Any] = {"steps": [steps], "tested": [tested], "multiples": [multiples]}
-    return grid(lag=lags, encoding=POSITIONS, seed=range(seeds), **fixed)
+    if size == "reduced":
+        fixed: dict[str, Any] = {"steps": [150], "tested": [32], "multiples": [[16]]}
+        return grid(lag=[1], encoding=("sinusoidal", "alibi", FAIR), seed=[0], **fixed)
+    fixed = {"steps": [600], "tested": [128], "multiples": [[1, 2, 4, 8, 16]]}
+    return grid(lag=[1], encoding=ENCODINGS, seed=range(3), **fixed)
 
 
 EXTRAPOLATION = Study("extrapolation", "which encodings work at lengths never trained on?", _cells, run)

@@ -63,18 +63,8 @@ def from_critical_pair(pair: int, pairs: int) -> Candidate:
     return Candidate(float(FACTOR) ** exponent.clamp(max=1.0) if pair else torch.full((pairs,), float(FACTOR)).double())
 
 
-def losses_by_critical_pair(seed: int, streams: Streams) -> list[Score]:
-    """Return what the trained model of ``seed`` is worth when it is stretched from pair 0, 1, ..., D/2 on."""
-    model = pretrained(seed)
-    pairs = model.head_dim // 2
-    candidates = [from_critical_pair(pair, pairs) for pair in range(pairs + 1)]
-    return [evaluate(apply_candidate(model, candidate), streams, task=ASKING) for candidate in candidates]
-
-
 def _cells(size: str) -> list[Cell]:
-    if size == "reduced":
-        return [{"objective": "near and needles", "seed": 0, "budget": 40}]
-    return grid(seed=SEEDS, objective=OBJECTIVES, budget=[120])
+    return [] if size == "reduced" else grid(seed=SEEDS, objective=OBJECTIVES, budget=[120])
 
 
 def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
@@ -106,4 +96,22 @@ SEARCH = Study(
     "does a search over the factor of each pair beat YaRN's formula, and what must it be told to look for?",
     _cells,
     _run,
+)
+
+
+def _by_critical_pair(cell: Cell, progress: Progress) -> dict[str, Any]:
+    """Return what the trained model is worth when it is stretched in full from pair 0, 1, ..., D/2 on."""
+    model, streams = pretrained(cell["seed"]), search_streams(cell["streams"])
+    pairs = model.head_dim // 2
+    candidates = [from_critical_pair(pair, pairs) for pair in range(pairs + 1)]
+    scores = [evaluate(apply_candidate(model, candidate), streams, task=ASKING) for candidate in candidates]
+    losses = {name: [getattr(score, name) for score in scores] for name in ("local_loss", "needle_loss")}
+    return {"pair": list(range(pairs + 1)), **losses}
+
+
+CRITICAL_PAIR = Study(
+    "critical-pair",
+    "from which pair on should the whole factor be used?",
+    lambda size: [] if size == "reduced" else grid(seed=SEEDS, streams=[16]),
+    _by_critical_pair,
 )

@@ -29,7 +29,11 @@ Run = Callable[[Cell, Progress], dict[str, Any]]  # from the settings of a run t
 STUDIES: dict[str, str] = {
     "long-context": "course_utils.experiments.long_context:ZERO_SHOT",
     "long-context-tuning": "course_utils.experiments.long_context_tuning:TUNING",
+    "smollm2-length": "course_utils.experiments.smollm2_length:LENGTH",
+    "smollm2-gap": "course_utils.experiments.smollm2_length:GAP",
+    "smollm2-needle": "course_utils.experiments.smollm2_length:NEEDLE",
     "longrope-search": "course_utils.experiments.longrope_search:SEARCH",
+    "critical-pair": "course_utils.experiments.longrope_search:CRITICAL_PAIR",
     "norm-family": "course_utils.experiments.copying:NORM_FAMILY",
     "qk-norm": "course_utils.experiments.copying:QK_NORM",
     "lstm-length": "course_utils.experiments.lstm_length:LSTM_LENGTH",
@@ -48,7 +52,9 @@ class Study:
 
     name: str  # the word after `course train`, and the name of its record
     about: str  # the question that it answers
-    cells: Callable[[str], list[Cell]]  # from a size, "reduced" or "full", to the runs, no two alike
+    cells: Callable[
+        [str], list[Cell]
+    ]  # from a size, "reduced" or "full", to the runs, no two alike; maybe none reduced
     run: Run
 
 
@@ -78,6 +84,8 @@ def run_study(
         raise ValueError(f"size must be one of reduced, full for {study.name}: got {size!r}")
     out = None if out is None else Path(out)
     cells = study.cells(size)
+    if not cells:
+        raise ValueError(f"size must be full for {study.name}, which has no {size} form")
     origin = {"study": study.name, "size": size, **records.machine("cpu"), "threads": THREADS}
     plan = {**origin, "cells": cells}
     finished = [] if out is None else records.resume(partial(out), plan)
