@@ -139,6 +139,8 @@ def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNo
     live = (cell for cell in notebook.cells for output in cell.get("outputs", ()) if "course-live" in str(output))
     if (first := next(live, None)) is not None:
         facts.append(f'<a href="#cell-id={first.id}">to play with, and what it shows</a>')
+    if pieces := [cell for cell in notebook.cells if is_code(cell) and _PIECE.fullmatch(cell.source)]:
+        facts.append(f'<a href="#cell-id={pieces[0].id}">{len(pieces)} puzzles</a>')
     if count := sum(has_tag(cell, "exercise") for cell in notebook.cells):
         facts.append(f"{count} exercise{'s' * (count > 1)}")
     for index, cell in enumerate(notebook.cells):
