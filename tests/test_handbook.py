@@ -46,7 +46,7 @@ def test_a_chapters_page_says_what_its_first_cell_says():
     page = chapter_page(chapter_of("02"))
     assert "**Time:** Forty minutes to work through, ten seconds to run." in page
     assert "**Prerequisites:** 01 Why normalize" in page
-    assert "- **derive** layer norm from one sentence, each step checked;" in page
+    assert "- **write** it in ten lines that agree with PyTorch in every dtype" in page
 
 
 @pytest.mark.parametrize("chapter", COURSE, ids=lambda chapter: chapter.number)
