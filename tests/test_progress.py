@@ -1,5 +1,6 @@
 """Progress is kept where it can be, survives what happens to files, and never stands in a learner's way."""
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -8,7 +9,9 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+import torch
 
+from course_utils import check, yours
 from course_utils.book import progress
 
 TODAY = date.today().isoformat()
@@ -106,3 +109,52 @@ def test_two_kernels_that_record_at_once_lose_nothing():
     for worker in workers:
         worker.join(30)
     assert len(progress.passed()) == 100
+
+
+ANSWER = """
+import torch as t
+
+TINY = 0.0
+
+def squared(x):
+    return x * x
+
+def mine(x, normalized_shape, weight=None, eps=None):
+    dims = [-1 - i for i in range(len(normalized_shape))]
+    z = x.to(t.promote_types(x.dtype, t.float32))
+    eps = t.finfo(z.dtype).eps if eps is None else eps
+    y = z * t.rsqrt((lambda z: squared(z))(z).mean(dims, keepdim=True) + eps + TINY)
+    return (y if weight is None else y * weight).to(x.dtype)
+"""
+
+
+def test_an_answer_that_passed_is_at_hand_with_what_it_uses(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "learner.py").write_text(ANSWER)
+    monkeypatch.syspath_prepend(tmp_path)
+    x, printed = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)), capsys.readouterr
+    assert torch.allclose(yours.rms_norm(x, (4,)), torch.nn.functional.rms_norm(x, (4,)))
+    assert printed().out == "The course's rms_norm: yours is not passed yet.\n"
+    check.rms_norm(yours.rms_norm)  # the course's is nobody's answer
+    assert progress.kept("rms_norm") is None
+    printed()
+
+    assert check.rms_norm(importlib.import_module("learner").mine).passed
+    again = yours.rms_norm
+    assert printed().out == "Your rms_norm, as you passed it.\n"
+    assert again.__code__.co_filename == "<your rms_norm>"
+    assert torch.allclose(again(x, (4,)), torch.nn.functional.rms_norm(x, (4,)))
+
+
+def test_an_answer_that_fails_today_is_the_courses(folder, capsys):
+    progress.keep("rms_norm", "def rms_norm(x, normalized_shape, weight=None, eps=None):\n    return x\n")
+    assert yours.rms_norm.__module__.startswith("course_utils.")
+    progress.keep("rope", "rope = gone\n")
+    assert yours.rope.__module__.startswith("course_utils.")
+    assert capsys.readouterr().out.splitlines() == [
+        "The course's rms_norm: yours passes no more.",
+        "The course's rope: yours fails to run (NameError: name 'gone' is not defined).",
+    ]
+    with pytest.raises(AttributeError, match="no exercise 'nothing'"):
+        yours.nothing  # noqa: B018
+    progress.reset()
+    assert progress.kept("rms_norm") is None

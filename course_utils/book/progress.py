@@ -15,11 +15,12 @@ from pathlib import Path
 
 from platformdirs import user_data_dir
 
-__all__ = ["attempted", "directory", "is_writable", "passed", "record", "reset"]
+__all__ = ["attempted", "directory", "is_writable", "keep", "kept", "passed", "record", "reset"]
 
 _FILE, _LOCK = "progress.json", "progress.lock"
 _Entries = dict[str, dict[str, str]]  # exercise -> {"attempted": date, "passed": date}
 _in_memory: _Entries = {}  # what could not be written
+_answers_in_memory: dict[str, str] = {}
 
 
 def directory() -> Path:
@@ -60,11 +61,28 @@ def attempted() -> dict[str, str]:
     return _dates("attempted")
 
 
+def keep(name: str, source: str) -> None:
+    """Keep the source of an answer that passed; of several the last."""
+    _answers_in_memory[name] = source
+    with suppress(OSError):
+        (directory() / "answers").mkdir(parents=True, exist_ok=True)
+        (directory() / "answers" / f"{name}.py").write_text(source, encoding="utf-8")
+
+
+def kept(name: str) -> str | None:
+    """Return the source of the last answer that passed, or None."""
+    with suppress(OSError):
+        return (directory() / "answers" / f"{name}.py").read_text(encoding="utf-8")
+    return _answers_in_memory.get(name)
+
+
 def reset() -> None:
-    """Forget all progress."""
+    """Forget all progress, and the answers that were kept."""
     _in_memory.clear()
+    _answers_in_memory.clear()
     with suppress(OSError), _locked():
-        (directory() / _FILE).unlink(missing_ok=True)
+        for path in (directory() / _FILE, *(directory() / "answers").glob("*.py")):
+            path.unlink(missing_ok=True)
 
 
 def _dates(what: str) -> dict[str, str]:

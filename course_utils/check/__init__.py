@@ -16,6 +16,7 @@ by what it returns, whatever its source looks like.
     smallest    the search for the smallest input that shows a failure
     report      what the learner reads
     sandbox     a call that ends in time and leaves the process as it was
+    yours       the answers that passed, kept for later chapters
     exercises   by subject: right answers, probes, the checks; mistakes/NAME.toml: what is known to go wrong
 
 A new exercise is a function that is right (its signature is the contract), probes in the order of what they look at,
