@@ -173,6 +173,8 @@ def _same_function(module: nn.Module, candidate: _SwappedNorm) -> bool:
 
 def _full_name(function: Any) -> str:
     """Return the module and the name of a function, or of the type of whatever else can be called."""
+    if function.__module__.startswith("course_utils.check."):
+        return "the course's answer"
     return f"{function.__module__}.{getattr(function, '__name__', type(function).__name__)}"
 
 
