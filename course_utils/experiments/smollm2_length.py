@@ -121,7 +121,11 @@ def _loss_cells(size: str) -> list[Cell]:
 
     if size == "reduced":
         return []
-    return [*cells(1024, (0, 1, 2), factors=(2, 4, 8)), *cells(2048, (0,))]
+    return [
+        *cells(1024, (0, 1, 2), factors=(2, 4, 8)),
+        *cells(2048, (0,)),
+        *cells(LONGEST, (0,), ("none",)),  # five minutes of a core that does nothing else, as for any other method
+    ]
 
 
 def _gap_cells(size: str) -> list[Cell]:
