@@ -10,6 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from course_utils.book.chapters import CHAPTERS, chapter_of, line_back, line_on
 from tools.lint import lint, lint_notebook, write_links
+from tools.notebooks import FOLDED
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 FIGURE = {
@@ -17,6 +18,7 @@ FIGURE = {
     "text/plain": "Figure: A line that falls",
 }
 LAYER_NORM = chapter_of("02")
+HIDDEN = {"jupyter": {"source_hidden": True}}
 STUB = 'def layer_norm(x):\n    """Normalize."""\n    ...\n\n\ncheck.layer_norm(layer_norm)'
 
 
@@ -39,7 +41,7 @@ def notebook_that_keeps_every_rule() -> NotebookNode:
             "def layer_norm_solution(x):\n    return x\n\n\n"
             "layer_norm = check.layer_norm.choose(layer_norm, layer_norm_solution)",
             id="solution",
-            metadata={"tags": ["solution"], "jupyter": {"source_hidden": True}},
+            metadata={"tags": ["solution"], **FOLDED},
         ),
         new_markdown_cell(line_on(LAYER_NORM), id="on"),
     ]
@@ -190,7 +192,8 @@ BREAKAGES = [
     ("an exercise without a solution", remove("solution"), "exercise", 6),
     ("a solution without an exercise", remove("stub"), "solution", 6),
     ("a solution in sight", edit("solution", metadata={"tags": ["solution"]}), "solution", 7),
-    ("a solution without its tag", edit("solution", metadata={"jupyter": {"source_hidden": True}}), "solution", 7),
+    ("a solution in exports", edit("solution", metadata={"tags": ["solution"], **HIDDEN}), "solution", 7),
+    ("a solution without its tag", edit("solution", metadata=HIDDEN), "solution", 7),
     ("a solution of something else", edit("solution", source="def rms_norm_solution(x):\n    return x"), "solution", 7),
     ("a solution without a stand-in", append("solution", "\nmystery_solution = 3"), "stand-in", 7),
 ]  # fmt: skip

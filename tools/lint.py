@@ -23,6 +23,7 @@ from nbformat import NotebookNode
 
 from course_utils.book.chapters import CHAPTERS, Chapter, line_back, line_on
 from tools.notebooks import (
+    FOLDED,
     NOTEBOOKS,
     SOLUTION_SUFFIX,
     Exercise,
@@ -455,9 +456,8 @@ def solutions_are_folded(page: Page) -> Iterator[Finding]:
             if any(name.endswith(SOLUTION_SUFFIX) for name in defined):
                 yield page.finding(index, "solution", "a solution in plain sight: add the tag solution, and fold it")
             continue
-        if not cell.metadata.get("jupyter", {}).get("source_hidden"):
-            message = 'not folded: add {"jupyter": {"source_hidden": true}} to its metadata'
-            yield page.finding(index, "solution", message)
+        if {**cell.metadata, **FOLDED} != cell.metadata:
+            yield page.finding(index, "solution", f"not folded everywhere: {_RUN}, which completes its metadata")
         for name in names.get(index, ()):
             if name + SOLUTION_SUFFIX not in defined:
                 yield page.finding(index, "solution", f"must define {name}{SOLUTION_SUFFIX}, for the stub {name}")
