@@ -71,7 +71,7 @@ def launch(
 
 def _run(folder: Path, ranks: int, limit_s: float) -> list[int | None]:
     """Run the job in ``folder``; return each rank's exit code: None if it did not end, a signal's number times -1."""
-    context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+    context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     # A fork server imports torch once, in seconds, and what DistributedDataParallel asks for when it is first made;
     # each process is then a copy of it, there in milliseconds.
     context.set_forkserver_preload(["torch._dynamo", "course_utils.parallel.sync_batch_norm"])
