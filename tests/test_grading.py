@@ -239,24 +239,24 @@ def test_the_report_says_who_passed_what_and_what_is_open(tmp_path: Path) -> Non
         Row("ann", "ann/1.ipynb", "00", "centre", "passed"),
         Row("ann", "ann/2.ipynb", "00", "centre", "not defined", "", "No cell defines centre."),
         Row("ann", "ann/4.ipynb", "04", "ema", "wrong", next(iter(check.ema.catalogue)), "It ..."),
-        Row("ann", "ann/4.ipynb", "04", "merge_moments", "not attempted"),
+        Row("ann", "ann/8.ipynb", "08", "merge_moments", "not attempted"),
         Row("dan", "dan.ipynb", "16", status="no exercise"),
         Row("cid", "cid.ipynb", message="it is no notebook"),
     ]
     write_report(rows, tmp_path / REPORT, "Grades")
     found = sections(tmp_path / REPORT)
     assert found["Learners"] == [
-        ["learner", "passed", "00", "04"],
-        ["ann", "1", "✓", "✗·"],
-        ["bob", "0", "✗", ""],
-        ["cid", "0", "", ""],
-        ["dan", "0", "", ""],
+        ["learner", "passed", "00", "04", "08"],
+        ["ann", "1", "✓", "✗", "·"],
+        ["bob", "0", "✗", "", ""],
+        ["cid", "0", "", "", ""],
+        ["dan", "0", "", "", ""],
     ]
     assert found["Exercises"] == [
         ["chapter", "exercise", "passed", "wrong", "not attempted", "not defined", "error"],
         ["00", "centre", "1", "1", "0", "0", "0"],
         ["04", "ema", "0", "1", "0", "0", "0"],
-        ["04", "merge_moments", "0", "0", "1", "0", "0"],
+        ["08", "merge_moments", "0", "0", "1", "0", "0"],
     ]
     assert [row[:2] for row in found["Mistakes"][1:]] == [["1", "centre"], ["1", "ema"]]
     opened = ["bob/1.ipynb", "bob/2.ipynb", "ann/2.ipynb", "ann/4.ipynb", "cid.ipynb"]
