@@ -215,7 +215,9 @@ def controls_that_do_nothing(widget: Locator) -> list[str]:
 def test_without_javascript_a_widget_is_its_picture(browser: Browser, reader: Reader) -> None:
     with browser.new_page(java_script_enabled=False) as page:
         page.goto((reader.site / "notebooks/12_rope.html").as_uri())
-        assert page.locator(".course-live img").is_visible()
+        pictures = page.locator(".course-live img").all()
+        assert pictures
+        assert all(picture.is_visible() for picture in pictures)
 
 
 def test_nothing_is_fetched_and_the_console_stays_silent(reader: Reader) -> None:
