@@ -279,9 +279,12 @@ def recorded(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
         import transformers
 
         versions = {"torch": torch.__version__, "transformers": transformers.__version__, PACKAGE: VERSION}
+        entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}  # as it is after a long run
         entries[key] = {"result": result, "threads": torch.get_num_threads(), **versions}
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(dict(sorted(entries.items())), indent=1) + "\n", encoding="utf-8")
+        unfinished = path.with_name(path.name + ".new")
+        unfinished.write_text(json.dumps(dict(sorted(entries.items())), indent=1) + "\n", encoding="utf-8")
+        os.replace(unfinished, path)
     return result
 
 
