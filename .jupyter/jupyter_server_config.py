@@ -17,6 +17,9 @@ c.KernelManager.transport_encryption = "auto"
 # Jupyter asks for 90 seconds, and Tornado warns that it takes 30: say so at once.
 c.ServerApp.tornado_settings = {"ws_ping_timeout": 30_000}
 
+# Threads that wait sleep: spinning, they slow small operations tenfold and more where other notebooks compute as well.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # Kernels read it first; who has one of their own keeps it.
 os.environ.setdefault("PYTHONSTARTUP", str(Path(__file__).parent / "startup.py"))
 

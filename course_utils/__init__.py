@@ -11,7 +11,7 @@ Importing this package is light: each room below loads what it needs when it is 
     verify        mine against a reference, both against float64
     timing        timers, bytes, the roofline, the ladder of `course bench`
     check         the exercises: checks that name the mistake
-    bugs          the broken functions of chapter 17
+    bugs          the broken functions of chapter 19
     swap          the course's layers, or yours, inside the models of transformers
     experiments   what the chapters measure with several seeds: `course train`
     plots         the style and the static figures

@@ -1,4 +1,4 @@
-"""The pieces of chapter 17 have one bug each, which no ordinary input shows, and their check accepts no other input."""
+"""The pieces of chapter 19 have one bug each, which no ordinary input shows, and their check accepts no other input."""
 
 import re
 from dataclasses import replace

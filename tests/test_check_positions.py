@@ -1,4 +1,4 @@
-"""The exercises of chapters 11 to 14: right answers in many forms pass; the slips that reviews found are named."""
+"""The exercises of chapters 12 to 15: right answers in many forms pass; the slips that reviews found are named."""
 
 import math
 

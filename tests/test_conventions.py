@@ -110,7 +110,7 @@ def test_an_unknown_theme_is_refused():
 
 
 def test_the_page_shows_and_proves_every_theme():
-    cells = json.loads((NOTEBOOKS / chapter_of("18").file).read_text())["cells"]
+    cells = json.loads((NOTEBOOKS / chapter_of("20").file).read_text())["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     for theme in THEMES:
         place = code.index(f'conventions.table("{theme}")')

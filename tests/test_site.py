@@ -125,13 +125,13 @@ def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_do
         for first in article.select(".course-first"):  # a second view of a widget that is on the page
             assert article.find(id=first["data-from"]).select_one(".course-live")
         assert "minutes to read" in article.select_one(".course-note").get_text()
-    rows = pages[site / page_of("18_words_and_conventions.ipynb")].select("tr[id]")
+    rows = pages[site / page_of("20_words_and_conventions.ipynb")].select("tr[id]")
     assert "whose-share-is-momentum" in {row["id"] for row in rows}
 
 
 @pytest.mark.slow
 def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(site: Path, pages) -> None:
-    article = pages[site / page_of("17_find_the_bug.ipynb")].find("article")
+    article = pages[site / page_of("19_find_the_bug.ipynb")].find("article")
     puzzles = article.select(".course-puzzle")
     assert len(puzzles) == len(bugs.BUGS)
     for puzzle, bug in zip(puzzles, bugs.BUGS.values(), strict=True):

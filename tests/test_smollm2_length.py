@@ -1,4 +1,4 @@
-"""Long texts: methods as transformers has them, losses in parts, a record that the model still gives (chapter 14)."""
+"""Long texts: methods as transformers has them, losses in parts, a record that the model still gives (chapter 15)."""
 
 import pytest
 import torch

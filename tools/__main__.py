@@ -139,7 +139,7 @@ def ledger() -> int:
         print(finding)
     if not findings:
         write_atomically(LEDGER, ledger_text(entries).encode())
-        print(f"ledger: {len(entries)} claims; chapter 16 shows them: `make run NB=16` if any has changed")
+        print(f"ledger: {len(entries)} claims; chapter 18 shows them: `make run NB=18` if any has changed")
     return int(bool(findings))
 
 

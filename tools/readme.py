@@ -22,7 +22,7 @@ def numbers() -> dict[str, int]:
     catalogues = [checked.catalogue for checked in vars(check).values() if isinstance(checked, check.Check)]
     notebooks = [read_notebook(path) for path in find_notebooks()]
     code_cells = [cell for notebook in notebooks for cell in notebook.cells if is_code(cell)]
-    bug_hunts = sum(not catalogue for catalogue in catalogues)  # chapter 17's checks judge an input, not an answer
+    bug_hunts = sum(not catalogue for catalogue in catalogues)  # chapter 19's checks judge an input, not an answer
     entries = ledger.load()
     verdicts = Counter(entry.claim.verdict for entry in entries.values())
     return {
@@ -35,7 +35,7 @@ def numbers() -> dict[str, int]:
         "wrong answers": sum(len(mistake.examples) for catalogue in catalogues for mistake in catalogue.values()),
         "claims": len(entries),
         **{verdict.replace("does", "do").replace("holds", "hold"): verdicts[verdict] for verdict in VERDICTS},
-        "configurations": _measured(entries, "13:one-function", r"(\d+) configurations"),
+        "configurations": _measured(entries, "14:one-function", r"(\d+) configurations"),
     }
 
 

@@ -1,4 +1,4 @@
-"""The words of the course (``glossary.toml``): meaning, symbol, chapters, and the name in PyTorch (chapter 18)."""
+"""The words of the course (``glossary.toml``): meaning, symbol, chapters, and the name in PyTorch (chapter 20)."""
 
 import tomllib
 from collections.abc import Sequence

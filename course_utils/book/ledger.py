@@ -1,4 +1,4 @@
-"""Chapter 16, the ledger: every claim of the course with what its cell found, from stored outputs.
+"""Chapter 18, the ledger: every claim of the course with what its cell found, from stored outputs.
 
 ``python -m tools ledger`` writes it; nothing in it is typed.
 

@@ -1,4 +1,4 @@
-"""Chapter 17: pieces of code with one bug each, modelled on published defects, for a learner to show by an input.
+"""Chapter 19: pieces of code with one bug each, modelled on published defects, for a learner to show by an input.
 
     from course_utils import bugs
 

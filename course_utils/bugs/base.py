@@ -1,4 +1,4 @@
-"""Chapter 17: a piece of code with one bug: what it claims, what its arguments may be, and inputs to try it on."""
+"""Chapter 19: a piece of code with one bug: what it claims, what its arguments may be, and inputs to try it on."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Chapter 17: the fourteen bugs: what an input may be, an ordinary one, what is right, what shows the bug."""
+"""Chapter 19: the fourteen bugs: what an input may be, an ordinary one, what is right, what shows the bug."""
 
 import tomllib
 import warnings

@@ -1,4 +1,4 @@
-"""Your passed answers, in every chapter: ``from course_utils import yours``, then ``yours.rms_norm`` (chapter 15).
+"""Your passed answers, in every chapter: ``from course_utils import yours``, then ``yours.rms_norm`` (chapter 16).
 
 What passes a check is kept as source, with the imports, constants and functions of your notebook that it uses. When it
 is asked for it is checked again; what is missing, or passes no more, is the course's, and a line says which it is.

@@ -1,4 +1,4 @@
-"""What PyTorch, transformers and others mean by the same words: each row with the proof that it holds (chapter 18).
+"""What PyTorch, transformers and others mean by the same words: each row with the proof that it holds (chapter 20).
 
 The words are in ``conventions.toml``; the proof of a row is the function of its name in ``norms`` or ``rope``.
 

@@ -1,4 +1,4 @@
-"""Proofs of the conventions of normalization layers: running statistics, ε, weights and axes (chapter 18)."""
+"""Proofs of the conventions of normalization layers: running statistics, ε, weights and axes (chapter 20)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Proofs of the conventions of rotary embeddings: pairs, directions, configurations, temperature (chapter 18)."""
+"""Proofs of the conventions of rotary embeddings: pairs, directions, configurations, temperature (chapter 20)."""
 
 import math
 from importlib import import_module

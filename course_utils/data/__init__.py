@@ -1,4 +1,4 @@
-"""Small data that comes with the course, each with its licence beside it (chapters 04, 06, 07 and 12 to 15).
+"""Small data that comes with the course, each with its licence beside it (chapters 04, 06, 07 and 13 to 16).
 
 >>> from course_utils import data
 >>> digits = data.digits()
@@ -78,7 +78,7 @@ def topics() -> str:
 
 
 def smollm2_heads() -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
-    """Return q and k, float32 (512, 64), not rotated, of six heads (block, head) of SmolLM2-135M. Chapters 12 and 13.
+    """Return q and k, float32 (512, 64), not rotated, of six heads (block, head) of SmolLM2-135M. Chapters 13 and 14.
 
     The first five heads look at the token before. Tokens 20,000 to 20,511 of ``topics()``, rounded to float16; pair i
     is (i, i + 32), its frequency 100,000^(-i/32), and scores are divided by 8. Made by ``models.pretrained``.
@@ -93,7 +93,7 @@ def smollm2_scores() -> tuple[Tensor, Tensor]:
 
     First with ordinary keys (256 random queries and keys of the passage of ``smollm2_heads``, seed 0), then with token
     0's, the attention sink's. The mean score at any distance is linear in it: the sum over pairs of the real part of
-    ``z * exp(1j * distance * inv_freq)``. Rounded to float16; made by ``models.pretrained``. Chapters 13 and 14.
+    ``z * exp(1j * distance * inv_freq)``. Rounded to float16; made by ``models.pretrained``. Chapters 14 and 15.
     """
     with np.load(FOLDER / "smollm2_scores.npz") as arrays:
         ordinary, sink = (torch.view_as_complex(torch.from_numpy(arrays[n]).float()) for n in ("ordinary", "sink"))

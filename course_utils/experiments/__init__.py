@@ -1,4 +1,4 @@
-"""The experiments of chapters 06, 07, 11 and 14: run live in a reduced form, and recorded in full.
+"""The experiments of chapters 06, 07, 12 and 15: run live in a reduced form, and recorded in full.
 
     course train lstm-length --size full --out lstm-length.json
 

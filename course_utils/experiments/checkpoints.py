@@ -1,4 +1,4 @@
-"""Tensors on disk that say what they are: safetensors with how they were made, weights in float16 (chapter 14)."""
+"""Tensors on disk that say what they are: safetensors with how they were made, weights in float16 (chapter 15)."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """Trained on 32 tokens, tested on up to 512: which ways of telling positions apart work at lengths they never saw?
 
-Chapter 11.
+Chapter 12.
 
 A sequence is random symbols with two tasks in it, measured apart:
 

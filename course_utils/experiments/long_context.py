@@ -1,7 +1,7 @@
 """What does each way of scaling RoPE do to a small model on lengths that it never saw?
 
 A transformer of 0.3 million parameters learns the task of ``tags`` at 128 tokens, and is then tested at up to 16 times
-that, with its rotary frequencies scaled in every way of chapter 13. Near order and far memory are measured apart, since
+that, with its rotary frequencies scaled in every way of chapter 14. Near order and far memory are measured apart, since
 one number for both would reward forgetting: the sliding window is there to show it.
 
 Its base is 100, so that at 128 tokens about as large a share of its pairs completes a turn (11 of 16) as in Llama at

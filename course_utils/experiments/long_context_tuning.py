@@ -1,6 +1,6 @@
 """How fast does a short fine-tune at eight times the window repair what each way of scaling RoPE broke?
 
-Chapter 14.
+Chapter 15.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Does a search over the factor of each pair beat YaRN's formula, and what must it be told to look for?
 
-Chapter 14.
+Chapter 15.
 """
 
 import math
@@ -44,7 +44,7 @@ def apply_candidate(model: Decoder, candidate: Candidate) -> Decoder:
 
 
 def factors_of(model: Decoder, method: str) -> Tensor:
-    """Return by what a method of chapter 13 divides each frequency at eight windows, (D/2,), none below 1."""
+    """Return by what a method of chapter 14 divides each frequency at eight windows, (D/2,), none below 1."""
     inv_freq = apply_method(model, method, FACTOR * TASK.window).inv_freq
     return (rope_inv_freq(model.head_dim, BASE) / inv_freq).clamp(1.0, UPPER)
 

@@ -1,4 +1,4 @@
-"""The command line of ``course checkpoints``: train the small models of chapter 14 again."""
+"""The command line of ``course checkpoints``: train the small models of chapter 15 again."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ from course_utils.experiments.long_context import CHECKPOINTS, SEEDS, checkpoint
 def main(argv: list[str] | None = None) -> int:
     """Train and save; a seed that is interrupted leaves the others, and what was there before, as they are."""
     parser = argparse.ArgumentParser(
-        prog="course checkpoints", description="Train the small models of chapter 14 and save them."
+        prog="course checkpoints", description="Train the small models of chapter 15 and save them."
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), metavar="SEED")
     parser.add_argument("--to", type=Path, default=CHECKPOINTS, metavar="FOLDER", help="default: %(default)s")

@@ -1,6 +1,6 @@
 """What does each way of scaling RoPE do to a trained language model, SmolLM2-135M, within its window and beyond?
 
-Chapter 14. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is trained. Three measures:
+Chapter 15. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is trained. Three measures:
 
     length   the loss of the same last 512 tokens of an excerpt, after more or less of what stands before them
     gap      the loss at the end of 512 tokens whose positions jump in the middle: long distances in seconds

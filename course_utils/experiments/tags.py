@@ -1,6 +1,6 @@
 """The task of the long-context experiment, "tags": near order and far memory in one stream, measured apart.
 
-Chapter 14.
+Chapter 15.
 
 A stream of fillers follows a rule: each is read off a fixed table from the token three places back, except where noise
 replaces it. To predict it, a model must know which token is exactly three back: **near order**. Into the stream are

@@ -1,4 +1,4 @@
-"""A small decoder-only transformer whose way of telling positions apart is an argument (chapters 11 to 14).
+"""A small decoder-only transformer whose way of telling positions apart is an argument (chapters 12 to 15).
 
 Notation used for tensor shapes: B batch, T tokens, V vocabulary, C width, H heads, D = C / H, W attention window.
 """
@@ -24,7 +24,7 @@ class Decoder(nn.Module):
 
     ``position`` is one of ``POSITIONS``, and ``window`` the length that the model is trained at: rows of the table of
     ``"learned"``, and the reach of T5's buckets. ``hidden`` are the features inside the feed-forward part, ``base`` is
-    the rotary base, and the initial weights come from ``generator``. Chapters 11 to 14.
+    the rotary base, and the initial weights come from ``generator``. Chapters 12 to 15.
 
     Source: Radford et al. 2019, §2.3 (pre-norm); Touvron et al. 2023, §2.2 (RMS norm, RoPE).
     """

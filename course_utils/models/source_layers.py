@@ -1,4 +1,4 @@
-"""The layer norms of the five write-ups that this course grew from, taken to their parts (chapter 16).
+"""The layer norms of the five write-ups that this course grew from, taken to their parts (chapter 18).
 
 They differ in four things only: what they divide by, where ε stands in it, how large it is, and which dimensions they
 average over. Each is a value here, so that one can be exchanged while the others stay:

@@ -1,6 +1,6 @@
 """Lines, bars and cells: errors on logarithmic axes, runs with several seeds, results in groups, a small matrix.
 
-Chapters 01 to 17.
+Chapters 01 to 19.
 """
 
 import math

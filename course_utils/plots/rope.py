@@ -1,4 +1,4 @@
-"""Positions drawn: the sinusoidal code (chapter 11), RoFormer's bound (12), scores, shares and wavelengths (13)."""
+"""Positions drawn: the sinusoidal code (chapter 12), RoFormer's bound (13), scores, shares and wavelengths (14)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -115,7 +115,7 @@ def lines(
     marks: Mapping[str, float] | None = None,
     log_y: bool = False,
 ) -> Figure:
-    """Draw curves over distances or over pairs, with rules at places that have a name (chapters 12 and 13).
+    """Draw curves over distances or over pairs, with rules at places that have a name (chapters 13 and 14).
 
     Args:
         x: (n,), increasing.

@@ -1,4 +1,4 @@
-"""Position as a term added to the attention scores: ALiBi's slopes and T5's buckets (chapter 11).
+"""Position as a term added to the attention scores: ALiBi's slopes and T5's buckets (chapter 12).
 
 Notation used for tensor shapes: H heads, Q queries, K keys.
 """
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """Return ALiBi's slope of each head, (H,) float32: a geometric sequence from 2^(-8/H) to 2^-8. Chapter 11.
+    """Return ALiBi's slope of each head, (H,) float32: a geometric sequence from 2^(-8/H) to 2^-8. Chapter 12.
 
     Where H is no power of two, the slopes are those of the power below it, then every other slope of the power above.
 
@@ -32,7 +32,7 @@ def alibi_slopes(num_heads: int) -> Tensor:
 def alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """Return ALiBi's addition to the attention scores, (H, Q, K) float32: minus the slope times the distance.
 
-    Chapter 11. The queries are the last ``query_length`` of the ``key_length`` tokens, so that decoding one token
+    Chapter 12. The queries are the last ``query_length`` of the ``key_length`` tokens, so that decoding one token
     against a cache gives the last row of the full table. Keys ahead of the query get the bias of their distance too; a
     causal mask removes them.
 
@@ -54,7 +54,7 @@ def alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
 def t5_relative_bucket(
     relative_position: Tensor, bidirectional: bool = True, num_buckets: int = 32, max_distance: int = 128
 ) -> Tensor:
-    """Return the bucket of each relative position, whose learned bias T5 adds to the score. Chapter 11.
+    """Return the bucket of each relative position, whose learned bias T5 adds to the score. Chapter 12.
 
     ``relative_position`` is key position minus query position, integers of any shape. Half of the buckets of a
     direction hold one distance each; the other half grow logarithmically up to ``max_distance``, and everything beyond

@@ -1,4 +1,4 @@
-"""What a model's ``config.json`` says of its rotary embeddings, read by transformers (chapters 13 and 15)."""
+"""What a model's ``config.json`` says of its rotary embeddings, read by transformers (chapters 14 and 16)."""
 
 import dataclasses
 import inspect
@@ -26,7 +26,7 @@ Layers = dict[str, tuple[dict[str, Any], int]]  # type of layer -> its rope_para
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """What ``from_config`` read: ``layers`` by their type, or under the one key ``"all"``. Chapters 13 and 15."""
+    """What ``from_config`` read: ``layers`` by their type, or under the one key ``"all"``. Chapters 14 and 16."""
 
     model_type: str | None
     max_position_embeddings: int | None
@@ -58,7 +58,7 @@ class RopeConfig:
 def from_config(
     config: str | Path | Mapping[str, Any], head_dim: int | None = None, max_position_embeddings: int | None = None
 ) -> RopeConfig:
-    """Read the rotary embeddings from a model's ``config.json``, of any age, as transformers reads it. Chapter 13.
+    """Read the rotary embeddings from a model's ``config.json``, of any age, as transformers reads it. Chapter 14.
 
     Of models with several parts the text model is read. A part of a file without ``model_type`` is enough if it, or
     ``head_dim``, tells the dimension of a head: then today's keys are read as they are, and without transformers.

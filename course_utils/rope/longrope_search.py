@@ -1,4 +1,4 @@
-"""LongRoPE's search for how far to scale each pair of dimensions, and LongRoPE2's critical dimension (chapter 14).
+"""LongRoPE's search for how far to scale each pair of dimensions, and LongRoPE2's critical dimension (chapter 15).
 
 The search knows nothing of models: it is given a function that says how bad a candidate is, so that "bad" can be the
 loss of all tokens (LongRoPE) or that of the answers to questions alone (LongRoPE2).
@@ -55,7 +55,7 @@ def search(
     seed: int = 0,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Search:
-    """Look for the candidate with the least ``badness``, among factors that never fall from pair to pair. Chapter 14.
+    """Look for the candidate with the least ``badness``, among factors that never fall from pair to pair. Chapter 15.
 
     Each generation keeps the best and fills the population up with as many mutations of them as crossovers between two.
     ``starts``, what the known methods would do, are always tried. Factors lie between 1 and ``upper``. ``badness`` is
@@ -102,7 +102,7 @@ def search(
 
 
 def critical_dimension(head_dim: int, base: float, window: int) -> int:
-    """Return how many leading dimensions of a head complete a whole turn inside the trained window. Chapter 14.
+    """Return how many leading dimensions of a head complete a whole turn inside the trained window. Chapter 15.
 
     From there on a pair has not been seen at all of its angles in training, and scaling it by the extension factor
     keeps it where it was seen: that is the theory. What a search finds may lie lower.

@@ -1,4 +1,4 @@
-"""RoPE scaled to a longer context (chapter 13): one function a method, and ``rope_frequencies``, which picks one.
+"""RoPE scaled to a longer context (chapter 14): one function a method, and ``rope_frequencies``, which picks one.
 
 Notation: d is the rotary dimension, i = 0 … d/2 - 1 a pair, f_i = base^(-2i/d) its trained frequency, L the trained
 window, s the factor. A pair makes L · f_i / 2π turns in the window. Pairs of many turns tell neighbours apart; pairs
@@ -283,7 +283,7 @@ def rope_frequencies(
 ) -> tuple[Tensor, float]:
     """Return the rotary frequencies and the attention factor that a model's ``rope_parameters`` ask for.
 
-    Chapter 13. ``rope_type`` (or the older key ``type``) names the method: ``default`` or one of this module's
+    Chapter 14. ``rope_type`` (or the older key ``type``) names the method: ``default`` or one of this module's
     functions, whose keyword arguments are the keys that it reads. Every type reads ``rope_theta`` (10,000) and
     ``partial_rotary_factor`` (1). Null counts as absent, and None is ``default``.
 

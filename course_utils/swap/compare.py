@@ -1,4 +1,4 @@
-"""Two copies of a model of transformers: layer by layer, and plain, cached, padded and backwards (chapter 15)."""
+"""Two copies of a model of transformers: layer by layer, and plain, cached, padded and backwards (chapter 16)."""
 
 import inspect
 import typing
@@ -51,7 +51,7 @@ class Layers:
 
 
 def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-5, **inputs: Any) -> Layers:
-    """Run both on the same inputs and compare what each layer that both have returns. Chapter 15.
+    """Run both on the same inputs and compare what each layer that both have returns. Chapter 16.
 
     ``reference`` has layers of the same names, such as the model as it was; ``tolerance`` is for the largest
     difference, relative to the reference's largest value; ``inputs`` are passed to both.
@@ -86,7 +86,7 @@ def _require_inputs(role: str, model: nn.Module, inputs: Mapping[str, Any]) -> N
 
 
 def trials(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
-    """Run two causal models of transformers in four ways and compare them. Chapter 15.
+    """Run two causal models of transformers in four ways and compare them. Chapter 16.
 
     Returns, for each way, the largest difference relative to the reference's largest value: ``logits`` of one pass;
     ``cached``, the first half at once and then a token at a time; ``left-padded``, the first row without its first

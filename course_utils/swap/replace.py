@@ -1,4 +1,4 @@
-"""Norms and rotary embeddings in the place of a model's, with the parameters that are there (chapter 15).
+"""Norms and rotary embeddings in the place of a model's, with the parameters that are there (chapter 16).
 
 Notation used for tensor shapes: B batch, T tokens, H heads, D head dimension, R rotary dimension (at most D).
 """
@@ -69,7 +69,7 @@ def swap(
     frequencies: Frequencies | None = None,
     keep_rope: bool = False,
 ) -> Swapped:
-    """Replace the norms and the rotary embedding of ``model``, in place. Chapter 15.
+    """Replace the norms and the rotary embedding of ``model``, in place. Chapter 16.
 
     A norm is recognised by what it computes, not by its name: its own output on random numbers tells layer norm, RMS
     norm, and RMS norm with a weight that counts from 1 (Gemma's) apart. What fits none of them is left, and said so.
@@ -79,8 +79,8 @@ def swap(
         layer_norm: with the signature of ``torch.nn.functional.layer_norm``; None leaves layer norms alone.
         rms_norm: with that of ``torch.nn.functional.rms_norm``; None leaves RMS norms alone.
         rope: ``rope(x, positions, base)`` that rotates x (H, T, R) at positions (T,), in halves, as the exercise of
-            chapter 12; it takes models whose RoPE is not scaled. None is the course's, with every way of scaling.
-        frequencies: with the signature of ``rope_frequencies``, as the exercise of chapter 13: makes the table that
+            chapter 13; it takes models whose RoPE is not scaled. None is the course's, with every way of scaling.
+        frequencies: with the signature of ``rope_frequencies``, as the exercise of chapter 14: makes the table that
             the course's rotation turns by, in any model, scaled or not. None is the course's.
         keep_rope: leave the rotary embedding alone.
 

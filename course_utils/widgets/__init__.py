@@ -5,10 +5,10 @@ rows        normalize_row: one row before and after (00, 02)
 batches     batch_neighbours (03), running_average (04)
 gradients   gradient_projection (05)
 costs       sync_cost (08), least_time (09)
-positions   encoding_by_distance (11), rope_clocks (12)
-shapes      normalized_shape (02), kernel_blocks (10), rope_shapes (12)
-scaling     rope_scaling (13); scaling_examples: models' configurations to paste
-ledger      ledger_table (16)
+positions   encoding_by_distance (12), rope_clocks (13)
+shapes      normalized_shape (02), kernel_blocks (10), rope_shapes (13)
+scaling     rope_scaling (14); scaling_examples: models' configurations to paste
+ledger      ledger_table (18)
 base        what they share; js/: what the browser draws and computes
 """
 

@@ -1,4 +1,4 @@
-"""The ledger as a table to search: by words, by source, by verdict; without a kernel, the whole table. Chapter 16."""
+"""The ledger as a table to search: by words, by source, by verdict; without a kernel, the whole table. Chapter 18."""
 
 from collections.abc import Iterable, Mapping
 from html import escape

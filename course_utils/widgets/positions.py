@@ -1,4 +1,4 @@
-"""Positions by distance: what an encoding tells attention (chapter 11), and the clocks of a rotary embedding (12)."""
+"""Positions by distance: what an encoding tells attention (chapter 12), and the clocks of a rotary embedding (13)."""
 
 import math
 from functools import cache

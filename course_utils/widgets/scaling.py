@@ -1,4 +1,4 @@
-"""Rotary embeddings scaled to a longer context: each pair's wavelength against the window. Chapter 13.
+"""Rotary embeddings scaled to a longer context: each pair's wavelength against the window. Chapter 14.
 
 The browser computes what it draws; the kernel, where one runs, reads a pasted configuration.
 """

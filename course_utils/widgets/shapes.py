@@ -1,4 +1,4 @@
-"""Shapes, cell by cell: ``normalized_shape`` (chapter 02), lanes of a kernel (10), heads through RoPE (12).
+"""Shapes, cell by cell: ``normalized_shape`` (chapter 02), lanes of a kernel (10), heads through RoPE (13).
 
 Notation used for tensor shapes
     B   samples in the batch

@@ -214,7 +214,7 @@ def controls_that_do_nothing(widget: Locator) -> list[str]:
 
 def test_without_javascript_a_widget_is_its_picture(browser: Browser, reader: Reader) -> None:
     with browser.new_page(java_script_enabled=False) as page:
-        page.goto((reader.site / "notebooks/12_rope.html").as_uri())
+        page.goto((reader.site / "notebooks/13_rope.html").as_uri())
         pictures = page.locator(".course-live img").all()
         assert pictures
         assert all(picture.is_visible() for picture in pictures)

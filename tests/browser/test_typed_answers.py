@@ -21,12 +21,12 @@ KNOWN_MISTAKES = {
         "    return y if bias is None else y + bias",
         "divided by n − 1",
     ),
-    ("12_rope", "half_to_interleaved"): (
+    ("13_rope", "half_to_interleaved"): (
         "def half_to_interleaved(weight, num_heads):\n"
         "    return weight.view(2, -1, weight.shape[-1]).transpose(0, 1).reshape(weight.shape)",
         "as if there were one head",
     ),
-    ("17_find_the_bug", "input_a"): (
+    ("19_find_the_bug", "input_a"): (
         'def input_a(ordinary):\n    return {"x": 1000 * ordinary["x"]}',
         "What about their mean?",
     ),

@@ -12,7 +12,7 @@ from course_utils.experiments.tags import TASK
 
 @pytest.mark.soak("trained again")
 def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_spread(notebook_path: Path) -> None:
-    if not notebook_path.stem.startswith("14"):
+    if not notebook_path.stem.startswith("15"):
         pytest.skip(f"{notebook_path.stem} shows no model that is shipped")
     again = long_context.train_from_scratch(0)
     for method in ("none", "PI", "NTK", "by parts", "YaRN", "sliding window"):

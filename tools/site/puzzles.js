@@ -1,4 +1,4 @@
-// The pieces of chapter 17 without a kernel: guess the wrong line; a right guess opens the input that shows it.
+// The pieces of chapter 19 without a kernel: guess the wrong line; a right guess opens the input that shows it.
 addEventListener("DOMContentLoaded", () => {
   for (const puzzle of document.querySelectorAll(".course-puzzle")) {
     const lines = puzzle.closest(".cell_output").querySelector("pre").textContent.split("\n");

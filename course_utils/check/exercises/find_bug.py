@@ -1,4 +1,4 @@
-"""Chapter 17: does the learner's input show what is wrong with a piece of code?"""
+"""Chapter 19: does the learner's input show what is wrong with a piece of code?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

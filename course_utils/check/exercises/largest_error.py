@@ -1,4 +1,4 @@
-"""Chapter 16: a number for how far an output is from the truth, and what it must not overlook."""
+"""Chapter 18: a number for how far an output is from the truth, and what it must not overlook."""
 
 import torch
 

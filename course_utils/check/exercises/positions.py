@@ -1,4 +1,4 @@
-"""Chapters 11 and 12: sinusoids, ALiBi's slopes, rotary embeddings and the permutation between their layouts."""
+"""Chapters 12 and 13: sinusoids, ALiBi's slopes, rotary embeddings and the permutation between their layouts."""
 
 import torch
 from torch import Tensor

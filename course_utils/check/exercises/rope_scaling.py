@@ -1,4 +1,4 @@
-"""Chapters 13 and 14: the frequencies of scaled RoPE, and how many dimensions make a whole turn in a window."""
+"""Chapters 14 and 15: the frequencies of scaled RoPE, and how many dimensions make a whole turn in a window."""
 
 import math
 from typing import Any
