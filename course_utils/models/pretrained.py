@@ -259,7 +259,7 @@ def recorded(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
 
     Everything that needs the model stands in such a function, so that a notebook runs, and says the same, without it.
     ``key`` begins with the chapter's number, such as ``"06-one-number"``. To record a chapter anew:
-    ``COURSE_RECORD=1 python -m tools run 06``.
+    ``COURSE_RECORD=1 python -m tools run 06``; one result of it: ``COURSE_RECORD=06-one-number …``.
 
     Raises:
         FileNotFoundError: it is to be recorded, and the model is missing.
@@ -267,7 +267,7 @@ def recorded(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
     """
     path = data.FOLDER / "real_models" / f"{key[:2]}.json"
     entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    recording = os.environ.get("COURSE_RECORD") == "1"
+    recording = os.environ.get("COURSE_RECORD") in ("1", key)
     if not recording and not (live and available()):
         if key not in entries:
             raise KeyError(f"{key} was never recorded: COURSE_RECORD=1 python -m tools run {key[:2]}")
