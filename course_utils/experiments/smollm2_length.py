@@ -1,6 +1,6 @@
 """What does each way of scaling RoPE do to a trained language model, SmolLM2-135M, within its window and beyond?
 
-Chapter 15. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is trained. Three measures:
+Chapter 14. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is trained. Three measures:
 
     length   the loss of the same last 512 tokens of an excerpt, after more or less of what stands before them
     gap      the loss at the end of 512 tokens whose positions jump in the middle: long distances in seconds
@@ -124,7 +124,7 @@ def _loss_cells(size: str) -> list[Cell]:
     return [
         *cells(1024, (0, 1, 2), factors=(2, 4, 8)),
         *cells(2048, (0,)),
-        *cells(LONGEST, (0,), ("none",)),  # five minutes of a core that does nothing else, as for any other method
+        *cells(LONGEST, (0,), METHODS),  # five minutes of a core that does nothing else for each
     ]
 
 
