@@ -1,5 +1,6 @@
 """The static site: whole, self-contained, and every link in it leads somewhere."""
 
+import json
 import re
 import tempfile
 from pathlib import Path
@@ -136,10 +137,13 @@ def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(site: 
     assert len(puzzles) == len(bugs.BUGS)
     for puzzle, bug in zip(puzzles, bugs.BUGS.values(), strict=True):
         lines = puzzle.find_parent(class_="cell_output").select_one("pre").get_text().splitlines()
-        guesses = {lines[int(number)] for number in puzzle["data-wrong"].split()}
-        wrong = [line[1:] for line in bug.reveal().text.splitlines() if line.startswith("-") and line[1:] in lines]
-        assert wrong
-        assert guesses >= set(wrong), bug.letter
+        answer = json.loads(puzzle["data-answer"])
+        guesses = {lines[number] for number in answer["wrong"]}
+        wrong = {line[1:] for line in bug.reveal().text.splitlines() if line.startswith("-") and line[1:] in lines}
+        assert guesses >= wrong, bug.letter
+        assert bool(guesses) == bool(wrong) != bug.is_clean
+        assert {lines[int(number)]: why for number, why in answer["innocent"].items()}.keys().isdisjoint(guesses)
+        assert set(answer["innocent"].values()) == set(bug.innocent.values())
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Chapter 19: pieces of code with one bug each, modelled on published defects, for a learner to show by an input.
+"""Chapter 19: pieces of code with one bug each, modelled on published defects, for a learner to show; one is clean.
 
     from course_utils import bugs
 
@@ -6,7 +6,8 @@
     bugs.reveal("A")          # what is wrong with it, folded
 
 The learner's input is judged by ``check.input_a`` and its like: it counts where the piece is wrong on it and the piece
-with its bug mended is right. That keeps out what every piece would fail on: NaN, overflow, the limits of a dtype.
+with its bug mended is right. That keeps out what every piece would fail on: NaN, overflow, the limits of a dtype. Who
+calls a piece clean says so with a list of inputs.
 """
 
 from course_utils.bugs.base import Bug, Markdown
@@ -16,7 +17,7 @@ __all__ = ["BUGS", "Bug", "bug", "reveal", "show"]
 
 
 def bug(letter: str) -> Bug:
-    """Return the bug of that letter, from A to N."""
+    """Return the piece of that letter, from A to N."""
     if letter not in BUGS:
         raise ValueError(f"letter must be one of {', '.join(BUGS)}: got {letter!r}")
     return BUGS[letter]

@@ -1,4 +1,4 @@
-"""Chapter 19: a piece of code with one bug: what it claims, what its arguments may be, and inputs to try it on."""
+"""Chapter 19: a piece of code, with one bug or none: what it claims, what its arguments may be, inputs to try it on."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -77,17 +77,22 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Bug:
-    """A piece of code with a bug. An input *shows* it where the piece is wrong, and right with the bug mended."""
+    """A piece of code. An input *shows* its bug where the piece is wrong, and right with the bug mended.
+
+    A clean piece has no bug, and ``spoiled`` versions of it in its place: what is tried on it must tell them apart.
+    """
 
     letter: str
     source: str  # as the learner reads it and as it runs
     mended_source: str  # without the bug
     broken: Callable[..., Any]  # the function as it stands
-    mended: Callable[..., Any]  # without the bug
+    mended: Callable[..., Any]  # without the bug; of a clean piece the same
+    spoiled: Mapping[str, Callable[..., Any]]  # a clean piece with a mistake put in, by what the mistake does
     spec: Mapping[str, Tensors | Between | Made | Sequence[Any]]  # what each argument may be; a sequence: one of it
     draw: Callable[[torch.Generator], Arguments]  # an ordinary input, as a test with random numbers would make it
     right: Callable[..., Tensor | tuple[Tensor, ...]]  # the answer, found without the piece; ValueError: there is none
-    solution: Callable[[Arguments], Arguments]  # what to change in the ordinary input so that it shows the bug
+    # What to change in the ordinary input so that it shows the bug; of a clean piece, a list of changes to try.
+    solution: Callable[[Arguments], Arguments | list[Arguments]]
     function: str  # its name
     claim: str
     arguments: Mapping[str, str]  # what each argument may be, in words
@@ -97,8 +102,26 @@ class Bug:
     wrong: str  # what is wrong
     seen: str  # where it was seen
     near: Mapping[str, str] = field(default_factory=dict)  # what to say to an input that meets a condition
+    innocent: Mapping[str, str] = field(default_factory=dict)  # why a line is right that has this text in it
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of each axis: the least and the most
     returns: Sequence[str] = ("output",)  # names for what the function returns
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is wrong with the piece."""
+        return bool(self.spoiled)
+
+    def tried(self, answer: Arguments | list[Arguments]) -> list[Arguments]:
+        """Return the inputs of an answer, what it leaves out ordinary: one, or the list of who calls a piece clean."""
+        return [self.ordinary() | changed for changed in (answer if isinstance(answer, list) else [answer])]
+
+    def unnoticed(self, inputs: Sequence[Arguments]) -> list[str]:
+        """Return what the mistakes do that could be put into a clean piece and that none of ``inputs`` would show."""
+
+        def is_shown(spoiled: Callable[..., Any]) -> bool:
+            return any(self.difference(spoiled, arguments).ratio > 1 for arguments in inputs)
+
+        return [what for what, spoiled in self.spoiled.items() if not is_shown(spoiled)]
 
     def ordinary(self, seed: int = 0) -> Arguments:
         """Return an ordinary input; 0 is the one that the learner starts from."""
@@ -187,17 +210,15 @@ class Bug:
 
     def reveal(self) -> Markdown:
         """Return what is wrong, the mended line, and where such a bug was seen, folded."""
-        lines = unified_diff(self.source.splitlines(), self.mended_source.splitlines(), lineterm="", n=0)
-        changed = "\n".join(line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---"))
-        found = self.difference(self.broken, self.ordinary() | self.solution(self.ordinary())).message()
-        parts = (
-            self.wrong,
-            f"```diff\n{changed}\n```",
-            f"On the course's input, {found}.",
-            f"**Seen.** {self.seen}",
-            f"Why within {self.tolerance:g}: {self.because}.",
-        )
-        return Markdown(_folded(f"Piece {self.letter}: what was wrong", "\n\n".join(parts)))
+        if self.is_clean:
+            shown = f"The course's inputs tell it from a version that {', one that '.join(self.spoiled)}."
+        else:
+            lines = unified_diff(self.source.splitlines(), self.mended_source.splitlines(), lineterm="", n=0)
+            changed = "\n".join(line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---"))
+            found = self.difference(self.broken, self.tried(self.solution(self.ordinary()))[0]).message()
+            shown = f"```diff\n{changed}\n```\n\nOn the course's input, {found}."
+        seen, why = f"**Seen.** {self.seen}", f"Why within {self.tolerance:g}: {self.because}."
+        return Markdown(_folded(f"Piece {self.letter}: the answer", "\n\n".join((self.wrong, shown, seen, why))))
 
 
 def copied(arguments: Mapping[str, Any], double: bool = False) -> Arguments:

@@ -1,5 +1,6 @@
-"""Chapter 19: the fourteen bugs: what an input may be, an ordinary one, what is right, what shows the bug."""
+"""Chapter 19: the pieces: what an input may be, an ordinary one, what is right, what shows the bug."""
 
+import string
 import tomllib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils.bugs.base import Arguments, Between, Bug, Made, Tensors, below
-from course_utils.norms.backward import batch_norm_backward
-from course_utils.rope import RopeWarning, alibi_bias, apply_rope, rope_cos_sin, rope_frequencies, rope_inv_freq
+from course_utils.rope import (
+    RopeWarning,
+    alibi_bias,
+    apply_rope,
+    half_to_interleaved,
+    rope_cos_sin,
+    rope_frequencies,
+    rope_inv_freq,
+)
 
 __all__ = ["BUGS"]
 
@@ -21,7 +29,13 @@ _TEXTS = tomllib.loads((_FOLDER / "bugs.toml").read_text(encoding="utf-8"))
 _FLOAT_OR_HALF = (torch.float32, torch.bfloat16, torch.float16)
 _FLAG = (False, True)
 _HEADS = (1, 2, 4, 8, 16, 32)
+_KEY_HEADS = (1, 2, 4, 8, 16, 32, 64)
 _LAYERS = ("full_attention", "sliding_attention")
+# Which piece has which letter: drawn with random.Random(20).sample, so that no letter says what its piece is about.
+_ORDER = (
+    *("stream", "heads", "detached", "counting", "epsilon", "partial", "blocks"),
+    *("variance", "modes", "options", "bias", "table", "dynamic", "sum"),
+)
 _REQUIRED = {"rope_theta", "factor", "original_max_position_embeddings"}
 _ALLOWED = {"beta_fast", "beta_slow", "truncate"}
 
@@ -34,26 +48,25 @@ def _flip(rng: torch.Generator) -> bool:
     return bool(torch.rand(1, generator=rng) < 0.5)
 
 
-def _batch_norm_or_gradient(x: Tensor, dy: Tensor | None) -> Tensor:
-    return F.batch_norm(x, None, None, training=True) if dy is None else batch_norm_backward(dy, x)[0]
+def _block(x: Tensor, weight: Tensor) -> Tensor:
+    return x + F.silu(F.rms_norm(x, x.shape[-1:], weight, eps=1e-6))
 
 
-def _train(batches: Tensor, momentum: float) -> tuple[Tensor, Tensor, Tensor]:
-    running_mean, running_var = batches.new_zeros(batches.shape[-1]), batches.new_ones(batches.shape[-1])
-    for batch in batches:
-        y = F.batch_norm(batch, running_mean, running_var, training=True, momentum=momentum)
-    return y, running_mean, running_var
+def _to_interleaved(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
+    if num_heads % num_kv_heads or len(weight) % (2 * num_heads):
+        got = f"got {num_kv_heads}, {num_heads} and {len(weight)} rows"
+        raise ValueError(f"num_kv_heads must divide num_heads, and 2 · num_heads the rows: {got}")
+    return half_to_interleaved(weight, num_kv_heads)
 
 
-def _by_mode(x: Tensor, running_mean: Tensor, running_var: Tensor, training: bool, gradients: bool) -> Tensor:
+def _batch_norm(
+    x: Tensor, running_mean: Tensor, running_var: Tensor, training: bool, dy: Tensor | None = None
+) -> Tensor:
     if (running_var < 0).any():
         raise ValueError("running_var must not be negative")
-    return F.batch_norm(x, running_mean, running_var, training=training, momentum=0.0)
-
-
-def _whole_batch(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    whole = torch.cat((a, b))
-    return whole.mean(0), whole.var(0, correction=0)
+    with torch.enable_grad():
+        y = F.batch_norm(x.requires_grad_(), running_mean, running_var, training=training, momentum=0.0)
+        return y if dy is None else torch.autograd.grad(y, x, dy)[0]
 
 
 def _rotate(x: Tensor, start: int) -> Tensor:
@@ -107,14 +120,22 @@ def _are_lengths(value: Any) -> bool:
     return is_list and all(type(length) is int and 1 <= length <= 65_536 for length in value)
 
 
-def _bug(letter: str, spec: Mapping[str, Any], **code: Any) -> Bug:
-    text = dict(_TEXTS[letter])
-    old, new = text.pop("mend")
-    source = (_FOLDER / "pieces" / f"{letter.lower()}.py").read_text(encoding="utf-8")
-    assert source.count(old) == 1, f"mend must name a text that is once in piece {letter}"
-    text |= {"source": source, "mended_source": source.replace(old, new)}
-    broken, mended = (_function(text[key], letter, text["function"]) for key in ("source", "mended_source"))
+def _bug(name: str, spec: Mapping[str, Any], **code: Any) -> Bug:
+    text, letter = dict(_TEXTS[name]), string.ascii_uppercase[_ORDER.index(name)]
+    source = (_FOLDER / "pieces" / f"{name}.py").read_text(encoding="utf-8")
+    mended_source = _replaced(source, *text.pop("mend")) if "mend" in text else source
+    broken, mended = (_function(version, letter, text["function"]) for version in (source, mended_source))
+    spoiled = {
+        what: _function(_replaced(source, old, new), letter, text["function"])
+        for old, new, what in text.pop("spoil", ())
+    }
+    text |= {"source": source, "mended_source": mended_source, "spoiled": spoiled}
     return Bug(letter=letter, spec=spec, broken=broken, mended=mended, **code, **text)
+
+
+def _replaced(source: str, old: str, new: str) -> str:
+    assert source.count(old) == 1, f"what is replaced must be once in the piece: {old}"
+    return source.replace(old, new)
 
 
 def _function(source: str, letter: str, name: str) -> Callable[..., Any]:
@@ -123,82 +144,105 @@ def _function(source: str, letter: str, name: str) -> Callable[..., Any]:
     return namespace[name]
 
 
+_LAYER = {
+    "x": Tensors("NC", 1e4),
+    "running_mean": Tensors("C", 1e4),
+    "running_var": Tensors("C", 1e4),
+    "training": _FLAG,
+    "dy": Tensors("NC", 1e4, or_none=True),
+}
+
+
+def _layer_input(rng: torch.Generator, training: bool, with_gradient: bool) -> Arguments:
+    statistics = {"running_mean": _normal(rng, 4), "running_var": 0.5 + torch.rand(4, generator=rng)}
+    dy = _normal(rng, 16, 4) if with_gradient else None
+    return {"x": _normal(rng, 16, 4), **statistics, "training": training, "dy": dy}
+
+
 _BUGS = (
     _bug(
-        "A",
-        {"x": Tensors("NC", 1e5)},
-        draw=lambda rng: {"x": _normal(rng, 4, 16)},
-        right=lambda x: F.layer_norm(x, x.shape[-1:]),
-        solution=lambda ordinary: {"x": torch.tensor([[8192.0, 8196.0]])},
+        "stream",
+        {"x": Tensors("NC", 1e3, _FLOAT_OR_HALF), "weight": Tensors("C", 10, _FLOAT_OR_HALF)},
+        draw=lambda rng: {"x": _normal(rng, 4, 16).bfloat16(), "weight": (1 + 0.1 * _normal(rng, 16)).bfloat16()},
+        right=_block,
+        solution=lambda ordinary: {name: value.float() for name, value in ordinary.items()},
     ),
     _bug(
-        "B",
-        {"x": Tensors("NC", 1e3), "weight": Tensors("C", 10), "bias": Tensors("C", 10)},
-        draw=lambda rng: {
-            "x": _normal(rng, 4, 16),
-            "weight": 1 + 0.1 * _normal(rng, 16),
-            "bias": 0.1 * _normal(rng, 16),
+        "heads",
+        {"weight": Tensors("RC", 1e3), "num_heads": _KEY_HEADS, "num_kv_heads": _KEY_HEADS},
+        # the heads of Llama 2 70B and of models without shared keys
+        draw=lambda rng: {"weight": _normal(rng, 128, 4), "num_heads": (8, 64)[below(2, rng)], "num_kv_heads": 8},
+        right=_to_interleaved,
+        solution=lambda ordinary: {"weight": torch.arange(64.0)[:, None], "num_heads": 32, "num_kv_heads": 4},
+    ),
+    _bug(
+        "detached",
+        _LAYER,
+        draw=lambda rng: _layer_input(rng, _flip(rng), False),
+        right=_batch_norm,
+        solution=lambda ordinary: {
+            "training": True,
+            "dy": F.one_hot(torch.tensor(0), 16).float()[:, None].expand(16, 4),
         },
-        right=lambda x, weight, bias: F.layer_norm(x, x.shape[-1:], weight, bias),
-        solution=lambda ordinary: {"x": 1e-3 * ordinary["x"]},
     ),
     _bug(
-        "C",
-        {"x": Tensors("NC", 1e3, _FLOAT_OR_HALF)},
-        draw=lambda rng: {"x": _normal(rng, 4, 16).bfloat16()},
-        right=lambda x: F.rms_norm(x, x.shape[-1:], eps=torch.finfo(torch.float32).eps),
-        solution=lambda ordinary: {"x": torch.full((1, 4), 0.01, dtype=torch.bfloat16)},
-    ),
-    _bug(
-        "D",
-        {"x": Tensors("NC", 1e3), "dy": Tensors("NC", 1e3, or_none=True)},
-        draw=lambda rng: {"x": _normal(rng, 16, 4), "dy": None},
-        right=_batch_norm_or_gradient,
-        solution=lambda ordinary: {"dy": F.one_hot(torch.tensor(0), 16).float()[:, None].expand(16, 4)},
-    ),
-    _bug(
-        "E",
-        {"batches": Tensors("SNC", 1e3), "momentum": Between(0, 1)},
-        draw=lambda rng: {"batches": _normal(rng, 4, 256, 3), "momentum": 0.1},
-        right=_train,
-        solution=lambda ordinary: {"batches": ordinary["batches"][:, :2], "momentum": 1.0},
-    ),
-    _bug(
-        "F",
-        {"x": Tensors("NC", 1e3), "running_mean": Tensors("C", 1e3), "running_var": Tensors("C", 1e3)}
-        | {"training": _FLAG, "gradients": _FLAG},
-        draw=lambda rng: {
-            "x": _normal(rng, 16, 4),
-            "running_mean": _normal(rng, 4),
-            "running_var": 0.5 + torch.rand(4, generator=rng),
-            **dict.fromkeys(("training", "gradients"), _flip(rng)),
-        },
-        right=_by_mode,
-        solution=lambda ordinary: {"training": False, "gradients": True},
-    ),
-    _bug(
-        "G",
-        {"a": Tensors("NC", 1e3), "b": Tensors("MC", 1e3)},
-        draw=lambda rng: {name: _normal(rng, 256, 3) for name in "ab"},
-        right=_whole_batch,
-        solution=lambda ordinary: {"a": ordinary["a"] + 3},
-    ),
-    _bug(
-        "H",
+        "counting",
         {"x": Tensors("TD", 100, _FLOAT_OR_HALF), "start": range(8193)},
         draw=lambda rng: {"x": _normal(rng, 32, 8).bfloat16(), "start": 0},
         right=_rotate,
         solution=lambda ordinary: {"start": 1000},
     ),
     _bug(
-        "I",
+        "epsilon",
+        {"x": Tensors("NC", 1e3, _FLOAT_OR_HALF)},
+        draw=lambda rng: {"x": _normal(rng, 4, 16).bfloat16()},
+        right=lambda x: F.rms_norm(x, x.shape[-1:], eps=torch.finfo(torch.float32).eps),
+        solution=lambda ordinary: {"x": torch.full((1, 4), 0.01, dtype=torch.bfloat16)},
+    ),
+    _bug(
+        "partial",
         {"x": Tensors("TD", 100), "rotary_dim": range(2, 65), "base": Between(100, 1e7)},
         draw=lambda rng: {"x": _normal(rng, 32, 16), "rotary_dim": 16, "base": 10.0 ** (3 + below(4, rng))},
         right=_partial_rotate,
         solution=lambda ordinary: {"rotary_dim": 4},
     ),
     _bug(
-        "J",
+        "blocks",
+        {"x": Tensors("NC", 1e4)},
+        draw=lambda rng: {"x": _normal(rng, 4, 64 << below(3, rng))},
+        right=lambda x: F.layer_norm(x, x.shape[-1:]),
+        solution=lambda ordinary: [
+            {"x": torch.arange(1.0, 4.0)[None]},
+            {"x": 1e-3 * ordinary["x"]},
+            {"x": 1000 + ordinary["x"]},
+        ],
+    ),
+    _bug(
+        "variance",
+        {"x": Tensors("NC", 1e4)},
+        draw=lambda rng: {"x": _normal(rng, 4, 16)},
+        right=lambda x: F.layer_norm(x, x.shape[-1:]),
+        solution=lambda ordinary: {"x": torch.tensor([[8192.0, 8196.0]])},
+    ),
+    _bug(
+        "modes",
+        _LAYER,
+        draw=lambda rng: _layer_input(rng, *[_flip(rng)] * 2),
+        right=_batch_norm,
+        solution=lambda ordinary: {"training": not ordinary["training"]},
+    ),
+    _bug(
+        "options",
+        {"rope_parameters": Made(lambda value: isinstance(value, dict), _options_or_layers), "layer_type": _LAYERS},
+        draw=_yarn_options,
+        right=_yarn,
+        solution=lambda ordinary: {
+            "rope_parameters": {"full_attention": {**ordinary["rope_parameters"], "truncate": False}},
+            "layer_type": "full_attention",
+        },
+    ),
+    _bug(
+        "bias",
         {"num_heads": _HEADS, "query_length": range(1, 65), "key_length": range(1, 65)},
         draw=lambda rng: {
             "num_heads": _HEADS[below(6, rng)],
@@ -208,7 +252,14 @@ _BUGS = (
         solution=lambda ordinary: {"num_heads": 8, "query_length": 1, "key_length": 5},
     ),
     _bug(
-        "K",
+        "table",
+        {"x": Tensors("TD", 100), "step": range(1, 257)},
+        draw=lambda rng: {"x": _normal(rng, 32, 8), "step": 17 + below(16, rng)},  # a prompt and a shorter rest
+        right=lambda x, step: _rotate(x, 0),
+        solution=lambda ordinary: {"step": 1},
+    ),
+    _bug(
+        "dynamic",
         {
             "lengths": Made(_are_lengths, lambda rng: [1 + below(65_536, rng) for _ in range(1 + below(8, rng))]),
             "window": range(16, 65_537),
@@ -223,28 +274,11 @@ _BUGS = (
         solution=lambda ordinary: {"lengths": [8192, 4096]},
     ),
     _bug(
-        "L",
-        {"rope_parameters": Made(lambda value: isinstance(value, dict), _options_or_layers), "layer_type": _LAYERS},
-        draw=_yarn_options,
-        right=_yarn,
-        solution=lambda ordinary: {
-            "rope_parameters": {"full_attention": {**ordinary["rope_parameters"], "truncate": False}},
-            "layer_type": "full_attention",
-        },
-    ),
-    _bug(
-        "M",
-        {"x": Tensors("NC", 1e3)},
-        draw=lambda rng: {"x": _normal(rng, 4, 64 << below(3, rng))},
-        right=lambda x: F.layer_norm(x, x.shape[-1:]),
-        solution=lambda ordinary: {"x": torch.arange(1.0, 4.0)[None]},
-    ),
-    _bug(
-        "N",
+        "sum",
         dict.fromkeys(("dy", "x_hat"), Tensors("NC", 100, _FLOAT_OR_HALF)),
         draw=lambda rng: {name: _normal(rng, 256, 8).bfloat16() for name in ("dy", "x_hat")},
         right=lambda dy, x_hat: (dy * x_hat).sum(0),
         solution=lambda ordinary: dict.fromkeys(("dy", "x_hat"), torch.ones(4096, 1, dtype=torch.bfloat16)),
     ),
 )
-BUGS = {bug.letter: bug for bug in _BUGS}
+BUGS = {bug.letter: bug for bug in sorted(_BUGS, key=lambda bug: bug.letter)}

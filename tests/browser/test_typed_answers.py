@@ -26,8 +26,8 @@ KNOWN_MISTAKES = {
         "    return weight.view(2, -1, weight.shape[-1]).transpose(0, 1).reshape(weight.shape)",
         "as if there were one head",
     ),
-    ("19_find_the_bug", "input_a"): (
-        'def input_a(ordinary):\n    return {"x": 1000 * ordinary["x"]}',
+    ("19_find_the_bug", "input_h"): (
+        'def input_h(ordinary):\n    return {"x": 1000 * ordinary["x"]}',
         "What about their mean?",
     ),
 }

@@ -5,10 +5,12 @@ Nothing is executed and nothing is fetched, and what comes out is read from a fi
 
 import ast
 import base64
+import json
 import re
 import shutil
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from html import escape
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -124,12 +126,14 @@ def _slug(words: str) -> str:
 
 
 def _puzzle(bug: bugs.Bug) -> str:
-    """Return the place where ``puzzles.js`` asks for the wrong line of a piece: one that mending it changes."""
+    """Return the place where ``puzzles.js`` asks for the wrong line of a piece: one that mending it changes, or none."""
     lines, mended = (source.splitlines() for source in (bug.source, bug.mended_source))
     changed = [change for change in SequenceMatcher(None, lines, mended).get_opcodes() if change[0] != "equal"]
     # where lines are missing, those on both sides of the gap are right guesses
     wrong = [line for _, start, end, *_ in changed for line in (range(start, end) or (start - 1, start))]
-    return f'\n\n<div class="course-puzzle" data-wrong="{" ".join(map(str, wrong))}"></div>\n'
+    innocent = {n: why for part, why in bug.innocent.items() for n, line in enumerate(lines) if part in line}
+    answer = escape(json.dumps({"wrong": wrong, "innocent": innocent}, ensure_ascii=False))
+    return f'\n\n<div class="course-puzzle" data-answer="{answer}"></div>\n'
 
 
 def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:

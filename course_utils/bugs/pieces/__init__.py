@@ -1,1 +1,1 @@
-"""The pieces as a learner reads them: a file each, named by its letter, and nothing in it says what is wrong."""
+"""The pieces as a learner reads them, each under a name that no learner sees; nothing in it says what is wrong."""

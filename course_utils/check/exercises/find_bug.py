@@ -20,20 +20,24 @@ from course_utils.check.smallest import smallest_failing
 
 __all__ = ["FIND_BUG", "FindBug"]
 
+_MOST_INPUTS = 10  # in a list: whoever needs more has not read the code
 _CLEARLY = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
 _CLOSER = 3.0  # times: a difference so much larger than on the ordinary input is said to be on the way
 
 
 @dataclass(eq=False)
 class FindBug(Check):
-    """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended is right."""
+    """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended is right.
+
+    A list of inputs says that the piece is clean. It counts where that is so, and where they show it.
+    """
 
     probes: Sequence[Probe] = ()
     catalogue: Mapping[str, Mistake] = field(default_factory=dict)
     bug: Bug = field(kw_only=True)  # what the input is to show
 
     def __repr__(self) -> str:
-        return f"<check.{self.name}: {self.name}(ordinary), an input that shows the bug of piece {self.bug.letter}>"
+        return f"<check.{self.name}: an input that shows the bug of piece {self.bug.letter}, or a list>"
 
     def _try(self, function: Callable[..., Any], device: torch.device) -> Report:
         """Return what the learner's input shows; pieces run on the CPU, whatever the ``device``."""
@@ -41,14 +45,37 @@ class FindBug(Check):
         made = sandbox.call(lambda: function(self.bug.ordinary()))
         if made.error is not None:
             return self._failure(f"Making the input fails: {_error_text(made)}.")
-        if not isinstance(made.value, dict):
-            got, example = type(made.value).__name__, next(iter(self.bug.spec))
-            return self._failure(f'It must return a dictionary of arguments, as {{"{example}": …}}: got {got}.')
-        arguments = self.bug.ordinary() | made.value
-        refused = sandbox.call(lambda: self.bug.complaint(arguments))
-        if refused.error is not None or refused.value:
-            return self._failure(f"No input of this piece. {refused.value or _error_text(refused)}")
-        return self._judge(copied(arguments), sandbox)
+        answers = made.value if isinstance(made.value, list) else [made.value]
+        inputs = []
+        for answer in answers:
+            if not isinstance(answer, dict):
+                got, example = type(answer).__name__, next(iter(self.bug.spec))
+                return self._failure(f'It must return a dictionary of arguments, as {{"{example}": …}}: got {got}.')
+            (arguments,) = self.bug.tried(answer)
+            refused = sandbox.call(lambda arguments=arguments: self.bug.complaint(arguments))
+            if refused.error is not None or refused.value:
+                return self._failure(f"No input of this piece. {refused.value or _error_text(refused)}")
+            inputs.append(copied(arguments))
+        return self._judge_clean(inputs, sandbox) if answers is made.value else self._judge(inputs[0], sandbox)
+
+    def _judge_clean(self, inputs: Sequence[Arguments], sandbox: Sandbox) -> Report:
+        """Return whether the piece is clean, and whether these inputs would have shown what could be wrong with it."""
+        if not 1 <= len(inputs) <= _MOST_INPUTS:
+            return self._failure(f"To call a piece clean, list 1 to {_MOST_INPUTS} inputs: got {len(inputs)}.")
+        for number, arguments in enumerate(inputs, 1):
+            judged = self._judge(arguments, sandbox)
+            if judged.passed:
+                return self._failure(f"Not clean: input {number} of your list shows a bug. Return it alone.")
+            found = sandbox.call(lambda arguments=arguments: self.bug.difference(self.bug.broken, arguments))
+            if found.error is not None or found.value.ratio > 1:
+                return self._failure(f"Input {number} of your list says nothing. {judged.message}")
+        if not self.bug.is_clean:
+            return self._failure(f"Not clean: some input shows a bug, and none of your {len(inputs)} does.")
+        if unnoticed := self.bug.unnoticed(inputs):
+            missed = ", and one that ".join(unnoticed)
+            return self._failure(f"It is right on your inputs. But they would also pass a version that {missed}.")
+        remark = f"Your inputs would have shown a version that {', or that '.join(self.bug.spoiled)}."
+        return Report(self.name, True, True, "clean, and not by luck", remarks=(remark,))
 
     def _judge(self, arguments: Arguments, sandbox: Sandbox) -> Report:
         """Return whether a valid input shows the bug, and if not, what it does."""
@@ -110,7 +137,7 @@ def _error_text(outcome: Outcome) -> str:
 def _beyond(broken: Difference, mended: Difference) -> str:
     by = format_number(mended.error)
     return (
-        f"The piece is wrong here ({broken.message()}), but with its bug mended it is wrong too, by {by}: what you "
+        f"The piece is wrong here ({broken.message()}), but a version without a bug is wrong too, by {by}: what you "
         "see is something else, such as the end of the dtype. Come a little nearer to the ordinary input."
     )
 

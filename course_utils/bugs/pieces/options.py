@@ -1,4 +1,4 @@
-"""YaRN's frequencies from a configuration, which may hold a dictionary for each layer type."""
+"""YaRN's frequencies from a configuration."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Partial RoPE: the first rotary_dim dimensions of a head turn, the others pass through."""
+"""Partial RoPE: the first rotary_dim dimensions of a head turn, the others do not."""
 
 import torch
 

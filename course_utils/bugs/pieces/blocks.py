@@ -6,7 +6,7 @@ BLOCK = 64
 
 
 def load(x, start):
-    """The lanes from start on, zeros past the end of the row: a masked load; and its mask."""
+    """A masked load: the lanes from start on, and which of them are in the row."""
     lanes = start + torch.arange(BLOCK)
     inside = lanes < x.shape[1]
     return torch.where(inside, x[:, lanes.clamp(max=x.shape[1] - 1)], 0.0), inside
@@ -17,7 +17,7 @@ def layer_norm(x, eps=1e-5):
     for start in range(0, x.shape[1], BLOCK):
         block, inside = load(x, start)
         total += block.sum(dim=-1, keepdim=True)
-        count += BLOCK
+        count += int(inside.sum())
     mean = total / count
     for start in range(0, x.shape[1], BLOCK):
         block, inside = load(x, start)

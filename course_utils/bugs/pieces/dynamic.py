@@ -1,4 +1,4 @@
-"""Dynamic NTK: as trained up to the window, beyond it stretched for the length of the call."""
+"""Dynamic NTK: as trained up to the window, beyond it stretched for the length."""
 
 import torch
 
@@ -24,7 +24,7 @@ class DynamicNTK:
 
 
 def run(lengths, window, factor):
-    """The frequencies of the last of several calls of one module."""
+    """The frequencies for the last of several texts."""
     rope = DynamicNTK(window, factor)
     for length in lengths:
         inv_freq = rope(length)

@@ -1,4 +1,4 @@
-"""RMS norm over the last dimension, computed in float32 whatever the dtype of the input."""
+"""RMS norm over the last dimension."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""ALiBi: what is added to the scores (H, Q, K) of the last Q tokens against all K."""
+"""ALiBi: the bias of the scores (H, Q, K), of the last Q tokens against all K."""
 
 import torch
 
