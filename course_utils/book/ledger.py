@@ -74,9 +74,9 @@ def _foreign_first(works: set[str]) -> set[str]:
 
 
 def load() -> Mapping[str, Entry]:
-    """Return the ledger's entries by ``chapter:key``, in the order of the chapters."""
+    """Return the ledger's entries by ``chapter:key``, in the order of the chapters, without claims that were cut."""
     entries = (Entry(**fields) for fields in json.loads(LEDGER.read_text(encoding="utf-8")))
-    return {entry.name: entry for entry in entries}
+    return {entry.name: entry for entry in entries if entry.key in claims.load(entry.chapter)}
 
 
 def by_work(entries: Iterable[Entry]) -> dict[Work, list[Entry]]:

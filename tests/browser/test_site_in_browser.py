@@ -1,5 +1,6 @@
 """The static site in Chromium, from its files: nothing is fetched, formulas are drawn, everybody can read it."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from accessibility import serious_in
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
+from course_utils import bugs
 from tools.site import build_site
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
@@ -210,6 +212,63 @@ def controls_that_do_nothing(widget: Locator) -> list[str]:
         if widget.get_attribute("data-frame") == before:
             dumb.append("the picture")
     return dumb
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(reader: Reader, width: int) -> None:
+    reader.page.set_viewport_size({"width": width, "height": 800})
+    reader.open("notebooks/19_find_the_bug.html")
+    puzzles = reader.page.locator(".course-puzzle").all()
+    assert len(puzzles) == len(bugs.BUGS)
+    for puzzle, bug in zip(puzzles, bugs.BUGS.values(), strict=True):
+        choice, said = puzzle.locator("select"), puzzle.locator("p")
+        folds = puzzle.locator("xpath=ancestor::section[1]").locator("details")
+        answer = folds.filter(has_text=f"Piece {bug.letter}: the answer")
+        known = json.loads(puzzle.get_attribute("data-answer") or "")
+        right = [str(line) for line in known["wrong"]] or ["-1"]
+        values = choice.locator("option").evaluate_all("options => options.map((option) => option.value)")
+        wrong = [value for value in values if value and value not in right]
+        assert {*right, *known["innocent"], "-1"} < set(values)
+        for value in wrong:
+            choice.select_option(value)
+            why = said.inner_text().removeprefix("Not this one: ").removeprefix("Not clean: ")
+            assert why.startswith(known["innocent"].get(value, "there is an input" if value == "-1" else "it stands"))
+            assert said.bounding_box()["height"] > 0  # type: ignore[index]
+        opened = [fold.get_attribute("open") is not None for fold in folds.all()[:3]]
+        assert opened == [True] * 3, "a hint for each of the first wrong guesses"
+        assert answer.last.get_attribute("open") is None
+        choice.select_option(right[0])
+        assert said.inner_text().startswith(f"Yes, at guess {len(wrong) + 1}.")
+        assert answer.last.get_by_text("Why within").is_visible()
+    assert not reader.page.evaluate(TOO_WIDE)
+    reader.page.set_viewport_size(DESKTOP)
+
+
+@pytest.mark.parametrize("address", ["index.html", "notebooks/13_rope.html"])
+def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(reader: Reader, address: str) -> None:
+    reader.open(address)
+    clocks = reader.page.locator(".course-live .course-widget").filter(has=reader.page.locator(".course-play")).first
+    button, said = clocks.locator(".course-play button"), clocks.locator(".course-summary")
+    at_first = said.inner_text()
+    button.click()
+    assert button.inner_text() == "■ pause"
+    reader.page.wait_for_function(
+        "([said, before]) => said.textContent !== before", arg=[said.element_handle(), at_first]
+    )
+    button.click()
+    assert button.inner_text() == "▶ play"
+    frame = clocks.get_attribute("data-frame")
+    reader.page.wait_for_timeout(300)
+    assert clocks.get_attribute("data-frame") == frame
+    reader.page.emulate_media(reduced_motion="reduce")
+    reader.open(address)
+    button.click()
+    assert button.inner_text() == "▶ a second on"
+    assert said.inner_text() != at_first
+    frame = clocks.get_attribute("data-frame")
+    reader.page.wait_for_timeout(300)
+    assert clocks.get_attribute("data-frame") == frame
+    reader.page.emulate_media(reduced_motion="no-preference")
 
 
 def test_without_javascript_a_widget_is_its_picture(browser: Browser, reader: Reader) -> None:

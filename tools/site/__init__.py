@@ -126,7 +126,7 @@ def _slug(words: str) -> str:
 
 
 def _puzzle(bug: bugs.Bug) -> str:
-    """Return the place where ``puzzles.js`` asks for the wrong line of a piece: one that mending it changes, or none."""
+    """Return the place where ``puzzles.js`` asks for a piece's wrong line: one that mending it changes, or none."""
     lines, mended = (source.splitlines() for source in (bug.source, bug.mended_source))
     changed = [change for change in SequenceMatcher(None, lines, mended).get_opcodes() if change[0] != "equal"]
     # where lines are missing, those on both sides of the gap are right guesses

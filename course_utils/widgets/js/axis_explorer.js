@@ -218,9 +218,9 @@ function render(view) {
     change,
     minimumWidth,
     size: (state, width) => geometry(state, width).height + (refusalOf(state, data) ? REFUSAL_HEIGHT : 0),
-    draw: (context, state, width) => drawExplorer(context, state, width, data),
-    summary: (state) => summary(state, data),
-    facts: (state) => facts(state, data),
+    draw: drawExplorer,
+    summary,
+    facts,
     factClasses: { "running buffers": "wide", "in PyTorch": "wide code", note: "wide", picked: "wide", remark: "wide" },
     pick: { at: elementAt, key: elementByKey },
   });

@@ -159,7 +159,7 @@ function drawRunning(context, box, values, { steps, expected, name, colour }) {
   context.fill();
 }
 
-function drawNeighbours(context, state, width, height, data) {
+function drawNeighbours(context, state, width, data, height) {
   const figure = neighbourFigure(state, data);
   const boxes = charts(width);
   drawStrip(context, boxes.strip, state, figure, data);
@@ -233,9 +233,9 @@ function render(view) {
     ],
     change: (state, control, value) => ({ ...state, [control]: value }),
     size: (state, width) => charts(width).height,
-    draw: (context, state, width, height) => drawNeighbours(context, state, width, height, data),
-    summary: (state) => summary(state, data),
-    facts: (state) => facts(state, data),
+    draw: drawNeighbours,
+    summary,
+    facts,
   });
 }
 

@@ -56,6 +56,20 @@ function stepByKey(event, picked, shape) {
   return Math.max(0, Math.min(shape.reduce((a, b) => a * b, 1) - 1, picked + step));
 }
 
+/** The options of a list of shapes, each its axes' letters. */
+const choicesOf = (lists, none) =>
+  lists.map((letters) => [letters, letters ? `(${letters.split(",").join(", ")}${letters.includes(",") ? "" : ","})` : none]);
+
+/** A slider for the size of one axis. */
+const sizeSlider = (axis, limits) => ({
+  name: axis,
+  label: axis,
+  kind: "slider",
+  min: 1,
+  max: limits[axis],
+  read: (state) => state.sizes[axis],
+});
+
 const sizeOf = (shape) => shape.reduce((a, b) => a * b, 1);
 const shapeText = (shape) => (shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`);
 const several = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
@@ -96,6 +110,9 @@ function meets(index, a, b) {
 
 /** The height of what PyTorch says, in a box below the cards. */
 const refusalHeight = (width) => (width < 500 ? 104 : 80);
+
+/** What the box adds to the height of a picture. */
+const heightOfRefusal = (message, width) => (message ? refusalHeight(width) : 0);
 
 function drawRefusalBelow(context, message, top, width) {
   if (message) drawRefusal(context, message, { left: 4, top, width: width - 8, height: refusalHeight(width) - 8 });

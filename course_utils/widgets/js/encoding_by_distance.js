@@ -32,7 +32,7 @@ function panel(width) {
   return { left: AREA.left, right: width - AREA.right, top: AREA.top, bottom: AREA.top + AREA.height };
 }
 
-function draw(context, state, data, width) {
+function draw(context, state, width, data) {
   const area = panel(width);
   const [low, high] = RANGES[state.encoding];
   const y = scaleOf([low, high], [area.bottom, area.top]);
@@ -130,9 +130,9 @@ function render(view) {
     ],
     change,
     size: () => AREA.top + AREA.height + AREA.bottom,
-    draw: (context, state, width) => draw(context, state, data, width),
-    summary: (state) => summary(state, data),
-    facts: (state) => facts(state, data),
+    draw,
+    summary,
+    facts,
   });
 }
 

@@ -181,9 +181,9 @@ function render(view) {
     ],
     change,
     size: (state, width) => panels(width).height,
-    draw: (context, state, width) => drawGradient(context, state, width, data),
-    summary: (state) => summary(state, data),
-    facts: (state) => facts(state, data),
+    draw: drawGradient,
+    summary,
+    facts,
     pick: {
       at: (x, y, state, width, isHeld) => barAt(x, y, state, width, isHeld, data),
       key: (event, state) => barByKey(event, state, data),

@@ -37,7 +37,7 @@ function places(state, width) {
 
 const FILLS = { own: [0, 0.45], masked: [5, 0.3], neighbour: [1, 0.45], outside: [1, 0.45] };
 
-function drawBlocks(context, state, data, width) {
+function drawBlocks(context, state, width, data) {
   const figure = blockFigure(state, data);
   const { memory, lanes } = places(state, width);
   const read = new Map(figure.lanes.filter(({ kind }) => kind !== "masked").map((lane) => [lane.address, lane]));
@@ -118,9 +118,9 @@ function render(view) {
     change,
     size: (state, width) => places(state, width).height,
     minimumWidth: (state) => 4 + 44 + 14 + 16 * most(state),
-    draw: (context, state, width) => drawBlocks(context, state, data, width),
-    summary: (state) => verdictOn(state, blockFigure(state, data)),
-    facts: (state) => facts(state, data),
+    draw: drawBlocks,
+    summary: (state, data) => verdictOn(state, blockFigure(state, data)),
+    facts,
     pick: { at: pickAt, key: pickByKey },
   });
 }

@@ -95,8 +95,8 @@ function render(view) {
     change: (state, control, value) => ({ ...state, [control]: value }),
     size: () => BARS.top + 3 * BARS.pitch + BARS.bottom,
     draw: (context, state, width) => drawTimes(context, state, width, answerTo(state), data),
-    summary: (state) => summary(state, data),
-    facts: (state, answer) => facts(state, answerTo(state) ?? answer ?? {}, data),
+    summary,
+    facts: (state, data, answer) => facts(state, answerTo(state) ?? answer ?? {}, data),
     factClasses: { "built-in, measured": "live", "useful bandwidth": "live" },
     asksKernel: !data.recorded_ms,
   });

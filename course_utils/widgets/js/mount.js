@@ -4,8 +4,8 @@
  * Put a widget into `el`.
  *
  * options: { name, specs, change(state, control, value) -> state, size(state, width) -> height,
- *            draw(context, state, width, height), summary(state) -> text,
- *            facts(state, answer) -> [[label, text]],
+ *            draw(context, state, width, data, height), summary(state, data) -> text,
+ *            facts(state, data, answer) -> [[label, text]],
  *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
  *            factClasses?: { label: any of "wide code live" }, asksKernel?,
  *            play?: { tick(state) -> the state 50 ms later, rest(state) -> where to stop } }
@@ -32,6 +32,7 @@ function mount({ model, el }, options) {
   root.append(panel, stage, summary, hint, facts);
   el.append(root);
 
+  const data = model.get("data"); // never changes
   const answer = () => (model.get("answer")?.request === model.get("request") ? model.get("answer") : null);
   let width = 0;
 
@@ -40,14 +41,14 @@ function mount({ model, el }, options) {
     const state = model.get("state");
     const wide = Math.max(width, options.minimumWidth?.(state) ?? 0);
     const height = options.size(state, wide);
-    options.draw(prepareCanvas(canvas, wide, height), state, wide, height);
+    options.draw(prepareCanvas(canvas, wide, height), state, wide, data, height);
   }
 
   function writeWords() {
     const state = model.get("state");
-    setText(summary, options.summary(state));
+    setText(summary, options.summary(state, data));
     root.dataset.stale = Boolean(options.asksKernel) && !answer();
-    showFacts(facts, options.facts(state, model.get("answer")), options.factClasses ?? {});
+    showFacts(facts, options.facts(state, data, model.get("answer")), options.factClasses ?? {});
   }
 
   function onState() {

@@ -50,7 +50,7 @@ function cards(state, width) {
   return cardsOf(sizeOf(shape.slice(0, -2)), rows, columns, width, { cellHeight: 34, inner: shape.at(-3) });
 }
 
-function drawShapes(context, state, data, width) {
+function drawShapes(context, state, width, data) {
   const figure = shapesFigure(state, data);
   const grid = cards(state, width);
   const perCard = grid.rows * grid.columns;
@@ -132,8 +132,6 @@ function summary(state, data) {
   return `${several(count, "mean")}, each over ${several(figure.members, "element")}: the ${axes}.`;
 }
 
-const choicesOf = (lists, none) => lists.map((letters) => [letters, letters ? `(${letters.split(",").join(", ")}${letters.includes(",") ? "" : ","})` : none]);
-
 function render(view) {
   const data = view.model.get("data");
   const layouts = Object.keys(data.shapes);
@@ -146,13 +144,8 @@ function render(view) {
       read: (state) => state[name][layout],
       visible: (state) => state.layout === layout,
     }));
-  const size = ([axis, most]) => ({
-    name: axis,
-    label: axis,
-    kind: "slider",
-    min: 1,
-    max: most,
-    read: (state) => state.sizes[axis],
+  const size = (axis) => ({
+    ...sizeSlider(axis, data.limits),
     visible: (state) => state.layout.split(",").includes(axis),
   });
   return mount(view, {
@@ -163,13 +156,13 @@ function render(view) {
       { name: "layout", label: "x", kind: "select", options: choicesOf(layouts) },
       ...perLayout("shape", "normalized", data.shapes),
       ...perLayout("weight", "weight", data.weights),
-      ...Object.entries(data.limits).map(size),
+      ...Object.keys(data.limits).map(size),
     ],
     change,
-    size: (state, width) => cards(state, width).height + (shapesFigure(state, data).refusal ? refusalHeight(width) : 0),
-    draw: (context, state, width) => drawShapes(context, state, data, width),
-    summary: (state) => summary(state, data),
-    facts: (state) => facts(state, data),
+    size: (state, width) => cards(state, width).height + heightOfRefusal(shapesFigure(state, data).refusal, width),
+    draw: drawShapes,
+    summary,
+    facts,
     factClasses: { "in PyTorch": "wide code", "by hand": "wide", picked: "wide", remark: "wide" },
     pick: { at: pickAt, key: pickByKey },
   });

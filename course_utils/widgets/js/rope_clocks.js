@@ -221,13 +221,13 @@ function render(view) {
     specs,
     change: (state, control, value) => change(state, control, value, stops.reach),
     size: (state, width) => panels(width).height,
-    draw: (context, state, width) => {
+    draw: (context, state, width, data) => {
       const figure = clockFigure(state, data);
       drawClocks(context, state, figure, panels(width).clocks);
       drawScores(context, state, figure, panels(width).score);
     },
-    summary: (state) => summary(state, data),
-    facts: (state) => facts(state, data),
+    summary,
+    facts,
     play: {
       tick: (state) => ({ ...state, position: Math.min(state.position + 1 / 8, stops.position.at(-1)) }),
       rest: (state) => ({ ...state, position: Math.round(state.position) }),

@@ -290,7 +290,7 @@ function render(view) {
     ],
     change: (state, control, value) => change(state, control, value, data),
     size: (state, width) => sizeOf(figureOf(state), width),
-    draw: (context, state, width, height) => drawScaling(context, figureOf(state), width, height),
+    draw: (context, state, width, _, height) => drawScaling(context, figureOf(state), width, height),
     summary: (state) => summary(figureOf(state)),
     facts: (state) => facts(figureOf(state)),
     factClasses: Object.fromEntries(

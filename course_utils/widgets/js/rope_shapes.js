@@ -124,23 +124,21 @@ function facts(state) {
 
 function render(view) {
   const { orders, cosines, layouts, limits, dims } = view.model.get("data");
-  const shapes = (lists) => lists.map((letters) => [letters, `(${letters.split(",").join(", ")})`]);
-  const size = (axis) => ({ name: axis, label: axis, kind: "slider", min: 1, max: limits[axis], read: (state) => state.sizes[axis] });
   return mount(view, {
     name: "rope_shapes",
     title: "A tensor of heads, cell by cell: the angle that RoPE gives each entry, and its partner.",
     hint: "In each cell, the angle: position times θₖ. One colour is one pair. Click a cell, or use the arrow keys, to see its sum; a crossed cell has another token's angle.",
     specs: [
-      { name: "order", label: "x", kind: "select", options: shapes(orders) },
-      { name: "cos", label: "cos, sin", kind: "select", options: shapes(cosines) },
+      { name: "order", label: "x", kind: "select", options: choicesOf(orders) },
+      { name: "cos", label: "cos, sin", kind: "select", options: choicesOf(cosines) },
       { name: "pairs", label: "pairs", kind: "select", options: Object.entries(layouts) },
       { name: "laid", label: "cos columns", kind: "select", options: Object.entries(layouts) },
-      ...["B", "H", "T"].map(size),
+      ...["B", "H", "T"].map((axis) => sizeSlider(axis, limits)),
       { name: "D", label: "D", kind: "slider", stops: dims, read: (state) => state.sizes.D },
     ],
     change,
-    size: (state, width) => cards(state, width).height + (ropeFigure(state).error ? refusalHeight(width) : 0),
-    draw: (context, state, width) => drawRope(context, state, width),
+    size: (state, width) => cards(state, width).height + heightOfRefusal(ropeFigure(state).error, width),
+    draw: drawRope,
     summary: (state) => verdictOn(state, ropeFigure(state)),
     facts,
     factClasses: { picked: "wide" },

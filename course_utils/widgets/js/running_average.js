@@ -131,9 +131,9 @@ function render(view) {
     ],
     change: (state, control, value) => ({ ...state, [control]: value }),
     size: () => pictureHeight,
-    draw: (context, state, width) => drawRunningAverage(context, state, width, data),
-    summary: (state) => summary(state, data),
-    facts: (state) => facts(state, data),
+    draw: drawRunningAverage,
+    summary,
+    facts,
   });
 }
 

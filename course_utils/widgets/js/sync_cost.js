@@ -115,9 +115,9 @@ function render(view) {
     ],
     change: (state, control, value) => ({ ...state, [control]: value }),
     size: () => CHART.top + CHART.height + CHART.bottom,
-    draw: (context, state, width) => drawCosts(context, state, width, data),
-    summary: (state) => summary(state, data),
-    facts: (state) => facts(state, data),
+    draw: drawCosts,
+    summary,
+    facts,
   });
 }
 
