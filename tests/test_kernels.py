@@ -174,8 +174,8 @@ def test_a_row_beyond_every_block_limit_is_looped_over(run, name):
 
 
 @NORMS
-@pytest.mark.parametrize(("block", "rows"), [(32, 1), (16, 4), (64, 2)])
-@pytest.mark.parametrize("features", [60, 64, 129])
+@pytest.mark.parametrize(("block", "rows"), [(32, 1), (16, 4)])
+@pytest.mark.parametrize("features", [64, 129])  # whole blocks, and a last one that is nearly empty
 def test_a_looped_row_gives_what_a_held_row_gives(run, name, block, rows, features):
     arguments = without_bias(name, case((7, features), offset=10.0))
     errors = relative_errors(run(looped_norm, block, rows, name, *arguments), truth(name, *arguments))

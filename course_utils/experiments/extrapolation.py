@@ -163,7 +163,7 @@ def shares_by_place(rows: Rows) -> Rows:
 
 def _cells(size: str) -> list[Cell]:
     if size == "reduced":
-        fixed: dict[str, Any] = {"steps": [150], "tested": [32], "multiples": [[16]]}
+        fixed: dict[str, Any] = {"steps": [150], "tested": [16], "multiples": [[16]]}
         return grid(lag=[1], encoding=("sinusoidal", "alibi", FAIR), seed=[0], **fixed)
     fixed = {"steps": [600], "tested": [128], "multiples": [[1, 2, 4, 8, 16]]}
     return grid(lag=[1], encoding=ENCODINGS, seed=range(3), **fixed)

@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tools.notebooks import NOTEBOOKS, find_notebooks
 
 # for --quick: the first has an exercise and a widget and is tried in full, the others are run and looked at
-QUICK = ["00", "02", "13"]
+QUICK = ["00", "02", "14"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
