@@ -5,7 +5,7 @@ functional      the five norms on top of it (chapters 02, 03 and 06)
 modules         the norms with parameters and running statistics; dynamic tanh, which does without statistics
 contract        what PyTorch refuses
 backward        the gradients by hand (chapter 05); intermediates: each of their steps beside autograd's
-statistics      moments that merge, moving averages, Precise BN (chapter 04)
+statistics      moving averages, Precise BN (chapter 04), moments that merge (08)
 compiled        layer and RMS norm for PyTorch's compiler (chapter 09)
 
 A `torch.fx` tracer must take the modules for leaves, as it does ``torch.nn``'s (``Tracer.is_leaf_module``).
