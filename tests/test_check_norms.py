@@ -139,13 +139,6 @@ def bn_scale_and_shift(x, running_mean, running_var, weight=None, bias=None, tra
     return (x.double() * scale.view(column) + shift.view(column)).to(x.dtype)
 
 
-def as_the_kernel(block, n_cols, eps=1e-5):
-    inside = torch.arange(block.shape[1]) < n_cols
-    x = torch.where(inside, block.float(), 0.0)
-    x = torch.where(inside, x - x.sum(1, keepdim=True) / n_cols, 0.0)
-    return (x * torch.rsqrt((x * x).sum(1, keepdim=True) / n_cols + eps)).to(block.dtype)
-
-
 def by_nan_to_num(y, truth):
     return (y.double() - truth).abs().nan_to_num(nan=math.inf, posinf=math.inf).max().item()
 
@@ -173,7 +166,6 @@ ACCEPTED = {
     check.batch_norm: [F.batch_norm, bn_textbook, bn_scale_and_shift],
     check.centre: [centre_by_matrix, lambda x: (x.T - x.mean(1)).T],
     check.normalize: [normalize_by_var],
-    check.masked_layer_norm: [as_the_kernel],
     check.largest_error: [by_nan_to_num, by_numpy],
 }  # fmt: skip
 

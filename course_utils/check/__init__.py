@@ -35,6 +35,7 @@ from course_utils.check.exercises.channels import batch_norm, group_norm, instan
 from course_utils.check.exercises.costs import norm_bytes, predicted_ms, to_keep
 from course_utils.check.exercises.find_bug import FIND_BUG
 from course_utils.check.exercises.from_parts import ema, linear_scan, merge_moments, sync_backward
+from course_utils.check.exercises.kernels import norm_backward_kernel, norm_kernel, rope_kernel
 from course_utils.check.exercises.largest_error import largest_error
 from course_utils.check.exercises.positions import alibi_slopes, half_to_interleaved, rope, sinusoidal
 from course_utils.check.exercises.rope_scaling import (
@@ -44,7 +45,7 @@ from course_utils.check.exercises.rope_scaling import (
     rope_frequencies,
     yarn_frequencies,
 )
-from course_utils.check.exercises.trailing import centre, layer_norm, masked_layer_norm, normalize, rms_norm
+from course_utils.check.exercises.trailing import centre, layer_norm, normalize, rms_norm
 from course_utils.check.report import Report
 
 input_a, input_b, input_c, input_d, input_e, input_f, input_g = FIND_BUG[:7]
@@ -54,7 +55,8 @@ __all__ = [
     "Check", "Mistake", "Report", "alibi_slopes", "backward_steps", "batch_norm", "batch_norm_backward", "centre",
     "critical_dimension", "ema", "group_norm", "half_to_interleaved", "input_a", "input_b", "input_c", "input_d",
     "input_e", "input_f", "input_g", "input_h", "input_i", "input_j", "input_k", "input_l", "input_m", "input_n",
-    "instance_norm", "largest_error", "layer_norm", "layer_norm_backward", "linear_scan", "masked_layer_norm",
-    "merge_moments", "norm_bytes", "normalize", "ntk_inv_freq", "plain_frequencies", "predicted_ms", "rms_norm",
-    "rms_norm_backward", "rope", "rope_frequencies", "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
+    "instance_norm", "largest_error", "layer_norm", "layer_norm_backward", "linear_scan", "merge_moments",
+    "norm_backward_kernel", "norm_bytes", "norm_kernel", "normalize", "ntk_inv_freq", "plain_frequencies",
+    "predicted_ms", "rms_norm", "rms_norm_backward", "rope", "rope_frequencies", "rope_kernel", "sinusoidal",
+    "sync_backward", "to_keep", "yarn_frequencies",
 ]  # fmt: skip

@@ -42,9 +42,10 @@ def source_of(name: str, function: Callable[..., Any]) -> str | None:
 
 def _parts(function: Any, seen: set[str]) -> Iterator[str]:
     """Yield what ``function`` needs from its module, then itself."""
-    for name in sorted(set(_names(function.__code__)) & function.__globals__.keys() - seen):
+    for name in sorted({"triton", *_names(function.__code__)} & function.__globals__.keys() - seen):
         seen.add(name)
         value = function.__globals__[name]
+        value = getattr(value, "fn", value)  # of a Triton kernel
         if isinstance(value, ModuleType):
             yield f"import {value.__name__} as {name}"
         elif isinstance(value, FunctionType) and value.__module__ == function.__module__:

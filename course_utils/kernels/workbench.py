@@ -1,20 +1,22 @@
-"""What chapter 10 needs to write kernels of its own: Triton or what stands in for it, and a count of bytes.
+"""What chapter 10 needs to write kernels: Triton or what stands in for it, a count of bytes, and a guard.
 
 Without Triton a cell that defines a kernel still runs; only starting the kernel says what is missing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 from torch import Tensor
 
 from course_utils.kernels import available
 
-__all__ = ["Requested", "language", "requested"]
+__all__ = ["Requested", "guarded", "language", "requested"]
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,9 @@ def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested
     answer the second time. An atomic operation reads and writes. ``tensors`` are on the CPU, by the name they are to
     have in the answer, where "others" is what was asked of any other tensor. Needs Triton's interpreter (RuntimeError).
     """
-    if not available("cpu"):
-        raise RuntimeError(available("cpu").reason)
-    from triton.runtime.interpreter import interpreter_builder as builder
-
     counts = {name: [0, 0] for name in (*tensors, "others")}  # bytes read, bytes written
 
-    def note(pointers: Any, mask: Any, ways: Sequence[int]) -> None:
-        addresses = pointers.data[mask.data]
-        element = pointers.get_element_ty().primitive_bitwidth // 8
+    def note(addresses: Any, size: int, ways: Sequence[int]) -> None:
         asked = {}
         for name, tensor in tensors.items():
             first = tensor.untyped_storage().data_ptr()
@@ -77,18 +73,67 @@ def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested
         asked["others"] = addresses.size - sum(asked.values())
         for name, lanes in asked.items():
             for way in ways:
-                counts[name][way] += lanes * element
+                counts[name][way] += lanes * size
 
-    def counted(method: str, pointers_at: int, mask_at: int, *ways: int) -> Any:
+    with _watched(note):
+        call()
+    return {name: Requested(*ways) for name, ways in counts.items() if name != "others" or any(ways)}
+
+
+@contextmanager
+def guarded(**tensors: Tensor) -> Iterator[None]:
+    """Make Triton's interpreter as strict as a GPU is treacherous.
+
+    A lane that reads or writes outside of ``tensors`` raises an IndexError, and what a mask keeps out of a load that
+    names no ``other`` is NaN, where the interpreter would have 0 and a GPU promises nothing.
+    """
+    ends = {n: (t.data_ptr(), t.data_ptr() + _extent(t) * t.element_size()) for n, t in tensors.items()}
+
+    def note(addresses: Any, size: int, ways: Sequence[int]) -> None:
+        outside = np.ones(addresses.shape, dtype=bool)
+        for first, last in ends.values():
+            outside &= (addresses < first) | (addresses + size > last)
+        if outside.any():
+            address = int(addresses[outside][0])
+            name = min(ends, key=lambda name: min(abs(address - end) for end in ends[name]))
+            where = f"before the first element of {name}"
+            if address >= ends[name][0]:
+                where = f"{(address - ends[name][1]) // size + 1} elements past the end of {name}"
+            raise IndexError(f"a lane {'writes' if 1 in ways else 'reads'} {where}")
+
+    with _watched(note, undefined=float("nan")):
+        yield
+
+
+def _extent(tensor: Tensor) -> int:
+    """Return how many elements lie from the first of a tensor to its last."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+@contextmanager
+def _watched(note: Callable[[Any, int, Sequence[int]], None], undefined: float | None = None) -> Iterator[None]:
+    """Tell ``note`` the addresses that the mask lets through, the bytes of each and the ways (0 reads, 1 writes).
+
+    ``undefined`` is what a load without ``other`` has where its mask is false.
+    """
+    if not available("cpu"):
+        raise RuntimeError(available("cpu").reason)
+    from triton.runtime.interpreter import TensorHandle
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    def watched(method: str, pointers_at: int, mask_at: int, *ways: int) -> Any:
         original = getattr(builder, method)
 
         def call(*arguments: Any) -> Any:
-            note(arguments[pointers_at], arguments[mask_at], ways)
-            return original(*arguments)
+            pointers, mask = arguments[pointers_at], arguments[mask_at].data
+            note(pointers.data[mask], pointers.get_element_ty().primitive_bitwidth // 8, ways)
+            result = original(*arguments)
+            if ways == (0,) and arguments[2] is None and undefined is not None and result.data.dtype.kind == "f":
+                result = TensorHandle(np.where(mask, result.data, np.array(undefined, result.data.dtype)), result.dtype)
+            return result
 
         return patch.object(builder, method, call)
 
-    loads, stores = counted("create_masked_load", 0, 1, 0), counted("create_masked_store", 0, 2, 1)
-    with loads, stores, counted("create_atomic_rmw", 1, 3, 0, 1):
-        call()
-    return {name: Requested(*ways) for name, ways in counts.items() if name != "others" or any(ways)}
+    loads, stores = watched("create_masked_load", 0, 1, 0), watched("create_masked_store", 0, 2, 1)
+    with loads, stores, watched("create_atomic_rmw", 1, 3, 0, 1):
+        yield
