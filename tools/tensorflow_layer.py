@@ -31,12 +31,10 @@ class LayerNormalization(layers.Layer):
         out = self.gamma * normalized + self.beta
         return out
 """
-# What Keras 3 asks for in place of a tf.Variable, and nothing else.
-MENDED = {
-    f'tf.Variable(tf.{value}((1, embed_dim)), trainable=True, name="{name}")':
-    f'self.add_weight(shape=(1, embed_dim), initializer="{value}", name="{name}")'
-    for value, name in {"ones": "gamma", "zeros": "beta"}.items()
-}  # fmt: skip
+MENDED = PUBLISHED  # what Keras 3 asks for in place of a tf.Variable, and nothing else
+for values, name in {"ones": "gamma", "zeros": "beta"}.items():
+    old = f'tf.Variable(tf.{values}((1, embed_dim)), trainable=True, name="{name}")'
+    MENDED = MENDED.replace(old, f'self.add_weight(shape=(1, embed_dim), initializer="{values}", name="{name}")')
 
 
 def main() -> None:
@@ -60,58 +58,55 @@ def inside(out: Path) -> None:
         exec(source, namespace)
         return namespace["LayerNormalization"]
 
-    def fitted(source: str) -> keras.Model:
+    def built(source: str) -> keras.Model:
         keras.utils.set_random_seed(0)
         model = keras.Sequential([keras.Input((8,)), layer_class(source)(8), keras.layers.Dense(1)])
         model.compile(keras.optimizers.Adam(0.01), "mse")
-        model.fit(rows, target, epochs=200, batch_size=len(rows), verbose=0)
         return model
 
-    def trained(source: str) -> dict:
-        keras.utils.set_random_seed(0)
-        fresh = keras.Sequential([keras.Input((8,)), layer_class(source)(8), keras.layers.Dense(1)])
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean((fresh(rows) - target) ** 2)
-        model = fitted(source)
+    def trained(source: str) -> tuple[keras.Model, dict]:
+        model, before = built(source), built(source).layers[1].kernel
         norm, dense = model.layers
-        return {
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(rows) - target) ** 2)
+        gradient = float(tf.norm(tape.gradient(loss, norm.gamma)))
+        model.fit(rows, target, epochs=200, batch_size=len(rows), verbose=0)
+        return model, {
             "trainable_weights": [weight.name for weight in norm.trainable_weights],
-            "gamma's gradient before": float(tf.norm(tape.gradient(loss, fresh.layers[0].gamma))),
+            "gamma's gradient before": gradient,
             "gamma moved by": float(tf.norm(norm.gamma - 1.0)),
             "beta moved by": float(tf.norm(norm.beta)),
-            "the layer after it moved by": float(tf.norm(dense.kernel - fresh.layers[1].kernel)),
+            "the layer after it moved by": float(tf.norm(dense.kernel - before)),
         }
 
-    def reloaded(source: str, folder: Path) -> dict:
-        model, said = fitted(source), {}
+    def reloaded(model: keras.Model, source: str, folder: Path) -> dict:
         model.layers[0].gamma.assign(tf.fill((1, 8), 2.0))
         model.save(folder / "model.keras")
-        for how, named in {
-            "without its class": {},
-            "with its class": {"LayerNormalization": layer_class(source)},
-        }.items():
+        model.save_weights(folder / "model.weights.h5")
+        said = {}
+        for how, named in (
+            ("without its class", {}),
+            ("with its class", {"LayerNormalization": type(model.layers[0])}),
+        ):
             try:
                 keras.models.load_model(folder / "model.keras", custom_objects=named)
                 said[how] = "loads"
             except Exception as error:
                 said[how] = f"{type(error).__name__}: {str(error).strip().split('. ')[0]}"
-        model.save_weights(folder / "model.weights.h5")
-        other = fitted(source)
-        other.layers[0].gamma.assign(tf.fill((1, 8), 1.0))
+        other = built(source)
         other.load_weights(folder / "model.weights.h5")
         return {**said, "a gamma of 2 in saved weights is, loaded": float(tf.reduce_max(other.layers[0].gamma))}
 
     rows = np.sin(np.arange(32.0) ** 2).reshape(4, 8)  # (B, C), from -1 to 1
     target = np.sin(np.arange(4.0))[:, None]
+    constant = np.repeat([[0.1], [0.7], [3.3], [9.7]], 8, axis=1)
     inputs = {
         "ordinary": ("float32", rows),
         "quiet: spread 0.001": ("float32", 1e-3 * rows),
-        "constant rows": ("float32", np.repeat([[0.1], [0.7], [3.3], [9.7]], 8, axis=1)),
+        "constant rows": ("float32", constant),
         "far from zero: 10,000 ± 1": ("float32", 1e4 + rows),
-        "loud: spread 1e20": ("float32", 1e20 * rows),
         "float16, spread 300": ("float16", 300 * rows),
         "bfloat16, 8 ± 1": ("bfloat16", 8 + rows),
-        "two dims, the last normalized": ("float32", rows.reshape(2, 2, 8)),
     }
     outputs, layer = {}, layer_class(PUBLISHED)(8)
     for name, (dtype, values) in inputs.items():
@@ -122,12 +117,10 @@ def inside(out: Path) -> None:
     versions = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
     record = {"command": COMMAND, "versions": versions, "source": PUBLISHED, "outputs": outputs}
     rows, target = rows.astype("float32"), target.astype("float32")
-    mended = PUBLISHED
-    for old, new in MENDED.items():
-        mended = mended.replace(old, new)
-    for name, source in {"as published": PUBLISHED, "with add_weight": mended}.items():
+    for name, source in {"as published": PUBLISHED, "with add_weight": MENDED}.items():
         with tempfile.TemporaryDirectory() as folder:
-            record[name] = {"fit": trained(source), "saved": reloaded(source, Path(folder))}
+            model, fit = trained(source)
+            record[name] = {"fit": fit, "saved": reloaded(model, source, Path(folder))}
     lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items())
     out.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
 
