@@ -18,6 +18,7 @@ from course_utils import conventions
 from course_utils import rope as positions
 from course_utils.book.chapters import NOTEBOOKS, chapter_of
 from course_utils.conventions import CONVENTIONS, THEMES, Convention, Proofs
+from course_utils.conventions import rope as proofs_of_rope
 
 ROWS = {row.question: row for row in CONVENTIONS}
 BY_QUESTION = pytest.mark.parametrize("row", CONVENTIONS, ids=lambda row: row.question)
@@ -50,7 +51,7 @@ def keras_momentum(x, mean, variance, *args, momentum=0.1, real=F.batch_norm, **
 
 
 def eps_outside(x, shape, weight=None, bias=None, eps=1e-5):
-    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + eps)
+    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + eps)  # over the last axis alone
 
 
 def eps_of_the_dtype(x, shape, weight=None, eps=None, real=F.rms_norm):
@@ -65,6 +66,8 @@ def half_split(tensor, sin, cos, real=positions.apply_rope):
     return real(tensor, cos[0, :, None], sin[0, :, None])
 
 
+APPLY = positions.apply_rope
+
 # the row, what is sabotaged, with what
 SABOTAGE = [
     ("Whose share is momentum?", F, "batch_norm", keras_momentum),
@@ -78,6 +81,13 @@ SABOTAGE = [
     ("Who is dimension 0's partner?", modeling_qwen3, "apply_rotary_pos_emb", modeling_cohere.apply_rotary_pos_emb),
     ("What shape is the weight?", nn, "RMSNorm", lambda shape: nn.LayerNorm(shape[-1:])),
     ("Meta's file or the Hub's?", positions, "interleaved_to_half", lambda weight, num_heads: weight),
+    ("Are a GGUF's q and k the Hub's?", positions, "interleaved_to_half", positions.half_to_interleaved),
+    ("Where does GGUF put Gemma's 1?", GemmaRMSNorm, "forward", lambda self, x: F.rms_norm(x, (4,), self.weight, 1e-6)),
+    ("Which layout by which name?", positions, "apply_rope", lambda x, cos, sin, layout: APPLY(x, cos, sin)),
+    ("What does ONNX take for granted?", F, "batch_norm", keras_momentum),
+    ("What does ONNX take for granted?", F, "layer_norm", eps_outside),
+    ("Where is Llama 3's scaling?", proofs_of_rope, "frequencies", lambda config: (proofs_of_rope.plain(16) / 4, 1)),
+    ("Is dynamic NTK dynamic?", proofs_of_rope, "frequencies", lambda config, length: (proofs_of_rope.plain(16), 1)),
     (
         "Which way does a pair turn?",
         positions,

@@ -30,7 +30,7 @@ class Convention:
     theme: str  # the table that it stands in
     question: str
     here: str  # what PyTorch does, or transformers
-    elsewhere: str  # what others do: papers, Keras 3, Flax, a checkpoint's publisher, older files
+    elsewhere: str  # what others do: papers, Keras 3, Flax, llama.cpp, vLLM, ONNX, older files
     convert: str  # how to get from one to the other
     proof: Callable[[], str]  # asserts ``here`` and ``convert``, and returns what it found
 

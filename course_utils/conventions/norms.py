@@ -1,4 +1,4 @@
-"""Proofs of the conventions of normalization layers: running statistics, ε, weights and axes (chapter 20)."""
+"""Proofs of the conventions of normalization layers: running statistics, ε, weights, axes, ONNX (chapter 20)."""
 
 import math
 
@@ -164,3 +164,26 @@ def t5() -> str:
     assert torch.allclose(T5LayerNorm(4)(x), nn.RMSNorm(4, eps=1e-6)(x))
     assert (T5LayerNorm(4)(x) - nn.LayerNorm(4, eps=1e-6)(x)).abs().max() > 0.5
     return "T5LayerNorm equals nn.RMSNorm"
+
+
+def gguf_weight() -> str:
+    from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+
+    gemma, x = GemmaRMSNorm(4, eps=1e-6), torch.tensor([[1.0, -2.0, 3.0, 0.5]])
+    gemma.weight.data = torch.tensor([0.0, 0.5, -0.25, 1.0])
+    in_the_file = gemma.weight.data + 1
+    assert torch.allclose(gemma(x), F.rms_norm(x, (4,), in_the_file, 1e-6))
+    return "with 1 added in the file, a plain RMS norm gives Gemma's output"
+
+
+def onnx() -> str:
+    x = torch.arange(24.0).reshape(2, 3, 4).sin()
+    axes, norm = (1, 2), {"mean": torch.zeros(3), "var": torch.ones(3)}  # axis=1 of LayerNormalization
+    centred = x - x.mean(axes, keepdim=True)
+    theirs = centred / (centred.square().mean(axes, keepdim=True) + 1e-5).sqrt()
+    assert torch.allclose(F.layer_norm(x, x.shape[1:]), theirs, atol=1e-6)
+    F.batch_norm(x, norm["mean"], norm["var"], training=True, momentum=1 - 0.9)
+    kept = 0.9 * 1 + 0.1 * x.var((0, 2), correction=0)  # momentum 0.9 of BatchNormalization, n = 8
+    assert torch.allclose(norm["mean"], 0.9 * 0 + 0.1 * x.mean((0, 2)))
+    assert torch.allclose((norm["var"] - 0.9) / (kept - 0.9), torch.tensor(8 / 7))
+    return "axis=1 is normalized_shape (3, 4); of 8 values, PyTorch adds 8/7 of ONNX's variance"

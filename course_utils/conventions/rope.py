@@ -229,3 +229,48 @@ def mscale() -> str:
     ratio = (0.1 * 0.707 * math.log(8) + 1) / (0.1 * math.log(8) + 1)
     assert math.isclose(frequencies(other)[1], ratio)
     return f"both 1: factor 1; 0.707 and 1: {ratio:.3f}"
+
+
+def style() -> str:
+    x = torch.arange(16.0).reshape(2, 8).cos()
+    cos, sin = rope.rope_cos_sin(2, rope.rope_inv_freq(8))
+    first, second = x.chunk(2, dim=-1)  # is_neox_style=True, interleaved=0
+    neox = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    even, odd = x[:, ::2], x[:, 1::2]  # is_neox_style=False, interleaved=1
+    gptj = torch.stack((even * cos - odd * sin, odd * cos + even * sin), dim=-1).flatten(1)
+    for layout, theirs in (("neox", neox), ("gptj", gptj)):
+        assert torch.allclose(rope.apply_rope(x, cos, sin, layout), theirs, atol=1e-6)
+    assert (neox - gptj).abs().max() > 0.5
+    return "both formulas, with the same cos and sin; one for the other is off by more than 0.5"
+
+
+def gguf_pairs() -> str:
+    heads, weight = 2, torch.arange(16.0 * 3).reshape(16, 3)  # 2 heads of 8
+    stored = weight.reshape(heads, 2, 4, 3).swapaxes(1, 2).reshape(weight.shape)  # the converter's `permute`
+    assert torch.equal(rope.interleaved_to_half(stored, heads), weight)
+    assert torch.equal(stored[:4], weight[[0, 4, 1, 5]])
+    return "rows 0, 1, 2, 3 of a head of 8 hold the Hub's rows 0, 4, 1, 5"
+
+
+def gguf_keys() -> str:
+    stored = torch.tensor(1e-5).item()
+    assert stored != 1e-5
+    assert float(f"{stored:.6e}") == 1e-5
+    return f"1e-5 comes back as {stored:.10g}"
+
+
+def gguf_llama3() -> str:
+    factors = plain(16) / frequencies(llama(window=1024, rope_parameters={"rope_theta": 10_000.0, **_LLAMA3}))[0]
+    assert factors[0] == 1
+    assert torch.isclose(factors[-1], torch.tensor(4.0))
+    assert (factors.diff() >= -1e-6).all()
+    return f"with a factor of 4: {', '.join(f'{factor:.3g}' for factor in factors)}"
+
+
+def vllm_dynamic() -> str:
+    s, window = 4.0, 256
+    model = llama(window=window, rope_parameters={"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": s})
+    fixed = plain(16, 10_000.0 * (s * s - s + 1) ** (16 / 14))
+    assert torch.allclose(frequencies(model, int(s) * window)[0], fixed)
+    assert torch.allclose(frequencies(model, window)[0], plain(16))
+    return f"at 4 windows both; within one, the slowest pair turns {(plain(16) / fixed)[-1]:.0f} times as fast here"
