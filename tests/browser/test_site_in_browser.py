@@ -244,6 +244,27 @@ def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(
     reader.page.set_viewport_size(DESKTOP)
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_words_are_filtered_by_what_is_typed_and_each_row_can_be_linked_to(reader: Reader, width: int) -> None:
+    reader.page.set_viewport_size({"width": width, "height": 800})
+    reader.open("notebooks/20_words_and_conventions.html")
+    rows, field = reader.page.locator("article tr[id]"), reader.page.get_by_label("filter the rows of all tables")
+    assert all(row.is_visible() for row in rows.all())
+    field.fill("GGUF norm")
+    shown = [row.inner_text().lower() for row in rows.all() if row.is_visible()]
+    assert 0 < len(shown) < rows.count()
+    assert all("gguf" in text and "norm" in text for text in shown)
+    assert not reader.page.locator("article .course-claim").first.is_visible()
+    link = rows.filter(visible=True).first.locator("a.headerlink")
+    address = link.get_attribute("href")
+    link.click()
+    assert reader.page.url.endswith(str(address))
+    field.fill("")
+    assert all(row.is_visible() for row in rows.all())
+    assert not reader.page.evaluate(TOO_WIDE)
+    reader.page.set_viewport_size(DESKTOP)
+
+
 @pytest.mark.parametrize("address", ["index.html", "notebooks/13_rope.html"])
 def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(reader: Reader, address: str) -> None:
     reader.open(address)

@@ -31,6 +31,8 @@ _PICTURE = re.compile(r'<img alt="([^"]*)"[^>]*src="data:image/png;base64,([^"]+
 _LINK = re.compile(r"\]\(([^)#]+)")
 _NOTEBOOK_LINK = re.compile(r'(<a href="[\w.-]+)\.ipynb(?=["#])')
 _CLAIM = re.compile(r'(<div id="(claim-[\w-]+)" class="course-claim"[^>]*>)')
+_CODE = re.compile(r"(?<=<code>).*?(?=</code>)")
+_BREAKS = re.compile(r"([._(=])(?=\w)")
 _ROW = re.compile(r"<tr>(?=<td[^>]*>(.*?)</td>)")
 _LOOKED_UP = ("conventions.table(", "glossary.table(")  # whose rows others may want to link to
 _PIECE = re.compile(r"bugs\.show\((\"\w\")\)")
@@ -118,7 +120,8 @@ def _with_anchors(source: str, html: str) -> str:
     html = _CLAIM.sub(r'\1<a class="headerlink" href="#\2" title="Link to this claim">¶</a>', html)
     if not source.startswith(_LOOKED_UP):
         return html
-    return _ROW.sub(lambda row: f'<tr id="{_slug(row[1])}">', html)
+    html = _ROW.sub(lambda row: f'<tr id="{_slug(row[1])}">', html)
+    return _CODE.sub(lambda code: _BREAKS.sub(r"\1<wbr>", code[0]), html)  # a long name breaks after a dot or so
 
 
 def _slug(words: str) -> str:
