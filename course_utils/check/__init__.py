@@ -45,6 +45,7 @@ from course_utils.check.exercises.rope_scaling import (
     rope_frequencies,
     yarn_frequencies,
 )
+from course_utils.check.exercises.sinks import sink_softmax
 from course_utils.check.exercises.trailing import centre, layer_norm, normalize, rms_norm
 from course_utils.check.report import Report
 
@@ -57,6 +58,6 @@ __all__ = [
     "input_e", "input_f", "input_g", "input_h", "input_i", "input_j", "input_k", "input_l", "input_m", "input_n",
     "instance_norm", "largest_error", "layer_norm", "layer_norm_backward", "linear_scan", "merge_moments",
     "norm_backward_kernel", "norm_bytes", "norm_kernel", "normalize", "ntk_inv_freq", "plain_frequencies",
-    "predicted_ms", "rms_norm", "rms_norm_backward", "rope", "rope_frequencies", "rope_kernel", "sinusoidal",
-    "sync_backward", "to_keep", "yarn_frequencies",
+    "predicted_ms", "rms_norm", "rms_norm_backward", "rope", "rope_frequencies", "rope_kernel", "sink_softmax",
+    "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
 ]  # fmt: skip

@@ -70,10 +70,7 @@ def from_config(
     >>> from_config({"head_dim": 4, "rope_scaling": {"type": "linear", "factor": 2.0}}).frequencies()
     (tensor([0.5000, 0.0050], dtype=torch.float64), 1.0)
     """
-    text: Mapping[str, Any] = _contents(config)
-    while part := next((text[key] for key in _TEXT_PARTS if isinstance(text.get(key), Mapping) and text[key]), None):
-        text = part
-    text = {key: value for key, value in text.items() if value is not None}
+    text = text_part(config)
     if not {"head_dim", "hidden_size", "n_embd"} & text.keys() and head_dim is not None:
         text["head_dim"] = head_dim
     if not {"max_position_embeddings", "n_positions"} & text.keys() and max_position_embeddings is not None:
@@ -95,15 +92,23 @@ def from_config(
     return RopeConfig(model_type, window, layers, tuple(suspicions))
 
 
-def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers, int | None, list[str]]:
+def text_part(config: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file's part on the text model, without the keys that are null; ``config`` as for ``from_config``."""
+    text = _contents(config)
+    while part := next((text[key] for key in _TEXT_PARTS if isinstance(text.get(key), Mapping) and text[key]), None):
+        text = part
+    return {key: value for key, value in text.items() if value is not None}
+
+
+def as_transformers(text: Mapping[str, Any]) -> Any:
+    """Return transformers' own configuration object of a text part, any age; a ValueError where it refuses."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.utils import logging
 
+    model_type = text.get("model_type")
     if model_type not in CONFIG_MAPPING:
-        layers, window, _ = _read_plainly(text)
-        return layers, window, [f"model_type={model_type!r} is not known to transformers: today's keys are read"]
+        raise ValueError(f"model_type must be one that transformers knows: got {model_type!r}")
     text = {key: value for key, value in text.items() if key != "model_type"}
-    stated = text.get("rope_scaling") or text.get("rope_parameters") or {}
     for key in ("rope_scaling", "rope_parameters"):
         if isinstance(text.get(key), Mapping):
             text[key] = dict(text[key])  # transformers writes into it
@@ -112,7 +117,7 @@ def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # what looks wrong is said here
     try:
-        config = CONFIG_MAPPING[model_type](**text)
+        return CONFIG_MAPPING[model_type](**text)
     except Exception as error:
         raise ValueError(
             f"config must be one that transformers reads for model_type={model_type!r}: {error}"
@@ -120,6 +125,15 @@ def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers
     finally:
         logging.set_verbosity(verbosity)
 
+
+def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers, int | None, list[str]]:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    if model_type not in CONFIG_MAPPING:
+        layers, window, _ = _read_plainly(text)
+        return layers, window, [f"model_type={model_type!r} is not known to transformers: today's keys are read"]
+    stated = text.get("rope_scaling") or text.get("rope_parameters") or {}
+    config = as_transformers(text)
     parameters = getattr(config, "rope_parameters", None)
     if parameters is None:
         if not getattr(config, "rotary_dim", None):
