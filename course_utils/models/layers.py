@@ -94,20 +94,16 @@ def read_layers(config: str | Path | Mapping[str, Any], length: int = 2**22) -> 
     for turns, plain, far, times_3 in zip(turned, first, distant, tripled, strict=True):
         index, head_dim = turns.module.layer_idx, turns.query.shape[-1]
         frequencies = _frequencies(turns.key[0], doubling)
-        found.append(
-            Layer(
-                index,
-                head_dim,
-                frequencies,
-                _base(model.config, index) if frequencies else "",
-                _sees(far.mask),
-                f"{norm}, {places[index]}",
-                _qk_norm(plain.query, times_3.query),
-                turns.others.get("s_aux") is not None,
-                round(turns.scaling * math.sqrt(head_dim), 4),
-                round((far.query.norm() / plain.query.norm()).item(), 4),
-            )
-        )
+        measured = {
+            "base": _base(model.config, index) if frequencies else "",
+            "sees": _sees(far.mask),
+            "norms": f"{norm}, {places[index]}",
+            "qk_norm": _qk_norm(plain.query, times_3.query),
+            "sink": turns.others.get("s_aux") is not None,
+            "scale": round(turns.scaling * math.sqrt(head_dim), 4),
+            "temperature": round((far.query.norm() / plain.query.norm()).item(), 4),
+        }
+        found.append(Layer(index, head_dim, frequencies, **measured))
     return found
 
 
@@ -120,21 +116,12 @@ def layer_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
             kinds.setdefault(layer.kind, []).append(layer)
         for one, *others in kinds.values():
             turn = one.frequencies
-            rows.append(
-                (
-                    name,
-                    _listed([one.index, *(layer.index for layer in others)]),
-                    f"{2 * len(turn)} of {one.head_dim}" if turn else "none",
-                    one.base,
-                    _rounded(2 * math.pi / turn[-1]) if turn else "",
-                    one.sees,
-                    one.norms,
-                    one.qk_norm,
-                    "yes" if one.sink else "",
-                    f"{one.scale:.3g}",
-                    "" if one.temperature == 1 else f"{one.temperature:.3g}",
-                )
-            )
+            turns = f"{2 * len(turn)} of {one.head_dim}" if turn else "none"
+            slowest = _rounded(2 * math.pi / turn[-1]) if turn else ""
+            which = _listed([one.index, *(layer.index for layer in others)])
+            warmth = "" if one.temperature == 1 else f"{one.temperature:.3g}"
+            row = (name, which, turns, one.base, slowest, one.sees, one.norms, one.qk_norm, "yes" if one.sink else "")
+            rows.append((*row, f"{one.scale:.3g}", warmth))
             name = ""
     columns = ("model", "layers", "turn", "base", "slowest turn", "keys seen", "norms", "QK norm", "sink", "scale·√d")
     return Table((*columns, f"× at {FAR:,}"), rows, caption)
@@ -191,7 +178,7 @@ def _small_model(text: Mapping[str, Any]) -> nn.Module:
     ALL_MASK_ATTENTION_FUNCTIONS.register("course_probe", _mask_function)
     config = as_transformers(text)
     head_dim = text.get("head_dim") or config.hidden_size // config.num_attention_heads
-    for key, value in {**_SMALL, "hidden_size": 64 if "head_dim" in text else 2 * head_dim}.items():
+    for key, value in {**_SMALL, "hidden_size": 64 if text.get("head_dim") else 2 * head_dim}.items():
         if getattr(config, key, None) is not None:
             setattr(config, key, value)
     with torch.random.fork_rng(devices=[]):
@@ -295,9 +282,8 @@ def _base(config: Any, index: int) -> str:
 
 def _listed(indices: list[int]) -> str:
     """The first layers, and how many there are: "3, 7, 11, … (8)"."""
-    return (
-        ", ".join(map(str, indices)) if len(indices) < 4 else ", ".join(map(str, indices[:3])) + f", … ({len(indices)})"
-    )
+    start = ", ".join(map(str, indices[:3]))
+    return start if len(indices) < 4 else f"{start}, … ({len(indices)})"
 
 
 def _rounded(value: float) -> str:

@@ -70,7 +70,7 @@ def from_config(
     >>> from_config({"head_dim": 4, "rope_scaling": {"type": "linear", "factor": 2.0}}).frequencies()
     (tensor([0.5000, 0.0050], dtype=torch.float64), 1.0)
     """
-    text = text_part(config)
+    text = {key: value for key, value in text_part(config).items() if value is not None}
     if not {"head_dim", "hidden_size", "n_embd"} & text.keys() and head_dim is not None:
         text["head_dim"] = head_dim
     if not {"max_position_embeddings", "n_positions"} & text.keys() and max_position_embeddings is not None:
@@ -93,11 +93,11 @@ def from_config(
 
 
 def text_part(config: str | Path | Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file's part on the text model, without the keys that are null; ``config`` as for ``from_config``."""
+    """Return a file's part on the text model; ``config`` as for ``from_config``."""
     text = _contents(config)
     while part := next((text[key] for key in _TEXT_PARTS if isinstance(text.get(key), Mapping) and text[key]), None):
         text = part
-    return {key: value for key, value in text.items() if value is not None}
+    return dict(text)
 
 
 def as_transformers(text: Mapping[str, Any]) -> Any:
