@@ -58,7 +58,18 @@ def keep_cheapest(x_is_kept, y_is_kept):
     return min(enough, key=lambda choice: sum(prices[name] for name in choice))
 
 
+def report_arm_by_arm(validation, test):
+    """A loop over the arms, in numpy, which divides by n unless it is told."""
+    rate, mean, spread = [], [], []
+    for seen, unseen in zip(validation.numpy(), test.numpy(), strict=True):
+        rate.append(int(seen.mean(1).argmax()))
+        mean.append(float(unseen[rate[-1]].mean()))
+        spread.append(float(unseen[rate[-1]].std(ddof=1)))
+    return torch.tensor(rate), torch.tensor(mean), torch.tensor(spread)
+
+
 RIGHT = {
+    "choose_and_report": [report_arm_by_arm],
     "ema": [statistics.ema, ema_by_lerp],
     "merge_moments": [Moments.merge, merge_about_the_new_mean],
     "linear_scan": [linear_scan, linear_recurrence, scan_by_logarithms],
@@ -80,6 +91,8 @@ def test_right_ways_to_write_it_pass(name):
 def test_a_wrong_answer_of_no_known_kind_is_shown_on_a_small_input(name):
     def wrong(*args, **kwargs):
         value = RIGHT[name][0](*args, **kwargs)
+        if name == "choose_and_report":
+            return value[0], value[1] * 1.37 + 0.37, value[2]
         if isinstance(value, set):
             return {"x", "y", "x_hat", "rstd"}
         return (value.count + 1, value.mean, value.m2) if isinstance(value, Moments) else value * 1.37 + 0.37

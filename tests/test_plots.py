@@ -76,7 +76,6 @@ FIGURES = {
     "panels": lambda: plots.spread_curves(RUNS, "batch", "loss", "norm", xlabel="batch", panels="seed", log_y=True),
     "norm map": norm_map,
     "lanes": lambda: plots.row_lanes({"a name as long as any": range(16)}, 9),
-    "scan": lambda: plots.scan_rounds(16),
     "roofline": lambda: roofline(),
     "ladder": lambda: plots.recorded_ladder(records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"),
     "sinusoid": lambda: plots.sinusoid(sinusoidal(64, 32), pairs=(0, 3)),

@@ -30,7 +30,7 @@ from course_utils.rope import (
     yarn_paper_ramp,
 )
 from course_utils.timing import Roofline
-from course_utils.widgets import axes, batches, costs, gradients, rows, scaling
+from course_utils.widgets import axes, batches, costs, gradients, rows, scaling, scan
 from course_utils.widgets.scaling_examples import EXAMPLES, PUBLISHED
 
 MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
@@ -47,6 +47,7 @@ MAKERS = {
     "normalized_shape": widgets.normalized_shape,
     "rope_shapes": widgets.rope_shapes,
     "kernel_blocks": widgets.kernel_blocks,
+    "scan_rounds": widgets.scan_rounds,
     "least_time": partial(widgets.least_time, MACHINE),
 }
 
@@ -101,6 +102,8 @@ def _others(name, state, data, draw):
     if name == "kernel_blocks":
         sizes = {axis: draw.randint(1, most) for axis, most in data["limits"].items()}
         return {**sizes, "row": draw.randrange(sizes["rows"])}
+    if name == "scan_rounds":
+        return {"done": draw.randint(0, len(data["joins"][state["method"]][str(state["length"])]))}
     return {}
 
 
@@ -166,6 +169,7 @@ def test_the_browsers_module_fetches_nothing(maker):
         ("encoding_by_distance", {"heads": 4, "head": 5}, "head must be one of 1, 2, 3, 4: got 5"),
         ("normalized_shape", {"shape": "W"}, "shape must be one of C, T,C, B,T,C, T: got 'W'"),
         ("rope_shapes", {"cos": "T"}, "cos must be one of T,D, T,1,D: got 'T'"),
+        ("scan_rounds", {"done": 4}, "done must be one of 0, 1, 2, 3: got 4"),
         ("kernel_blocks", {"block": 3}, "block must be one of 2, 4, 8, 16: got 3"),
         ("rope_clocks", {"reach": 65}, "reach must be one of 64, 512, 4096: got 65"),
         ("rope_scaling", {"methods": ("linear", "magic")}, "methods must be among linear, abf"),
@@ -274,6 +278,24 @@ def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
         if mask == "both" and block >= columns:
             assert found == pytest.approx(list(figure["right"].values()))
         assert figure["unread"] == max(0, columns - block)
+
+
+def test_after_each_round_a_step_is_all_the_steps_joined_that_the_circle_counts(figures):
+    for state, figure in figures("scan_rounds", "scanFigure", 100):
+        a, b = torch.randn(2, state["length"], dtype=torch.float64)
+        joined = list(zip(a, b, strict=True))
+        for pairs in scan.rounds_of(state["method"], state["length"])[: state["done"]]:
+            before = list(joined)
+            for earlier, later in pairs:
+                (a0, b0), (a1, b1) = before[earlier], before[later]
+                joined[later] = a1 * a0, a1 * b0 + b1
+        for step, first in enumerate(figure["first"][-1]):
+            product, state_at = torch.ones(1).double(), torch.zeros(1).double()
+            for t in range(first, step + 1):
+                product, state_at = a[t] * product, a[t] * state_at + b[t]
+            torch.testing.assert_close(torch.stack(joined[step]), torch.cat([product, state_at]))
+        if state["done"] == len(figure["rounds"]):
+            assert figure["complete"] == state["length"]
 
 
 # --- axis_explorer ---

@@ -38,6 +38,7 @@ from course_utils.check.exercises.from_parts import ema, linear_scan, merge_mome
 from course_utils.check.exercises.kernels import norm_backward_kernel, norm_kernel, rope_kernel
 from course_utils.check.exercises.largest_error import largest_error
 from course_utils.check.exercises.positions import alibi_slopes, half_to_interleaved, rope, sinusoidal
+from course_utils.check.exercises.reporting import choose_and_report
 from course_utils.check.exercises.rope_scaling import (
     critical_dimension,
     ntk_inv_freq,
@@ -54,10 +55,10 @@ input_h, input_i, input_j, input_k, input_l, input_m, input_n = FIND_BUG[7:]
 
 __all__ = [
     "Check", "Mistake", "Report", "alibi_slopes", "backward_steps", "batch_norm", "batch_norm_backward", "centre",
-    "critical_dimension", "ema", "group_norm", "half_to_interleaved", "input_a", "input_b", "input_c", "input_d",
-    "input_e", "input_f", "input_g", "input_h", "input_i", "input_j", "input_k", "input_l", "input_m", "input_n",
-    "instance_norm", "largest_error", "layer_norm", "layer_norm_backward", "linear_scan", "merge_moments",
-    "norm_backward_kernel", "norm_bytes", "norm_kernel", "normalize", "ntk_inv_freq", "plain_frequencies",
-    "predicted_ms", "rms_norm", "rms_norm_backward", "rope", "rope_frequencies", "rope_kernel", "sink_softmax",
-    "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
+    "choose_and_report", "critical_dimension", "ema", "group_norm", "half_to_interleaved", "input_a", "input_b",
+    "input_c", "input_d", "input_e", "input_f", "input_g", "input_h", "input_i", "input_j", "input_k", "input_l",
+    "input_m", "input_n", "instance_norm", "largest_error", "layer_norm", "layer_norm_backward", "linear_scan",
+    "merge_moments", "norm_backward_kernel", "norm_bytes", "norm_kernel", "normalize", "ntk_inv_freq",
+    "plain_frequencies", "predicted_ms", "rms_norm", "rms_norm_backward", "rope", "rope_frequencies", "rope_kernel",
+    "sink_softmax", "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
 ]  # fmt: skip

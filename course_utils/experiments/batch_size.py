@@ -28,6 +28,8 @@ NETWORKS = {"CNN": DigitsCNN, "MLP": DigitsMLP}
 NORMS = ("batch", "layer", "group", "none")
 RATES = (0.0025, 0.01, 0.04, 0.16)
 UPDATES, EPOCHS = 200, 2
+LONG_RATES, LONG_EPOCHS = (*RATES, 0.64), 15
+FINE_RATES = tuple(3e-4 * 2**k for k in range(10))
 
 
 def index_batches(size: int, batch: int, updates: int, rng: torch.Generator) -> Iterator[Tensor]:
@@ -106,6 +108,26 @@ def cells(size: str) -> list[Cell]:
     return found
 
 
+def _epochs(net: str, batch: int, epochs: int, **fields: Any) -> list[Cell]:
+    updates = epochs * (len(data.digits().train.labels) // batch)
+    return grid(net=[net], batch=[batch], epochs=[epochs], updates=[updates], **fields)
+
+
+def long_cells(size: str) -> list[Cell]:
+    """Return the CNN for 15 epochs, with a grid that is wider by a rate."""
+    batches, rates, epochs = ((64,), (0.04, 0.16), 2) if size == "reduced" else ((16, 64), LONG_RATES, LONG_EPOCHS)
+    return [cell for batch in batches for cell in _epochs("CNN", batch, epochs, lr=rates, seed=range(3), norm=NORMS)]
+
+
+def mlp_cells(size: str) -> list[Cell]:
+    """Return the network without convolutions for 2 epochs, with a grid in factors of two."""
+    batches, rates = ((16,), FINE_RATES[5:8]) if size == "reduced" else ((2, 4, 16, 64), FINE_RATES)
+    norms = ("batch", "layer", "none")
+    return [cell for batch in batches for cell in _epochs("MLP", batch, EPOCHS, lr=rates, seed=range(3), norm=norms)]
+
+
 BATCH_SIZE = Study(
     "batch-size", "which norm serves at which batch size, at equal updates and at equal epochs?", cells, run
 )
+CNN_LONG = Study("cnn-long", "which norm serves a CNN best when it is trained for 15 epochs?", long_cells, run)
+MLP_RATES = Study("mlp-rates", "how far does a fine grid of rates rescue batch norm in small batches?", mlp_cells, run)

@@ -68,6 +68,9 @@ def run(cell: Cell, progress: Progress) -> dict[str, float]:
         raise ValueError(f"arm must be one of {', '.join(map(repr, ARMS))}: got {cell['arm']!r}")
     with seeded(cell["seed"]):
         model = Adder(layer_norm=cell["arm"] == "LN-LSTM")
+    if cell["arm"] == "LN-LSTM":
+        for norm in (model.lstm.norm_x, model.lstm.norm_h, model.lstm.norm_c):
+            norm.weight.data *= cell.get("gamma", 1.0)
     rng = torch.Generator().manual_seed(1_000 + cell["seed"])
     optimizer = torch.optim.Adam(model.parameters(), lr=cell["lr"])
     limit = CLIP if cell["arm"] == "LSTM, clipped" else math.inf
@@ -121,5 +124,25 @@ def batch_cells(size: str) -> list[Cell]:
     return _cells((20,), (4,), (0.03,), 400) if size == "reduced" else _cells((25,), (4,), RATES, 1_500)
 
 
+def edge_cells(size: str) -> list[Cell]:
+    """Return the rate beyond the end of the grid at which an arm of the other studies was best."""
+    lengths, steps = ((20,), 200) if size == "reduced" else ((25, 50, 100), 1_500)
+    cells = []
+    for arm, rate in (("LSTM", 0.3), ("LSTM, clipped", 0.3), ("LN-LSTM", 0.003)):
+        cells += grid(length=lengths, batch=[32], lr=[rate], seed=range(3), arm=[arm], steps=[steps])
+    return cells
+
+
+def gamma_cells(size: str) -> list[Cell]:
+    """Return layer norm's weight at four first values, each with its own choice of the rate."""
+    length, rates, steps = (20, (0.03,), 200) if size == "reduced" else (50, (0.003, 0.01, 0.03), 600)
+    fields = {"length": [length], "batch": [32], "lr": rates, "seed": range(3), "arm": ["LN-LSTM"], "steps": [steps]}
+    return grid(gamma=(0.1, 0.3, 1.0, 2.0), **fields)
+
+
+LSTM_EDGES = Study("lstm-edges", "is an arm better beyond the end of its grid of rates?", edge_cells, run)
+LSTM_GAMMA = Study(
+    "lstm-gamma", "does the first size of layer norm's weight decide how fast it learns?", gamma_cells, run
+)
 LSTM_LENGTH = Study("lstm-length", "does layer norm help an LSTM more on longer sequences?", length_cells, run)
 LSTM_BATCH = Study("lstm-batch", "does layer norm help an LSTM more in small batches?", batch_cells, run)

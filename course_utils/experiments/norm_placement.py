@@ -18,11 +18,19 @@ from course_utils.models import TransformerBlock, ViT
 
 PLACEMENTS = ("pre", "post", "none")
 RATES = (0.0003, 0.001, 0.003)
+XAVIER_RATES = (0.00003, 0.0001, 0.0003, 0.001)
 BATCH = 16
 
 
 def _blocks(model: ViT) -> list[TransformerBlock]:
     return [block for block in model.blocks if isinstance(block, TransformerBlock)]
+
+
+def _xavier(model: ViT) -> ViT:
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            nn.init.xavier_uniform_(parameter)
+    return model
 
 
 def gradients(cell: Cell, progress: Progress) -> dict[str, Any]:
@@ -33,10 +41,7 @@ def gradients(cell: Cell, progress: Progress) -> dict[str, Any]:
     """
     train = data.digits().train
     with seeded(cell["seed"]):
-        model = ViT(cell["depth"], cell["placement"])
-        for parameter in model.parameters():
-            if parameter.dim() == 2:
-                nn.init.xavier_uniform_(parameter)
+        model = _xavier(ViT(cell["depth"], cell["placement"]))
     sizes: list[float] = []
     for block in _blocks(model):
         block.register_forward_hook(lambda _, __, x: sizes.append(x.detach().square().mean().sqrt().item()))
@@ -54,6 +59,7 @@ def train(cell: Cell, progress: Progress) -> dict[str, float]:
     digits = data.digits()
     with seeded(cell["seed"]):
         model = ViT(cell["depth"], cell["placement"])
+        model = _xavier(model) if cell.get("init") == "Xavier" else model
     optimizer = torch.optim.Adam(model.parameters(), lr=cell["lr"])
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / max(cell["warm_up"], 1)))
     images, labels = digits.train.images, digits.train.labels
@@ -87,6 +93,16 @@ def train_cells(size: str) -> list[Cell]:
     return found
 
 
+def xavier_cells(size: str) -> list[Cell]:
+    """Return every placement in 24 layers that begin with Xavier's weights, and every rate of a wider grid."""
+    depth, rates, updates = (4, (0.001,), 20) if size == "reduced" else (24, XAVIER_RATES, 200)
+    fixed: dict[str, Any] = {"init": ["Xavier"], "depth": [depth], "warm_up": [0], "updates": [updates]}
+    return grid(lr=rates, seed=range(3), placement=PLACEMENTS, **fixed)
+
+
+VIT_XAVIER = Study(
+    "vit-xavier", "do 24 layers that begin with Xavier's weights train without norms?", xavier_cells, train
+)
 GRADIENT_DEPTH = Study(
     "gradient-depth",
     "how large is each layer's gradient at the start, with norms before or after?",

@@ -38,10 +38,15 @@ STUDIES: dict[str, str] = {
     "qk-norm": "course_utils.experiments.copying:QK_NORM",
     "lstm-length": "course_utils.experiments.lstm_length:LSTM_LENGTH",
     "lstm-batch": "course_utils.experiments.lstm_length:LSTM_BATCH",
+    "lstm-edges": "course_utils.experiments.lstm_length:LSTM_EDGES",
+    "lstm-gamma": "course_utils.experiments.lstm_length:LSTM_GAMMA",
     "batch-size": "course_utils.experiments.batch_size:BATCH_SIZE",
+    "cnn-long": "course_utils.experiments.batch_size:CNN_LONG",
+    "mlp-rates": "course_utils.experiments.batch_size:MLP_RATES",
     "extrapolation": "course_utils.experiments.extrapolation:EXTRAPOLATION",
     "gradient-depth": "course_utils.experiments.norm_placement:GRADIENT_DEPTH",
     "vit-depth": "course_utils.experiments.norm_placement:VIT_DEPTH",
+    "vit-xavier": "course_utils.experiments.norm_placement:VIT_XAVIER",
     "rnn-time": "course_utils.experiments.rnn_time:RNN_TIME",
 }
 

@@ -2,7 +2,7 @@
 
 from course_utils.plots.course import course_map, describe_course
 from course_utils.plots.curves import error_curves, grouped_bars, heatmap, signal_by_depth, spread_curves
-from course_utils.plots.kernels import recorded_ladder, roofline, row_lanes, scan_rounds
+from course_utils.plots.kernels import recorded_ladder, roofline, row_lanes
 from course_utils.plots.norms import norm_map
 from course_utils.plots.rope import attenuation, lines, rope_scaling, sinusoid
 from course_utils.plots.style import image_html, new_figure, show, use_style
@@ -22,7 +22,6 @@ __all__ = [
     "roofline",
     "rope_scaling",
     "row_lanes",
-    "scan_rounds",
     "show",
     "signal_by_depth",
     "sinusoid",

@@ -7,6 +7,7 @@ gradients   gradient_projection (05)
 costs       sync_cost (08), least_time (09)
 positions   encoding_by_distance (12), rope_clocks (13)
 shapes      normalized_shape (02), kernel_blocks (10), rope_shapes (13)
+scan        scan_rounds (11)
 scaling     rope_scaling (14); scaling_examples: models' configurations to paste
 ledger      ledger_table (18)
 base        what they share; js/: what the browser draws and computes
@@ -20,6 +21,7 @@ from course_utils.widgets.ledger import ledger_html, ledger_table
 from course_utils.widgets.positions import encoding_by_distance, rope_clocks
 from course_utils.widgets.rows import normalize_row
 from course_utils.widgets.scaling import rope_scaling
+from course_utils.widgets.scan import scan_rounds
 from course_utils.widgets.shapes import kernel_blocks, normalized_shape, rope_shapes
 
 __all__ = [
@@ -37,5 +39,6 @@ __all__ = [
     "rope_scaling",
     "rope_shapes",
     "running_average",
+    "scan_rounds",
     "sync_cost",
 ]
