@@ -1,4 +1,4 @@
-"""The exercises of chapters 04 and 07 to 09: right answers pass in any form, and what a report has to say."""
+"""The exercises of chapters 04, 07 to 09 and 11: right answers pass in any form, and what a report has to say."""
 
 import inspect
 import itertools

@@ -243,6 +243,16 @@ def test_gradients_and_sizes_are_given_for_each_layer():
     assert result["size"] == pytest.approx([1.0, 1.0], abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "field", "same", "other"), [("lstm-length", "gamma", 1.0, 2.0), ("vit-depth", "init", "torch", "Xavier")]
+)
+def test_a_first_size_of_the_weights_changes_the_run_and_the_usual_one_does_not(name, field, same, other):
+    run = experiments.find(name).run
+    usual = run(dict(TOY[name]), nothing)
+    assert run({**TOY[name], field: same}, nothing) == usual
+    assert run({**TOY[name], field: other}, nothing) != usual
+
+
 def test_a_power_law_is_recovered_exactly():
     lengths = [10, 20, 40, 80]
     for power in (0.5, 1.0, 2.0):

@@ -115,15 +115,16 @@ def _epochs(net: str, batch: int, epochs: int, **fields: Any) -> list[Cell]:
 
 def long_cells(size: str) -> list[Cell]:
     """Return the CNN for 15 epochs, with a grid that is wider by a rate."""
-    batches, rates, epochs = ((64,), (0.04, 0.16), 2) if size == "reduced" else ((16, 64), LONG_RATES, LONG_EPOCHS)
-    return [cell for batch in batches for cell in _epochs("CNN", batch, epochs, lr=rates, seed=range(3), norm=NORMS)]
+    batches = () if size == "reduced" else (16, 64)
+    fields = {"lr": LONG_RATES, "seed": range(3), "norm": NORMS}
+    return [cell for batch in batches for cell in _epochs("CNN", batch, LONG_EPOCHS, **fields)]
 
 
 def mlp_cells(size: str) -> list[Cell]:
     """Return the network without convolutions for 2 epochs, with a grid in factors of two."""
-    batches, rates = ((16,), FINE_RATES[5:8]) if size == "reduced" else ((2, 4, 16, 64), FINE_RATES)
-    norms = ("batch", "layer", "none")
-    return [cell for batch in batches for cell in _epochs("MLP", batch, EPOCHS, lr=rates, seed=range(3), norm=norms)]
+    batches = () if size == "reduced" else (2, 4, 16, 64)
+    fields = {"lr": FINE_RATES, "seed": range(3), "norm": ("batch", "layer", "none")}
+    return [cell for batch in batches for cell in _epochs("MLP", batch, EPOCHS, **fields)]
 
 
 BATCH_SIZE = Study(

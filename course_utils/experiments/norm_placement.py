@@ -94,8 +94,8 @@ def train_cells(size: str) -> list[Cell]:
 
 def xavier_cells(size: str) -> list[Cell]:
     """Return every placement in 24 layers that begin with Xavier's weights, and three rates."""
-    depth, rates, updates = (4, (0.001,), 20) if size == "reduced" else (24, (0.0001, 0.0003, 0.001), 200)
-    fixed: dict[str, Any] = {"init": ["Xavier"], "depth": [depth], "warm_up": [0], "updates": [updates]}
+    rates = () if size == "reduced" else (0.0001, 0.0003, 0.001)
+    fixed: dict[str, Any] = {"init": ["Xavier"], "depth": [24], "warm_up": [0], "updates": [200]}
     return grid(lr=rates, seed=range(3), placement=PLACEMENTS, **fixed)
 
 

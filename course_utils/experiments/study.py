@@ -1,4 +1,4 @@
-"""An experiment as data and one function, the loop that runs it, and the records (chapters 06, 07, 12 and 15)."""
+"""An experiment as data and one function, the loop that runs it, and the records (chapters 06, 07, 11, 12 and 15)."""
 
 import itertools
 import time

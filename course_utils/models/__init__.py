@@ -1,7 +1,7 @@
 """The networks that the chapters train and take apart.
 
-networks            LSTM, CNN, MLP and vision transformer on 8×8 digits (chapters 06 and 07)
-recurrence          a linear recurrence as a loop and as a scan (chapter 07)
+networks            LSTM, CNN, MLP and vision transformer on 8×8 digits (chapters 06, 07 and 11)
+recurrence          a linear recurrence as a loop and as a scan (chapter 11)
 decoder             a transformer whose positions are exchangeable (chapters 12 to 15)
 source_layers       the layer norms of the write-ups that the course grew from (chapter 18)
 crepe               a network that hears pitch, with six batch norms and its trained weights (chapters 03 and 04)

@@ -1,4 +1,4 @@
-"""The tiny networks of chapters 06 and 07: an LSTM and its relatives, a CNN on 8×8 images, a transformer and a ViT.
+"""The tiny networks of chapters 06, 07 and 11: an LSTM and its relatives, a CNN on 8×8 images, a transformer and a ViT.
 
 Notation used for tensor shapes: B batch, T sequence length, D input features, H hidden features, C channels or model
 width, L layers.
@@ -55,7 +55,7 @@ class LSTM(nn.Module):
 
 
 class MinGRU(nn.Module):
-    """A recurrent layer whose step is linear in the state, so that a scan computes all steps at once. Chapter 07.
+    """A recurrent layer whose step is linear in the state, so that a scan computes all steps at once. Chapter 11.
 
     z = σ(W_z x), h_t = (1 − z_t) h_{t−1} + z_t W_h x_t: the gate looks at the input only (Feng et al. 2024, §3.1).
     ``recurrence`` computes h_t = a_t h_{t−1} + b_t: ``linear_scan`` or ``linear_recurrence``.

@@ -54,13 +54,15 @@ class _ScanRounds(CourseWidget):
         names = ["input", *(f"round {number}" for number in range(1, len(rounds) + 1))]
         for number, joined in enumerate([[], *rounds[:done]]):
             for earlier, later in joined:
-                axes.plot([earlier, later], [number - 1, number], color=PALETTE[1], linewidth=1.6, zorder=1)
+                axes.plot(
+                    [earlier, later], [number - 1, number], color=PALETTE[1], linewidth=1.6, linestyle="-", zorder=1
+                )
             for _, later, reached in [(*pair, first[pair[0]]) for pair in joined]:
                 first[later] = reached
             for step in range(length):
                 colour, ink = (PALETTE[0], PAPER) if first[step] == 0 else (PAPER, INK)
                 if number:
-                    axes.plot([step, step], [number - 1, number], color=MUTED, linewidth=1, zorder=1)
+                    axes.plot([step, step], [number - 1, number], color=MUTED, linewidth=1, linestyle="-", zorder=1)
                 axes.plot(step, number, marker="o", markersize=17, color=colour, markeredgecolor=INK, zorder=2)
                 count = str(step + 1 - first[step])
                 axes.text(step, number, count, ha="center", va="center", color=ink, fontsize=8, zorder=3)

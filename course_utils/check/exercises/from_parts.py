@@ -1,4 +1,4 @@
-"""Chapters 04, 07 and 08: what comes together from parts: averages, moments, steps of a scan, sums over ranks."""
+"""Chapters 04, 08 and 11: what comes together from parts: averages, moments, steps of a scan, sums over ranks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -53,9 +53,11 @@ _TABLES = [
 choose_and_report = Check(
     "choose_and_report",
     _choose_and_report,
-    [_runs(name, "choice", *tables, "rate") for name, *tables in _TABLES]
-    + [_runs(name, "report", *tables, "mean") for name, *tables in _TABLES]
-    + [_runs(name, "spread", *tables) for name, *tables in _TABLES],
+    [
+        *(_runs(name, "choice", validation, test, "rate") for name, validation, test in _TABLES),
+        *(_runs(name, "report", validation, test, "mean") for name, validation, test in _TABLES),
+        *(_runs(name, "spread", validation, test) for name, validation, test in _TABLES),
+    ],
     load("choose_and_report", _choose_and_report),
     returns=("rate", "mean", "spread"),
     any_dtype=True,
