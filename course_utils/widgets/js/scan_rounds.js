@@ -31,7 +31,7 @@ const places = (state, width) => {
 const rowY = (round) => 34 + 40 * round;
 const heightOf = (state, data) => rowY(scanFigure(state, data).rounds.length) + 20;
 
-function drawScan(context, state, data, width) {
+function drawScan(context, state, width, data) {
   const { rounds, first } = scanFigure(state, data);
   const { left, radius, x } = places(state, width);
   const named = (round) => (left < 60 ? String(round) : round ? `round ${round}` : "input");
@@ -87,9 +87,9 @@ function render(view) {
     ],
     change: (state, control, value) => change(state, control, value, data),
     size: (state) => heightOf(state, data),
-    draw: (context, state, width) => drawScan(context, state, data, width),
-    summary: (state) => summary(state, data),
-    facts: (state) => facts(state, data),
+    draw: drawScan,
+    summary,
+    facts,
   });
 }
 
