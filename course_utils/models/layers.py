@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_utils.book.tables import Table
 from course_utils.rope.config import as_transformers, text_part
@@ -131,7 +131,7 @@ def layer_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
 class _Call:
     """What reached attention in one layer."""
 
-    module: nn.Module
+    module: Any
     query: Tensor  # (1, H, T, head_dim)
     key: Tensor
     mask: Any
@@ -169,7 +169,7 @@ def _mask_function(*_, mask_function, **__):
     return mask_function  # handed to attention in the place of a mask: it can be asked at any two positions
 
 
-def _small_model(text: Mapping[str, Any]) -> nn.Module:
+def _small_model(text: Mapping[str, Any]) -> Any:
     from transformers import AutoModel
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -187,7 +187,7 @@ def _small_model(text: Mapping[str, Any]) -> nn.Module:
 
 
 @torch.no_grad()
-def _calls(model: nn.Module, positions: Tensor, before: int = 0) -> list[_Call]:
+def _calls(model: Any, positions: Tensor, before: int = 0) -> list[_Call]:
     """What reaches attention in each layer when one token stands at all these positions."""
     _seen.clear()
     ids = torch.ones(1, len(positions), dtype=torch.long)
@@ -196,7 +196,7 @@ def _calls(model: nn.Module, positions: Tensor, before: int = 0) -> list[_Call]:
 
 
 @contextmanager
-def _places(model: nn.Module) -> Iterator[dict[int, str]]:
+def _places(model: Any) -> Iterator[dict[int, str]]:
     """Fill a dictionary: layer -> where its norms stand, told by which tensors they take and give."""
     places: dict[int, str] = {}
     heard: dict[str, list[tuple[Any, Any]]] = {}
@@ -237,7 +237,7 @@ def _places(model: nn.Module) -> Iterator[dict[int, str]]:
 
 
 @torch.no_grad()
-def _forgets_mean(block: nn.Module) -> bool:
+def _forgets_mean(block: Any) -> bool:
     norm = next(part for part in block.children() if "norm" in type(part).__name__.lower())
     x = torch.linspace(-1, 2, norm.weight.numel())
     return torch.allclose(norm(x), norm(x + 1), atol=1e-3)
