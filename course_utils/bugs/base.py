@@ -117,11 +117,11 @@ class Bug:
 
     def unnoticed(self, inputs: Sequence[Arguments]) -> list[str]:
         """Return what the mistakes do that could be put into a clean piece and that none of ``inputs`` would show."""
-
-        def is_shown(spoiled: Callable[..., Any]) -> bool:
-            return any(self.difference(spoiled, arguments).ratio > 1 for arguments in inputs)
-
-        return [what for what, spoiled in self.spoiled.items() if not is_shown(spoiled)]
+        return [
+            what
+            for what, spoiled in self.spoiled.items()
+            if all(self.difference(spoiled, arguments).ratio <= 1 for arguments in inputs)
+        ]
 
     def ordinary(self, seed: int = 0) -> Arguments:
         """Return an ordinary input; 0 is the one that the learner starts from."""

@@ -1,4 +1,4 @@
-"""Chapter 19: the pieces: what an input may be, an ordinary one, what is right, what shows the bug."""
+"""Chapter 19: the pieces as bugs.toml has them: what an input may be, an ordinary one, what is right, what shows it."""
 
 import string
 import tomllib
@@ -11,16 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from course_utils import rope
 from course_utils.bugs.base import Arguments, Between, Bug, Made, Tensors, below
-from course_utils.rope import (
-    RopeWarning,
-    alibi_bias,
-    apply_rope,
-    half_to_interleaved,
-    rope_cos_sin,
-    rope_frequencies,
-    rope_inv_freq,
-)
 
 __all__ = ["BUGS"]
 
@@ -31,11 +23,6 @@ _FLAG = (False, True)
 _HEADS = (1, 2, 4, 8, 16, 32)
 _KEY_HEADS = (1, 2, 4, 8, 16, 32, 64)
 _LAYERS = ("full_attention", "sliding_attention")
-# Which piece has which letter: drawn with random.Random(20).sample, so that no letter says what its piece is about.
-_ORDER = (
-    *("stream", "heads", "detached", "counting", "epsilon", "partial", "blocks"),
-    *("variance", "modes", "options", "bias", "table", "dynamic", "sum"),
-)
 _REQUIRED = {"rope_theta", "factor", "original_max_position_embeddings"}
 _ALLOWED = {"beta_fast", "beta_slow", "truncate"}
 
@@ -56,7 +43,7 @@ def _to_interleaved(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor
     if num_heads % num_kv_heads or len(weight) % (2 * num_heads):
         got = f"got {num_kv_heads}, {num_heads} and {len(weight)} rows"
         raise ValueError(f"num_kv_heads must divide num_heads, and 2 · num_heads the rows: {got}")
-    return half_to_interleaved(weight, num_kv_heads)
+    return rope.half_to_interleaved(weight, num_kv_heads)
 
 
 def _batch_norm(
@@ -71,23 +58,23 @@ def _batch_norm(
 
 def _rotate(x: Tensor, start: int) -> Tensor:
     positions = torch.arange(start, start + len(x))
-    return apply_rope(x, *rope_cos_sin(positions, rope_inv_freq(x.shape[1]), dtype=torch.float64))
+    return rope.apply_rope(x, *rope.rope_cos_sin(positions, rope.rope_inv_freq(x.shape[1]), dtype=torch.float64))
 
 
 def _partial_rotate(x: Tensor, rotary_dim: int, base: float) -> Tensor:
     if rotary_dim % 2 or rotary_dim > x.shape[1]:
         raise ValueError(f"rotary_dim must be even and at most D: got {rotary_dim}, with D = {x.shape[1]}")
-    return apply_rope(x, *rope_cos_sin(len(x), rope_inv_freq(rotary_dim, base), dtype=torch.float64))
+    return rope.apply_rope(x, *rope.rope_cos_sin(len(x), rope.rope_inv_freq(rotary_dim, base), dtype=torch.float64))
 
 
 def _alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
     if query_length > key_length:
         raise ValueError(f"the queries are among the keys: got query_length={query_length}, key_length={key_length}")
-    return alibi_bias(num_heads, query_length, key_length)
+    return rope.alibi_bias(num_heads, query_length, key_length)
 
 
 def _dynamic(lengths: Sequence[int], window: int, factor: float) -> Tensor:
-    return rope_frequencies({"rope_type": "dynamic", "factor": factor}, 64, window, lengths[-1])[0]
+    return rope.rope_frequencies({"rope_type": "dynamic", "factor": factor}, 64, window, lengths[-1])[0]
 
 
 def _yarn(rope_parameters: Mapping[str, Any], layer_type: str) -> Tensor:
@@ -99,8 +86,8 @@ def _yarn(rope_parameters: Mapping[str, Any], layer_type: str) -> Tensor:
     if None in parameters.values():
         raise ValueError(f"an option that is not given must be left out: got null in the dictionary for {layer_type}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RopeWarning)
-        return rope_frequencies({**parameters, "rope_type": "yarn"}, 64, None)[0]
+        warnings.simplefilter("ignore", rope.RopeWarning)
+        return rope.rope_frequencies({**parameters, "rope_type": "yarn"}, 64, None)[0]
 
 
 def _yarn_options(rng: torch.Generator) -> Arguments:
@@ -121,7 +108,7 @@ def _are_lengths(value: Any) -> bool:
 
 
 def _bug(name: str, spec: Mapping[str, Any], **code: Any) -> Bug:
-    text, letter = dict(_TEXTS[name]), string.ascii_uppercase[_ORDER.index(name)]
+    text, letter = dict(_TEXTS[name]), string.ascii_uppercase[list(_TEXTS).index(name)]
     source = (_FOLDER / "pieces" / f"{name}.py").read_text(encoding="utf-8")
     mended_source = _replaced(source, *text.pop("mend")) if "mend" in text else source
     broken, mended = (_function(version, letter, text["function"]) for version in (source, mended_source))
