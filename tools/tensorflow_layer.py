@@ -14,7 +14,6 @@ from pathlib import Path
 
 REQUIREMENTS = ["tensorflow-cpu==2.21.0", "keras==3.15.1"]  # the only place where these versions stand
 RECORD = Path(__file__).parents[1] / "course_utils" / "data" / "tensorflow_layer.json"
-COMMAND = "python -m tools.tensorflow_layer"
 
 # S1's code, from its article on layer normalization in the series "Road to ML Engineer"; the indentation is restored.
 PUBLISHED = """\
@@ -64,46 +63,37 @@ def inside(out: Path) -> None:
         model.compile(keras.optimizers.Adam(0.01), "mse")
         return model
 
-    def trained(source: str) -> tuple[keras.Model, dict]:
-        model, before = built(source), built(source).layers[1].kernel
+    def lived(source: str, folder: Path) -> dict:
+        (model, other), before = (built(source), built(source)), built(source).layers[1].kernel
         norm, dense = model.layers
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((model(rows) - target) ** 2)
-        gradient = float(tf.norm(tape.gradient(loss, norm.gamma)))
+        gradient = tape.gradient(loss, norm.gamma)
         model.fit(rows, target, epochs=200, batch_size=len(rows), verbose=0)
-        return model, {
+        fit = {
             "trainable_weights": [weight.name for weight in norm.trainable_weights],
-            "gamma's gradient before": gradient,
+            "gradient of gamma": float(tf.norm(gradient)),
             "gamma moved by": float(tf.norm(norm.gamma - 1.0)),
             "beta moved by": float(tf.norm(norm.beta)),
             "the layer after it moved by": float(tf.norm(dense.kernel - before)),
         }
-
-    def reloaded(model: keras.Model, source: str, folder: Path) -> dict:
-        model.layers[0].gamma.assign(tf.fill((1, 8), 2.0))
+        norm.gamma.assign(tf.fill((1, 8), 2.0))
         model.save(folder / "model.keras")
         model.save_weights(folder / "model.weights.h5")
-        said = {}
-        for how, named in (
-            ("without its class", {}),
-            ("with its class", {"LayerNormalization": type(model.layers[0])}),
-        ):
-            try:
-                keras.models.load_model(folder / "model.keras", custom_objects=named)
-                said[how] = "loads"
-            except Exception as error:
-                said[how] = f"{type(error).__name__}: {str(error).strip().split('. ')[0]}"
-        other = built(source)
         other.load_weights(folder / "model.weights.h5")
-        return {**said, "a gamma of 2 in saved weights is, loaded": float(tf.reduce_max(other.layers[0].gamma))}
+        saved = {"a gamma of 2, saved and loaded": float(tf.reduce_max(other.layers[0].gamma)), "model": "loads"}
+        try:
+            keras.models.load_model(folder / "model.keras", {"LayerNormalization": type(norm)})
+        except Exception as error:
+            saved["model"] = f"{type(error).__name__}: {str(error).strip().split('. ')[0]}"
+        return {"fit": fit, "saved": saved}
 
     rows = np.sin(np.arange(32.0) ** 2).reshape(4, 8)  # (B, C), from -1 to 1
     target = np.sin(np.arange(4.0))[:, None]
-    constant = np.repeat([[0.1], [0.7], [3.3], [9.7]], 8, axis=1)
     inputs = {
         "ordinary": ("float32", rows),
         "quiet: spread 0.001": ("float32", 1e-3 * rows),
-        "constant rows": ("float32", constant),
+        "constant rows": ("float32", np.repeat([[0.1], [0.7], [3.3], [9.7]], 8, axis=1)),
         "far from zero: 10,000 ± 1": ("float32", 1e4 + rows),
         "float16, spread 300": ("float16", 300 * rows),
         "bfloat16, 8 ± 1": ("bfloat16", 8 + rows),
@@ -111,16 +101,14 @@ def inside(out: Path) -> None:
     outputs, layer = {}, layer_class(PUBLISHED)(8)
     for name, (dtype, values) in inputs.items():
         x = tf.cast(tf.constant(values), dtype)
-        y = layer(x)
-        in_double = (tf.cast(part, tf.float64).numpy().tolist() for part in (x, y))
-        outputs[name] = dict(zip(("dtype", "output dtype", "x", "y"), (dtype, y.dtype.name, *in_double), strict=True))
-    versions = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
-    record = {"command": COMMAND, "versions": versions, "source": PUBLISHED, "outputs": outputs}
+        as_lists = (tf.cast(part, tf.float64).numpy().tolist() for part in (x, layer(x)))
+        outputs[name] = dict(zip(("dtype", "x", "y"), (dtype, *as_lists), strict=True))
+    record = {"command": "python -m tools.tensorflow_layer", "source": PUBLISHED, "outputs": outputs}
+    record["versions"] = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
     rows, target = rows.astype("float32"), target.astype("float32")
     for name, source in {"as published": PUBLISHED, "with add_weight": MENDED}.items():
         with tempfile.TemporaryDirectory() as folder:
-            model, fit = trained(source)
-            record[name] = {"fit": fit, "saved": reloaded(model, source, Path(folder))}
+            record[name] = lived(source, Path(folder))
     lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items())
     out.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
 
