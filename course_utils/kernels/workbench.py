@@ -96,9 +96,9 @@ def guarded(**tensors: Tensor) -> Iterator[None]:
         if outside.any():
             address = int(addresses[outside][0])
             name = min(ends, key=lambda name: min(abs(address - end) for end in ends[name]))
-            where = f"before the first element of {name}"
+            where = f"before the start of {name}"
             if address >= ends[name][0]:
-                where = f"{(address - ends[name][1]) // size + 1} elements past the end of {name}"
+                where = f"past the end of {name}, by {(address - ends[name][1]) // size + 1}"
             raise IndexError(f"a lane {'writes' if 1 in ways else 'reads'} {where}")
 
     with _watched(note, undefined=float("nan")):

@@ -40,7 +40,7 @@ class Roofline:
         a, b = (torch.randn(size, size, generator=generator(s), dtype=torch.float32).to(device, dtype) for s in (0, 1))
         copy, moved = large_copy(device, dtype)
         product = torch.empty_like(a)
-        timings = measure_in_turns({"copy": copy, "product": lambda: torch.mm(a, b, out=product)}, device, rounds=20)
+        timings = measure_in_turns({"copy": copy, "product": lambda: torch.mm(a, b, out=product)}, device, rounds=10)
         return cls(moved / timings["copy"].p10_ms / 1e6, 2 * size**3 / timings["product"].p10_ms / 1e6)
 
     @property
