@@ -101,7 +101,10 @@ ledger: $(VENV)/.test ## author: write the ledger of claims from the assertions 
 	$(TOOLS) ledger
 
 freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
-	$(TOOLS) freeze
+	@sed -n '/^#/p' constraints.txt > .constraints
+	@$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//' \
+		| grep -viE '^(course-utils|pip|uv|nvidia-.*|cuda-.*)(=| @)' >> .constraints
+	@mv .constraints constraints.txt
 
 clean: ## remove what was made here, the environment included
 	rm -rf $(VENV) build dist edit student handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

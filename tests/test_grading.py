@@ -10,17 +10,23 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+import torch
+import torch.nn.functional as F
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from course_utils import check
 from course_utils.__main__ import main as course
 from course_utils.book.chapters import CHAPTERS, NOTEBOOKS
+from course_utils.check.catalogue import edited
+from course_utils.check.ready_made import ready_made
+from course_utils.norms import layer_norm
 from tools.grading import command, process, run
 from tools.grading.needed import needed_statements
+from tools.grading.points import CANVAS, MOODLE, Scheme, named, read_roster, read_scheme, write_class
 from tools.grading.process import Interrupted, Limits, Outcome, grade_exercise
-from tools.grading.results import Row, write_csv, write_report
-from tools.grading.run import CSV, REPORT, UNFINISHED, grade_folder
+from tools.grading.results import Row, write_csv, write_feedback, write_report
+from tools.grading.run import CSV, FEEDBACK, REPORT, UNFINISHED, grade_folder
 from tools.grading.submissions import find_submissions
 from tools.notebooks import find_exercises, read_notebook
 from tools.student import make_student_copy
@@ -137,6 +143,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict:
     for name, (cells, _) in FAILURES.items():
         save(folder / f"{name}.ipynb", *cells)
     save(folder / "wrong.ipynb", FORGE, COLUMNS, CHOOSE)
+    save(folder / "calls.ipynb", "from course_utils import check\ndef centre(x):\n    return check.centre.oracle(x)")
     solved_copy(folder / "ann")
     save(folder / "ann" / ".ipynb_checkpoints" / "old.ipynb", COLUMNS)
     (folder / "00 as it is.ipynb").write_bytes((NOTEBOOKS / "00_start_here.ipynb").read_bytes())
@@ -176,7 +183,7 @@ def test_what_is_no_notebook_is_a_row_with_the_reason(graded: dict) -> None:
 
 @pytest.mark.slow
 def test_every_file_is_a_row_and_nothing_else_is(graded: dict) -> None:
-    notebooks = {f"{name}.ipynb" for name in (*FAILURES, "wrong", "ann/homework 1", "00 as it is")}
+    notebooks = {f"{name}.ipynb" for name in (*FAILURES, "wrong", "calls", "ann/homework 1", "00 as it is")}
     assert sorted(row.file for row in graded["all"]) == sorted(notebooks | set(graded["reasons"]))
 
 
@@ -188,13 +195,15 @@ def test_a_students_copy_is_graded_under_any_name_and_the_notebooks_own_solution
     assert (solved.learner, solved.status) == ("ann", "passed"), solved.message
     assert solved.seconds < TIMEOUT_S  # nobody waits for what it left running
     assert as_it_is.status == "not attempted"
+    calls = graded["rows"]["calls.ipynb"]
+    assert (calls.status, calls.message) == ("ready-made", "It is right, and calls check.centre.oracle.")
 
 
 @pytest.mark.slow
 def test_nothing_is_left_behind(graded: dict) -> None:
     assert not list(graded["scratch"].iterdir())
     assert not graded["progress"].exists()
-    assert sorted(path.name for path in graded["out"].iterdir()) == [CSV, REPORT]
+    assert sorted(path.name for path in graded["out"].iterdir()) == [CANVAS, FEEDBACK, CSV, MOODLE, REPORT]
     assert not processes_of(graded["scratch"])
 
 
@@ -219,6 +228,10 @@ def test_the_csv_holds_the_rows(graded: dict) -> None:
     wrong = next(line for line in lines if line["file"] == "wrong.ipynb")
     assert (wrong["status"], wrong["mistake"], wrong["chapter"]) == ("wrong", "column_means", "00")
     assert "It subtracts the mean of each column" in wrong["message"]
+    told = (graded["out"] / FEEDBACK / "wrong.html").read_text()
+    mistake = check.centre.catalogue["column_means"]
+    for text in ("00 centre: 0 of 1 points", mistake.wrong, mistake.hint, "x = [[1, 2, 3]]", "got: [[0, 0, 0]]"):
+        assert text in BeautifulSoup(told, "html.parser").text, text
     loops = next(line for line in lines if line["file"] == "loops.ipynb")
     assert TIMEOUT_S <= float(loops["seconds"]) < 2 * TIMEOUT_S
 
@@ -251,12 +264,6 @@ def test_the_report_says_who_passed_what_and_what_is_open(tmp_path: Path) -> Non
         ["bob", "0", "✗", "", ""],
         ["cid", "0", "", "", ""],
         ["dan", "0", "", "", ""],
-    ]
-    assert found["Exercises"] == [
-        ["chapter", "exercise", "passed", "wrong", "not attempted", "not defined", "error"],
-        ["00", "centre", "1", "1", "0", "0", "0"],
-        ["04", "ema", "0", "1", "0", "0", "0"],
-        ["08", "merge_moments", "0", "0", "1", "0", "0"],
     ]
     assert [row[:2] for row in found["Mistakes"][1:]] == [["1", "centre"], ["1", "ema"]]
     opened = ["bob/1.ipynb", "bob/2.ipynb", "ann/2.ipynb", "ann/4.ipynb", "cid.ipynb"]
@@ -293,7 +300,7 @@ def interrupt_the_second(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
     def grade(exercise: str, cells, folder, limits, stop: threading.Event) -> Outcome:
         if next(calls) == 0:
             return Outcome("passed", "", "", 1.0)
-        while "passed" not in (out / UNFINISHED).read_text():
+        while not list((out / UNFINISHED).glob("*.json")):
             time.sleep(0.01)
         time.sleep(0.2)  # now the first is on record, and the main thread waits
         os.kill(os.getpid(), signal.SIGINT)
@@ -310,8 +317,6 @@ def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(three, mon
     with pytest.raises(KeyboardInterrupt):
         grade_folder(Path(), out, Limits(), show_progress=False)  # the same folder by another name
     assert (out / CSV).read_text().count("passed") == 1
-    with (out / UNFINISHED).open("a") as unfinished:
-        unfinished.write('{"key": "cut o')
     save(folder / "b.ipynb", RIGHT, "changed = True")
     monkeypatch.setattr(run, "grade_exercise", lambda *_: Outcome("wrong", "", "", 1.0))
     rows = grade_folder(folder, out, Limits(), show_progress=False)
@@ -339,6 +344,12 @@ def test_a_process_that_does_not_start_is_told_apart_from_a_notebook_that_fails(
 
 def test_the_command_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "submitted"
+
+    def scheme(text: str) -> str:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.txt"
+        path.write_text(text)
+        return str(path)
+
     assert course(["grade", str(folder)]) == 2
     folder.mkdir()
     for options, said in (
@@ -347,6 +358,10 @@ def test_the_command_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFi
         (["--jobs", "0"], "jobs must be at least 1: got 0"),
         (["--chapter", "99"], "got '99'"),
         (["--out", str(folder / "out")], "--out must lie outside DIR"),
+        (["--points", scheme("[exercises.scream]")], "no chapter has the exercises scream"),
+        (["--points", scheme("partial = 2")], "partial from 0 to 1: got 1.0, 2"),
+        (["--points", scheme("pionts = 2")], "known are assignment, points"),
+        (["--roster", scheme("Name,Email\nAda,a@x.org\nAda,b@x.org")], "a name that no other has"),
     ):
         assert command.main([str(folder), *options]) == 2
         assert said in capsys.readouterr().err
@@ -400,6 +415,116 @@ def test_learners_are_folders_or_files(tmp_path: Path) -> None:
     found = [(submission.learner, submission.file) for submission in find_submissions(tmp_path)]
     in_folders = [("ann", "ann/b.IPYNB"), ("ann", "ann/week 1/a.ipynb")]
     assert found == [*in_folders, ("bob", "bob.ipynb"), ("eve", "eve.pdf")]
+
+
+@pytest.mark.parametrize(
+    ("file", "learner"),
+    [
+        ("alice_02", "alice"),
+        ("02 alice", "alice"),
+        ("alice-02_layer_norm (1)", "alice"),
+        ("lovelaceada_LATE_1234_5678_02_layer_norm-1", "lovelaceada"),  # as Canvas names a download
+        ("02_layer_norm", "02_layer_norm"),  # nobody's name is left
+        ("student_03", "student_03"),  # the number is no chapter's
+    ],
+)
+def test_files_of_one_learner_are_one_learner(tmp_path: Path, file: str, learner: str) -> None:
+    save(tmp_path / f"{file}.ipynb", title="# 02 · Layer norm")
+    [submission] = find_submissions(tmp_path)
+    assert submission.read().learner == learner
+
+
+ROSTERS = {
+    "": "name,Email,id\nAda Lovelace,ada@x.org,17\n=Bob,bob@x.org,18\nEve,eve@x.org,19\n",
+    "Canvas": (
+        "Student,ID,SIS User ID,SIS Login ID,Section,Old\n    Points Possible,,,,,5\n"
+        "Ada Lovelace,901,17,ada@x.org,A,1\n=Bob,902,18,bob@x.org,A,2\nEve,903,19,eve@x.org,B,3\n"
+    ),
+    "Moodle": (
+        "First name,Last name,ID number,Email address\n"
+        "Ada,Lovelace,17,ada@x.org\n,=Bob,18,bob@x.org\nEve,,19,eve@x.org\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("source", ROSTERS)
+def test_a_class_gets_a_row_each_that_canvas_and_moodle_import(tmp_path: Path, source: str) -> None:
+    (tmp_path / "class.csv").write_text(ROSTERS[source], encoding="utf-8-sig")
+    people, canvas = read_roster(tmp_path / "class.csv"), source == "Canvas"
+    (tmp_path / "points.toml").write_text(
+        "points = 2\npartial = 0.5\n[exercises.layer_norm]\npoints = 6\nready_made = true"
+    )
+    scheme = read_scheme(tmp_path / "points.toml")
+    rows = [
+        Row("lovelaceada_1_2", "1.ipynb", "00", "centre", "ready-made"),
+        Row("17", "2.ipynb", "02", "layer_norm", "wrong", right=3, probes=12),
+        Row("ada", "3.ipynb", "02", "layer_norm", "wrong", right=6, probes=12),  # the better one counts
+        Row("bob_3_assignsubmission_file", "4.ipynb", "02", "layer_norm", "ready-made"),
+        Row("mallory", "5.ipynb", "00", "centre", "passed"),
+    ]
+    rows = named(rows, people)
+    assert [row.learner for row in rows] == ["Ada Lovelace"] * 3 + ["=Bob", "mallory"]
+    write_class(rows, tmp_path, scheme, people)
+    lines = [line.split(",") for line in (tmp_path / CANVAS).read_text().splitlines()]
+    head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
+    assert lines[0] == [*head, "00 Start here", "02 Layer norm", "Final Points"]
+    assert lines[1] == ["    Points Possible", "", "", "", "", "2.00", "6.00", "8.00"]
+    assert lines[2] == ["Ada Lovelace", "901" * canvas, "17", "ada@x.org", "A" * canvas, "0.00", "1.50", "1.50"]
+    assert lines[3][0] == "'=Bob"
+    assert lines[3][5:] == ["", "6.00", "6.00"]
+    assert lines[4][5:] == ["", "", ""]  # nothing handed in: no grade
+    assert len(lines) == 5
+    moodle = [line.split(",") for line in (tmp_path / MOODLE).read_text().splitlines()]
+    assert moodle[0] == ["Full name", "ID number", "Email address", "00 Start here", "02 Layer norm", "Course total"]
+    assert moodle[1] == ["Ada Lovelace", "17", "ada@x.org", "0.00", "1.50", "1.50"]
+    write_class(rows, tmp_path, Scheme("Homework 3", scheme.common, scheme.exercises), ())
+    lines = [line.split(",") for line in (tmp_path / CANVAS).read_text().splitlines()]
+    assert lines[0][5:] == ["Homework 3", "Final Points"]
+    assert {line[0]: line[5] for line in lines[2:]} == {"Ada Lovelace": "1.50", "'=Bob": "6.00", "mallory": "2.00"}
+    write_feedback(rows, tmp_path / FEEDBACK, scheme.of)
+    assert len(list((tmp_path / FEEDBACK).iterdir())) == 3
+    assert (tmp_path / FEEDBACK / "Ada_Lovelace.html").read_text().count("<h2>") == 2
+
+
+CALLS = {
+    "torch's layer_norm": ("layer_norm", F.layer_norm),
+    "torch's native_layer_norm": ("layer_norm", lambda *a: torch.ops.aten.native_layer_norm(*a)[0]),
+    "torch's rms_norm": ("rms_norm", F.rms_norm),
+    "torch's instance_norm": ("instance_norm", F.instance_norm),
+    "the course's layer_norm": ("layer_norm", layer_norm),
+    "the course's Moments.merge": ("merge_moments", lambda one, other: one.merge(other)),
+}
+
+
+@pytest.mark.parametrize("called", CALLS)
+def test_an_answer_that_calls_a_ready_made_function_is_known_by_what_it_calls(called: str) -> None:
+    name, function = CALLS[called]
+    its_check = getattr(check, name)
+
+    def answer(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+        return function(x, normalized_shape, weight, bias, eps)
+
+    answer = answer if name == "layer_norm" else lambda *args, **keywords: function(*args, **keywords)
+    assert its_check(answer, record=False)
+    assert ready_made(its_check, answer) == called
+
+
+def test_an_answer_of_ones_own_is_none_and_one_by_autograd_or_the_oracle_is() -> None:
+    for its_check in (value for value in vars(check).values() if isinstance(value, check.Check)):
+        oracle = its_check.oracle
+        assert ready_made(its_check, lambda *a, _=oracle, **k: _(*a, **k)) == f"check.{its_check.name}.oracle"
+        for mistake in list(its_check.catalogue.values())[:1]:
+            own = edited(mistake.reference)
+            own.__globals__["__name__"] = "notebook"
+            assert ready_made(its_check, own) == "", its_check.name
+
+    def differentiated(dy, x, normalized_shape, weight=None, eps=None):
+        x = x.detach().requires_grad_()
+        weight = torch.ones(normalized_shape) if weight is None else weight.detach()
+        y = check.rms_norm.oracle(x, normalized_shape, weight.requires_grad_(), eps)
+        return torch.autograd.grad(y, (x, weight), dy)
+
+    assert ready_made(check.rms_norm_backward, differentiated) == "torch's automatic differentiation"
 
 
 @pytest.mark.parametrize(

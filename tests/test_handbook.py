@@ -1,6 +1,7 @@
 """What an instructor gets: the handbook of all chapters, and copies for students from which nothing can be read off."""
 
 import ast
+import re
 from pathlib import Path
 
 import nbformat
@@ -11,9 +12,9 @@ from course_utils import check
 from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, chapter_of
 from course_utils.check import Check
 from tools.__main__ import main as authoring
-from tools.handbook import chapter_page, handbook, objectives, time_needed
+from tools.handbook import chapter_page, common, handbook, objectives, time_needed
 from tools.notebooks import SOLUTION_SUFFIX, execute, find_exercises, is_code, read_notebook
-from tools.student import make_student_copy
+from tools.student import ANSWER, make_student_copy
 
 WRITTEN = [chapter for chapter in CHAPTERS if chapter.is_written]
 CHECKS = [value for value in (getattr(check, name) for name in check.__all__) if isinstance(value, Check)]
@@ -27,19 +28,38 @@ def test_the_handbook_has_every_chapter_exercise_and_mistake_once():
         for level in ("h1", "h2", "h3")
     }
     exercises = [name for chapter in WRITTEN for name in chapter.exercises]
-    assert headings["h2"] == [f"{chapter.number} · {chapter.title}" for chapter in WRITTEN]
+    assert headings["h2"][-len(WRITTEN) :] == [f"{chapter.number} · {chapter.title}" for chapter in WRITTEN]
     assert [heading.strip("`").split("(")[0] for heading in headings["h3"]] == exercises
-    mistakes = [mistake for name in exercises for mistake in getattr(check, name).catalogue.values()]
+    mistakes = [mistake for name in exercises for mistake in common(getattr(check, name))]
     examples = [token.content for token in tokens if token.type == "fence" and token.info in ("python", "diff")]
-    assert examples == [mistake.diff() + "\n" for mistake in mistakes]
+    assert examples[-len(mistakes) :] == [mistake.diff() + "\n" for mistake in mistakes]
+
+
+def test_the_handbook_is_about_twenty_pages_before_its_appendix():
+    text = handbook().partition("\n# Appendix")[0]
+    assert 12 <= len(text.split()) / 400 <= 22  # 400 words a page
+    assert "<!--" not in text
+    for chapter in COURSE:
+        page = chapter_page(chapter)
+        first = common(getattr(check, chapter.exercises[0]))[:1]
+        assert all(mistake.wrong in page for mistake in first)
+        assert page.count("?") >= 2, chapter.number
+        assert text.count(f"{chapter.number} {chapter.title}") >= 1  # in the weeks
+
+
+def test_everyday_mistakes_come_first_and_then_those_of_many_forms():
+    order = [(not mistake.everyday, -len(mistake.examples)) for mistake in common(check.layer_norm)]
+    assert order == sorted(order)
+    assert len(set(order)) > 2
 
 
 def test_a_mistake_is_told_as_the_learner_is_told():
     page = chapter_page(chapter_of("02"))
     mistake = check.layer_norm.catalogue["unbiased_variance"]
+    assert mistake.wrong in page
     for text in (mistake.key, mistake.title, mistake.wrong, mistake.matters, mistake.hint):
-        assert text in page
-    assert "+    variance = z.var(dims, keepdim=True)" in page
+        assert text in handbook()
+    assert "+    variance = z.var(dims, keepdim=True)" in handbook()
 
 
 def test_a_chapters_page_says_what_its_first_cell_says():
@@ -66,7 +86,7 @@ def test_no_two_ways_to_make_a_mistake_are_shown_alike(its_check):
 def test_the_command_writes_the_handbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr("tools.handbook.CHAPTERS", (chapter_of("00"),))
+    monkeypatch.setattr("tools.handbook.handbook", lambda: "## 00 · Start here")
     assert authoring(["handbook"]) == 0
     assert "## 00 · Start here" in (tmp_path / "handbook.md").read_text()
 
@@ -84,7 +104,7 @@ def test_a_students_copy_of_a_chapter_holds_the_stubs_and_no_solution(chapter, t
     assert not any(cell.get("outputs") for cell in copy.cells)
     solutions = {exercise.solution: exercise for exercise in find_exercises(master)}
     for index, cell in enumerate(copy.cells):
-        assert index in solutions or cell.source == master.cells[index].source
+        assert index in solutions or ANSWER.sub("", master.cells[index].source).rstrip() == cell.source
     for index, exercise in solutions.items():
         given = functions_in(master.cells[index])
         assert {f"{name}{SOLUTION_SUFFIX}" for name in exercise.names} <= given
@@ -93,6 +113,49 @@ def test_a_students_copy_of_a_chapter_holds_the_stubs_and_no_solution(chapter, t
         for name in exercise.names:
             stand_ins = (f"{name}{SOLUTION_SUFFIX} = check.{name}.oracle", f" as {name}{SOLUTION_SUFFIX}")
             assert any(stand_in in copy.cells[index].source for stand_in in stand_ins)
+
+
+@pytest.mark.parametrize("chapter", WRITTEN, ids=lambda chapter: chapter.number)
+def test_no_answer_is_left_anywhere_in_a_students_copy(chapter, tmp_path: Path):
+    text = make_student_copy(NOTEBOOKS / chapter.file, tmp_path).read_text()
+    for word in ("bugs.reveal", "<summary>answer", "key line", "<summary>an answer", '"stand_in"', '"image/'):
+        assert word not in text.lower().replace("bugs.show", ""), word
+    copy, master = nbformat.reads(text, 4), read_notebook(NOTEBOOKS / chapter.file)
+    said = [squeezed(cell.source) for cell in copy.cells]
+    for exercise in find_exercises(master):
+        lines = {squeezed(line) for line in steps_of(master.cells[exercise.solution].source)}
+        assert max(sum(line in cell for line in lines) for cell in said) <= 1, exercise.names
+        assert not [line for cell in copy.cells if not is_code(cell) for line in lines if line in squeezed(cell.source)]
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s", "", text)
+
+
+def steps_of(source: str) -> list[str]:
+    """Return the values that a solution computes or returns, where they are long enough to be told from others."""
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    steps = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.Assign | ast.Return)]
+    values = [ast.unparse(step.value) for step in steps if step.value is not None]
+    return [value for value in values if len(squeezed(value)) >= 30]
+
+
+@pytest.mark.parametrize("chapter", COURSE, ids=lambda chapter: chapter.number)
+def test_a_students_copy_is_an_assignment_for_nbgrader(chapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    copy = read_notebook(make_student_copy(NOTEBOOKS / chapter.file, tmp_path))
+    roles = [cell.metadata.nbgrader for cell in copy.cells if "nbgrader" in cell.metadata]
+    expected = [part for name in chapter.exercises for part in ((name, False), (f"{name}-test", True))]
+    assert [(role.grade_id, role.grade) for role in roles] == expected
+    assert all(role.locked is role.grade is (not role.solution) and role.schema_version == 3 for role in roles)
+    test = next(cell.source for cell in copy.cells if cell.metadata.get("nbgrader", {}).get("grade"))
+    lines = test.splitlines()
+    graded = "\n".join([*lines[:3], *lines[-2:]])
+    wrong = {"check": check, chapter.exercises[0]: lambda *_: None}
+    exec(graded, wrong)  # in a learner's hands, nothing stops
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    with pytest.raises(AssertionError):
+        exec(graded, wrong)
+    exec(graded, {"check": check, chapter.exercises[0]: getattr(check, chapter.exercises[0]).oracle})
 
 
 @pytest.mark.parametrize("name", [name for chapter in COURSE for name in chapter.exercises])

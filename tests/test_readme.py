@@ -4,11 +4,15 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+from PIL import Image
 
-from tools.readme import FOLDER, numbers, with_numbers
+from course_utils.book.chapters import CHAPTERS
+from tools.readme import PICTURE, numbers, repository, with_addresses, with_numbers
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -61,5 +65,67 @@ def test_the_numbers_are_counted_anew_and_the_pictures_are_described() -> None:
     counted = numbers()
     assert with_numbers(README, counted) == README
     assert not [words for words, number in counted.items() if f"{number:,} {words}" not in README]
-    shown = dict(re.findall(r"!\[([^\]]*)\]\(" + re.escape(str(FOLDER)) + r"/([\w.]+)\)", README))
-    assert all(len(alternative) > 40 for alternative in shown)
+    [alternative] = re.findall(r"!\[([^\]]*)\]\(" + re.escape(str(PICTURE)) + r"\)", README)
+    assert len(alternative) > 40
+    with Image.open(ROOT / PICTURE) as picture:
+        assert picture.n_frames > 20
+    assert (ROOT / PICTURE).stat().st_size < 1_000_000
+
+
+MINE = "https://github.com/somebody/their-course"
+
+
+def test_one_setting_makes_every_address() -> None:
+    """Where this fails, `python -m tools readme` writes them."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert with_addresses(README, repository()) == README
+    assert with_addresses(citation, repository()) == citation
+    page, cited = with_addresses(README, MINE), with_addresses(citation, MINE)
+    addresses = re.findall(r"https://[^\s)]+", page)
+    ours = [address for address in addresses if "somebody" in address]
+    assert ours[0] == "https://somebody.github.io/their-course/"  # the live site first
+    assert any(address.startswith("https://mybinder.org/v2/gh/somebody/their-course/HEAD") for address in ours)
+    colab = "https://colab.research.google.com/github/somebody/their-course/blob/main/"
+    opened = [address.removeprefix(colab) for address in ours if address.startswith(colab)]
+    assert opened == [f"notebooks/{chapter.file}" for chapter in CHAPTERS if chapter.is_written]
+    install = [line for line in page.splitlines() if line.startswith("%pip install")]
+    assert install[1].endswith(f"git+{MINE}")
+    assert "'torch>=" in install[0]
+    assert "jupyterlab" not in install[0]
+    assert f"repository-code: {MINE}\n" in cited
+    yaml.safe_load(cited)
+    assert with_addresses(page, "") == with_addresses(README, "")
+    assert "mybinder" not in with_addresses(README, "")
+
+
+def test_no_address_of_a_copy_stands_anywhere_else() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )
+    pattern = re.compile(
+        r"github\.com/OWNER|OWNER/|mybinder\.org/v2/gh/(?!\{|some)|colab\.research\.google\.com/github/(?!\{|some)"
+    )
+    for name in filter(re.compile(r"\.(md|py|toml|cff|ipynb|ya?ml|html|js)$").search, listed):
+        text = with_addresses((ROOT / name).read_text(encoding="utf-8"), "")
+        if name not in ("tools/readme.py", "tests/test_readme.py"):
+            assert not pattern.search(text), name
+            assert not repository() or name == "pyproject.toml" or repository() not in text, name
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    newest = re.search(r"^## (\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    assert newest.groups() == (project["version"], citation["date-released"])
+    assert citation["version"] == project["version"]
+
+
+def test_what_runs_on_github_names_targets_and_files_that_are_there() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for path in sorted((ROOT / ".github").rglob("*.yml")):
+        text = path.read_text(encoding="utf-8")
+        assert yaml.safe_load(text), path.name
+        for words in re.findall(r"run: make (.*)", text):
+            named = [word for word in shlex.split(words) if "=" not in word]
+            assert set(named) <= set(targets), (path.name, named)

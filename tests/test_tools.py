@@ -9,12 +9,10 @@ from pathlib import Path
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools.__main__ import main
 from tools.notebooks import (
     FOLDED,
     NOTEBOOKS,
@@ -226,7 +224,7 @@ def test_a_students_copy_holds_no_solution_and_no_output(tmp_path: Path) -> None
     assert "secret" not in str(copy)
     assert "kept" not in str(copy)
     assert copy.cells[2].source == notebook.cells[2].source
-    assert copy.cells[3].source.startswith("layer_norm_solution = check.layer_norm.oracle\n")
+    assert "\nlayer_norm_solution = check.layer_norm.oracle\n" in copy.cells[3].source
 
 
 @pytest.mark.parametrize("template", ["lab", "basic"])  # nbconvert's own, and what nbviewer and the like build on
@@ -251,24 +249,3 @@ def test_a_solution_that_no_check_knows_names_its_stand_in() -> None:
     for missing in ("math:tau2", "no_such_module:pi"):
         with pytest.raises(ValueError, match=f"got '{missing}'"):
             without_solution(source, {"halve": "operator:neg", "answer": missing})
-
-
-def test_pins_are_of_no_local_build_and_of_no_installer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "notebooks").mkdir()
-    assert main(["freeze"]) == 0
-    lines = (tmp_path / "constraints.txt").read_text().splitlines()
-    assert not [line for line in lines if "+" in line or line.startswith(("pip==", "uv==", "nvidia-", "course"))]
-    assert any(line.startswith("torch==") for line in lines)
-
-
-def test_under_make_lab_an_interrupt_and_a_cell_out_of_order_end_in_one_line(tmp_path: Path) -> None:
-    cells = ["check", "raise KeyboardInterrupt", "nobody", "from math import pi as check"]
-    path = save(new_notebook(cells=[new_code_cell(cell) for cell in cells]), tmp_path)
-    notebook = read_notebook(path)
-    startup = {"PYTHONSTARTUP": str(ROOT / ".jupyter" / "startup.py"), "JPY_SESSION_NAME": str(path)}
-    NotebookClient(notebook, allow_errors=True).execute(env={**os.environ, **startup})
-    said = ["\n".join(output.traceback) for cell in notebook.cells for output in cell.outputs]
-    assert said[0] == "name 'check' is not defined: run the cells above first."
-    assert said[1].startswith("Interrupted.")
-    assert "Traceback" in said[2]  # a name that no cell defines is the learner's own matter

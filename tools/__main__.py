@@ -1,21 +1,11 @@
 """``python -m tools COMMAND``: what the Makefile's targets for authors call."""
 
 import argparse
-import re
 import sys
-from importlib import metadata
+from collections.abc import Callable
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
-from packaging.version import Version
-
 from tools.notebooks import NOTEBOOKS, find_notebooks, write_atomically
-
-_CONSTRAINTS = """\
-# The one set of versions that is tested, written by `make freeze`; `make lab` and `make test` install from it.
-# Ranges are in pyproject.toml. No local build tags, so that it holds for PyTorch's CPU and CUDA builds alike."""
-# not the course itself, not the installers, not what PyTorch chooses for its CUDA builds
-_UNPINNED = re.compile(r"(course-utils|pip|uv)$|(nvidia|cuda)-")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,23 +29,18 @@ def main(argv: list[str] | None = None) -> int:
 
 def run(chapters: list[str]) -> int:
     """Execute notebooks and store their outputs, the same bytes every time; a failure stops none of the others."""
-    from tqdm import tqdm
-
     from tools.notebooks import ExecutionFailed, execute
 
-    failures = []
-    with tqdm(find_notebooks(chapters), unit="notebook", disable=None) as notebooks:
-        for path in notebooks:
-            notebooks.set_description(path.name)
-            try:
-                changed = execute(path)
-                tqdm.write(f"{path}: {'executed, changed' if changed else 'executed, the same bytes as before'}")
-            except ExecutionFailed as failure:
-                failures.append(failure)
-                tqdm.write(str(failure))
-    if failures:
-        print(f"failed: {len(failures)} of {len(notebooks)}", file=sys.stderr)
-    return int(bool(failures))
+    failed = 0
+    for path in find_notebooks(chapters):
+        try:
+            print(
+                f"{path}: {'executed, changed' if execute(path) else 'executed, the same bytes as before'}", flush=True
+            )
+        except ExecutionFailed as failure:
+            failed += 1
+            print(failure, f"failed so far: {failed}", sep="\n", file=sys.stderr)
+    return int(failed > 0)
 
 
 def lint(chapters: list[str]) -> int:
@@ -79,9 +64,7 @@ def edit(chapters: list[str]) -> int:
     """Write text views to edit, into ``edit/``."""
     from tools.text_view import open_view
 
-    for path in find_notebooks(chapters):
-        print(f"{open_view(path)}: edit it, then `make update` brings it back into {path}")
-    return 0
+    return _each(chapters, lambda path: f"{open_view(path)}: edit it, then `make update` brings it back into {path}")
 
 
 def update(chapters: list[str]) -> int:
@@ -90,11 +73,8 @@ def update(chapters: list[str]) -> int:
 
     views = [view for chapter in chapters or [""] for view in sorted(VIEWS.glob(f"{chapter}*.py"))]
     if not views:
-        raise ValueError(
-            f"no text view of {' '.join(chapters) or 'any chapter'} in {VIEWS}/: make one with `make edit`"
-        )
-    for view in views:
-        path, changed = bring_back(view)
+        raise ValueError(f"no text view of {' '.join(chapters) or 'any'} in {VIEWS}/: make one with `make edit`")
+    for path, changed in map(bring_back, views):
         print(f"{path}: {'updated; now `make run`' if changed else 'already says the same'}")
     return 0
 
@@ -103,17 +83,19 @@ def links(chapters: list[str]) -> int:
     """Write the lines that link chapters back and on, from the list of chapters."""
     from tools.lint import write_links
 
-    for path in find_notebooks(chapters):
-        print(f"{path}: {'linked anew' if write_links(path) else 'already says the same'}")
-    return 0
+    return _each(chapters, lambda path: f"{path}: {'linked anew' if write_links(path) else 'already says the same'}")
 
 
 def student(chapters: list[str]) -> int:
-    """Write copies without solutions into ``student/``."""
+    """Write copies without answers into ``student/``."""
     from tools.student import make_student_copy
 
+    return _each(chapters, lambda path: str(make_student_copy(path, Path("student"))))
+
+
+def _each(chapters: list[str], work: Callable[[Path], str]) -> int:
     for path in find_notebooks(chapters):
-        print(make_student_copy(path, Path("student")))
+        print(work(path))
     return 0
 
 
@@ -121,11 +103,8 @@ def html() -> int:
     """Write the notebooks as a static site into ``site/``."""
     from tools.site import build_site
 
-    site = Path("site")
-    status = build_site(site)
-    if status == 0:
-        size_mb = sum(file.stat().st_size for file in site.rglob("*") if file.is_file()) / 1e6
-        print(f"{site / 'index.html'}: open it in a browser; the whole site is {size_mb:.0f} MB")
+    status = build_site(Path("site"))
+    print("site/index.html: open it in a browser" if status == 0 else "the site is not built")
     return status
 
 
@@ -152,44 +131,20 @@ def handbook() -> int:
     return 0
 
 
-def numbers() -> int:
-    """Print what the course holds, counted, in the words of README.md."""
-    from tools.readme import numbers as counted
-
-    for words, number in counted().items():
-        print(f"{number:,} {words}")
-    return 0
-
-
 def readme() -> int:
-    """Bring the numbers in README.md up to date, and draw its pictures anew."""
-    from tools.readme import numbers as counted
-    from tools.readme import with_numbers, write_pictures
+    """Bring the numbers in README.md up to date, the addresses there and in CITATION.cff, and the moving picture."""
+    from tools.readme import numbers, repository, with_addresses, with_numbers, write_picture
 
-    page = Path("README.md")
-    write_atomically(page, with_numbers(page.read_text(encoding="utf-8"), counted()).encode())
-    for path in write_pictures():
-        print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+    counted = numbers()
+    for page in (Path("README.md"), Path("CITATION.cff")):
+        text = with_numbers(with_addresses(page.read_text(encoding="utf-8"), repository()), counted)
+        write_atomically(page, text.encode())
+    print(*(f"{number:,} {words}" for words, number in counted.items()), write_picture(), sep="\n")
     return 0
 
 
-def freeze() -> int:
-    """Write ``constraints.txt`` from what is installed in this environment, which holds nothing but the course."""
-    installed = {canonicalize_name(package.name): Version(package.version) for package in metadata.distributions()}
-    pins = [f"{name}=={version.public}" for name, version in sorted(installed.items()) if not _UNPINNED.match(name)]
-    write_atomically(Path("constraints.txt"), ("\n".join([_CONSTRAINTS, *pins]) + "\n").encode())
-    return 0
-
-
-OF_CHAPTERS = {"run": run, "lint": lint, "edit": edit, "update": update, "links": links, "student": student}
-OF_THE_COURSE = {
-    "html": html,
-    "ledger": ledger,
-    "handbook": handbook,
-    "numbers": numbers,
-    "readme": readme,
-    "freeze": freeze,
-}
+OF_CHAPTERS = {f.__name__: f for f in (run, lint, edit, update, links, student)}
+OF_THE_COURSE = {f.__name__: f for f in (html, ledger, handbook, readme)}
 
 
 if __name__ == "__main__":

@@ -102,9 +102,8 @@ def _satisfies(version: str, bound: str) -> bool:
 
 def _cores() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if cores >= 2:
-        return Finding("cores", "ok", str(cores))
-    return Finding("cores", "optional", str(cores), "times in the course are for two cores; expect twice as long")
+    advice = "" if cores >= 2 else "times in the course are for two cores; expect twice as long"
+    return Finding("cores", "optional" if advice else "ok", str(cores), advice)
 
 
 def _memory() -> Finding:
@@ -112,9 +111,8 @@ def _memory() -> Finding:
         gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     except (AttributeError, ValueError, OSError):  # Windows, and some containers
         return Finding("memory", "optional", "unknown", "the course needs about 2 GiB free")
-    if gib >= 3.5:
-        return Finding("memory", "ok", f"{gib:.0f} GiB")
-    return Finding("memory", "optional", f"{gib:.1f} GiB", "close other programs: a chapter takes up to 2 GiB")
+    advice = "" if gib >= 3.5 else "close other programs: a chapter takes up to 2 GiB"
+    return Finding("memory", "optional" if advice else "ok", f"{gib:.1f} GiB", advice)
 
 
 def _progress() -> Finding:
@@ -124,9 +122,7 @@ def _progress() -> Finding:
         return Finding("progress", "fix", f"cannot load ({missing})", _INSTALL)
     if progress.is_writable():
         return Finding("progress", "ok", "writable")
-    advice = (
-        "the course works, but forgets which checks you passed; set COURSE_PROGRESS_DIR to a folder you can write to"
-    )
+    advice = "the course works, but forgets what you passed; set COURSE_PROGRESS_DIR to a folder you can write to"
     return Finding("progress", "optional", f"{progress.directory()} is not writable", advice)
 
 

@@ -1,52 +1,68 @@
-"""The instructor's handbook: what each chapter takes and teaches, and the wrong answers that its exercises meet.
+"""The instructor's handbook: weeks, what each chapter takes and teaches, what goes wrong in it, what to talk about.
 
-Everything in it comes from the chapters' first cells, from ``course_utils.book.chapters`` and from the catalogues of
-the checks. It names mistakes and shows their code, so it is no handout.
+The text around it is ``handbook.md``, the weeks and the questions are ``handbook.toml``; all else comes from the
+chapters' first cells, from ``course_utils.book.chapters`` and from the catalogues of the checks. It shows code that is
+wrong and says how, so it is no handout.
 """
 
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from html import escape
+from pathlib import Path
 
 from course_utils import check
 from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, Chapter, chapter_of
 from course_utils.check import Check, Mistake
 from tools.notebooks import read_notebook
 
-__all__ = ["chapter_page", "handbook", "objectives", "time_needed"]
+__all__ = ["chapter_page", "common", "handbook", "objectives", "time_needed"]
 
-_HEAD = """\
-# Instructor's handbook
-
-Made by `make handbook` from the notebooks and from the catalogue of known mistakes; do not edit it.
-
-Each exercise lists the wrong answers that its check knows: what the learner is told, the question that serves as a
-hint, and code that makes the mistake. The learner also sees the smallest input found on which it shows. Code is either
-a whole function, or the steps in which it differs from a right one.
-
-`make student` writes notebooks without solutions into `student/`; `course grade DIR` grades what comes back.
-"""
+_SHOWN = 4  # mistakes of an exercise in its chapter; the appendix has all
+PLAN = tomllib.loads(Path(__file__).with_name("handbook.toml").read_text(encoding="utf-8"))
 
 
 def handbook() -> str:
-    """Return the handbook as Markdown: a page for every written chapter."""
-    return "\n".join([_HEAD, *(chapter_page(chapter) for chapter in CHAPTERS if chapter.is_written)])
+    """Return the handbook as Markdown: the weeks, a page for every written chapter, and every known mistake."""
+    written = [chapter for chapter in CHAPTERS if chapter.is_written]
+    mistakes = [line for chapter in written for name in chapter.exercises for line in _exercise(getattr(check, name))]
+    parts = {"syllabus": _weeks(), "chapters": map(chapter_page, written), "appendix": mistakes}
+    text = Path(__file__).with_name("handbook.md").read_text(encoding="utf-8")
+    for place, lines in parts.items():
+        text = text.replace(f"<!-- {place} -->", "\n".join(lines))
+    return text
+
+
+def _weeks() -> Iterator[str]:
+    yield "| week | chapters | about | to hand in |\n|---|---|---|---|"
+    for number, week in enumerate(PLAN["weeks"], 1):
+        chapters = [c for c in CHAPTERS if c.number in week["chapters"] and c.is_written]
+        names = ", ".join(f"{chapter.number} {chapter.title}" for chapter in chapters)
+        exercises = [f"`{name}`" for chapter in chapters for name in chapter.exercises]
+        hand_in = "three puzzles of your choice" if len(exercises) > 10 else ", ".join(exercises) or "a page of notes"
+        yield f"| {number} | {names} | {week['theme']} | {hand_in} |"
 
 
 def chapter_page(chapter: Chapter) -> str:
     """Return what there is to say of one chapter."""
     first_cell = read_notebook(NOTEBOOKS / chapter.file).cells[0].source
     earlier = ", ".join(chapter_of(number).label for number in chapter.builds_on)
-    facts = [f"- **Time:** {time}" for time in [time_needed(first_cell)] if time]
-    facts.append(f"- **Prerequisites:** {earlier or 'a little Python and PyTorch'}")
-    facts.append(f"- **Exercises:** {', '.join(f'`{name}`' for name in chapter.exercises) or 'none of its own'}")
-    goals = objectives(first_cell)
-    lines = [f"## {chapter.number} · {chapter.title}", "", *facts, ""]
-    lines += ["By the end a learner can", "", *goals, ""] if goals else []
-    for name in chapter.exercises:
-        lines += _exercise(getattr(check, name))
+    lines = [f"## {chapter.number} · {chapter.title}", ""]
+    lines += [f"- **Time:** {time_needed(first_cell)}"] * bool(time_needed(first_cell))
+    lines += [f"- **Prerequisites:** {earlier or 'a little Python and PyTorch'}"]
+    lines += [f"- **Exercises:** {', '.join(f'`{name}`' for name in chapter.exercises) or 'none of its own'}", ""]
+    lines += ["By the end a learner can", "", *objectives(first_cell), ""]
+    if found := [(name, mistake) for name in chapter.exercises for mistake in common(getattr(check, name))[:_SHOWN]]:
+        lines += ["**What goes wrong**, the most usual first:", ""]
+        lines += [f"- `{name}`: {mistake.wrong} *Ask:* {mistake.hint}" for name, mistake in found] + [""]
+    lines += ["**To discuss**", "", *(f"- {question}" for question in PLAN["questions"][chapter.number]), ""]
     return "\n".join(lines)
+
+
+def common(its_check: Check) -> list[Mistake]:
+    """Return the known mistakes: everyday slips first, and of those the ones that the most forms are known of."""
+    return sorted(its_check.catalogue.values(), key=lambda mistake: (not mistake.everyday, -len(mistake.examples)))
 
 
 def time_needed(first_cell: str) -> str:
@@ -65,18 +81,10 @@ def objectives(first_cell: str) -> list[str]:
 
 
 def _exercise(its_check: Check) -> Iterator[str]:
-    yield f"### `{its_check.name}{_signature(its_check)}`\n"
+    yield f"### `{its_check.name}{inspect.signature(its_check.oracle)}`\n"
     known = len(its_check.catalogue)
     yield f"{known} known mistakes.\n" if known else "Its check judges every answer by itself, without a catalogue.\n"
-    for mistake in its_check.catalogue.values():
-        yield _mistake(mistake)
-
-
-def _signature(its_check: Check) -> inspect.Signature:
-    """Return how the exercise's function is called, annotations left out."""
-    signature = inspect.signature(its_check.oracle)
-    parameters = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
-    return signature.replace(parameters=parameters, return_annotation=signature.empty)
+    yield from map(_mistake, common(its_check))
 
 
 def _mistake(mistake: Mistake) -> str:

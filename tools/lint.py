@@ -10,18 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import nbformat
+from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from nbformat import NotebookNode
 
-from course_utils.book.chapters import CHAPTERS, Chapter, line_back, line_on
+from course_utils.book.chapters import CHAPTERS, line_back, line_on
 from tools.notebooks import (
     FOLDED,
     NOTEBOOKS,
@@ -122,10 +121,9 @@ class Page:
     def headings(self) -> list[Heading]:
         """The headings of all Markdown cells, in order."""
         return [
-            Heading(index, int(opening.tag[1]), _plain_text(inline))
+            Heading(index, int(tag.name[1]), tag.get_text())
             for index, cell in self.markdown_cells()
-            for opening, inline in pairwise(MarkdownIt().parse(cell.source))
-            if opening.type == "heading_open"
+            for tag in _parsed(MarkdownIt().render(cell.source)).find_all(["h1", "h2", "h3", "h4", "h5", "h6"])
         ]
 
     @cached_property
@@ -148,42 +146,20 @@ class Page:
 
 def html_elements(html: str) -> list[Element]:
     """Return the opening tags of ``html`` with their attributes."""
-    parser = _Elements()
-    parser.feed(html)
-    return parser.found
+    return [
+        Element(tag.name, {key: str(value) for key, value in tag.attrs.items()}) for tag in _parsed(html).find_all(True)
+    ]
 
 
-class _Elements(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[Element] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append(Element(tag, {name: value or "" for name, value in attrs}))
+def _parsed(html: str) -> BeautifulSoup:
+    return BeautifulSoup(html, "html.parser", multi_valued_attributes=None)
 
 
 _MATHEMATICS = re.compile(r"(?<!\\)\$\$.+?\$\$|(?<![\\$])\$[^$\n]+?\$", re.DOTALL)  # $f[i](x)$ is no link
 
 
-def _markdown_elements(markdown: str) -> Iterator[Element]:
-    for token in _flattened(MarkdownIt().parse(_MATHEMATICS.sub("·", markdown))):
-        if token.type == "link_open":
-            yield Element("a", {"href": str(token.attrs.get("href", ""))})
-        elif token.type == "image":
-            yield Element("img", {"src": str(token.attrs.get("src", "")), "alt": token.content})
-        elif token.type in ("html_inline", "html_block"):
-            yield from html_elements(token.content)
-
-
-def _flattened(tokens: list[Token]) -> Iterator[Token]:
-    for token in tokens:
-        yield token
-        if token.type == "inline":
-            yield from token.children or ()
-
-
-def _plain_text(inline: Token) -> str:
-    return "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline"))
+def _markdown_elements(markdown: str) -> list[Element]:
+    return html_elements(MarkdownIt().render(_MATHEMATICS.sub("·", markdown)))
 
 
 # What a notebook says: headings, links, pictures, paths
@@ -286,55 +262,38 @@ def paths_are_relative(page: Page) -> Iterator[Finding]:
 
 # The lines that link a chapter back to what it builds on and on to what follows
 
+_CHAPTERS = {chapter.file: chapter for chapter in CHAPTERS}
 _BACK = re.compile(r"^Builds on .*?\.(?=\s|$)", re.MULTILINE)  # the dot of a file name stands before a letter
 _ON = re.compile(r"^\*\*(?:Next|Also from here|Back|Map|Words):\*\*.*\Z", re.MULTILINE)
 
 
 def chapters_are_linked(page: Page) -> Iterator[Finding]:
     """A chapter begins with what it builds on and ends with what follows, as the list of chapters has it."""
-    chapter = _chapter_at(page.path)
+    chapter = _CHAPTERS.get(page.path.name)
     if chapter is None:
         return
     write = f"write it, or let `python -m tools links {chapter.number}` do so"
-    if not _is_linked_back(page.cells[0], chapter):
+    first, last = page.cells[0], page.cells[-1]
+    if _BACK.findall(first.source) != [line_back(chapter)]:
         yield page.finding(0, "links", f"must say, once, «{line_back(chapter)}»: {write}")
-    if not _is_linked_on(page.cells[-1], chapter):
+    if last.cell_type != "markdown" or last.source.splitlines()[-1:] != [line_on(chapter)]:
         yield page.finding(len(page.cells) - 1, "links", f"must end with the line «{line_on(chapter)}»: {write}")
 
 
 def write_links(path: Path) -> bool:
     """Write the two lines into the notebook at ``path``, over older ones; return whether the file changed."""
-    chapter = _chapter_at(path)
+    chapter = _CHAPTERS.get(path.name)
     if chapter is None:
         raise ValueError(f"path must be a chapter's notebook: got {path}; the list of chapters does not have it")
     notebook = read_notebook(path)
     if notebook.cells[-1].cell_type != "markdown":
         notebook.cells.append(nbformat.v4.new_markdown_cell())
-    first, last = notebook.cells[0], notebook.cells[-1]
-    if not _is_linked_back(first, chapter):
-        first.source = _put(_BACK, line_back(chapter), first.source)
-    if not _is_linked_on(last, chapter):
-        last.source = _put(_ON, line_on(chapter), last.source)
+    for cell, pattern, line in ((0, _BACK, line_back(chapter)), (-1, _ON, line_on(chapter))):
+        text = notebook.cells[cell].source
+        found = pattern.search(text)  # a new line stands in a paragraph of its own at the end
+        new = text[: found.start()] + line + text[found.end() :] if found else f"{text.rstrip()}\n\n{line}".lstrip()
+        notebook.cells[cell].source = new
     return write_notebook(notebook, path)
-
-
-def _chapter_at(path: Path) -> Chapter | None:
-    return next((chapter for chapter in CHAPTERS if chapter.file == path.name), None)
-
-
-def _is_linked_back(cell: NotebookNode, chapter: Chapter) -> bool:
-    return _BACK.findall(cell.source) == [line_back(chapter)]
-
-
-def _is_linked_on(cell: NotebookNode, chapter: Chapter) -> bool:
-    return cell.cell_type == "markdown" and cell.source.splitlines()[-1:] == [line_on(chapter)]
-
-
-def _put(pattern: re.Pattern[str], line: str, text: str) -> str:
-    """Return ``text`` with ``line`` where ``pattern`` is, or in a paragraph of its own at the end."""
-    if pattern.search(text):
-        return pattern.sub(lambda _: line, text, count=1)
-    return f"{text.rstrip()}\n\n{line}".lstrip()
 
 
 # The code: what a cell may do, and how an exercise is built
@@ -525,28 +484,11 @@ def size_is_bounded(page: Page) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Page], Iterator[Finding]], ...] = (
-    one_title,
-    headings_step_by_one,
-    pictures_are_described,
-    nothing_is_fetched,
-    links_resolve,
-    paths_are_relative,
-    chapters_are_linked,
-    plain_python,
-    short_cells,
-    lines_fit,
-    the_subject_is_in_sight,
-    first_cell_sets_up,
-    value_widgets,
-    every_cell_runs,
-    exercises_are_whole,
-    solutions_are_folded,
-    executed_in_order,
-    errors_are_tagged,
-    no_widget_state,
-    ids_are_unique,
-    size_is_bounded,
-)
+    one_title, headings_step_by_one, pictures_are_described, nothing_is_fetched, links_resolve, paths_are_relative,
+    chapters_are_linked, plain_python, short_cells, lines_fit, the_subject_is_in_sight, first_cell_sets_up,
+    value_widgets, every_cell_runs, exercises_are_whole, solutions_are_folded, executed_in_order, errors_are_tagged,
+    no_widget_state, ids_are_unique, size_is_bounded,
+)  # fmt: skip
 
 
 def lint(paths: Iterable[Path], root: Path = Path()) -> list[Finding]:

@@ -14,28 +14,11 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError
 
 __all__ = [
-    "CELL_TIMEOUT_S",
-    "FOLDED",
-    "METADATA",
-    "NOTEBOOKS",
-    "SOLUTION_SUFFIX",
-    "ExecutionFailed",
-    "Exercise",
-    "check_names",
-    "defined_names",
-    "execute",
-    "find_exercises",
-    "find_notebooks",
-    "has_tag",
-    "is_code",
-    "keep_only_known_metadata",
-    "normalize",
-    "parse_code",
-    "read_notebook",
-    "stub_names",
-    "write_atomically",
+    "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed", "Exercise",
+    "check_names", "defined_names", "execute", "find_exercises", "find_notebooks", "has_tag", "is_code",
+    "keep_only_known_metadata", "normalize", "parse_code", "read_notebook", "stub_names", "write_atomically",
     "write_notebook",
-]
+]  # fmt: skip
 
 NOTEBOOKS = Path("notebooks")  # from the project's folder, where make and CI stand
 

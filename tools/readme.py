@@ -1,20 +1,43 @@
-"""README.md: the numbers in it, counted, each with the words that follow it there; and its two pictures."""
+"""README.md: its numbers, counted; its addresses, from the one in pyproject.toml; and its moving picture.
 
+``[project.urls] Repository`` is the address of the copy at hand. From it come those of the site, of Binder, of each
+chapter on Colab, and of the citation; where it is not set, none of them is shown.
+"""
+
+import inspect
+import io
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import wrap
+from typing import Any
 
 from matplotlib.figure import Figure
+from PIL import Image
 
-from course_utils import check, plots, widgets
+from course_utils import check, widgets
 from course_utils.book import ledger
+from course_utils.book.chapters import CHAPTERS
 from course_utils.book.claims import VERDICTS
-from course_utils.timing import records
-from course_utils.timing.ladder import Case
 from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, read_notebook
 
-__all__ = ["FOLDER", "numbers", "pictures", "with_numbers", "write_pictures"]
+__all__ = ["PICTURE", "numbers", "repository", "with_addresses", "with_numbers", "write_picture"]
+
+PICTURE = Path(".github/course.gif")
+_PROJECT = tomllib.loads(Path(__file__).parent.with_name("pyproject.toml").read_text(encoding="utf-8"))["project"]
+_SIZE, _DPI, _COLOURS = (9.0, 4.6), 90, 48
+# What Colab lacks or has too old, but its Jupyter, which must stay; its torchvision wants the torch that was there.
+_COLAB = """\
+On Colab, a chapter a click: {chapters}. Run this in a cell of its own first; it takes a minute or two.
+
+```text
+%pip install -q --extra-index-url https://download.pytorch.org/whl/cpu {needed}
+%pip install -q --no-deps git+{repository}
+%pip uninstall -q -y torchvision torchaudio
+from google.colab import output; output.enable_custom_widget_manager()
+```"""
 
 
 def numbers() -> dict[str, int]:
@@ -25,6 +48,7 @@ def numbers() -> dict[str, int]:
     bug_hunts = sum(not catalogue for catalogue in catalogues)  # chapter 19's checks judge an input, not an answer
     entries = ledger.load()
     verdicts = Counter(entry.claim.verdict for entry in entries.values())
+    found = re.search(r"(\d+) configurations", entries["14:one-function"].found)
     return {
         "notebooks": len(notebooks),
         "code cells": len(code_cells),
@@ -35,7 +59,7 @@ def numbers() -> dict[str, int]:
         "wrong answers": sum(len(mistake.examples) for catalogue in catalogues for mistake in catalogue.values()),
         "claims": len(entries),
         **{verdict.replace("does", "do").replace("holds", "hold"): verdicts[verdict] for verdict in VERDICTS},
-        "configurations": _measured(entries, "14:one-function", r"(\d+) configurations"),
+        "configurations": int(found[1]) if found else 0,
     }
 
 
@@ -49,32 +73,74 @@ def with_numbers(text: str, counted: Mapping[str, int]) -> str:
     return re.sub(rf"\b[\d,]+ ({longest_first})\b", lambda found: f"{counted[found[1]]:,} {found[1]}", text)
 
 
-def _measured(entries: Mapping[str, ledger.Entry], name: str, pattern: str) -> int:
-    """Return the number that a cell found, from the line of its claim."""
-    found = re.search(pattern, entries[name].found) if name in entries else None
-    if found is None:
-        raise ValueError(f"the ledger must have a claim {name!r} whose number says {pattern!r}: run `make ledger`")
-    return int(found[1])
+def repository() -> str:
+    """Return the address of this copy's repository on GitHub, or nothing where it is not set."""
+    return _PROJECT.get("urls", {}).get("Repository", "").rstrip("/")
 
 
-FOLDER = Path(".github")
-RUNGS = Case("layer_norm", "forward", (4096, 1024), "float32")
-_DPI = 120  # README shows them at half a page's width
+def with_addresses(text: str, repository: str) -> str:
+    """Return README.md or CITATION.cff with what stands between its marks made from the address, or empty."""
+    owner, _, name = repository.removeprefix("https://github.com/").partition("/")
+    colab = f"https://colab.research.google.com/github/{owner}/{name}/blob/main/notebooks"
+    binder = f"https://mybinder.org/v2/gh/{owner}/{name}/HEAD?urlpath=lab/tree/notebooks/{CHAPTERS[0].file}"
+    chapters = " · ".join(f"[{c.number}]({colab}/{c.file})" for c in CHAPTERS if c.is_written)
+    wanted = [*_PROJECT["dependencies"], *_PROJECT["optional-dependencies"]["course"]]
+    needed = " ".join(f"'{one.partition(';')[0].strip()}'" for one in wanted if not re.match("jupyterlab|ipyw", one))
+    blocks = {
+        "live": f"**[Read and play, nothing to install](https://{owner}.github.io/{name}/)** · [Binder]({binder}) · "
+        f"[the repository]({repository})",
+        "colab": _COLAB.format(chapters=chapters, needed=needed, repository=repository),
+        "citation": f"repository-code: {repository}\nurl: https://{owner}.github.io/{name}/",
+    }
+
+    def made(mark: re.Match[str]) -> str:
+        return f"{mark[1]}\n{blocks[mark[2]]}\n{mark[3]}" if repository else f"{mark[1]}\n{mark[3]}"
+
+    return re.sub(r"((?:<!--|#) from pyproject.toml: (\w+).*?)\n.*?((?:<!--|#) until here)", made, text, flags=re.S)
 
 
-def pictures() -> Iterator[tuple[str, Figure]]:
-    """Yield each picture's file name and its figure; the ladder only where a CPU's record comes with the course."""
-    yield "widget.png", widgets.rope_clocks().picture()[0]
-    for record in map(records.load, records.available("cpu")[:1]):
-        yield "ladder.png", plots.recorded_ladder(record, **RUNGS.fields())
+def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):  # type: ignore[no-untyped-def]
+    dims = tuple(range(-len(normalized_shape), 0))
+    mean = x.mean(dims, keepdim=True)
+    std = x.std(dims, keepdim=True)
+    y = (x - mean) / (std + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
 
 
-def write_pictures(folder: Path = FOLDER) -> list[Path]:
-    """Write the pictures into ``folder`` and return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, figure in pictures():
-        paths.append(folder / name)
-        # matplotlib would write its own version into the file, which changes the bytes from one install to another
-        figure.savefig(paths[-1], dpi=_DPI, metadata={"Software": None})
-    return paths
+def _frames() -> Iterator[tuple[Figure, int]]:
+    """Yield the figures of the moving picture, each with its milliseconds."""
+    report = check.layer_norm(layer_norm, record=False)
+    code = inspect.getsource(layer_norm).replace("  # type: ignore[no-untyped-def]", "")
+    count = f"{sum(one.passed for one in report.probes)} of {len(report.probes)} right"
+    told = [f"layer_norm: {report.verdict}, {count}", "", *wrap(report.message, 84), "", "It shows in:"]
+    told += [
+        *(f"  {line}" for line in getattr(report.evidence, "lines", tuple)()),
+        "",
+        *wrap(f"Hint: {report.hint}", 84),
+    ]
+    text: dict[str, Any] = {"family": "monospace", "va": "top", "color": "#212121"}
+    for shown in (False, True):
+        figure = Figure(_SIZE, facecolor="white")
+        figure.text(0.03, 0.96, f"{code}\ncheck.layer_norm(layer_norm)", size=10, **text)
+        box: dict[str, Any] = {"facecolor": "#fff3e0", "edgecolor": "#ef6c00", "boxstyle": "square,pad=0.6"}
+        figure.text(0.04, 0.51, "\n".join(told), size=8.5, bbox=box, visible=shown, **text)
+        yield figure, 6000 if shown else 1800
+    clocks = widgets.rope_clocks()
+    for distance in (*range(33), *range(32, -1, -2)):
+        clocks.state = {**clocks.state, "distance": distance}
+        figure, _ = clocks.picture()
+        figure.set_size_inches(*_SIZE)
+        yield figure, 1200 if distance in (0, 32) else 90
+
+
+def write_picture(path: Path = PICTURE) -> Path:
+    """Write the moving picture: a wrong answer, its named mistake and smallest input; RoPE's clocks dragged."""
+    images, durations = [], []
+    for figure, duration in _frames():
+        data = io.BytesIO()
+        figure.savefig(data, dpi=_DPI, format="png")
+        images.append(Image.open(data).convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE))
+        durations.append(duration)
+    images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
+    return path

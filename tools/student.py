@@ -1,28 +1,53 @@
-"""A copy of a notebook without its solutions, for a class: stubs stay, and it still runs from top to bottom.
+"""A copy of a notebook without its answers, for a class: stubs stay, and it still runs from top to bottom.
 
-The text of a solution is taken out. In its place stands what the exercise's check compares with, so that the rest of
-the notebook works for those who have not solved it yet: ``layer_norm_solution = check.layer_norm.oracle``. An exercise
-without a check of its own says in its solution's metadata what stands in: ``"stand_in": {"answer": "math:pi"}``.
+Outputs, folded answers and key lines are left out, and so is the text of a solution. In its place stands what the
+exercise's check compares with, so that the rest of the notebook works for those who have not solved it yet:
+``layer_norm_solution = check.layer_norm.oracle``. An exercise without a check of its own says in its solution's
+metadata what stands in: ``"stand_in": {"answer": "math:pi"}``.
+
+The copy is an assignment for nbgrader: a stub is the cell to solve, and the cell where its solution stood is the test.
 """
 
 import ast
+import re
 from importlib import import_module
 from pathlib import Path
 
-from tools.notebooks import SOLUTION_SUFFIX, defined_names, has_tag, is_code, parse_code, read_notebook, write_notebook
+from tools.notebooks import SOLUTION_SUFFIX, defined_names, find_exercises, parse_code, read_notebook, write_notebook
 
-__all__ = ["make_student_copy", "without_solution"]
+__all__ = ["ANSWER", "make_student_copy", "without_solution"]
+
+ANSWER = re.compile(r"<details><summary>[^<]*(?:answer|key line|the line)[^<]*</summary>.*?</details>\n*", re.I | re.S)
+_TEST = """\
+import os
+
+{0}_report = check.{0}({0}, record=False)
+{1}
+if "NBGRADER_EXECUTION" in os.environ:
+    {0}_report.require()"""
 
 
 def make_student_copy(path: Path, folder: Path) -> Path:
-    """Write the notebook at ``path`` without solutions and outputs into ``folder``; return where."""
+    """Write the notebook at ``path`` without answers and outputs into ``folder``; return where."""
     notebook = read_notebook(path)
-    for cell in filter(is_code, notebook.cells):
-        cell.outputs, cell.execution_count = [], None
-        if has_tag(cell, "solution"):
-            cell.source = without_solution(cell.source, cell.metadata.pop("stand_in", {}))
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = ANSWER.sub("", cell.source).rstrip()
+        else:
+            cell.outputs, cell.execution_count = [], None
+    for exercise in find_exercises(notebook):
+        name, stub = exercise.names[0], notebook.cells[exercise.stub]
+        stub.metadata.nbgrader = _cell(name, solution=True, grade=False, locked=False)
+        if exercise.solution is not None:
+            cell = notebook.cells[exercise.solution]
+            cell.source = _TEST.format(name, without_solution(cell.source, cell.metadata.pop("stand_in", {})))
+            cell.metadata.nbgrader = _cell(f"{name}-test", solution=False, grade=True, locked=True, points=1)
     write_notebook(notebook, folder / path.name)
     return folder / path.name
+
+
+def _cell(grade_id: str, **roles: bool | int) -> dict[str, bool | int | str]:
+    return {"schema_version": 3, "grade_id": grade_id, "cell_type": "code", "task": False, **roles}
 
 
 def without_solution(source: str, stand_ins: dict[str, str] | None = None) -> str:
@@ -37,7 +62,7 @@ def without_solution(source: str, stand_ins: dict[str, str] | None = None) -> st
     lines = source.splitlines()
     for node in reversed(tree.body):  # from the bottom, so that the line numbers above stay right
         solutions = [name for name in defined_names(ast.unparse(node)) if name.endswith(SOLUTION_SUFFIX)]
-        if solutions:
+        if solutions or ast.unparse(node).startswith("bugs.reveal("):
             first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
             lines[first - 1 : node.end_lineno] = [_stand_in(name, source, stand_ins or {}) for name in solutions]
     return "\n".join(lines)
@@ -53,20 +78,10 @@ def _stand_in(solution: str, source: str, stand_ins: dict[str, str]) -> str:
         except (ImportError, AttributeError) as missing:
             raise ValueError(f"stand_in must name something that exists: got {stand_ins[name]!r}") from missing
         return f"from {module} import {attribute} as {solution}"
-    check = _check_that_chooses(solution, source)
-    if hasattr(getattr(import_module("course_utils.check"), check, None), "oracle"):
-        return f"{solution} = check.{check}.oracle"
+    chosen = re.search(rf"\bcheck\.(\w+)\.choose\(\s*\w+,\s*{solution}\b", source)  # yours, or the solution
+    if chosen and hasattr(getattr(import_module("course_utils.check"), chosen[1], None), "oracle"):
+        return f"{solution} = check.{chosen[1]}.oracle"
     raise ValueError(
         f"a solution needs a stand-in for the students' copy: no check says what is right for {name!r}; go on with "
         f'check.NAME.choose({name}, {solution}), or add "stand_in": {{"{name}": "module:attribute"}} to the metadata'
     )
-
-
-def _check_that_chooses(solution: str, source: str) -> str:
-    """Return NAME where the cell says ``check.NAME.choose(yours, solution)``, else nothing."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and any(isinstance(arg, ast.Name) and arg.id == solution for arg in node.args):
-            parts = ast.unparse(node.func).split(".")
-            if len(parts) == 3 and parts[0] == "check" and parts[2] == "choose":
-                return parts[1]
-    return ""

@@ -55,13 +55,10 @@ def bring_back(view: Path, folder: Path = NOTEBOOKS) -> tuple[Path, bool]:
 
 
 def _show(view: Path, text: str) -> None:
-    for file in (view, _memory(view)):
+    for file in (view, view.with_name(f".{view.stem}.shown")):
         write_atomically(file, text.encode())
 
 
 def _shown(view: Path) -> str:
-    return _memory(view).read_text() if _memory(view).exists() else ""
-
-
-def _memory(view: Path) -> Path:
-    return view.with_name(f".{view.stem}.shown")
+    memory = view.with_name(f".{view.stem}.shown")
+    return memory.read_text() if memory.exists() else ""

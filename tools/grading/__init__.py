@@ -5,7 +5,8 @@
     process        one exercise in a process of its own, with limits
     worker         what that process does: run them, take the answer, check it
     run            the whole folder; what is done is kept at once
-    results        as CSV and as a report to read
+    points         what it is worth, who is in the class, and what Canvas and Moodle import
+    results        as CSV, as a report to read, and as a page for each learner
 
 **What it defends against.** An exercise is graded in a process of its own: a crash, an endless loop, too much memory,
 too many processes or too much output cost that exercise and nothing else. A verdict is believed only with a number

@@ -7,16 +7,17 @@ from collections import Counter
 from pathlib import Path
 
 from course_utils.book.chapters import chapter_of
+from tools.grading.points import CANVAS, MOODLE, Scheme, read_roster, read_scheme
 from tools.grading.process import Limits
-from tools.grading.run import CSV, REPORT, grade_folder
+from tools.grading.run import CSV, FEEDBACK, REPORT, grade_folder
 
 __all__ = ["main"]
 
 _EPILOG = """\
-DIR holds one folder for each learner, or one notebook for each. A notebook is recognised by what is in it, so it may
-have been renamed. An exercise is graded in a process of its own: what crashes, loops or is no notebook is a row that
-says so, and costs the others nothing. This is a grader for a class and no prison: notebooks by strangers belong in a
-container.
+DIR holds one folder for each learner, or notebooks with their names (alice_00.ipynb, alice_02.ipynb). A notebook is
+recognised by what is in it. An exercise is graded in a process of its own: what crashes, loops or is no notebook is a
+row that says so, and costs the others nothing. This is a grader for a class and no prison: notebooks by strangers
+belong in a container.
 """
 
 
@@ -36,27 +37,35 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.jobs < 1:
             raise ValueError(f"jobs must be at least 1: got {arguments.jobs}")
         chapters = [chapter_of(number).number for number in arguments.chapter]
-        rows = grade_folder(folder, out, limits, jobs=arguments.jobs, chapters=chapters)
+        people = read_roster(arguments.roster) if arguments.roster else []
+        scheme = read_scheme(arguments.points) if arguments.points else Scheme()
+        rows = grade_folder(folder, out, limits, jobs=arguments.jobs, chapters=chapters, scheme=scheme, people=people)
     except KeyboardInterrupt:
         return _stop(f"interrupted; what is done is in {out}, and the same command goes on from there", 130)
     except (ValueError, OSError) as error:
         return _stop(str(error), 2)
     counts = Counter(row.status for row in rows)
     print(", ".join(f"{count} {status}" for status, count in counts.most_common()) or "nothing to grade")
-    print(f"{out / CSV}\n{out / REPORT}")
+    if strangers := sorted({row.learner for row in rows} - {person["Student"] for person in people}) if people else []:
+        print(f"not in the class, and not in {CANVAS} and {MOODLE}: {', '.join(strangers)}")
+    print(*(out / name for name in (CSV, CANVAS, MOODLE, REPORT, FEEDBACK)), sep="\n")
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="course grade",
-        description="Run the course's checks over a folder of submitted notebooks; write a CSV and a report.",
+        description="Run the course's checks over a folder of notebooks; write tables, a report and feedback.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     cores = os.cpu_count() or 1
     parser.add_argument("folder", type=Path, metavar="DIR", help="the submissions")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go, by default DIR-grades")
+    parser.add_argument(
+        "--roster", type=Path, metavar="CSV", help="the class: name, email, id, or an export of the LMS"
+    )
+    parser.add_argument("--points", type=Path, metavar="TOML", help="what exercises are worth; by default a point each")
     parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="for an exercise; by default 60")
     parser.add_argument("--memory", type=float, default=4.0, metavar="GB", help="for an exercise; by default 4")
     parser.add_argument(

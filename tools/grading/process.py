@@ -54,6 +54,10 @@ class Outcome:
     mistake: str
     message: str
     seconds: float
+    right: int = 0
+    probes: int = 0
+    evidence: str = ""
+    hint: str = ""
 
 
 class Interrupted(Exception):
@@ -141,7 +145,7 @@ class _Watch:
         events = self._events()
         verdict = next((event["verdict"] for event in events if "verdict" in event), None)
         if verdict is not None:
-            return Outcome(verdict["status"], verdict["mistake"], verdict["message"], seconds)
+            return Outcome(**verdict, seconds=seconds)
         reason = stopped or _ending(self.process.returncode)
         if not events:
             reason = f"the grading process did not start ({reason}): run `course doctor`, or allow more --memory"

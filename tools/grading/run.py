@@ -1,44 +1,48 @@
 """Grading a folder: every exercise of every notebook, a few at a time, each result kept as soon as it is there."""
 
+import hashlib
 import json
-from collections.abc import Collection, Iterator
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
 
 from course_utils.book.progress_bar import ProgressBar
+from tools.grading.points import Scheme, named, write_class
 from tools.grading.process import Limits, grade_exercise, one_line
-from tools.grading.results import Row, write_csv, write_report
+from tools.grading.results import Row, write_csv, write_feedback, write_report
 from tools.grading.submissions import Notebook, Submission, Unreadable, find_submissions
+from tools.notebooks import write_atomically
 
-__all__ = ["CSV", "REPORT", "UNFINISHED", "grade_folder"]
+__all__ = ["CSV", "FEEDBACK", "REPORT", "UNFINISHED", "grade_folder"]
 
-CSV, REPORT, UNFINISHED = "grades.csv", "report.html", "grades.unfinished"
+CSV, FEEDBACK, REPORT, UNFINISHED = "grades.csv", "feedback", "report.html", ".unfinished"
 
 
 @dataclass(frozen=True)
 class _Task:
-    """An exercise of a notebook."""
+    """An exercise of a notebook, and where its result is kept until all are there."""
 
     submission: Submission
     notebook: Notebook
     exercise: str
 
-    @property
-    def key(self) -> str:
-        """What its result is kept under: a file with another content is another task."""
-        return f"{self.notebook.digest} {self.exercise} {self.submission.file}"
-
-    def row(self, limits: Limits, stop: Event) -> Row:
-        """Grade it."""
+    def row(self, limits: Limits, stop: Event, folder: Path) -> Row:
+        """Grade it, unless that was done before: the same content of the same file, within the same limits."""
         submission, notebook = self.submission, self.notebook
+        key = repr((notebook.cells, self.exercise, submission.file, limits))
+        kept = folder / f"{hashlib.sha256(key.encode(errors='backslashreplace')).hexdigest()}.json"
+        if kept.exists():
+            return Row(**json.loads(kept.read_text(encoding="utf-8")))
         try:
             outcome = grade_exercise(self.exercise, notebook.cells, submission.path.parent, limits, stop)
         except OSError as error:  # no process could be started: the other exercises may have more luck
             return _refused(submission, str(error), notebook.chapter.number, self.exercise)
-        return Row(submission.learner, submission.file, notebook.chapter.number, self.exercise, **asdict(outcome))
+        row = Row(notebook.learner, submission.file, notebook.chapter.number, self.exercise, **asdict(outcome))
+        write_atomically(kept, json.dumps(asdict(row)).encode())
+        return row
 
 
 def grade_folder(
@@ -48,42 +52,28 @@ def grade_folder(
     *,
     jobs: int = 1,
     chapters: Collection[str] = (),
+    scheme: Scheme | None = None,
+    people: Sequence[Mapping[str, str]] = (),
     show_progress: bool = True,
 ) -> list[Row]:
-    """Grade what lies in ``folder`` and write ``grades.csv`` and ``report.html`` into ``out``.
+    """Grade what lies in ``folder``; write tables, a report and pages of feedback into ``out``.
 
     Interrupted, it writes what is done so far; called again with the same limits, it goes on from there.
     ``chapters``: the numbers to grade; none means all.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    work = list(_work(folder, chapters))
-    unfinished = out / UNFINISHED
-    done = _read_done(unfinished, limits)
+    rows = dict(enumerate(_work(folder, chapters)))
+    tasks = {place: item for place, item in rows.items() if isinstance(item, _Task)}
     try:
-        with unfinished.open("a", encoding="utf-8") as file:
-            tasks = [item for item in work if isinstance(item, _Task) and item.key not in done]
-            for key, row in _grade(tasks, limits, jobs, show_progress):
-                done[key] = row
-                file.write(json.dumps({"key": key, "limits": asdict(limits), "row": asdict(row)}) + "\n")
-                file.flush()
+        for place, row in _grade(tasks, limits, jobs, out / UNFINISHED, show_progress):
+            rows[place] = row
     finally:
-        rows = [item if isinstance(item, Row) else done.get(item.key) for item in work]
-        graded = [row for row in rows if row is not None]
+        graded, scheme = named((row for row in rows.values() if isinstance(row, Row)), people), scheme or Scheme()
         write_csv(graded, out / CSV)
+        write_class(graded, out, scheme, people)
+        write_feedback(graded, out / FEEDBACK, scheme.of)
         write_report(graded, out / REPORT, f"Grades: {folder.resolve().name}")
-    unfinished.unlink()
+    shutil.rmtree(out / UNFINISHED, ignore_errors=True)
     return graded
-
-
-def _read_done(path: Path, limits: Limits) -> dict[str, Row]:
-    """Return what an interrupted grading with the same limits has done; a line that is cut off is done again."""
-    done = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        with suppress(ValueError, TypeError, KeyError):
-            entry = json.loads(line)
-            if entry["limits"] == asdict(limits):
-                done[entry["key"]] = Row(**entry["row"])
-    return done
 
 
 def _work(folder: Path, chapters: Collection[str]) -> Iterator[_Task | Row]:
@@ -99,21 +89,23 @@ def _work(folder: Path, chapters: Collection[str]) -> Iterator[_Task | Row]:
             continue
         yield from (_Task(submission, notebook, exercise) for exercise in chapter.exercises)
         if not chapter.exercises:
-            yield Row(submission.learner, submission.file, chapter.number, status="no exercise")
+            yield Row(notebook.learner, submission.file, chapter.number, status="no exercise")
 
 
 def _refused(submission: Submission, reason: str, chapter: str = "", exercise: str = "") -> Row:
     return Row(submission.learner, submission.file, chapter, exercise, "error", message=one_line(reason))
 
 
-def _grade(tasks: list[_Task], limits: Limits, jobs: int, show_progress: bool) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of ``tasks`` by key, as they come; processes end when the caller stops asking."""
+def _grade(
+    tasks: Mapping[int, _Task], limits: Limits, jobs: int, kept: Path, show_progress: bool
+) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of ``tasks`` by place, as they come; processes end when the caller stops asking."""
     stop = Event()
     with ThreadPoolExecutor(jobs) as pool, ProgressBar("grading", len(tasks), shown=show_progress) as bar:
-        futures = {pool.submit(task.row, limits, stop): task for task in tasks}
+        futures = {pool.submit(task.row, limits, stop, kept): place for place, task in tasks.items()}
         try:
             for count, future in enumerate(as_completed(futures), 1):
-                yield futures[future].key, future.result()
+                yield futures[future], future.result()
                 bar.show(count)
         except BaseException:
             stop.set()

@@ -1,6 +1,5 @@
 """Who handed in what: the notebooks of a folder, and the chapter that each of them is."""
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -30,22 +29,21 @@ class Submission:
 
     def read(self) -> "Notebook":
         """Return the notebook; Unreadable where it is none, or none of this course."""
-        content = _bytes(self.path)
-        cells = _cells(content)
+        cells = _cells(_bytes(self.path))
         chapter = _chapter_of(self.path.stem, cells)
         if chapter is None:
             raise Unreadable("it is none of the course's notebooks: no chapter's heading, exercise or file name in it")
         code = tuple((index, source) for index, (kind, source) in enumerate(cells) if kind == "code")
-        return Notebook(chapter, code, hashlib.sha256(content).hexdigest())
+        return Notebook(chapter, code, _without(chapter, self.learner))
 
 
 @dataclass(frozen=True)
 class Notebook:
-    """What is graded: the chapter, the code cells with their positions in the file, and the file's checksum."""
+    """What is graded: the chapter, the code cells with their positions, and whose it is."""
 
     chapter: Chapter
     cells: tuple[tuple[int, str], ...]
-    digest: str
+    learner: str
 
 
 def find_submissions(folder: Path) -> Iterator[Submission]:
@@ -63,6 +61,12 @@ def find_submissions(folder: Path) -> Iterator[Submission]:
         found = sorted(_notebooks_in(entry))
         for path in found or [entry]:
             yield Submission(entry.name, path, str(path.relative_to(folder)))
+
+
+def _without(chapter: Chapter, learner: str) -> str:
+    """Return a file's name without its chapter and the numbers of Canvas: alice_00 and alice_02 are one learner's."""
+    cut = re.sub(rf"(^|[ _-]+){chapter.number}(_{chapter.name})?(?=$|[ _-])( ?[(-]\d+\)?)?", "", learner)
+    return re.sub(r"(_late)?(_\d{3,}){2}$", "", cut, flags=re.IGNORECASE).strip(" _-") or learner
 
 
 def _notebooks_in(folder: Path) -> Iterator[Path]:

@@ -112,32 +112,44 @@ def _take_answer(
     return answer, failures
 
 
-def _judge(exercise: str, answer: Any, bound: Any, failures: list[str]) -> dict[str, str]:
-    """Return the verdict: status, mistake and message."""
+def _judge(exercise: str, answer: Any, bound: Any, failures: list[str]) -> dict[str, Any]:
+    """Return the verdict: an ``Outcome`` without its seconds."""
     from course_utils import check
     from course_utils.check.engine import is_of_torch
+    from course_utils.check.ready_made import ready_made
 
     first = "; ".join(failures[:1])
     if answer is _MISSING and bound is not _MISSING:
         return _verdict("not attempted", f"{exercise} is the course's own function.")
     if answer is _MISSING:
         return _verdict("error", first) if failures else _verdict("not defined", f"No cell defines {exercise}.")
+    its_check = getattr(check, exercise)
     try:
         if is_of_torch(answer):
-            return _verdict("not attempted", f"{exercise} is torch's own function.")
-        report = getattr(check, exercise)(answer, record=False)
+            return _verdict("ready-made", f"{exercise} is torch's own function.")
+        report = its_check(answer, record=False)
+        if report.passed and (used := ready_made(its_check, answer)):
+            return _verdict("ready-made", f"It is right, and calls {used}.")
     except BaseException as error:
         return _verdict("error", f"the check fails with {_described(error)}")
     if report.passed:
         return _verdict("passed", " ".join((report.message, *report.remarks)))
     if not report.attempted:
         return _verdict("not attempted", "")
-    blame = "" if report.misconception else first
-    return _verdict("wrong", f"{report.message} {blame}", report.misconception or "")
+    lines = map(one_line, report.evidence.lines()) if report.evidence else ()
+    return _verdict(
+        "wrong",
+        f"{report.message} {'' if report.misconception else first}",
+        mistake=report.misconception or "",
+        right=sum(probe.passed for probe in report.probes),
+        probes=len(its_check.probes),
+        evidence="\n".join(lines),
+        hint=report.hint,
+    )
 
 
-def _verdict(status: str, message: str, mistake: str = "") -> dict[str, str]:
-    return {"status": status, "message": one_line(message), "mistake": mistake}
+def _verdict(status: str, message: str, mistake: str = "", **details: str | int) -> dict[str, Any]:
+    return {"status": status, "message": one_line(message), "mistake": mistake, **details}
 
 
 def _first_line(source: str) -> str:
