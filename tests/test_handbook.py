@@ -147,18 +147,25 @@ def test_a_students_copy_is_an_assignment_for_nbgrader(chapter, tmp_path: Path, 
     expected = [part for name in chapter.exercises for part in ((name, False), (f"{name}-test", True))]
     assert [(role.grade_id, role.grade) for role in roles] == expected
     assert all(role.locked is role.grade is (not role.solution) and role.schema_version == 3 for role in roles)
-    test = next(cell.source for cell in copy.cells if cell.metadata.get("nbgrader", {}).get("grade"))
-    lines = test.splitlines()
+    name = next((name for name in chapter.exercises if name in PLAIN), None)
+    if name is None:
+        return
+    roles = {cell.metadata.nbgrader.grade_id: cell.source for cell in copy.cells if "nbgrader" in cell.metadata}
+    lines = roles[f"{name}-test"].splitlines()
     graded = "\n".join([*lines[:3], *lines[-2:]])
-    wrong = {"check": check, chapter.exercises[0]: lambda *_: None}
+    wrong = {"check": check, name: lambda *_: None}
     exec(graded, wrong)  # in a learner's hands, nothing stops
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     with pytest.raises(AssertionError):
         exec(graded, wrong)
-    exec(graded, {"check": check, chapter.exercises[0]: getattr(check, chapter.exercises[0]).oracle})
+    exec(graded, {"check": check, name: getattr(check, name).oracle})
 
 
-@pytest.mark.parametrize("name", [name for chapter in COURSE for name in chapter.exercises])
+# the checks of kernels need an interpreter that is set before Triton is imported; test_kernels.py has a process for it
+PLAIN = [name for chapter in COURSE for name in chapter.exercises if type(getattr(check, name)) is Check]
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_what_stands_in_for_a_solution_passes_the_check(name: str, tmp_path: Path):
     chapter = next(chapter for chapter in COURSE if name in chapter.exercises)
     copy = read_notebook(make_student_copy(NOTEBOOKS / chapter.file, tmp_path))

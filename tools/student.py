@@ -19,11 +19,11 @@ __all__ = ["ANSWER", "make_student_copy", "without_solution"]
 
 ANSWER = re.compile(r"<details><summary>[^<]*(?:answer|key line|the line)[^<]*</summary>.*?</details>\n*", re.I | re.S)
 _TEST = """\
-import os
+from os import environ
 
 {0}_report = check.{0}({0}, record=False)
 {1}
-if "NBGRADER_EXECUTION" in os.environ:
+if "NBGRADER_EXECUTION" in environ:
     {0}_report.require()"""
 
 
