@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -52,7 +53,7 @@ class FindBug(Check):
                 got, example = type(answer).__name__, next(iter(self.bug.spec))
                 return self._failure(f'It must return a dictionary of arguments, as {{"{example}": …}}: got {got}.')
             (arguments,) = self.bug.tried(answer)
-            refused = sandbox.call(lambda arguments=arguments: self.bug.complaint(arguments))
+            refused = sandbox.call(partial(self.bug.complaint, arguments))
             if refused.error is not None or refused.value:
                 return self._failure(f"No input of this piece. {refused.value or _error_text(refused)}")
             inputs.append(copied(arguments))
@@ -66,7 +67,7 @@ class FindBug(Check):
             judged = self._judge(arguments, sandbox)
             if judged.passed:
                 return self._failure(f"Not clean: input {number} of your list shows a bug. Return it alone.")
-            found = sandbox.call(lambda arguments=arguments: self.bug.difference(self.bug.broken, arguments))
+            found = sandbox.call(partial(self.bug.difference, self.bug.broken, arguments))
             if found.error is not None or found.value.ratio > 1:
                 return self._failure(f"Input {number} of your list says nothing. {judged.message}")
         if not self.bug.is_clean:
