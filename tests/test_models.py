@@ -1,5 +1,6 @@
 """The networks of the experiments, each held against one that somebody else wrote, in float64."""
 
+import json
 import math
 
 import pytest
@@ -8,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
+from course_utils.data import FOLDER
 from course_utils.models import (
     LSTM,
     POSITIONS,
@@ -26,6 +28,7 @@ from course_utils.models import (
 from course_utils.models.decoder import windowed_attention
 from course_utils.models.source_layers import LAYERS
 from course_utils.rope import rope_inv_freq
+from tools.tensorflow_layer import PUBLISHED, REQUIREMENTS
 
 
 def random(*shape, seed=0):
@@ -226,6 +229,12 @@ def test_a_layer_divides_by_what_its_write_up_says_with_the_variance_over_n(sour
     x = random(3, 4, 5)
     normalized = F.layer_norm(x, (4, 5) if over_all else (5,))
     assert_close(LAYERS[source](x, (4, 5)), normalized, atol=1e-4, rtol=0)
+
+
+def test_the_record_of_the_layer_in_tensorflow_is_of_the_published_code():
+    record = json.loads((FOLDER / "tensorflow_layer.json").read_text())
+    assert record["source"] == PUBLISHED
+    assert [f"{name}=={record['versions'][name.split('-')[0]]}" for name in ("tensorflow-cpu", "keras")] == REQUIREMENTS
 
 
 @pytest.mark.parametrize(
