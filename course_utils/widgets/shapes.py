@@ -130,7 +130,7 @@ class _RopeShapes(CourseWidget):
         position = np.full(x, "–", dtype=object)
         if not _refusal(lambda: torch.zeros(cos).expand(x)):
             position = _expanded(torch.arange(sizes["T"]).view(*cos[:-1], 1).expand(cos), x)
-        lines = position if refusal else position + np.array([f"θ{'₀₁₂₃'[pair]}" for pair in k], dtype=object)
+        lines = position if refusal else position + np.array([f"f{'₀₁₂₃'[pair]}" for pair in k], dtype=object)
         heads = np.moveaxis(lines, 1 if state["order"] == "B,H,T,D" else 2, 1)  # (B, H, T, D)
         cards = [
             (f"head {head}", np.broadcast_to(pairs, heads.shape[2:]), heads[sample, head])

@@ -18,7 +18,7 @@ function ropeFigure(state) {
       index,
       at,
       position: met, // the rows of cos that meet it, first and last: its position, where all is well
-      speed: state.laid === "half" ? at.D % half : at.D >> 1, // the k of the θ in this column of cos
+      speed: state.laid === "half" ? at.D % half : at.D >> 1, // the i of the f in this column of cos
       pair: pairOf(at.D),
       partner: partner(at.D),
       sign: (state.pairs === "half" ? at.D < half : at.D % 2 === 0) ? -1 : 1,
@@ -61,7 +61,7 @@ function drawRope(context, state, width) {
       const together = ["B", "H", "T"].every((axis) => at[axis] === picked.at[axis]) && pair === picked.pair;
       return {
         fill: figure.error ? STYLE.rule : tint(STYLE.palette[pair % 6], together ? 0.6 : 0.22),
-        lines: [position ? `${spanText(position)}θ${subscript(speed)}` : "–"],
+        lines: [position ? `${spanText(position)}f${subscript(speed)}` : "–"],
         strong: together,
         crossed: figure.astray[flat],
       };
@@ -100,12 +100,12 @@ function verdictOn(state, figure) {
   if (grown) return `No error, and wrong: the result has grown to ${shapeText(figure.result)}.`;
   if (figure.astray.some(Boolean)) return "No error, because T and H agree, and wrong: each head is turned by its own number, whatever the position.";
   if (figure.mixed) return "No error, and wrong: the two entries of a pair are turned by different angles, so its length changes.";
-  return "Right: at position t, pair k of every head turns by tθₖ.";
+  return "Right: at position m, pair i of every head turns by mfᵢ.";
 }
 
 function formula({ index, position, speed, partner, sign }) {
   const entry = (d) => `x[${[...index.slice(0, -1), d].join(", ")}]`;
-  const angle = `${spanText(position)}θ${subscript(speed)}`;
+  const angle = `${spanText(position)}f${subscript(speed)}`;
   return `${entry(index.at(-1))} cos ${angle} ${sign < 0 ? "−" : "+"} ${entry(partner)} sin ${angle}`;
 }
 
@@ -127,7 +127,7 @@ function render(view) {
   return mount(view, {
     name: "rope_shapes",
     title: "A tensor of heads, cell by cell: the angle that RoPE gives each entry, and its partner.",
-    hint: "In each cell, the angle: position times θₖ. One colour is one pair. Click a cell, or use the arrow keys, to see its sum; a crossed cell has another token's angle.",
+    hint: "In each cell, the angle: position times the frequency fᵢ. One colour is one pair. Click a cell, or use the arrow keys, to see its sum; a crossed cell has another token's angle.",
     specs: [
       { name: "order", label: "x", kind: "select", options: choicesOf(orders) },
       { name: "cos", label: "cos, sin", kind: "select", options: choicesOf(cosines) },
