@@ -27,13 +27,15 @@ _COLOUR = re.compile(r'<span class="\w{1,3}">([^<]*)</span>')
 README = """\
 (https://example.org/blob/main/notebooks/00_start_here.ipynb)
 
-**For whom.** You.
+![A picture](.github/course.gif)
 
-## Learn
+**For whom.** You.
 
 ## The chapters
 
-## Use the code
+## What you can rely on
+
+## Run the experiments
 
 ## Cite and share
 """

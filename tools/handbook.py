@@ -19,7 +19,7 @@ from tools.notebooks import read_notebook
 
 __all__ = ["chapter_page", "common", "handbook", "objectives", "time_needed"]
 
-_SHOWN = 4  # mistakes of an exercise in its chapter; the appendix has all
+_SHOWN = 3  # mistakes of an exercise in its chapter; the appendix has all
 PLAN = tomllib.loads(Path(__file__).with_name("handbook.toml").read_text(encoding="utf-8"))
 
 

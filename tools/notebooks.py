@@ -172,7 +172,8 @@ _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _BAR_TIME = re.compile(r"\[\d+:\d\d(?::\d\d)?<[^\]\n]*\]")  # tqdm's "[00:01<00:03, 12.3it/s]"
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b")
 _KERNEL_FILE = re.compile(r"(?:/[^\s\x1b]*/|[A-Za-z]:\\[^\s\x1b]*\\)ipykernel_\d+[/\\]\d+\.py")
-_PATH_START = r"(?:~|[A-Za-z]:|(?<![\w.]))[/\\][^\s\x1b\"'()]*[/\\]"  # home, drive or root, then folders
+# home, drive or root (which a colour's code, "\x1b[32m", may stand before), then folders
+_PATH_START = r"(?:~|[A-Za-z]:|(?<![\w.])|(?<=\dm))[/\\][^\s\x1b\"'()]*[/\\]"
 _SITE_PACKAGES = re.compile(_PATH_START + r"site-packages[/\\]")
 _STANDARD_LIBRARY = re.compile(_PATH_START + r"lib[/\\](python3\.\d+[/\\])")
 

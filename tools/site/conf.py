@@ -7,7 +7,7 @@ from sphinx.application import Sphinx
 
 project = "Normalization and Position, Proved Cell by Cell"
 extensions = ["myst_nb"]
-exclude_patterns = ["README.md"]  # index.md is made of it
+exclude_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]  # of the first index.md is made
 
 nb_execution_mode = "off"
 nb_render_markdown_format = "myst"  # outputs in Markdown are read like the text
