@@ -51,7 +51,7 @@ check: $(VENV)/.test ## ruff and mypy, notebooks included
 	$(BIN)/mypy
 
 unit: $(VENV)/.test ## the unit tests and the doctests
-	$(BIN)/pytest -q -rs -n 2 --dist worksteal
+	$(BIN)/pytest -q -rs -n 3 --dist worksteal
 
 lint: $(VENV)/.test ## what a reader of the notebooks would trip over (NB=02 for one)
 	$(TOOLS) lint $(NB)

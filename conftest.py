@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import pytest
 
-os.environ["OMP_NUM_THREADS"] = "2"  # the order in which two threads add up is part of a notebook's outputs
+os.environ["OMP_NUM_THREADS"] = "1"  # two notebooks run at once: threads of each would wait for those of the other
 os.environ["OMP_WAIT_POLICY"] = "passive"
 
 # A run that is started in the background ignores Ctrl-C from the start. What the tests say of it is said of a terminal.

@@ -55,7 +55,7 @@ def test_everyday_mistakes_come_first_and_then_those_of_many_forms():
 
 def test_a_mistake_is_told_as_the_learner_is_told():
     page = chapter_page(chapter_of("02"))
-    mistake = check.layer_norm.catalogue["unbiased_variance"]
+    mistake = common(check.layer_norm)[0]
     assert mistake.wrong in page
     for text in (mistake.key, mistake.title, mistake.wrong, mistake.matters, mistake.hint):
         assert text in handbook()

@@ -50,7 +50,7 @@ for word in ("one", "two", "three"):
 ---
 json.loads("{")
 ---
-print(os.environ["OMP_NUM_THREADS"], os.listdir(os.environ["COURSE_PROGRESS_DIR"]))
+print(os.environ["OMP_NUM_THREADS"] in ("1", "2"), os.listdir(os.environ["COURSE_PROGRESS_DIR"]))
 open(os.path.join(os.environ["COURSE_PROGRESS_DIR"], "solved"), "w").close()
 """
 
@@ -90,7 +90,7 @@ def test_what_is_executed_is_the_same_every_time_and_on_every_machine_and_nbval_
     assert f"File python3.{sys.version_info.minor}/json/__init__.py:" in traceback
     for folder in (sys.base_prefix, str(Path.home()), "~/"):
         assert folder not in traceback
-    assert cells[6].outputs[0].text == "2 []\n"
+    assert cells[6].outputs[0].text == "True []\n"
     assert not re.search(r'"(widgets|execution|version)"', path.read_text())
 
     second = save(read_notebook(path), tmp_path, "03_batch_norm.ipynb")  # starts with nothing solved, as the first does
