@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from tensorflow_layer import PUBLISHED, REQUIREMENTS
 from torch import nn
 from torch.testing import assert_close
 
@@ -28,7 +29,6 @@ from course_utils.models import (
 from course_utils.models.decoder import windowed_attention
 from course_utils.models.source_layers import LAYERS
 from course_utils.rope import rope_inv_freq
-from tools.tensorflow_layer import PUBLISHED, REQUIREMENTS
 
 
 def random(*shape, seed=0):

@@ -1,15 +1,13 @@
 """What authors and instructors run; a learner needs none of it, and nothing in ``course_utils`` imports it.
 
-    notebooks   the notebooks as files: find, read, run, normalize, find their exercises
-    text_view   a notebook as a Python file to edit, and back
-    lint        what a reader of a notebook would trip over, and the lines that link the chapters
-    ledger      the claims that the notebooks prove, from what ran
-    student     a copy of a notebook without its solutions
-    handbook    for who teaches: times, objectives and the common wrong answers
-    site        all notebooks as a static site
-    readme      the numbers and the pictures of README.md
-    doctor      whether this machine can run the course
-    grading     the checks over a folder of submitted notebooks
-
-Each is behind a target of the Makefile, ``python -m tools COMMAND``, or ``course doctor`` and ``course grade``.
+notebooks   the notebooks as files: find, read, run, normalize, find their exercises
+text_view   a notebook as a Python file to edit, and back
+lint        what a reader of a notebook would trip over, and the lines that link the chapters
+ledger      the claims that the notebooks prove, from what ran
+student     a copy of a notebook without its solutions
+handbook    for who teaches: times, objectives and the common wrong answers
+site        all notebooks as a static site
+readme      the numbers and the pictures of README.md
+doctor      whether this machine can run the course
+grading     the checks over a folder of submitted notebooks (``course grade``)
 """

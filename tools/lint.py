@@ -1,7 +1,6 @@
 """What a reader of the notebooks would trip over, and what to do about it.
 
-nbval compares outputs; it says nothing of a cell that never ran, a figure without a description, or a link that leads
-nowhere. Each rule is a function from a ``Page`` to findings.
+What nbval, which compares outputs, says nothing of. Each rule is a function from a ``Page`` to findings.
 """
 
 import ast
@@ -41,13 +40,11 @@ from tools.student import without_solution
 
 __all__ = ["RULES", "Element", "Finding", "Page", "harness_of", "html_elements", "lint", "lint_notebook", "write_links"]
 
-LONGEST_CELL = 40
-WIDEST_CODE, WIDEST_PRINT = 88, 100  # columns
+LONGEST_CELL, WIDEST_CODE, WIDEST_PRINT = 40, 88, 100  # lines, columns, columns
 LARGEST_HARNESS, LARGEST_HARNESS_OF_ALL = 0.18, 0.10  # of the code lines that a reader sees, in a chapter and in all
 LARGEST_BYTES = 1_500_000
 _RUN = "run the notebook with `make run`"
-# made on demand or by others, and ignored by git
-_NOT_OURS = {"edit", "student", "site", "build", "dist", "node_modules"}
+_NOT_OURS = {"edit", "student", "site", "build", "dist", "node_modules"}  # ignored by git
 
 
 @dataclass(frozen=True)
