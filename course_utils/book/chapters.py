@@ -146,7 +146,7 @@ def contents() -> Table:
         if chapter.is_written:
             rows.append((chapter.part if chapter.part != above else "", Inline(chapter.link), Inline(chapter.about)))
             above = chapter.part
-    return Table(("part", "chapter", "what you build"), rows)
+    return Table(("part", "chapter", "what you build"), rows, "The chapters, with links", folded=True)
 
 
 def progress_table() -> Table:
