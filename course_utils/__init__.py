@@ -27,7 +27,7 @@ import logging
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["Claims", "Table", "__version__", "generator", "setup", "yours"]
 
 # public name -> the module that defines it, imported when the name is first asked for

@@ -1,9 +1,10 @@
 """README.md says what is so: its commands and its code run, its links lead somewhere, its numbers are counted anew."""
 
+import contextlib
+import io
 import re
 import shlex
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 import yaml
 from PIL import Image
 
+import course_utils
+from course_utils.__main__ import main as course
 from course_utils.book.chapters import CHAPTERS
 from tools.readme import PICTURE, numbers, repository, with_addresses, with_numbers
 
@@ -27,9 +30,9 @@ def commands_of(program: str) -> list[list[str]]:
 
 
 def help_of(*command: str) -> str:
-    done = subprocess.run([sys.executable, "-m", *command, "--help"], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:
+        course([*command, "--help"])
+    return said.getvalue()
 
 
 def test_every_target_of_make_is_there() -> None:
@@ -39,12 +42,12 @@ def test_every_target_of_make_is_there() -> None:
 
 
 def test_every_command_of_the_course_is_there_with_its_options() -> None:
-    known = help_of("course_utils")
+    known = help_of()
     for command, *words in filter(None, commands_of("course") + commands_of(".venv/bin/course")):
         assert f" {command} " in known
         for word in words:
             if word.startswith("--") or "-" in word:
-                assert word in help_of("course_utils", command), word
+                assert word in help_of(command), word
 
 
 def test_every_file_that_a_command_or_a_link_names_is_there() -> None:
@@ -118,7 +121,7 @@ def test_the_version_is_the_same_wherever_it_stands() -> None:
     newest = re.search(r"^## (\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
     assert newest.groups() == (project["version"], citation["date-released"])
-    assert citation["version"] == project["version"]
+    assert citation["version"] == project["version"] == course_utils.__version__
 
 
 def test_what_runs_on_github_names_targets_and_files_that_are_there() -> None:

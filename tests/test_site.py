@@ -42,14 +42,6 @@ README = """\
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site of the whole course."""
-    folder = tmp_path_factory.mktemp("built") / "site"
-    assert build_site(folder, ROOT) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, BeautifulSoup]:
     """Every page of the site, by its file, without the colours of its code, which are most of its tags."""
     texts = {path: _COLOUR.sub(r"\1", path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
