@@ -103,7 +103,9 @@ class Reader:
         visit.dumb += [f"{expected} widgets in the file, {len(widgets)} on the page"] * (len(widgets) != expected)
         for size in (PHONE, DESKTOP):
             self.page.set_viewport_size(size)
-            visit.dumb += [f"{size['width']} px: {name}" for widget in widgets for name in controls_that_do_nothing(widget)]
+            visit.dumb += [
+                f"{size['width']} px: {name}" for widget in widgets for name in controls_that_do_nothing(widget)
+            ]
             visit.too_wide |= self.page.evaluate(TOO_WIDE)
         if not with_axe:
             return visit
