@@ -32,8 +32,8 @@ UNDRAWN = "() => [...document.querySelectorAll('.math')].filter((math) => !math.
 TOO_WIDE = (
     "() => [document.documentElement, document.querySelector('.content')].some((e) => e.scrollWidth > e.clientWidth)"
 )
-# axe takes a second for a thousand elements, and most are the colours of code and the strokes of formulas: of each colour
-# the first on a page stays, and of each formula its frame
+# axe takes a second for a thousand elements, and most are the colours of code and the strokes of formulas: of each
+# colour the first on a page stays, and of each formula its frame
 FEWER_ELEMENTS = """() => {
     const seen = new Set();
     for (const span of document.querySelectorAll("pre span")) {
