@@ -1,6 +1,7 @@
 """A published configuration read layer by layer, against what transformers' classes and files say of each layer."""
 
 import copy
+import json
 import math
 from functools import cache
 
@@ -12,6 +13,7 @@ from course_utils import check
 from course_utils.models.layers import FAR, PUBLISHED, layer_table, read_layers
 from course_utils.rope import from_config, rope_inv_freq
 from course_utils.rope.config import as_transformers, text_part
+from course_utils.widgets.scaling import reading
 from course_utils.widgets.scaling_examples import PUBLISHED as ROPE_PARTS
 
 transformers.logging.set_verbosity_error()
@@ -29,7 +31,7 @@ def read(base="Llama 3.1 8B", **changes):
 
 def test_the_files_agree_with_those_of_the_widget():
     shared = PUBLISHED.keys() & ROPE_PARTS.keys()
-    assert len(shared) == 4
+    assert len(shared) == 5
     for name in shared:
         whole, part = text_part(PUBLISHED[name]), text_part(ROPE_PARTS[name])
         assert part.items() <= whole.items(), name
@@ -49,13 +51,29 @@ def test_each_layer_does_what_its_configuration_says(name):
         assert layer.sees.removeprefix("chunks of ") == wanted
         assert layer.sees.startswith("chunks") == (kind[layer.index] == "chunked_attention")
         if layer.frequencies:
-            f = files.get(kind[layer.index], files.get("all")).frequencies(2**22)[0]
+            f = files.get(kind[layer.index], files.get("all")).frequencies(2**22)[0].sort(descending=True).values
             torch.testing.assert_close(torch.tensor(layer.frequencies).double(), f, rtol=1e-3, atol=0)
     without = [layer.index for layer in layers if not layer.frequencies]
     flags = getattr(config, "no_rope_layers", None)
     if flags is None and name == "Command R7B":  # the docstring of Cohere2: full layers have no positions
         flags = [kind != "full_attention" for kind in config.layer_types]
     assert without == [i for i, flag in enumerate(flags or []) if not flag]
+
+
+@pytest.mark.parametrize("model_type", ["afmoe", "beam", "cohere2", "exaone4", "flint", "muse_glimmer_text", "smollm3"])
+def test_from_config_names_the_layers_that_are_seen_to_have_no_positions(model_type):
+    file = {"model_type": model_type, "num_hidden_layers": 6}
+    without = tuple(layer.index for layer in read_layers(file) if not layer.frequencies)
+    assert from_config(file).without_positions == without != ()
+
+
+def test_without_any_window_all_layers_of_cohere_and_none_of_exaone_are_without_positions():
+    no_window = {"num_hidden_layers": 2, "sliding_window": None, "layer_types": ["full_attention"] * 2}
+    for model_type, without in (("cohere2", (0, 1)), ("exaone4", ())):
+        assert from_config({"model_type": model_type, **no_window}).without_positions == without
+    assert all(layer.frequencies for layer in read_layers({"model_type": "exaone4", **no_window}))
+    pasted = {"config": json.dumps(PUBLISHED["Command R7B"]), "head_dim": 64, "window": 64}
+    assert "nothing of this is for the 8 layers without positions: 3, 7, 11, …" in reading(pasted)["remarks"]
 
 
 def test_what_is_no_position_is_read_off_too():

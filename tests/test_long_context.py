@@ -10,6 +10,7 @@ from course_utils.experiments import checkpoints, load, long_context, longrope_s
 from course_utils.experiments.checkpoints import CheckpointError
 from course_utils.experiments.long_context import METHODS, SEEDS, apply_method, new_model, pretrained
 from course_utils.experiments.tags import TASK
+from course_utils.models import Decoder
 from course_utils.rope import Candidate
 
 
@@ -66,6 +67,17 @@ def test_at_the_trained_window_a_method_without_a_fixed_factor_changes_nothing(m
     apply_method(model, method, TASK.window)
     unchanged = torch.equal(model.inv_freq, before) and model.attention_factor == 1.0
     assert unchanged == (method not in ("ABF ×50", "PI, factor 8", "NTK, factor 8", "YaRN, factor 8"))
+
+
+def test_a_layer_without_positions_is_neither_rotated_nor_limited_by_a_window():
+    tokens = TASK.draw(2, 64, generator()).tokens
+    bare, rotated, half = new_model(0, nope_layers=(0, 1)), new_model(0), new_model(0, nope_layers=(1,))
+    none = Decoder(TASK.vocabulary, position="none", window=TASK.window, generator=generator(0))
+    assert torch.equal(bare.set_attention_window(8)(tokens), none(tokens))
+    assert not torch.allclose(half(tokens), rotated(tokens), atol=1e-3)
+    for model in (rotated, half):
+        model.blocks[1].out.weight.data.zero_()  # without the second layer's attention they are one
+    assert torch.equal(half(tokens), rotated(tokens))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

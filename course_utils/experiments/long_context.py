@@ -105,14 +105,14 @@ def apply_method(
     return model.set_rope(*frequencies)
 
 
-def new_model(seed: int) -> Decoder:
-    """Return the untrained model of this seed."""
-    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, generator=generator(seed))
+def new_model(seed: int, nope_layers: tuple[int, ...] = ()) -> Decoder:
+    """Return the untrained model of this seed; the layers ``nope_layers`` are not rotated."""
+    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, nope_layers=nope_layers, generator=generator(seed))
 
 
-def train_from_scratch(seed: int, progress: Progress = lambda fraction: None) -> Decoder:
-    """Return the model of this seed, trained at ``TASK.window`` tokens as the shipped one was."""
-    model = new_model(seed)
+def train_from_scratch(seed: int, progress: Progress = lambda fraction: None, model: Decoder | None = None) -> Decoder:
+    """Return the model of this seed, or ``model``, trained at ``TASK.window`` tokens as the shipped one was."""
+    model = model or new_model(seed)
     fit(
         model,
         STEPS,

@@ -24,7 +24,8 @@ class Decoder(nn.Module):
 
     ``position`` is one of ``POSITIONS``, and ``window`` the length that the model is trained at: rows of the table of
     ``"learned"``, and the reach of T5's buckets. ``hidden`` are the features inside the feed-forward part, ``base`` is
-    the rotary base, and the initial weights come from ``generator``. Chapters 12 to 15.
+    the rotary base, and the initial weights come from ``generator``. The layers ``nope_layers``, counted
+    from 0, are not rotated, and no window limits what they see. Chapters 12 to 15.
 
     Source: Radford et al. 2019, §2.3 (pre-norm); Touvron et al. 2023, §2.2 (RMS norm, RoPE).
     """
@@ -40,6 +41,7 @@ class Decoder(nn.Module):
         depth: int = 2,
         hidden: int = 256,
         base: float = 10_000.0,
+        nope_layers: tuple[int, ...] = (),
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -48,7 +50,7 @@ class Decoder(nn.Module):
         if heads < 1 or width % heads:
             raise ValueError(f"heads must divide width: got heads={heads}, width={width}")
         self.position, self.window, self.heads, self.base = position, window, heads, base
-        self.head_dim = width // heads
+        self.head_dim, self.nope_layers = width // heads, nope_layers
         self.attention_window: int | None = None
         self.embedding = nn.Embedding(vocabulary, width)
         self.places = nn.Embedding(window, width) if position == "learned" else None
@@ -98,8 +100,8 @@ class Decoder(nn.Module):
             h = h + self.places.weight[:length]
         rope = self._cos_sin(torch.arange(length, device=device)) if self.position == "rope" else None
         mask = self._mask(length, device)
-        for block in self.blocks:
-            h = block(h, rope, mask, self.attention_window)
+        for layer, block in enumerate(self.blocks):
+            h = block(h, None, mask, None) if layer in self.nope_layers else block(h, rope, mask, self.attention_window)
         return self.head(self.norm(h))
 
     def _cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:

@@ -21,8 +21,8 @@ from course_utils.rope.config import as_transformers, text_part
 
 __all__ = ["PUBLISHED", "Layer", "layer_table", "read_layers"]
 
-# Ten models' config.json, as their publishers have them; keys that bear neither on positions, norms nor attention are
-# left out, and so are those that are null.
+# Twelve models' config.json, as their publishers have them; keys that bear neither on positions, norms nor attention
+# are left out, and so are those that are null. Four were read in copies, as chapter 17 says.
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 FAR = 131_072  # how many tokens there are before the one whose temperature and reach are read
 # What a small model is built with, where its configuration has such a key. The dimension of a head, the number of
@@ -84,24 +84,24 @@ def read_layers(config: str | Path | Mapping[str, Any], length: int = 2**22) -> 
     with _places(model) as places:
         turned = _calls(model, doubling)
     norm = "layer norm" if _forgets_mean(model.layers[0]) else "RMS"
-    first, distant = _calls(model, torch.tensor([0])), _calls(model, torch.tensor([FAR]), before=FAR)
+    distant = _calls(model, torch.tensor([FAR]), before=FAR)
     with torch.no_grad():
-        for call in first:
+        for call in turned:
             maps = (getattr(call.module, name, None) for name in _QUERY_WEIGHTS)
             next(filter(None, maps)).weight[: call.query.shape[-1]] *= 3
     tripled = _calls(model, torch.tensor([0]))
     found = []
-    for turns, plain, far, times_3 in zip(turned, first, distant, tripled, strict=True):
-        index, head_dim = turns.module.layer_idx, turns.query.shape[-1]
+    for turns, far, times_3 in zip(turned, distant, tripled, strict=True):
+        index, head_dim, first = turns.module.layer_idx, turns.query.shape[-1], turns.query[:, :, :1]
         frequencies = _frequencies(turns.key[0], doubling)
         measured = {
             "base": _base(model.config, index) if frequencies else "",
             "sees": _sees(far.mask),
             "norms": f"{norm}, {places[index]}",
-            "qk_norm": _qk_norm(plain.query, times_3.query),
+            "qk_norm": _qk_norm(first, times_3.query),
             "sink": turns.others.get("s_aux") is not None,
             "scale": round(turns.scaling * math.sqrt(head_dim), 4),
-            "temperature": round((far.query.norm() / plain.query.norm()).item(), 4),
+            "temperature": round((far.query.norm() / first.norm()).item(), 4),
         }
         found.append(Layer(index, head_dim, frequencies, **measured))
     return found
@@ -160,8 +160,8 @@ class _Cache:
 _seen: list[_Call] = []
 
 
-def _probe(module, query, key, value, mask, scaling=None, **others):
-    _seen.append(_Call(module, query, key, mask, scaling, others))
+def _probe(module, query, key, value, attention_mask, scaling=None, **others):
+    _seen.append(_Call(module, query, key, attention_mask, scaling, others))
     return query.new_zeros(query.shape[0], query.shape[2], query.shape[1], value.shape[-1]), None
 
 
@@ -277,7 +277,8 @@ def _base(config: Any, index: int) -> str:
         parameters = parameters[config.layer_types[index]]
     scaled = {"default": "", "linear": "PI"}.get(parameters["rope_type"], parameters["rope_type"])
     factor = f" {parameters['factor']:g}" if parameters.get("factor") else ""
-    return f"{parameters['rope_theta']:,.0f}" + (f", {scaled}{factor}" if scaled else "")
+    sections = f", M-RoPE {'+'.join(map(str, parameters['mrope_section']))}" if parameters.get("mrope_section") else ""
+    return f"{parameters['rope_theta']:,.0f}" + (f", {scaled}{factor}" if scaled else "") + sections
 
 
 def _listed(indices: list[int]) -> str:

@@ -20,18 +20,25 @@ _TRAINED_WINDOWS = {"gemma3_text": 32_768}
 # What a part of a file without its model_type may hold: the keys of every method, and those that name one.
 _KEYS = {key for method in METHODS.values() for key in inspect.signature(method).parameters} - {"dim", "base"}
 _KEYS |= {"rope_theta", "rope_type", "type"}
+# Of these, the layers without a window have no positions, and no key of the file says so.
+_ONLY_WINDOWS_ROTATE = ("afmoe", "cohere2", "cohere2_moe", "exaone4", "exaone_moe", "flint", "kolibri1")
 
 Layers = dict[str, tuple[dict[str, Any], int]]  # type of layer -> its rope_parameters and the dimension of its heads
+Read = tuple[Layers, int | None, list[str], tuple[int, ...]]  # with the window, warnings, the layers without positions
 
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """What ``from_config`` read: ``layers`` by their type, or under the one key ``"all"``. Chapters 14 and 16."""
+    """What ``from_config`` read: ``layers`` by their type, or under the one key ``"all"``. Chapters 14, 16 and 17.
+
+    ``without_positions`` are the layers, counted from 0, in which nothing is rotated, whatever ``layers`` says.
+    """
 
     model_type: str | None
     max_position_embeddings: int | None
     layers: dict[str, RopeParameters]
     warnings: tuple[str, ...]
+    without_positions: tuple[int, ...] = ()
 
     @property
     def main(self) -> RopeParameters:
@@ -70,7 +77,8 @@ def from_config(
     >>> from_config({"head_dim": 4, "rope_scaling": {"type": "linear", "factor": 2.0}}).frequencies()
     (tensor([0.5000, 0.0050], dtype=torch.float64), 1.0)
     """
-    text = {key: value for key, value in text_part(config).items() if value is not None}
+    # for a window, null is a value: no window
+    text = {key: value for key, value in text_part(config).items() if value is not None or key == "sliding_window"}
     if not {"head_dim", "hidden_size", "n_embd"} & text.keys() and head_dim is not None:
         text["head_dim"] = head_dim
     if not {"max_position_embeddings", "n_positions"} & text.keys() and max_position_embeddings is not None:
@@ -78,7 +86,7 @@ def from_config(
     model_type = text.get("model_type")
 
     read = _read_plainly(text) if model_type is None else _read_by_transformers(text, model_type)
-    found, window, ignored = read
+    found, window, ignored, bare = read
     layers, suspicions = {}, []
     for name, (parameters, size) in found.items():
         try:
@@ -89,7 +97,7 @@ def from_config(
         suspicions += layers[name].warnings if len(found) == 1 else [f"{name}: {w}" for w in layers[name].warnings]
     suspicions += ignored
     warn(suspicions, stacklevel=3)
-    return RopeConfig(model_type, window, layers, tuple(suspicions))
+    return RopeConfig(model_type, window, layers, tuple(suspicions), bare)
 
 
 def text_part(config: str | Path | Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +125,7 @@ def as_transformers(text: Mapping[str, Any]) -> Any:
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # what looks wrong is said here
     try:
-        return CONFIG_MAPPING[model_type](**text)
+        return CONFIG_MAPPING[model_type](**text).get_text_config()  # older files have no part of its own for the text
     except Exception as error:
         raise ValueError(
             f"config must be one that transformers reads for model_type={model_type!r}: {error}"
@@ -126,12 +134,13 @@ def as_transformers(text: Mapping[str, Any]) -> Any:
         logging.set_verbosity(verbosity)
 
 
-def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers, int | None, list[str]]:
+def _read_by_transformers(text: dict[str, Any], model_type: str) -> Read:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if model_type not in CONFIG_MAPPING:
-        layers, window, _ = _read_plainly(text)
-        return layers, window, [f"model_type={model_type!r} is not known to transformers: today's keys are read"]
+        unknown = f"model_type={model_type!r} is not known to transformers: today's keys are read"
+        layers, window, _, bare = _read_plainly(text)
+        return layers, window, [unknown], bare
     stated = text.get("rope_scaling") or text.get("rope_parameters") or {}
     config = as_transformers(text)
     parameters = getattr(config, "rope_parameters", None)
@@ -154,7 +163,21 @@ def _read_by_transformers(text: dict[str, Any], model_type: str) -> tuple[Layers
     known = {field.name for field in dataclasses.fields(config)}
     ignored = sorted(key for key in text if "rope" in key.lower() and key not in known and key in vars(config))
     suspicions = [f"{', '.join(ignored)}: not known and ignored"] if ignored else []
-    return layers, window, suspicions
+    return layers, window, suspicions, _without_positions(config)
+
+
+def _without_positions(config: Any) -> tuple[int, ...]:
+    """The layers whose queries and keys transformers' code does not rotate."""
+    keys = vars(config)
+    types, parameters = keys.get("layer_types") or [], keys.get("rope_parameters") or {}
+    rotates = keys.get("no_rope_layers") or keys.get("layer_rope_theta")  # in both, 0 is none
+    if rotates is None and config.model_type in _ONLY_WINDOWS_ROTATE:
+        rotates = [kind == "sliding_attention" and config.sliding_window is not None for kind in types]
+        if config.sliding_window is None and config.model_type.startswith(("exaone", "kolibri")):
+            rotates = []  # without any window all layers of these do
+    if rotates is None:
+        rotates = [parameters.get(kind, True) is not None for kind in types]
+    return tuple(index for index, turns in enumerate(rotates) if not turns)
 
 
 def _head_dim(config: Any, parameters: Mapping[str, Any]) -> int:
@@ -165,7 +188,7 @@ def _head_dim(config: Any, parameters: Mapping[str, Any]) -> int:
     return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
-def _read_plainly(text: Mapping[str, Any]) -> tuple[Layers, int | None, list[str]]:
+def _read_plainly(text: Mapping[str, Any]) -> Read:
     """Today's keys as they are, or a ``rope_parameters`` dictionary itself."""
     inside = text.get("rope_parameters") or text.get("rope_scaling") or text
     if not isinstance(inside, Mapping):
@@ -176,7 +199,8 @@ def _read_plainly(text: Mapping[str, Any]) -> tuple[Layers, int | None, list[str
     outside = {key: value for key, value in text.items() if key in _KEYS}
     nested = {name: part for name, part in inside.items() if isinstance(part, Mapping)}
     layers = nested or {"all": outside if inside is text else {**outside, **inside}}
-    return {name: (dict(part), head_dim) for name, part in layers.items()}, text.get("max_position_embeddings"), []
+    found = {name: (dict(part), head_dim) for name, part in layers.items()}
+    return found, text.get("max_position_embeddings"), [], ()
 
 
 def _contents(config: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:

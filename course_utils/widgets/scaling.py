@@ -173,7 +173,10 @@ def _read(text: str, head_dim: int, window: int) -> tuple[RopeConfig, list[str]]
     taken = [f"{name}={sizes[name]}, where the text gives none" for name in names]
     main = next(name for name, layer in read.layers.items() if layer is read.main)
     layers = [f"shown are the layers of type {main}, of {', '.join(read.layers)}"] if len(read.layers) > 1 else []
-    return read, [*read.warnings, *layers, *taken]
+    bare = read.without_positions
+    which = ", ".join(map(str, bare[:3])) + ", …" * (len(bare) > 3)
+    without = [f"nothing of this is for the {len(bare)} layers without positions: {which}"] if bare else []
+    return read, [*read.warnings, *layers, *without, *taken]
 
 
 def _object_in(text: str) -> dict[str, Any]:
