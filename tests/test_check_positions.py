@@ -223,3 +223,9 @@ def test_a_type_that_is_not_written_yet_leaves_word_of_what_is_right_already():
     assert not report.passed
     assert "ValueError: unknown rope_type 'dynamic'" in report.message
     assert "Right already: default, partial rotation, linear, ntk." in report.message
+
+
+@pytest.mark.parametrize("key", ["reversed", "ignores_base", "one_angle", "twice_the_exponent"])
+def test_the_small_input_that_shows_a_mistake_of_rope_has_whole_pairs(key):
+    report = check.rope(check.rope.catalogue[key].examples[0], record=False)
+    assert report.evidence.arguments["x"].shape[-1] in (2, 4)

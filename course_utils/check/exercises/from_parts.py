@@ -143,6 +143,12 @@ def divided_by_product(a, b, h0=None):
     return product * (start + (b / product).cumsum(dim=1))
 
 
+def divided_by_it_in_logarithms(a, b, h0=None):
+    logs = a.log().cumsum(dim=1)
+    start = 0.0 if h0 is None else h0.unsqueeze(1)
+    return logs.exp() * (start + (b * (-logs).exp()).cumsum(dim=1))
+
+
 def logs_of_gates_and_inputs(a, b, h0=None):
     """Feng et al. 2024, appendix B, for gates and inputs above 0."""
     start = torch.zeros_like(b[:, :1]) if h0 is None else h0.unsqueeze(1)
