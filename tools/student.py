@@ -35,6 +35,7 @@ def make_student_copy(path: Path, folder: Path) -> Path:
             cell.source = ANSWER.sub("", cell.source).rstrip()
         else:
             cell.outputs, cell.execution_count = [], None
+            cell.source = re.sub(r'^(bugs\.show\("\w")\)$', r"\1, hints=2)", cell.source)  # the third is the key
     for exercise in find_exercises(notebook):
         name, stub = exercise.names[0], notebook.cells[exercise.stub]
         stub.metadata.nbgrader = _cell(name, solution=True, grade=False, locked=False)

@@ -23,9 +23,9 @@ def bug(letter: str) -> Bug:
     return BUGS[letter]
 
 
-def show(letter: str) -> Markdown:
-    """Return a piece for the learner to read: what it claims, its source, what its arguments may be, hints."""
-    return bug(letter).show()
+def show(letter: str, hints: int = 3) -> Markdown:
+    """Return a piece to read: what it claims, its source, what its arguments may be, the first ``hints`` hints."""
+    return bug(letter).show(hints)
 
 
 def reveal(letter: str) -> Markdown:

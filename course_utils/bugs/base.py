@@ -192,8 +192,8 @@ class Bug:
         is_wrong = self.difference(self.broken, arguments).ratio > 1
         return is_wrong and self.difference(self.mended, arguments).ratio <= 1
 
-    def show(self) -> Markdown:
-        """Return the piece as the learner first meets it: claim, source, arguments, hints."""
+    def show(self, hints: int = len(_HINTS)) -> Markdown:
+        """Return the piece as the learner first meets it: claim, source, arguments, as many hints."""
         ordinary = {name: _ordinary(value) for name, value in self.ordinary().items()}
         lines = [f"- `{name}`: {words} (ordinary: {ordinary[name]})" for name, words in self.arguments.items()]
         limits = ", ".join(f"{letter} from {low:,} to {high:,}" for letter, (low, high) in self.sizes.items())
@@ -204,7 +204,7 @@ class Bug:
             "\n".join(lines),
             f"Sizes: {limits}." if limits else "",
             f"An answer counts as right within {self.tolerance:g} of its largest element (of 1, if that is smaller).",
-            *(_folded(title, hint) for title, hint in zip(_HINTS, self.hints, strict=True)),
+            *(_folded(title, hint) for title, hint in zip(_HINTS[:hints], self.hints, strict=False)),
         ]
         return Markdown("\n\n".join(part for part in parts if part))
 
