@@ -35,13 +35,7 @@ def error_curves(
         ValueError: a curve's length is not that of ``x``, or an error is negative.
     """
     figure, axes = new_figure()
-    positive = [value for value in x if value > 0]
-    if len(positive) < len(x):
-        axes.set_xscale("symlog", linthresh=min(positive, default=1.0), linscale=0.5)
-    else:
-        axes.set_xscale("log")
-    axes.set_xticks(list(x), labels=[f"{value:,g}" for value in x])
-    axes.minorticks_off()
+    _ticks_at(axes, x)
     _draw_log_curves(axes, np.asarray(x, dtype=float), {n: as_series(n, v, len(x)) for n, v in curves.items()})
     axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
     return figure
@@ -241,8 +235,12 @@ def _draw_seeds(
 
 
 def _ticks_at(axes: Axes, places: Sequence[float]) -> None:
-    axes.set_xscale("log")
-    axes.set_xticks(list(places), labels=[f"{place:,g}" for place in places])
+    positive = [place for place in places if place > 0]
+    if len(positive) < len(places):
+        axes.set_xscale("symlog", linthresh=min(positive, default=1.0), linscale=0.5)
+    else:
+        axes.set_xscale("log")
+    axes.set_xticks(list(places), labels=[f"{place:,.9g}" for place in places])
     axes.minorticks_off()
 
 

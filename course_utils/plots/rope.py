@@ -149,5 +149,6 @@ def lines(
         axes.set_yscale("log", base=2)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if value >= 1 else f"1/{1 / value:g}")
     axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.xaxis.set_major_formatter("{x:,g}")
     figure.legend(loc="outside lower center", ncols=4 if len(curves) == 4 else 3, fontsize=9.5)
     return figure
