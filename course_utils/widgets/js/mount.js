@@ -29,7 +29,7 @@ function mount({ model, el }, options) {
   );
   const player = options.play && playButton(options.play, () => model.get("state"), setState, summary);
   if (player) panel.prepend(player.row);
-  root.append(panel, stage, summary, hint, facts);
+  root.append(element("div", { class: "course-body" }, panel, stage, summary, hint, facts));
   el.append(root);
 
   const data = model.get("data"); // never changes
