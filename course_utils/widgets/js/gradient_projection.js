@@ -103,7 +103,7 @@ function drawGradient(context, state, width, data) {
   const [blue, orange, green] = STYLE.palette;
   const picked = state.picked;
   drawPanel(context, arriving, figure.gradient, { limit, name: "g arrives", colour: blue, picked });
-  const name = "taken off: along x̂";
+  const name = "taken off: x̂";
   drawPanel(context, takenOff, figure.along, { limit, name, colour: green, base: figure.constant });
   if (figure.constant !== 0) drawKey(context, "mean", takenOff.right, takenOff.top - 26, MEAN_LINE);
   drawPanel(context, leaving, figure.left, { limit, name: "dx / r leaves", colour: orange });
