@@ -196,10 +196,11 @@ def _norm_backward_kernel(
 
 
 def _norm_backward(dy, x, weight, programs=2, lanes=1, spare=0):
-    x, weight = x.detach()[: len(x) - spare].requires_grad_(), weight.detach().requires_grad_()
-    y = F.layer_norm(x, x.shape[1:], weight)
-    dx, dweight = torch.autograd.grad((dy[: len(x)] * y).sum(), (x, weight))
-    return dx, dweight.to(torch.promote_types(x.dtype, torch.float32))
+    wide = torch.promote_types(x.dtype, torch.float32)  # the sums for the weight are never rounded to half precision
+    rows, weight = (t.detach().to(wide).requires_grad_() for t in (x[: len(x) - spare], weight))
+    y = F.layer_norm(rows, x.shape[1:], weight)
+    dx, dweight = torch.autograd.grad((dy[: len(rows)].to(wide) * y).sum(), (rows, weight))
+    return dx.to(x.dtype), dweight
 
 
 def _norm_backward_launch(
