@@ -117,11 +117,11 @@ class Case:
         return self.direction == "forward+backward"
 
 
-def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float) -> Outcome:
+def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float, skip: tuple[str, ...] = ()) -> Outcome:
     """Check and time every implementation of ``case`` on ``device``, "cpu" or "cuda". Chapter 09.
 
-    Each is timed ``rounds`` times, and on a CPU for ``seconds``, at most. Returns the results, and what could not run,
-    with the reason. An error above its tolerance, or a NaN, is a ``CheckFailed``.
+    Each is timed ``rounds`` times, and on a CPU for ``seconds``, at most; ``skip``: the first words of those left out.
+    Returns the results, and what could not run, with the reason. An error above its tolerance is a ``CheckFailed``.
     """
     operation = OPERATIONS[case.operation]
     inputs = operation.inputs(case.shape, getattr(torch, case.dtype), device, seed)
@@ -135,7 +135,7 @@ def attempt(case: Case, device: str, seed: int, rounds: int, seconds: float) -> 
     calls: dict[str, Call] = {}
     checks: dict[str, dict[str, Any]] = {}
     left_out = []
-    for one in operation.implementations(case.shape, device):
+    for one in filter(lambda one: not one.name.startswith(skip), operation.implementations(case.shape, device)):
         try:
             call = _call(operation, one, inputs, upstream)
             found = {name: tensor.double() for name, tensor in call().items()}

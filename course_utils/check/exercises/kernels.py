@@ -198,8 +198,8 @@ def _norm_backward_kernel(
 def _norm_backward(dy, x, weight, programs=2, lanes=1, spare=0):
     wide = torch.promote_types(x.dtype, torch.float32)  # the sums for the weight are never rounded to half precision
     rows, weight = (t.detach().to(wide).requires_grad_() for t in (x[: len(x) - spare], weight))
-    y = F.layer_norm(rows, x.shape[1:], weight)
-    dx, dweight = torch.autograd.grad((dy[: len(rows)].to(wide) * y).sum(), (rows, weight))
+    y, upstream = F.layer_norm(rows, x.shape[1:], weight), dy[: len(rows)].to(wide)
+    dx, dweight = torch.autograd.grad(y, (rows, weight), upstream)
     return dx.to(x.dtype), dweight
 
 
