@@ -28,6 +28,7 @@ Run = Callable[[Cell, Progress], dict[str, Any]]  # from the settings of a run t
 # the word after `course train` -> where the Study is
 STUDIES: dict[str, str] = {
     "long-context": "course_utils.experiments.long_context:ZERO_SHOT",
+    "hybrid-context": "course_utils.experiments.hybrid_context:HYBRID",
     "long-context-tuning": "course_utils.experiments.long_context_tuning:TUNING",
     "smollm2-length": "course_utils.experiments.smollm2_length:LENGTH",
     "smollm2-gap": "course_utils.experiments.smollm2_length:GAP",
