@@ -22,7 +22,6 @@ __all__ = [
     "contents",
     "line_back",
     "line_on",
-    "progress_table",
     "standing",
 ]
 
@@ -147,19 +146,6 @@ def contents() -> Table:
             rows.append((chapter.part if chapter.part != above else "", Inline(chapter.link), Inline(chapter.about)))
             above = chapter.part
     return Table(("part", "chapter", "what you build"), rows, "The chapters, with links", folded=True)
-
-
-def progress_table() -> Table:
-    """Return a table of the written chapters' exercises and whether this learner has passed them. Chapter 00."""
-    from course_utils.book import progress
-
-    passed = progress.passed()
-    rows = [
-        (chapter.number, chapter.title, exercise, "passed" if exercise in passed else "open")
-        for chapter in CHAPTERS
-        for exercise in chapter.exercises
-    ]
-    return Table(("chapter", "title", "exercise", "yours"), rows, f"Your progress: {standing(passed)}", folded=True)
 
 
 def standing(passed: Collection[str]) -> str:
