@@ -148,7 +148,7 @@ function drawWavelengths(context, box, figure) {
     right: box.right,
     top: box.top - 26,
     name: "wavelength (positions)",
-    text: (power) => (power < 4 ? String(10 ** power) : `10${superscript(power)}`),
+    text: (power) => (power < 4 ? grouped(10 ** power) : `10${superscript(power)}`),
   });
   const across = (y) => [
     [box.left, y],
