@@ -16,7 +16,7 @@ __all__ = ["main"]
 _EPILOG = """\
 DIR holds one folder for each learner, or notebooks with their names (alice_00.ipynb, alice_02.ipynb). A notebook is
 recognised by what is in it. An exercise is graded in a process of its own: what crashes, loops or is no notebook is a
-row that says so, and costs the others nothing. It does not contain hostile code: grade notebooks by strangers
+row that says so, and costs the others nothing. It does not hold back hostile code: grade notebooks by strangers
 in a container.
 """
 
