@@ -7,9 +7,12 @@ import signal
 import tempfile
 from collections import defaultdict
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
+ROOT = Path(__file__).parent
 os.environ["OMP_NUM_THREADS"] = "1"  # two notebooks run at once: threads of each would wait for those of the other
 os.environ["OMP_WAIT_POLICY"] = "passive"
 
@@ -41,6 +44,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--chapter", action="append", default=[], metavar="NB", help="only this chapter, e.g. 02")
     parser.addoption("--soak", action="store_true", help="run every notebook in every condition, for hours (make soak)")
     parser.addoption("--soak-minutes", type=float, default=240, help="start nothing after so many minutes of soak")
+
+
+@pytest.fixture(scope="session")
+def site(pytestconfig: pytest.Config) -> Path:
+    """The site of the whole course, built once for all runs and processes: anew when a file of it has changed."""
+    from tools.site import build_site
+
+    folder = pytestconfig.cache.mkdir("site")
+    files = [file for part in ("notebooks", "course_utils", "tools", ".github") for file in (ROOT / part).rglob("*.*")]
+    newest = max(file.stat().st_mtime for file in [*files, ROOT / "README.md"] if file.suffix != ".pyc")
+    with FileLock(folder / "lock"):
+        stamp = folder / "built"
+        if not stamp.exists() or stamp.stat().st_mtime < newest:
+            stamp.unlink(missing_ok=True)
+            assert build_site(folder / "site", ROOT) == 0
+            stamp.touch()
+    return folder / "site"
 
 
 @pytest.hookimpl(tryfirst=True)
