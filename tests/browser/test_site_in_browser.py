@@ -99,7 +99,7 @@ class Reader:
         visit.not_drawn += ["a formula left out"] * self.page.evaluate(UNDRAWN)
         visit.not_drawn += ["a formula with an error"] * self.page.locator("[data-mml-node=merror]").count()
         widgets = self.page.locator(".course-live .course-widget").all()
-        visit.widgets, expected = len(widgets), self.page.locator(".course-live").count()
+        visit.widgets, expected = len(widgets), self.page.locator(".course-live[data-widget]").count()
         visit.dumb += [f"{expected} widgets in the file, {len(widgets)} on the page"] * (len(widgets) != expected)
         for size in (PHONE, DESKTOP):
             self.page.set_viewport_size(size)
