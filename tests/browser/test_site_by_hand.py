@@ -1,0 +1,132 @@
+"""The static site as a hand uses it: solutions, search, puzzles, filters, clocks; from its files, in Chromium."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
+
+from course_utils import bugs
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def reader(browser: Browser, site: Path) -> Iterator[Reader]:
+    """The site, not read yet."""
+    with browser.new_page(viewport=DESKTOP) as page:
+        reader = Reader(page, site)
+        reader.watch()
+        yield reader
+
+
+def test_a_solution_opens_with_the_keyboard(reader: Reader) -> None:
+    reader.open("notebooks/00_start_here.html")
+    solution = reader.page.locator("details.hide").first
+    code = solution.locator("pre")
+    assert not code.is_visible()
+    solution.locator("summary").focus()
+    reader.page.keyboard.press("Enter")
+    code.wait_for(state="visible", timeout=5000)
+
+
+def test_search_finds_a_word_of_a_chapter_and_leads_there(reader: Reader) -> None:
+    reader.open("index.html")
+    box = reader.page.get_by_role("textbox", name="Search")
+    box.fill("roofline")
+    box.press("Enter")
+    found = reader.page.locator("#search-results a", has_text="Where the time goes").first
+    found.click()
+    reader.page.wait_for_url("**/09_where_the_time_goes.html**")
+    assert "roofline" in reader.page.locator("article").inner_text()
+
+
+def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(reader: Reader) -> None:
+    reader.page.set_viewport_size(PHONE)
+    reader.open("notebooks/19_find_the_bug.html")
+    puzzles = reader.page.locator(".course-puzzle").all()
+    assert len(puzzles) == len(bugs.BUGS)
+    for puzzle, bug in zip(puzzles, bugs.BUGS.values(), strict=True):
+        choice, said = puzzle.locator("select"), puzzle.locator("p")
+        folds = puzzle.locator("xpath=ancestor::section[1]").locator("details")
+        answer = folds.filter(has_text=f"Piece {bug.letter}: the answer")
+        known = json.loads(puzzle.get_attribute("data-answer") or "")
+        right = [str(line) for line in known["wrong"]] or ["-1"]
+        values = choice.locator("option").evaluate_all("options => options.map((option) => option.value)")
+        wrong = [value for value in values if value and value not in right]
+        assert {*right, *known["innocent"], "-1"} < set(values)
+        for value in wrong:
+            choice.select_option(value)
+            why = said.inner_text().removeprefix("Not this one: ").removeprefix("Not clean: ")
+            assert why.startswith(known["innocent"].get(value, "there is an input" if value == "-1" else "it stands"))
+            assert said.bounding_box()["height"] > 0  # type: ignore[index]
+        opened = [fold.get_attribute("open") is not None for fold in folds.all()[:3]]
+        assert opened == [True] * 3, "a hint for each of the first wrong guesses"
+        assert answer.last.get_attribute("open") is None
+        choice.select_option(right[0])
+        assert said.inner_text().startswith(f"Yes, at guess {len(wrong) + 1}.")
+        assert answer.last.get_by_text("Why within").is_visible()
+    assert not reader.page.evaluate(TOO_WIDE)
+    reader.page.set_viewport_size(DESKTOP)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_words_are_filtered_by_what_is_typed_and_each_row_can_be_linked_to(reader: Reader, width: int) -> None:
+    reader.page.set_viewport_size({"width": width, "height": 800})
+    reader.open("notebooks/20_words_and_conventions.html")
+    rows, field = reader.page.locator("article tr[id]"), reader.page.get_by_label("filter the rows of all tables")
+    assert all(row.is_visible() for row in rows.all())
+    field.fill("GGUF norm")
+    shown = [row.inner_text().lower() for row in rows.all() if row.is_visible()]
+    assert 0 < len(shown) < rows.count()
+    assert all("gguf" in text and "norm" in text for text in shown)
+    assert not reader.page.locator("article .course-claim").first.is_visible()
+    link = rows.filter(visible=True).first.locator("a.headerlink")
+    address = link.get_attribute("href")
+    link.click()
+    assert reader.page.url.endswith(str(address))
+    field.fill("")
+    assert all(row.is_visible() for row in rows.all())
+    assert not reader.page.evaluate(TOO_WIDE)
+    reader.page.set_viewport_size(DESKTOP)
+
+
+@pytest.mark.parametrize("address", ["index.html", "notebooks/13_rope.html"])
+def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(reader: Reader, address: str) -> None:
+    reader.open(address)
+    clocks = reader.page.locator(".course-live .course-widget").filter(has=reader.page.locator(".course-play")).first
+    button, said = clocks.locator(".course-play button"), clocks.locator(".course-summary")
+    at_first = said.inner_text()
+    button.click()
+    assert button.inner_text() == "■ pause"
+    reader.page.wait_for_function(
+        "([said, before]) => said.textContent !== before", arg=[said.element_handle(), at_first]
+    )
+    button.click()
+    assert button.inner_text() == "▶ play"
+    frame = clocks.get_attribute("data-frame")
+    reader.page.wait_for_timeout(300)
+    assert clocks.get_attribute("data-frame") == frame
+    reader.page.emulate_media(reduced_motion="reduce")
+    reader.open(address)
+    button.click()
+    assert button.inner_text() == "▶ a second on"
+    assert said.inner_text() != at_first
+    frame = clocks.get_attribute("data-frame")
+    reader.page.wait_for_timeout(300)
+    assert clocks.get_attribute("data-frame") == frame
+    reader.page.emulate_media(reduced_motion="no-preference")
+
+
+def test_without_javascript_a_widget_is_its_picture(browser: Browser, reader: Reader) -> None:
+    with browser.new_page(java_script_enabled=False) as page:
+        page.goto((reader.site / "notebooks/13_rope.html").as_uri())
+        pictures = page.locator(".course-live img").all()
+        assert pictures
+        assert all(picture.is_visible() for picture in pictures)
+
+
+def test_nothing_is_fetched_and_the_console_stays_silent(reader: Reader) -> None:
+    assert reader.strangers() == reader.complaints == []
