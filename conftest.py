@@ -9,6 +9,7 @@ from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import Path
 
+import nbval.kernel
 import pytest
 from filelock import FileLock
 
@@ -24,6 +25,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # doctests would import, cannot be imported; the chapter still runs, and the package itself still imports.
 NEEDS_TRITON = ["notebooks/10_fused_kernels.ipynb", "course_utils/kernels/[lnrt]*.py"]
 collect_ignore_glob = [] if find_spec("triton") else NEEDS_TRITON
+
+
+_start_once = nbval.kernel.start_new_kernel
+
+
+def _start_kernel(*args: object, **options: object) -> object:
+    """Free ports are looked for first and taken later: where two kernels start at once one may find its port taken."""
+    try:
+        return _start_once(*args, **options)
+    except RuntimeError:
+        return _start_once(*args, **options)
+
+
+nbval.kernel.start_new_kernel = _start_kernel
 
 
 def _forget_progress() -> None:
