@@ -102,9 +102,7 @@ def test_one_setting_makes_every_address() -> None:
 
 
 def test_no_address_of_a_copy_stands_anywhere_else() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
-        "\n"
-    )
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     pattern = re.compile(
         r"github\.com/OWNER|OWNER/|mybinder\.org/v2/gh/(?!\{|some)|colab\.research\.google\.com/github/(?!\{|some)"
     )

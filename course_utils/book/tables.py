@@ -20,7 +20,7 @@ def format_number(value: Any) -> str:
         return f"{value:,}" if isinstance(value, int) else value if isinstance(value, str) else str(value)
     if value == 0 or value != value or value in (float("inf"), float("-inf")):
         return {"0.0": "0", "-0.0": "0", "nan": "NaN"}.get(str(value), str(value))
-    return f"{value:.1e}" if not 1e-3 <= abs(value) < 1e5 else f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return format(value, ".1e" if not 1e-3 <= abs(value) < 1e5 else ",.3g" if abs(value) < 999.5 else ",.0f")
 
 
 class Inline(str):

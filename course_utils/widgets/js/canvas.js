@@ -110,7 +110,8 @@ function ticksBetween(low, high, most = 5) {
   return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step);
 }
 
-const tickText = (value) => String(Number(value.toPrecision(6))).replace("-", "−");
+const grouped = (value) => (Math.abs(value) < 1e3 ? String(value) : value.toLocaleString("en-US")).replaceAll("-", "−");
+const tickText = (value) => grouped(Number(value.toPrecision(6)));
 
 /** Horizontal rules with their values, and the axis's name above. */
 function drawVerticalAxis(context, { scale, ticks, left, right, top, name, text = tickText }) {
@@ -129,12 +130,12 @@ function drawVerticalAxis(context, { scale, ticks, left, right, top, name, text 
   drawText(context, name, left, top, { px: 13, weight: "bold" });
 }
 
-/** Numbers as the course writes them: 3 significant digits, a true minus sign. */
+/** Numbers as the course's `format_number` writes them: 3 significant digits, thousands grouped, a true minus sign. */
 function formatNumber(value) {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  const text = size >= 1e-3 && size < 1e5 ? String(Number(value.toPrecision(3))) : value.toExponential(1);
-  return text.replaceAll("-", "−");
+  if (size < 1e-3 || size >= 1e5) return value.toExponential(1).replaceAll("-", "−");
+  return grouped(Number(size < 1e3 ? value.toPrecision(3) : value.toFixed(0)));
 }

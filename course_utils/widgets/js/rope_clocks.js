@@ -236,5 +236,5 @@ function render(view) {
   });
 }
 
-export { change, clockFigure, gridOf, panels, pickAt, pickByKey };
+export { change, clockFigure, formatNumber, gridOf, panels, pickAt, pickByKey };
 export default { render };

@@ -221,7 +221,6 @@ function drawKindsKey(context, figure, width, y) {
 
 // --- words ---
 
-const grouped = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 const superscript = (power) => [...String(power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
 
 function summary(figure) {
