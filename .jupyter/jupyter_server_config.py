@@ -2,6 +2,7 @@
 
 import logging
 import os
+import warnings
 from pathlib import Path
 
 c = get_config()  # noqa: F821  # type: ignore[name-defined]
@@ -36,6 +37,8 @@ def as_committed(model, **_):
 
 
 c.ContentsManager.pre_save_hook = as_committed
+# Jupyter hands a manager its settings twice, and warns that the hook takes its own place.
+warnings.filterwarnings("ignore", "Overriding existing pre_save_hook")
 
 # A cloned notebook is "not trusted": its stored outputs are shown without JavaScript. The course stores none.
 logging.getLogger("ServerApp").addFilter(lambda record: "is not trusted" not in record.msg)
