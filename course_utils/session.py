@@ -29,7 +29,7 @@ def setup(threads: int | None = None) -> None:
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     print(
         f"course {course_utils.__version__} · Python {platform.python_version()} · "
-        f"torch {torch.__version__} · {torch.get_num_threads()} threads · {device}"
+        f"torch {torch.__version__} · {torch.get_num_threads()} thread{'s' * (threads != 1)} · {device}"
     )
 
 

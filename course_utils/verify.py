@@ -155,7 +155,7 @@ def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     if not largest <= within:
         at = tuple(int(i) for i in torch.unravel_index(difference.argmax(), difference.shape))
         raise AssertionError(f"{name}: off by {largest:.3g} at {at}, expected within {within:g}")
-    print(f"✓ {name}: equal within {within:g}")
+    print(f"✓ {name}: equal within {within:g}" if within else f"✓ {name}: equal")
 
 
 def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: bool) -> Iterator[Line]:

@@ -154,9 +154,6 @@ def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNo
         yield cell
         if index == 0:
             yield new_markdown_cell(f'<p class="course-note">{" · ".join(facts)}</p>')
-            # once more, above the fold, unless it is there already; on a phone there is no room
-            if first is not None and notebook.cells.index(first) > 4:
-                yield new_markdown_cell(f'<div class="course-first" data-from="cell-id={first.id}"></div>')
         if has_tag(cell, "exercise"):
             link = '<a href="../index.html#run-it">JupyterLab</a>'
             yield new_markdown_cell(f'<p class="course-note">Write it in {link}: there the last line checks it.</p>')

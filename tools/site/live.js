@@ -19,13 +19,10 @@ function localModel(values) {
 }
 
 addEventListener("DOMContentLoaded", () => {
-  for (const place of document.querySelectorAll(".course-live, .course-first")) {
-    // the first widget of a page is at its top, too, with a state of its own
-    const { from } = place.dataset;
-    const source = from ? document.getElementById(from).querySelector(".course-live") : place;
-    const { state, data } = JSON.parse(source.querySelector("script").textContent);
+  for (const place of document.querySelectorAll(".course-live")) {
+    const { state, data } = JSON.parse(place.querySelector("script").textContent);
     const model = localModel({ state, data, request: 0, answer: {} });
     place.querySelector(".course-picture")?.remove();
-    courseWidgets[source.dataset.widget]({ model, el: place });
+    courseWidgets[place.dataset.widget]({ model, el: place });
   }
 });
