@@ -20,6 +20,8 @@ __all__ = ["Evidence", "ProbeResult", "Report", "evidence_for", "shown_tensor"]
 
 _SHOWN_ELEMENTS = 16  # of a tensor; of a larger one, only the worst element
 
+# a browser holds what is below a report in place when it grows, and so pushes its first line out of view
+_STAY = "<style>.jp-WindowedPanel-outer { overflow-anchor: none; }</style>"
 # JupyterLab's own colours where it defines them; the words say the same as the colours.
 _BOX = (
     "border-left:4px solid {colour};padding:6px 12px;margin:4px 0;max-width:60em;line-height:1.5;"
@@ -171,7 +173,8 @@ class Report:
             parts.append(f"<details><summary>Hint</summary>{escape(self.hint)}</details>")
         if self.probes:
             parts.append(f"<details><summary>What was tried</summary>{self.table()._repr_html_()}</details>")
-        return f'<div style="{_BOX.format(colour=_COLOURS[self.verdict])}">{"".join(parts)}</div>'
+        style = _STAY if self.attempted else ""
+        return f'{style}<div style="{_BOX.format(colour=_COLOURS[self.verdict])}">{"".join(parts)}</div>'
 
 
 def evidence_for(

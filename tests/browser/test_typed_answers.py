@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from jupyterlab_driver import OpenNotebook
+from playwright.sync_api import expect
 
 from tools.notebooks import SOLUTION_SUFFIX, Exercise, find_exercises, read_notebook
 
@@ -52,9 +53,10 @@ def test_a_known_mistake_is_called_by_its_name(opened: OpenNotebook, notebook_pa
 
 
 def answer(opened: OpenNotebook, exercise: Exercise, code: str) -> str:
-    """Type ``code`` over the stub, above its check, run the cell, and return what the check shows."""
+    """Type ``code`` over the stub, above its check, press Shift+Enter, and return what the check shows: it is in view."""
     opened.type_into(exercise.stub, with_check(exercise, code))
-    opened.run_cell(exercise.stub)
+    opened.run_cell(exercise.stub, command="notebook:run-cell-and-select-next")
+    expect(opened.cell(exercise.stub).locator(".jp-OutputArea strong").first).to_be_in_viewport()
     return opened.text_of_output(exercise.stub)
 
 
