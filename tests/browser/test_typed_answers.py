@@ -53,7 +53,7 @@ def test_a_known_mistake_is_called_by_its_name(opened: OpenNotebook, notebook_pa
 
 
 def answer(opened: OpenNotebook, exercise: Exercise, code: str) -> str:
-    """Type ``code`` over the stub, above its check, press Shift+Enter, and return what the check shows: it is in view."""
+    """Type ``code`` over the stub, above its check, press Shift+Enter, and return what is shown, its top in view."""
     opened.type_into(exercise.stub, with_check(exercise, code))
     opened.run_cell(exercise.stub, command="notebook:run-cell-and-select-next")
     expect(opened.cell(exercise.stub).locator(".jp-OutputArea strong").first).to_be_in_viewport()
