@@ -234,9 +234,9 @@ def mscale() -> str:
 def style() -> str:
     x = torch.arange(16.0).reshape(2, 8).cos()
     cos, sin = rope.rope_cos_sin(2, rope.rope_inv_freq(8))
-    first, second = x.chunk(2, dim=-1)  # is_neox_style=True, interleaved=0
+    first, second = x.chunk(2, dim=-1)  # is_neox_style=True, interleaved=0, traditional=False
     neox = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    even, odd = x[:, ::2], x[:, 1::2]  # is_neox_style=False, interleaved=1
+    even, odd = x[:, ::2], x[:, 1::2]  # is_neox_style=False, interleaved=1, traditional=True
     gptj = torch.stack((even * cos - odd * sin, odd * cos + even * sin), dim=-1).flatten(1)
     for layout, theirs in (("neox", neox), ("gptj", gptj)):
         assert torch.allclose(rope.apply_rope(x, cos, sin, layout), theirs, atol=1e-6)
