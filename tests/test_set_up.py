@@ -190,13 +190,7 @@ def test_everything_that_is_asked_for_is_pinned_in_its_range_and_everybody_insta
 
 WITHOUT_THE_COURSE = """
 import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {absent!r}:
-            raise ImportError(f"{{name}} is not installed")
-
-sys.meta_path.insert(0, Absent())
+sys.modules.update(dict.fromkeys({absent!r}))  # with None in its place, a module is one that is not installed
 import torch
 from course_utils import norms, verify
 print(verify.compare(norms.LayerNorm(8), torch.nn.LayerNorm(8)))

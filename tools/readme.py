@@ -30,7 +30,7 @@ _PROJECT = tomllib.loads(Path(__file__).parent.with_name("pyproject.toml").read_
 _SIZE, _DPI, _COLOURS = (9.0, 4.6), 90, 48
 # What Colab lacks or has too old, but its Jupyter, which must stay; its torchvision wants the torch that was there.
 _COLAB = """\
-On Colab, a chapter a click: {chapters}. Run this in a cell of its own first; it takes a minute or two.
+On Colab, a chapter a click: {chapters}. First run this in a cell of its own; red lines on other packages do no harm.
 
 ```text
 %pip uninstall -q -y torchvision torchaudio

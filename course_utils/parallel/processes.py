@@ -64,7 +64,7 @@ def launch(
         }
         torch.save(job, Path(folder, _JOB))
         exit_codes = _run(Path(folder), ranks, limit_s)
-        if any(exit_codes):
+        if exit_codes != [0] * ranks:
             raise RanksFailed(_explain(Path(folder), exit_codes, limit_s))
         return [torch.load(Path(folder, _RESULT.format(rank)), weights_only=False) for rank in range(ranks)]
 
