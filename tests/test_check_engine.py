@@ -102,9 +102,8 @@ def test_the_search_for_a_smaller_input_passes_over_what_the_oracle_refuses():
 
     probe = Probe("some", "values", Call({"x": integers(4, 5, seed=1)}, {"x": "RC"}))
     report = Check("steps", steps, [probe], {})(lambda x: -x.diff(), record=False)
-    assert report.evidence.lines() == [
-        *("steps(x)", "  x = [[1, 2]]", "expected output: [[1]]", "            got: [[-1]]"),
-    ]
+    words = ["steps(x)", "  x = [[1, 2]]", "expected output: [[1]]", "            got: [[-1]]"]
+    assert report.evidence.lines() == words
 
 
 def test_another_dtype_is_right_where_the_check_says_so_and_a_complex_one_never_is():

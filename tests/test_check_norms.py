@@ -157,9 +157,8 @@ def centre_by_matrix(x):
 
 
 ACCEPTED = {
-    check.layer_norm: [
-        F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_autograd_function, ln_any_arguments, ln_checkpointed,
-    ],
+    check.layer_norm: [F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_autograd_function, ln_any_arguments,
+                       ln_checkpointed],
     check.rms_norm: [F.rms_norm, rms_plain, rms_in_float64],
     check.group_norm: [F.group_norm, gn_reshape],
     check.instance_norm: [F.instance_norm, in_norm],

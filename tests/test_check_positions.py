@@ -58,9 +58,8 @@ def course(x, positions, base=10_000.0):
 
 
 def llama(x, positions, base=10_000.0):
-    config = LlamaConfig(
-        hidden_size=x.shape[-1], num_attention_heads=1, head_dim=x.shape[-1], rope_parameters={"rope_theta": base}
-    )
+    sizes = {"hidden_size": x.shape[-1], "num_attention_heads": 1, "head_dim": x.shape[-1]}
+    config = LlamaConfig(**sizes, rope_parameters={"rope_theta": base})
     cos, sin = LlamaRotaryEmbedding(config).to(x.device)(x, positions[None])
     heads = x.reshape(1, -1, *x.shape[-2:])  # their (B, H, T, dim)
     return apply_rotary_pos_emb(heads, heads, cos, sin)[0].reshape(x.shape)
@@ -169,9 +168,8 @@ def by_transformers(rope_parameters, head_dim, max_position_embeddings, seq_len=
     if parameters["rope_type"] == "ntk":
         seq_len = int(parameters["factor"] * window)
         parameters |= {"rope_type": "dynamic", "factor": 1.0}
-    config = LlamaConfig(
-        head_dim=head_dim, hidden_size=2 * head_dim, max_position_embeddings=window, num_attention_heads=2
-    )
+    sizes = {"head_dim": head_dim, "hidden_size": 2 * head_dim, "num_attention_heads": 2}
+    config = LlamaConfig(**sizes, max_position_embeddings=window)
     config.rope_parameters = parameters
     return ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, seq_len=seq_len)
 

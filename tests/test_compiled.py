@@ -47,9 +47,8 @@ def mine_and_exact(name, x, dtype=torch.float32):
     """Return results in ``dtype``, and those of the built-in in float64 on the same values."""
     inputs = [t.to(dtype) for t in (x, 1 + randn(*x.shape[-1:], seed=1) / 4, randn(*x.shape[-1:], seed=2))]
     inputs = inputs[: 2 + (name == "layer_norm")]
-    return [
-        results(partial(NORMS[name], m), *(t.to(d) for t in inputs)) for m, d in ((compiled, dtype), (F, torch.float64))
-    ]
+    both = ((compiled, dtype), (F, torch.float64))
+    return [results(partial(NORMS[name], m), *(t.to(d) for t in inputs)) for m, d in both]
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -66,7 +66,7 @@ def half_split(tensor, sin, cos, real=positions.apply_rope):
     return real(tensor, cos[0, :, None], sin[0, :, None])
 
 
-APPLY = positions.apply_rope
+APPLY, COS_SIN = positions.apply_rope, positions.rope_cos_sin
 
 # the row, what is sabotaged, with what
 SABOTAGE = [
@@ -88,12 +88,7 @@ SABOTAGE = [
     ("What does ONNX take for granted?", F, "layer_norm", eps_outside),
     ("Where is Llama 3's scaling?", proofs_of_rope, "frequencies", lambda config: (proofs_of_rope.plain(16) / 4, 1)),
     ("Is dynamic NTK dynamic?", proofs_of_rope, "frequencies", lambda config, length: (proofs_of_rope.plain(16), 1)),
-    (
-        "Which way does a pair turn?",
-        positions,
-        "rope_cos_sin",
-        lambda n, f, real=positions.rope_cos_sin: real(-torch.arange(n), f),
-    ),
+    ("Which way does a pair turn?", positions, "rope_cos_sin", lambda n, f: COS_SIN(-torch.arange(n), f)),
 ]
 
 

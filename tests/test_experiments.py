@@ -121,9 +121,7 @@ def test_the_command_writes_a_record_and_says_where(tmp_path, capsys, monkeypatc
     assert "--out must be a file in a folder that exists" in capsys.readouterr().err
 
 
-def test_what_another_run_began_or_damaged_is_one_line_and_an_interruption_says_how_to_go_on(
-    tmp_path, capsys, monkeypatch
-):
+def test_what_another_run_began_is_one_line_and_an_interruption_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(study.STUDIES, "toy", f"{__name__}:STOPS")
     out = tmp_path / "t.json"
     assert command.main(["toy", "--size", "reduced", "--out", str(out)]) == 130
@@ -150,9 +148,7 @@ ROWS = run_study(TOY_STUDY, progress=False)
 
 TOY = {
     "lstm-length": {"arm": "LN-LSTM", "length": 6, "batch": 4, "lr": 0.01, "steps": 25, "seed": 0},
-    "batch-size": {
-        "net": "CNN", "equal": "updates", "norm": "batch", "batch": 2, "updates": 4, "lr": 0.01, "seed": 0,
-    },
+    "batch-size": {"net": "CNN", "equal": "updates", "norm": "batch", "batch": 2, "updates": 4, "lr": 0.01, "seed": 0},
     "gradient-depth": {"placement": "pre", "depth": 2, "seed": 0},
     "extrapolation": {"encoding": "rope", "lag": 1, "steps": 3, "tested": 16, "multiples": [1], "seed": 0},
     "qk-norm": {"qk_norm": True, "lr": 0.01, "norm": "layer norm", "depth": 1, "steps": 3, "seed": 0},

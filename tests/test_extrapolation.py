@@ -6,17 +6,7 @@ import torch.nn.functional as F
 
 from course_utils import experiments
 from course_utils.experiments import extrapolation
-from course_utils.experiments.extrapolation import (
-    GUESSING,
-    IGNORED,
-    NOTE,
-    QUESTION,
-    SYMBOLS,
-    VALUES,
-    WINDOW,
-    draw,
-    points,
-)
+from course_utils.experiments.extrapolation import GUESSING, IGNORED, NOTE, QUESTION, SYMBOLS, VALUES, WINDOW, draw
 from course_utils.experiments.rows import Rows
 
 
@@ -98,26 +88,14 @@ def test_training_never_touches_a_learned_row_beyond_the_window():
 
 
 def test_points_have_a_row_for_each_run_task_and_length():
-    run = {
-        "encoding": "rope",
-        "lag": 1,
-        "seed": 0,
-        "steps": 9,
-        "multiples": [1, 4],
-        "echo": [1.0, 0.5],
-        "recall": [0.9, 0.2],
-    }
-    rows = points(Rows([run], "somewhere"))
-    assert [(row["task"], row["times"], row["right"]) for row in rows] == [
-        ("echo", 1, 1.0),
-        ("echo", 4, 0.5),
-        ("recall", 1, 0.9),
-        ("recall", 4, 0.2),
-    ]
+    run = {"encoding": "rope", "lag": 1, "seed": 0, "steps": 9, "multiples": [1, 4], "echo": [1.0, 0.5]}
+    rows = extrapolation.points(Rows([run | {"recall": [0.9, 0.2]}], "somewhere"))
+    found = [(row["task"], row["times"], row["right"]) for row in rows]
+    assert found == [("echo", 1, 1.0), ("echo", 4, 0.5), ("recall", 1, 0.9), ("recall", 4, 0.2)]
     assert rows.origin == "somewhere"
 
 
 def test_every_recorded_score_is_a_share_and_never_below_guessing_by_much():
-    for row in points(experiments.load("extrapolation")):
+    for row in extrapolation.points(experiments.load("extrapolation")):
         # 512 questions at each length: four standard deviations of a share of 1/8 are 0.06
         assert GUESSING[row["task"]] - 0.06 < row["right"] <= 1

@@ -153,14 +153,8 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict:
         instructor.setenv("INSTRUCTORS_SECRET", "secret")
         instructor.setattr("tempfile.tempdir", str(scratch))
         rows = grade_folder(folder, out, Limits(TIMEOUT_S, MEMORY_GB), jobs=2, show_progress=False)
-    return {
-        "rows": {row.file: row for row in rows},
-        "reasons": reasons,
-        "out": out,
-        "scratch": scratch,
-        "progress": progress,
-        "all": rows,
-    }
+    by_file = {row.file: row for row in rows}
+    return {"rows": by_file, "reasons": reasons, "out": out, "scratch": scratch, "progress": progress, "all": rows}
 
 
 @pytest.mark.slow
@@ -188,9 +182,7 @@ def test_every_file_is_a_row_and_nothing_else_is(graded: dict) -> None:
 
 
 @pytest.mark.slow
-def test_a_students_copy_is_graded_under_any_name_and_the_notebooks_own_solution_counts_for_nobody(
-    graded: dict,
-) -> None:
+def test_a_students_copy_is_graded_under_any_name_and_the_courses_solution_counts_for_nobody(graded: dict) -> None:
     solved, as_it_is = graded["rows"]["ann/homework 1.ipynb"], graded["rows"]["00 as it is.ipynb"]
     assert (solved.learner, solved.status) == ("ann", "passed"), solved.message
     assert solved.seconds < TIMEOUT_S  # nobody waits for what it left running
@@ -333,9 +325,7 @@ def test_a_grading_that_is_called_off_ends_its_processes(tmp_path: Path, monkeyp
     assert not processes_of(tmp_path)
 
 
-def test_a_process_that_does_not_start_is_told_apart_from_a_notebook_that_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_does_not_start_is_no_notebook_that_fails(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(process.sys, "executable", "/bin/false")
     outcome = grade_exercise("centre", [(0, RIGHT)], tmp_path, Limits(), threading.Event())
     assert outcome.status == "error"
@@ -371,9 +361,7 @@ def test_the_command_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFi
     assert "nothing to grade" in capsys.readouterr().out
 
 
-def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(tmp_path: Path, monkeypatch) -> None:
     folder = tmp_path / "submitted"
     folder.mkdir()
     without = next(chapter for chapter in CHAPTERS if not chapter.exercises)
@@ -398,9 +386,7 @@ def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(
         ("homework", "# Jo's", "check.rope(mine)\ncheck.half_to_interleaved(my_other)", "13"),
     ],
 )
-def test_a_notebook_is_recognised_by_what_is_in_it(
-    tmp_path: Path, name: str, title: str, cell: str, number: str
-) -> None:
+def test_a_notebook_is_known_by_what_is_in_it(tmp_path: Path, name: str, title: str, cell: str, number: str) -> None:
     save(tmp_path / f"{name}.ipynb", cell, title=title)
     [submission] = find_submissions(tmp_path)
     assert submission.read().chapter.number == number
@@ -451,9 +437,8 @@ ROSTERS = {
 def test_a_class_gets_a_row_each_that_canvas_and_moodle_import(tmp_path: Path, source: str) -> None:
     (tmp_path / "class.csv").write_text(ROSTERS[source], encoding="utf-8-sig")
     people, canvas = read_roster(tmp_path / "class.csv"), source == "Canvas"
-    (tmp_path / "points.toml").write_text(
-        "points = 2\npartial = 0.5\n[exercises.layer_norm]\npoints = 6\nready_made = true"
-    )
+    points = "points = 2\npartial = 0.5\n[exercises.layer_norm]\npoints = 6\nready_made = true"
+    (tmp_path / "points.toml").write_text(points)
     scheme = read_scheme(tmp_path / "points.toml")
     rows = [
         Row("lovelaceada_1_2", "1.ipynb", "00", "centre", "ready-made"),

@@ -98,9 +98,8 @@ def test_the_bytes_that_must_move_are_counted_once(operation, shape, dtype, forw
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_wrong_implementation_ends_the_case(implementations, direction):
-    implementations(
-        Implementation("good", builtin), Implementation("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b))
-    )
+    forgetful = Implementation("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b))
+    implementations(Implementation("good", builtin), forgetful)
     quantity = "y" if direction == "forward" else "dbias"
     with pytest.raises(CheckFailed, match=rf"forgets the bias, layer_norm .* relative error of {quantity} .* is 1|0\."):
         attempt(tiny(direction=direction))
@@ -138,9 +137,8 @@ def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(im
     implementations(Implementation("broken", broken), Implementation("good", builtin))
     results, left_out = attempt(tiny())
     assert [item["implementation"] for item in results] == ["good"]
-    assert [(item["implementation"], item["reason"]) for item in left_out] == [
-        ("broken", "NotImplementedError: needs 8 features")
-    ]
+    reasons = [(item["implementation"], item["reason"]) for item in left_out]
+    assert reasons == [("broken", "NotImplementedError: needs 8 features")]
 
 
 def test_an_implementation_that_writes_over_its_inputs_disturbs_no_other(implementations):

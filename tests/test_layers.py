@@ -44,9 +44,8 @@ def test_each_layer_does_what_its_configuration_says(name):
     files = from_config(PUBLISHED[name]).layers
     for layer in layers:
         kind = getattr(config, "layer_types", None) or ["full_attention"] * len(layers)
-        window = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}.get(
-            kind[layer.index]
-        )
+        windows = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+        window = windows.get(kind[layer.index])
         wanted = f"{getattr(config, window):,}" if window else "all"
         assert layer.sees.removeprefix("chunks of ") == wanted
         assert layer.sees.startswith("chunks") == (kind[layer.index] == "chunked_attention")
@@ -93,12 +92,8 @@ def test_what_is_no_position_is_read_off_too():
     assert first["Gemma 3 27B"].scale == pytest.approx(math.sqrt(128 / 168), abs=1e-3)
     assert first["DeepSeek-V3"].scale == pytest.approx((0.1 * math.log(40) + 1) ** 2, abs=1e-3)
     tuned = read("Llama 4 Scout")
-    assert [layer.temperature for layer in tuned] == [
-        1,
-        1,
-        1,
-        pytest.approx(1 + 0.1 * math.log(1 + FAR // 8192), abs=1e-3),
-    ]
+    last = pytest.approx(1 + 0.1 * math.log(1 + FAR // 8192), abs=1e-3)
+    assert [layer.temperature for layer in tuned] == [1, 1, 1, last]
     assert read("Llama 4 Scout", attn_temperature_tuning=False)[3].temperature == 1
 
 

@@ -30,9 +30,7 @@ def notebook_that_keeps_every_rule() -> NotebookNode:
             id="title",
         ),
         new_code_cell("import course_utils\n\ncourse_utils.setup()", id="set-up"),
-        new_markdown_cell(
-            "## Hook\n\nFor $f[i](x)$ see [the cell](#cell-id=figure).\n\n```\n# no heading\n```", id="hook"
-        ),
+        new_markdown_cell("## Hook\n\nFor $f[i](x)$: [a cell](#cell-id=figure).\n\n```\n# no heading\n```", id="hook"),
         new_code_cell("plots.show(figure, alt='A line that falls')", id="figure"),
         new_code_cell("1 / 0", id="error", metadata={"tags": ["raises-exception"]}),
         new_markdown_cell("## Your turn\n\n<details><summary>Hint</summary>\n\nCount.\n</details>", id="turn"),
@@ -200,9 +198,7 @@ BREAKAGES = [
 
 
 @pytest.mark.parametrize(("breakage", "rule", "cell"), [b[1:] for b in BREAKAGES], ids=[b[0] for b in BREAKAGES])
-def test_what_breaks_a_rule_is_found_where_it_stands(
-    breakage: Callable[[NotebookNode], None], rule: str, cell: int | None, tmp_path: Path
-) -> None:
+def test_what_breaks_a_rule_is_found_where_it_stands(breakage, rule: str, cell: int | None, tmp_path: Path) -> None:
     notebook = notebook_that_keeps_every_rule()
     breakage(notebook)
     assert (rule, cell) in findings(notebook, tmp_path)
@@ -235,9 +231,7 @@ OLDER = "Builds on [09 Gone](09_gone.ipynb), and [03 Batch norm](03_batch_norm.i
     ],
     ids=["an older line", "no line", "a code cell"],
 )
-def test_the_lines_between_chapters_are_written_as_the_lint_asks_for(
-    first: str, last: NotebookNode, tmp_path: Path
-) -> None:
+def test_lines_between_chapters_are_written_as_the_lint_asks(first: str, last: NotebookNode, tmp_path: Path) -> None:
     cells = [new_markdown_cell(f"# 02 · Layer norm\n\n{first}"), new_code_cell("1 + 1", outputs=[]), last]
     path = write(new_notebook(cells=cells), tmp_path)
     said = [(finding.cell, finding.message) for finding in lint_notebook(path) if finding.rule == "links"]

@@ -55,9 +55,8 @@ def test_an_oracle_that_looks_needles_up_recalls_all_near_and_far():
     assert (score.recall, score.near, score.far, sum(score.asked)) == (1.0, 1.0, 1.0, 16 * TASK.questions)
     assert score.answered == score.asked
     windows_back = streams.distance[streams.distance > 0] / TASK.window
-    assert score.asked == tuple(
-        int(((windows_back > low) & (windows_back <= high)).sum()) for low, high in ((0, 1), (1, 2), (2, 4))
-    )
+    ranges = ((0, 1), (1, 2), (2, 4))
+    assert score.asked == tuple(int(((windows_back > low) & (windows_back <= high)).sum()) for low, high in ranges)
 
 
 @pytest.mark.parametrize("method", METHODS)

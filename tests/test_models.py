@@ -122,14 +122,9 @@ def test_a_block_and_its_attention_are_torchs_encoder_layer(placement):
         parameter.data = random(*parameter.shape, seed=20 + i) / 2
     mine = TransformerBlock(8, 2, placement).double()
     mine.attention.qkv.weight, mine.attention.qkv.bias = theirs.self_attn.in_proj_weight, theirs.self_attn.in_proj_bias
-    for name, part in (
-        ("attention.out", theirs.self_attn.out_proj),
-        ("feed_forward.0", theirs.linear1),
-        ("feed_forward.2", theirs.linear2),
-        ("norm1", theirs.norm1),
-        ("norm2", theirs.norm2),
-    ):
-        mine.get_submodule(name).load_state_dict(part.state_dict())
+    others = {"feed_forward.0": "linear1", "feed_forward.2": "linear2", "norm1": "norm1", "norm2": "norm2"}
+    for name, part in ({"attention.out": "self_attn.out_proj"} | others).items():
+        mine.get_submodule(name).load_state_dict(theirs.get_submodule(part).state_dict())
     x = random(3, 5, 8).requires_grad_()
     y, their_y = mine(x), theirs(x)
     assert_close(y, their_y, atol=1e-12, rtol=0)

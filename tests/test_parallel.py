@@ -76,9 +76,8 @@ def assert_equals_whole_batch(name, found, members):
             assert found[rank][quantity].dtype == dtype
             torch.testing.assert_close(found[rank][quantity], expected, msg=f"{name}: {quantity} of {rank}", **close)
     for rank, shard in zip(members, shards[0], strict=True):  # without running statistics, a shard is a batch again
-        torch.testing.assert_close(
-            found[rank]["evaluated"], layer(shard[0]).detach(), msg=f"{name}: evaluated", **close
-        )
+        evaluated = layer(shard[0]).detach()
+        torch.testing.assert_close(found[rank]["evaluated"], evaluated, msg=f"{name}: evaluated", **close)
         for quantity in ("parameter gradients", "buffers"):
             torch.testing.assert_close(found[rank][quantity], truth[quantity], msg=f"{name}: {quantity}", **close)
 
@@ -202,9 +201,7 @@ def test_an_impossible_argument_is_refused_by_name(call, argument):
 
 def test_a_failure_has_a_line_for_each_rank_and_those_that_only_lost_contact_come_last(tmp_path):
     (tmp_path / "rank0.error").write_text("LostContact: SyncBatchNorm was exchanging statistics")
-    (tmp_path / "rank1.error").write_text(
-        "Timeout (0:00:20)!\nThread 0x1 (most recent call first):\n  File a.py, line 3\n"
-    )
+    (tmp_path / "rank1.error").write_text("Timeout (0:00:20)!\nThread 0x1 (most recent first):\n  File a.py, line 3\n")
     (tmp_path / "rank2.error").write_text("")
     assert processes._explain(tmp_path, [1, 1, -9, 0, None], 20.0).splitlines() == [
         "4 of 5 ranks failed",
@@ -213,9 +210,8 @@ def test_a_failure_has_a_line_for_each_rank_and_those_that_only_lost_contact_com
         "rank 4: ended, since others had failed",
         "rank 0: LostContact: SyncBatchNorm was exchanging statistics",
     ]
-    assert "rank 1: still running after 20 s, in a place unknown" in processes._explain(
-        tmp_path / "none", [0, None], 20
-    )
+    unknown = processes._explain(tmp_path / "none", [0, None], 20)
+    assert "rank 1: still running after 20 s, in a place unknown" in unknown
 
 
 @pytest.mark.slow

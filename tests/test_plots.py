@@ -43,10 +43,8 @@ def error_figure():
 
 
 def depth_figure():
-    depth = np.arange(40)
-    return plots.signal_by_depth(
-        {"too large": 10.0**depth, "overflow": [1.0] * 20 + [INFINITY] * 20, "kept": depth * 0 + 1}, "spread"
-    )
+    signals = {"too large": 10.0 ** np.arange(40), "overflow": [1.0] * 20 + [INFINITY] * 20, "kept": [1.0] * 40}
+    return plots.signal_by_depth(signals, "spread")
 
 
 def heat_figure():
@@ -102,10 +100,6 @@ def contrast(one, other):
 
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
-
-
-def texts_of(figure):
-    return [text.get_text() for text in figure.findobj(Text) if text.get_visible()]
 
 
 def test_show_publishes_one_output_with_an_image_that_has_its_alternative_text(shell):

@@ -92,9 +92,7 @@ def test_the_extracts_show_the_ruler_and_the_distance_where_it_breaks() -> None:
     assert ahead[16_384] == pytest.approx(1.0, abs=0.2)
 
 
-def test_a_missing_file_is_one_line_and_the_recorded_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_file_is_one_line_and_the_recorded_result(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("COURSE_SMOLLM2", str(tmp_path / "none"))
     assert pretrained.smollm2() is None
     line = capsys.readouterr().out

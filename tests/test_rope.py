@@ -253,9 +253,8 @@ def test_a_call_gives_what_a_fresh_module_gives_whatever_was_called_before(param
 def test_the_last_position_tells_the_length_and_seq_len_may_tell_more(parameters):
     x, module = randn(2, 30, 16), rotary(parameters)
     for t in range(30):  # decoding
-        assert torch.equal(
-            module(x[:, t : t + 1], positions=torch.tensor([t])), at(x, 30, parameters, 30)[:, t : t + 1]
-        )
+        expected = at(x, 30, parameters, 30)[:, t : t + 1]
+        assert torch.equal(module(x[:, t : t + 1], positions=torch.tensor([t])), expected)
     for position, seq_len in ((100, None), (5, 101), (5, None)):
         place = torch.tensor([position])
         expected = at(x[:, :1], place, parameters, seq_len or position + 1)

@@ -17,14 +17,9 @@ from course_utils.widgets.scaling_examples import PUBLISHED as EXAMPLES
 transformers.logging.set_verbosity_error()
 
 
-def sized(model_type, hidden_size, num_attention_heads, max_position_embeddings, **others):
-    return {
-        "model_type": model_type,
-        "hidden_size": hidden_size,
-        "num_attention_heads": num_attention_heads,
-        "max_position_embeddings": max_position_embeddings,
-        **others,
-    }
+def sized(*sizes, **others):
+    names = ("model_type", "hidden_size", "num_attention_heads", "max_position_embeddings")
+    return dict(zip(names, sizes, strict=True)) | others
 
 
 def llama3_scaling(factor, high=4.0):

@@ -67,16 +67,10 @@ def longrope_lists(pairs):
 # rope_type -> (its keys, every combination of which is tried; sets of further options; windows; lengths)
 NOTHING = ({},)
 YARN_OPTIONS = (
-    {},
-    {"truncate": False},
-    {"beta_fast": 16, "beta_slow": 2.0},
-    {"beta_fast": 4.0, "beta_slow": 4.0},
-    {"attention_factor": 1.37, "mscale": 0.7, "mscale_all_dim": 1.0},
+    *({}, {"truncate": False}, {"beta_fast": 16, "beta_slow": 2.0}, {"beta_fast": 4.0, "beta_slow": 4.0}),
+    *({"attention_factor": 1.37, "mscale": 0.7, "mscale_all_dim": 1.0}, {"mscale": 0.707}, {"mscale_all_dim": 1.0}),
+    *({"mscale": 0.707, "mscale_all_dim": of_all} for of_all in (1.3, 0.0)),
     {"mscale": 1.0, "mscale_all_dim": 1.0},
-    {"mscale": 0.707, "mscale_all_dim": 1.3},
-    {"mscale": 0.707},
-    {"mscale": 0.707, "mscale_all_dim": 0.0},
-    {"mscale_all_dim": 1.0},
 )
 LLAMA3_TURNS = [{"low_freq_factor": low, "high_freq_factor": high} for low, high in ((1.0, 4.0), (0.125, 0.5), (2, 32))]
 ORIGINAL = "original_max_position_embeddings"

@@ -87,11 +87,7 @@ def set_up(machine: Path, **environment: str) -> subprocess.CompletedProcess[str
     ("environment", "programs", "line"),
     [
         ({}, {"python3": None}, "there is no Python here: install 3.11 or newer"),
-        (
-            {"TOO_OLD": "1", "VERSION": "3.9.18"},
-            {},
-            "the course needs Python 3.11 or newer, python3 is 3.9.18: install",
-        ),
+        ({"TOO_OLD": "1", "VERSION": "3.9.18"}, {}, "the course needs Python 3.11 or newer, python3 is 3.9.18: in"),
         ({"PYTHON": "python9"}, {}, "there is no python9: name an interpreter"),
         ({"PYTHON": "python3", "TOO_OLD": "1"}, {}, "the course needs Python 3.11 or newer, python3 is 3.12.1: name"),
         ({"NO_VENV": "1"}, {}, "python3 lacks its venv module: on Debian or Ubuntu, sudo apt install"),
@@ -103,9 +99,7 @@ def set_up(machine: Path, **environment: str) -> subprocess.CompletedProcess[str
         ({"UV_SAYS": "error sending request: dns error"}, {}, "no network"),
     ],
 )
-def test_what_is_missing_ends_in_a_line_that_says_what_to_do(
-    environment: dict[str, str], programs: dict[str, str | None], line: str, machine: Path
-) -> None:
+def test_what_is_missing_ends_in_a_line_that_says_what_to_do(environment, programs, line, machine: Path) -> None:
     for name, text in programs.items():
         put(machine, name, text)
     done = set_up(machine, **environment)

@@ -86,9 +86,7 @@ def test_every_link_and_every_anchor_leads_somewhere(pages: dict[Path, Beautiful
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if chapter.is_written], ids=lambda c: c.number)
-def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(
-    chapter, site: Path, pages: dict[Path, BeautifulSoup]
-) -> None:
+def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(chapter, site: Path, pages) -> None:
     notebook = Page.read(ROOT / NOTEBOOKS / chapter.file)
     article = pages[site / page_of(chapter.file)].find("article")
     cells = [cell for cell in notebook.cells if is_code(cell)]
@@ -151,9 +149,7 @@ def test_the_first_page_leads_to_every_chapter_by_its_title(site: Path, pages: d
 
 
 @pytest.mark.slow
-def test_nothing_runs_the_old_site_is_gone_and_a_dead_link_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_runs_the_old_site_is_gone_and_a_dead_link_is_reported(tmp_path: Path, capsys) -> None:
     stored = new_output("stream", text="stored long ago\n")
     source = f"open({str(tmp_path / 'ran')!r}, 'w').close()"
     dead_link = new_markdown_cell("# 02\n\n[a link](99_nowhere.ipynb)")

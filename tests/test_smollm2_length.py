@@ -10,16 +10,9 @@ from course_utils.models import pretrained
 
 
 def llama(**rope):
-    config = LlamaConfig(
-        vocab_size=50,
-        hidden_size=64,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=1,
-        head_dim=HEAD_DIM,
-        max_position_embeddings=WINDOW,
-        rope_parameters={"rope_type": "default", "rope_theta": BASE, **rope},
-    )
+    sizes = {"vocab_size": 50, "hidden_size": 64, "intermediate_size": 32, "num_hidden_layers": 2, "head_dim": HEAD_DIM}
+    keys = {"rope_type": "default", "rope_theta": BASE, **rope}
+    config = LlamaConfig(**sizes, num_attention_heads=1, max_position_embeddings=WINDOW, rope_parameters=keys)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return LlamaForCausalLM(config).eval()

@@ -4,21 +4,8 @@ import copy
 
 import pytest
 import torch
+import transformers
 from torch import nn
-from transformers import (
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    GemmaConfig,
-    GemmaForCausalLM,
-    GPTJConfig,
-    GPTJForCausalLM,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
 
 from course_utils import norms
 from course_utils.rope import apply_rope, rope_cos_sin, rope_frequencies, rope_inv_freq
@@ -37,43 +24,28 @@ SMALL = {
 }
 GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
 MODELS = {
-    "llama": (LlamaConfig, LlamaForCausalLM, GROUPED),
-    "qwen3": (Qwen3Config, Qwen3ForCausalLM, GROUPED),
-    "gpt_neox": (GPTNeoXConfig, GPTNeoXForCausalLM, {}),
-    "gemma": (GemmaConfig, GemmaForCausalLM, GROUPED),
-    "gemma3": (
-        Gemma3TextConfig,
-        Gemma3ForCausalLM,
-        {**GROUPED, "layer_types": ["sliding_attention", "full_attention"]},
-    ),
+    "llama": (transformers.LlamaForCausalLM, GROUPED),
+    "qwen3": (transformers.Qwen3ForCausalLM, GROUPED),
+    "gpt_neox": (transformers.GPTNeoXForCausalLM, {}),
+    "gemma": (transformers.GemmaForCausalLM, GROUPED),
+    "gemma3": (transformers.Gemma3ForCausalLM, {**GROUPED, "layer_types": ["sliding_attention", "full_attention"]}),
 }
-SCALINGS = {
-    "linear": {"rope_type": "linear", "factor": 4.0},
-    "dynamic": {"rope_type": "dynamic", "factor": 4.0},
-    "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": WINDOW},
-    "llama3": {
-        "rope_type": "llama3",
-        "factor": 4.0,
-        "original_max_position_embeddings": WINDOW,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-    },
-    "longrope": {
-        "rope_type": "longrope",
-        "factor": 4.0,
-        "original_max_position_embeddings": WINDOW,
-        "short_factor": [1.0, 1.1, 1.2, 1.3],
-        "long_factor": [1.0, 2.0, 3.0, 4.0],
-    },
+WINDOWED = {"original_max_position_embeddings": WINDOW}
+SCALINGS = {  # each by a factor of 4
+    "linear": {},
+    "dynamic": {},
+    "yarn": WINDOWED,
+    "llama3": {**WINDOWED, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    "longrope": {**WINDOWED, "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [1.0, 2.0, 3.0, 4.0]},
 }
 
 
 def build(name, **changes):
     """A model with random weights, those of its norms included, and its window in its config."""
-    config, model, extra = MODELS[name]
+    model, extra = MODELS[name]
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        built = model(config(**{**SMALL, **extra, **changes})).eval()
+        built = model(model.config_class(**{**SMALL, **extra, **changes})).eval()
         for parameter_name, parameter in built.named_parameters():
             if "norm" in parameter_name:
                 nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.2)
@@ -113,7 +85,8 @@ def test_every_norm_and_rotation_is_replaced_and_logits_cache_padding_and_gradie
 def build_scaled(scaling):
     """A Llama whose frequencies change, where they do, beyond 64 tokens."""
     window = WINDOW if scaling == "dynamic" else 4 * WINDOW
-    return build("llama", rope_parameters={"rope_theta": 100.0, **SCALINGS[scaling]}, max_position_embeddings=window)
+    parameters = {"rope_theta": 100.0, "rope_type": scaling, "factor": 4.0, **SCALINGS[scaling]}
+    return build("llama", rope_parameters=parameters, max_position_embeddings=window)
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
@@ -171,7 +144,8 @@ def test_the_first_layer_that_differs_is_named():
 
 def test_what_cannot_be_replaced_is_left_and_said():
     with torch.random.fork_rng():
-        model = GPTJForCausalLM(GPTJConfig(vocab_size=64, n_embd=32, n_head=4, n_layer=1, rotary_dim=4)).eval()
+        config = transformers.GPTJConfig(vocab_size=64, n_embd=32, n_head=4, n_layer=1, rotary_dim=4)
+        model = transformers.GPTJForCausalLM(config).eval()
     before = model(tokens()).logits
     swapped = swap(model)
     assert all(what == "LayerNorm" for _, what, _ in swapped.replaced)
@@ -210,13 +184,9 @@ def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away_and_a_refused_mode
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"rope": apply_rope, "keep_rope": True},
-        {"frequencies": rope_frequencies, "keep_rope": True},
-        {"frequencies": rope_frequencies, "rope": apply_rope},
-        {"frequencies": {}},
-        {"rms_norm": "rms_norm"},
-        {"rope": nn.Identity()},
-        {"layer_norm": nn.LayerNorm},
+        *({"rope": apply_rope, "keep_rope": True}, {"frequencies": rope_frequencies, "keep_rope": True}),
+        *({"frequencies": rope_frequencies, "rope": apply_rope}, {"frequencies": {}}),
+        *({"rms_norm": "rms_norm"}, {"rope": nn.Identity()}, {"layer_norm": nn.LayerNorm}),
     ],
 )
 def test_what_is_no_function_to_put_somewhere_is_refused(arguments):

@@ -157,9 +157,7 @@ def moved(fn, *args):
         pytest.param(lambda x, y: x.sum(), [("sum", 400, 4)], id="a reduction"),
         pytest.param(lambda x, y: x.view(100)[:50].view(5, 10).mT, [], id="views"),
         pytest.param(lambda x, y: torch.empty_like(x), [], id="an allocation"),
-        pytest.param(
-            lambda x, y: x + y.sum(0).expand(10, 10), [("sum", 400, 40), ("add", 440, 400)], id="an expanded tensor"
-        ),
+        pytest.param(lambda x, y: x + y.sum(0).expand(10, 10), [("sum", 400, 40), ("add", 440, 400)], id="expanded"),
         pytest.param(lambda x, y: torch.add(x, y, out=torch.empty(10, 10)), [("add", 800, 400)], id="out="),
         pytest.param(lambda x, y: x.double() * 2, [("_to_copy", 400, 800), ("mul", 800, 800)], id="another dtype"),
     ],

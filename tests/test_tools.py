@@ -69,9 +69,7 @@ def save(notebook: NotebookNode, folder: Path, name: str = "02_layer_norm.ipynb"
 
 
 @pytest.mark.slow
-def test_what_is_executed_is_the_same_every_time_and_on_every_machine_and_nbval_agrees(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_executed_is_the_same_every_time_and_everywhere_and_nbval_agrees(tmp_path: Path, monkeypatch) -> None:
     path = save(notebook_of(RESTLESS, tagged={5: ["raises-exception"]}), tmp_path)
     (tmp_path / "progress").mkdir()
     (tmp_path / "progress" / "solved").touch()  # by an author who has solved exercises and has many cores
@@ -117,9 +115,7 @@ def run_nbval(path: Path) -> str:
     ],
     ids=["raises", "endless", "dies"],
 )
-def test_when_a_cell_fails_the_file_stays_and_the_message_names_the_cell(
-    source: str, message: str, tmp_path: Path
-) -> None:
+def test_when_a_cell_fails_the_file_stays_and_the_message_names_it(source: str, message: str, tmp_path: Path) -> None:
     path = save(notebook_of(source), tmp_path)
     before = path.read_bytes()
     with pytest.raises(ExecutionFailed, match=rf"02_layer_norm.ipynb, cell 2 \(id c1\): {message}"):
@@ -128,9 +124,7 @@ def test_when_a_cell_fails_the_file_stays_and_the_message_names_the_cell(
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_a_write_that_is_cut_short_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_is_cut_short_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "x.ipynb").write_text("old")
 
     def fail(*_: object) -> None:
@@ -238,9 +232,8 @@ def test_an_export_prints_no_solution_under_its_exercise(template: str) -> None:
 
 
 def test_a_solution_that_no_check_knows_names_its_stand_in() -> None:
-    source = (
-        "@torch.no_grad()\ndef halve_solution(x):\n    return x / 2\n\n\nanswer_solution = 42\nhalve = halve_solution"
-    )
+    source = "@torch.no_grad()\ndef halve_solution(x):\n    return x / 2\n\n\nanswer_solution = 42\n"
+    source += "halve = halve_solution"
     with pytest.raises(ValueError, match="no check says what is right for 'answer'"):
         without_solution(source)
     lines = without_solution(source, {"halve": "operator:neg", "answer": "math:pi"}).splitlines()

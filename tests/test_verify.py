@@ -12,19 +12,10 @@ from course_utils import verify
 from course_utils.verify import Case, cases_for
 
 BUILT_INS = [
-    F.layer_norm,
-    F.rms_norm,
-    F.group_norm,
-    F.instance_norm,
-    F.batch_norm,
-    nn.LayerNorm((3, 4)),
-    nn.RMSNorm(6),
-    nn.GroupNorm(2, 6),
-    nn.BatchNorm1d(6),
-    nn.BatchNorm2d(6),
-    nn.BatchNorm3d(6),
-    nn.InstanceNorm1d(6, affine=True, track_running_stats=True),
-    nn.InstanceNorm2d(6),
+    *(F.layer_norm, F.rms_norm, F.group_norm, F.instance_norm, F.batch_norm),
+    *(nn.LayerNorm((3, 4)), nn.RMSNorm(6), nn.GroupNorm(2, 6)),
+    *(nn.BatchNorm1d(6), nn.BatchNorm2d(6), nn.BatchNorm3d(6)),
+    *(nn.InstanceNorm1d(6, affine=True, track_running_stats=True), nn.InstanceNorm2d(6)),
 ]
 
 
@@ -32,17 +23,14 @@ def name(value):
     return value.__name__ if callable(value) and hasattr(value, "__name__") else type(value).__name__
 
 
-def layer_norm(
-    x, normalized_shape, weight=None, bias=None, eps=1e-5, one_pass=False, eps_outside=False, detach=False, half=False
-):
+def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5, **mistakes):
     """A layer norm with the mistakes that the tests below switch on."""
+    one_pass, eps_outside, detach, half = map(mistakes.get, ("one_pass", "eps_outside", "detach", "half"))
     dims = tuple(range(-len(normalized_shape), 0))
     wide = x if half or x.dtype == torch.float64 else x.float()
     mean = wide.mean(dims, keepdim=True)
     centred = wide - (mean.detach() if detach else mean)
-    variance = (
-        (wide.square().mean(dims, keepdim=True) - mean**2) if one_pass else centred.square().mean(dims, keepdim=True)
-    )
+    variance = (wide if one_pass else centred).square().mean(dims, keepdim=True) - (mean**2 if one_pass else 0)
     y = centred / (variance.sqrt() + eps) if eps_outside else centred * torch.rsqrt(variance + eps)
     y = y if weight is None else y * weight
     return (y if bias is None else y + bias).to(x.dtype)

@@ -35,22 +35,12 @@ from course_utils.widgets import axes, batches, costs, gradients, rows, scaling,
 from course_utils.widgets.scaling_examples import EXAMPLES, PUBLISHED
 
 MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
-MAKERS = {
-    "axis_explorer": widgets.axis_explorer,
-    "normalize_row": widgets.normalize_row,
-    "batch_neighbours": widgets.batch_neighbours,
-    "gradient_projection": widgets.gradient_projection,
-    "encoding_by_distance": widgets.encoding_by_distance,
-    "rope_clocks": widgets.rope_clocks,
-    "running_average": widgets.running_average,
-    "rope_scaling": widgets.rope_scaling,
-    "sync_cost": widgets.sync_cost,
-    "normalized_shape": widgets.normalized_shape,
-    "rope_shapes": widgets.rope_shapes,
-    "kernel_blocks": widgets.kernel_blocks,
-    "scan_rounds": widgets.scan_rounds,
-    "least_time": partial(widgets.least_time, MACHINE),
-}
+NAMES = (
+    *("axis_explorer", "normalize_row", "batch_neighbours", "gradient_projection", "encoding_by_distance"),
+    *("rope_clocks", "running_average", "rope_scaling", "sync_cost", "normalized_shape", "rope_shapes"),
+    *("kernel_blocks", "scan_rounds"),
+)
+MAKERS = {name: getattr(widgets, name) for name in NAMES} | {"least_time": partial(widgets.least_time, MACHINE)}
 
 
 def random_states(name, count, seed=0):

@@ -22,13 +22,8 @@ __all__ = ["CHROMIUM_FLAGS", "LabServer", "OpenNotebook", "find_chromium", "open
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",  # a container has no user namespaces to build the sandbox from; only our own server is visited
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--force-color-profile=srgb",
+    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync", "--force-color-profile=srgb"),
+    *("--disable-background-networking", "--disable-component-update"),
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # nothing outside this machine can be reached
 ]
 _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

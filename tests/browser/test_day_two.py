@@ -31,9 +31,7 @@ def test_opening_and_saving_a_notebook_changes_no_byte(browser: Browser, server:
     assert file.read_bytes() == before
 
 
-def test_a_widget_that_was_saved_is_drawn_before_anything_is_run(
-    browser: Browser, server: LabServer, file: Path
-) -> None:
+def test_a_widget_that_was_saved_is_drawn_before_anything_runs(browser: Browser, server: LabServer, file: Path) -> None:
     opened = open_notebook(browser, server, COPY)
     opened.run_all()
     widgets = len(find_widgets(opened.page))

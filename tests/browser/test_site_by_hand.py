@@ -101,9 +101,8 @@ def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(reader: Read
     at_first = said.inner_text()
     button.click()
     assert button.inner_text() == "■ pause"
-    reader.page.wait_for_function(
-        "([said, before]) => said.textContent !== before", arg=[said.element_handle(), at_first]
-    )
+    moved = "([said, before]) => said.textContent !== before"
+    reader.page.wait_for_function(moved, arg=[said.element_handle(), at_first])
     button.click()
     assert button.inner_text() == "▶ play"
     frame = clocks.get_attribute("data-frame")
