@@ -65,7 +65,7 @@ browser: $(VENV)/.test ## run every notebook in JupyterLab and move its widgets,
 browser-quick: $(VENV)/.test ## the site and three notebooks in Chromium
 	$(BIN)/pytest -q -rs --browser --quick tests/browser $(PYTEST_ARGS)
 
-soak: $(VENV)/.test ## every notebook in every condition, and the small models trained again; hours (NB=02 for one)
+soak: $(VENV)/.test ## every notebook in every condition, claims disturbed, small models trained again; hours (NB=02 for one)
 	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB))
 
 gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into course_utils/timing/recorded/

@@ -2,8 +2,7 @@
 
 ``python tests/disturbing.py NOTEBOOK`` runs a notebook. After a statement that tests a claim it goes back, to that
 statement, to the one before it and so on, and runs on from there with the value of an expression disturbed, wherever
-the same words stand: ``f(x) == f(x)`` stays true. Truth values and written numbers are left alone, and an error is no
-verdict.
+the same words stand: ``f(x) == f(x)`` stays true. Truth values and written numbers stay, and an error is no verdict.
 """
 
 import ast
@@ -21,17 +20,22 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+import torch._dynamo  # now: a run that is ended while it imports would leave half of it
 
 from course_utils.book import claims
 
 BACK = 40  # statements
-ROUNDS = [(3, ["factors"]), (3, ["earlier 1", "earlier 2", "earlier 3", "places"]), (3, ["one more", "nothing"])]
-ROUNDS += [(120, [kind for _, kinds in ROUNDS for kind in kinds])]  # seconds of the processor, and the strictest first
+KINDS = (
+    ("factors",),
+    ("earlier 1", "earlier 2", "earlier 3", "places"),
+    ("one more", "nothing"),
+)  # the strictest first
+ROUNDS = [(limit_s, kinds) for limit_s in (3, 60) for kinds in KINDS]  # seconds of the processor
 
 
-def changed(kind, past, value):
+def changed(kind, past, rng, value):
     """Return a tensor of other numbers, such as another computation would give, or ``value`` where there is none."""
-    rng, is_whole = np.random.default_rng(0), not (value.is_floating_point() or value.is_complex())
+    is_whole = not (value.is_floating_point() or value.is_complex())
     if kind == "factors":  # within the margin of a threshold: an error of 1e-16 stays one
         return value if is_whole else value * torch.as_tensor(rng.uniform(0.6, 1.6, value.shape)).to(value)
     if kind == "places":
@@ -46,6 +50,10 @@ def changed(kind, past, value):
     return like[-int(kind[-1])] if len(like) >= int(kind[-1]) else value  # so what is claimed to differ may agree
 
 
+def _changer(kind, past):
+    return partial(changed, kind, past, np.random.default_rng(0))
+
+
 def _are_equal(one, other):
     both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
     return both and (one.shape, one.dtype) == (other.shape, other.dtype) and torch.equal(one, other)
@@ -55,6 +63,10 @@ def disturbed(change, value):
     """Return ``value`` with ``change`` made to every tensor, array and number in it; itself where nothing changes."""
     if isinstance(value, torch.Tensor):
         return value if value.dtype is torch.bool or not value.numel() else change(value)
+    if isinstance(value, torch.nn.Module) and any(True for _ in value.parameters()):
+        value = copy.deepcopy(value)
+        for parameter in value.parameters():
+            parameter.data = change(parameter.data)
     if isinstance(value, np.ndarray | np.generic):
         return change(torch.as_tensor(value)).numpy()[()] if value.dtype.kind in "ifc" and value.size else value
     if isinstance(value, int | float | complex) and not isinstance(value, bool):
@@ -130,7 +142,7 @@ class Disturber:
                     if left <= unsteady or time.process_time() > end:
                         break
                     is_tensor = isinstance(value, torch.Tensor)
-                    if is_tensor if "earlier" in kind else disturbed(partial(changed, kind, ()), value) is not value:
+                    if is_tensor if "earlier" in kind else disturbed(_changer(kind, ()), value) is not value:
                         found = self.again(k, (words, kind), seconds) & left - unsteady
                         left = left - found
                         yield from ((key, words, kind) for key in found)
@@ -145,7 +157,7 @@ class Disturber:
         self.false, self.past, self.site, self.swapped = set(), [], site, (None, None)
         node = ast.fix_missing_locations(Sites().visit(copy.deepcopy(node)))
         signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.alarm(10 + int(30 * seconds))  # a disturbed loop may have no end
+        signal.alarm(60 + int(30 * seconds))  # a disturbed loop may have no end
         with suppress(Exception, SystemExit, KeyboardInterrupt):
             for one, file in [(node, name), *(step[:2] for step in others)]:
                 exec(compile(ast.Module([one], []), file, "exec"), self.space)
@@ -157,8 +169,8 @@ class Disturber:
         """Stand between an expression and its value."""
         self.seen.setdefault(words, value)
         if words == self.site[0]:
-            if not _are_equal(value, self.swapped[0]):  # where it is, it has been swapped: for the same again
-                self.swapped = value, disturbed(partial(changed, self.site[1], self.past), value)
+            if not _are_equal(value, self.swapped[0]):  # where they are, it is disturbed as it was
+                self.swapped = value, disturbed(_changer(self.site[1], self.past), value)
             return self.swapped[1]
         if isinstance(value, torch.Tensor) and value.dtype is not torch.bool and value.numel() > 1:
             self.past = [*self.past[-30:], value]

@@ -9,15 +9,13 @@ TESTS = Path(__file__).parent.parent
 LIMIT_S = 3600  # the longest chapter takes a quarter of it
 
 
-def test_every_claim_is_false_where_what_its_evidence_rests_on_is_disturbed(notebook_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(TESTS / "disturbing.py"), str(notebook_path)],
-        cwd=notebook_path.parent,
-        env={**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": str(TESTS.parent)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
+def test_every_claim_is_false_where_what_its_evidence_rests_on_is_disturbed(
+    notebook_path: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, str(TESTS / "disturbing.py"), str(notebook_path)]
+    own = {"MPLBACKEND": "agg", "PYTHONPATH": str(TESTS.parent), "COURSE_PROGRESS_DIR": str(tmp_path)}
+    where = {"cwd": notebook_path.parent, "env": {**os.environ, **own}}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, **where)
     assert done.returncode == 0, done.stderr[-6000:]
     assert "NEVER FALSE" not in done.stdout, done.stdout
     assert done.stdout.count(": false by ") == notebook_path.read_text(encoding="utf-8").count("claims.test(")
