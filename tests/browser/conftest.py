@@ -80,9 +80,8 @@ def browser() -> Iterator[Browser]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     """A JupyterLab on a copy of the notebooks, so that running and typing change nothing here."""
     root, private = tmp_path_factory.mktemp("course"), tmp_path_factory.mktemp("jupyter")
-    shutil.copytree(
-        NOTEBOOKS, root / NOTEBOOKS.name, ignore=shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__")
-    )
+    ignored = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__")
+    shutil.copytree(NOTEBOOKS, root / NOTEBOOKS.name, ignore=ignored)
     for file in ("README.md", "LICENSE"):
         if Path(file).exists():
             shutil.copy(file, root)

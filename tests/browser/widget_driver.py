@@ -136,9 +136,7 @@ class Widget:
         else:
             yield from self._expect_redraw(control, looks, "a click", element.click)
 
-    def _expect_redraw(
-        self, control: Control, looks: set[bytes], how: str, move: Callable[[], object]
-    ) -> Iterator[str]:
+    def _expect_redraw(self, control: Control, looks: set[bytes], how: str, move: Callable) -> Iterator[str]:
         """Move, report when no new picture is drawn or the control springs back, and add what it looks like then.
 
         Two looks that differ prove that it follows: a third is not taken, since it would cost more than the move.

@@ -9,9 +9,7 @@ TESTS = Path(__file__).parent.parent
 LIMIT_S = 3600  # the longest chapter takes a quarter of it
 
 
-def test_every_claim_is_false_where_what_its_evidence_rests_on_is_disturbed(
-    notebook_path: Path, tmp_path: Path
-) -> None:
+def test_every_claim_is_false_where_its_evidence_is_disturbed(notebook_path: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(TESTS / "disturbing.py"), str(notebook_path)]
     own = {"MPLBACKEND": "agg", "PYTHONPATH": str(TESTS.parent), "COURSE_PROGRESS_DIR": str(tmp_path)}
     where = {"cwd": notebook_path.parent, "env": {**os.environ, **own}}
