@@ -115,7 +115,8 @@ def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_do
         cells = Page.read(ROOT / NOTEBOOKS / chapter.file).cells
         exercises = [cell for cell in cells if has_tag(cell, "exercise")]
         assert len(article.select('.course-note a[href="../index.html#run-it"]')) == len(exercises)
-        assert cells[1].source.startswith("widgets."), chapter.file  # what a chapter opens with is above the fold
+        opening = [cell.source for cell in cells if is_code(cell)][1]
+        assert opening.startswith("widgets."), chapter.file  # so that it is above the fold
         assert "minutes to read" in article.select_one(".course-note").get_text()
     rows = pages[site / page_of("20_words_and_conventions.ipynb")].select("tr[id]")
     assert "whose-share-is-momentum" in {row["id"] for row in rows}
