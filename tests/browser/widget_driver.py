@@ -74,6 +74,9 @@ class Widget:
                     choose = partial(self._choose, select, value)
                     yield from self._expect_redraw(select, set(), f"{value!r} chosen", choose)
                     yield from self._exercise_usable(moved)
+        for box in [control for control in self.controls() if control.kind == "checkbox" and control.usable]:
+            self.element(box).check()
+            yield from self._exercise_usable(moved)
         for control in self.controls():
             if (control.kind, control.label) not in moved:
                 yield f"{self.name}: {control.kind} «{control.label}» was hidden or disabled in every setting"
@@ -85,9 +88,9 @@ class Widget:
     def _exercise_usable(self, moved: set[tuple[str, str]]) -> Iterator[str]:
         """Move what can be moved now and was not before.
 
-        Pictures come first, because sliders at their least may leave a single element and nothing to pick.
+        Pictures and choices come first: sliders at an end may leave a single element, or nothing to choose about.
         """
-        order = ["picture", "search", "range", "checkbox", "select"]
+        order = ["picture", "search", "select", "range", "checkbox"]
         while todo := [c for c in self.controls() if c.usable and (c.kind, c.label) not in moved]:
             control = min(todo, key=lambda c: order.index(c.kind))
             moved.add((control.kind, control.label))
@@ -129,7 +132,7 @@ class Widget:
             other = values[0] if element.input_value() != values[0] else values[-1]
             yield from self._expect_redraw(control, looks, f"{other!r} chosen", lambda: self._choose(control, other))
         elif control.kind == "picture":
-            drags = [lambda y=y: self._drag_across(element, y) for y in (0.5, 0.25, 0.75)]
+            drags = [lambda y=y: self._drag_across(element, y) for y in (0.5, 0.25, 0.75, 0.15)]
             yield from self._expect_redraw(control, looks, "drags across it", lambda: self._until_redrawn(drags))
         elif control.kind == "search":  # its cross is drawn by the browser, and cannot be asked where it is
             yield from self._expect_redraw(control, looks, "cleared", element.clear)

@@ -266,7 +266,7 @@ function render(view) {
         kind: "toggle",
         read: (state) => state.methods.includes(name),
       })),
-      stops("factor", "factor", times),
+      { ...stops("factor", "factor", times), enabled: (state) => state.methods.some((name) => name !== "abf") },
       { ...stops("window", "window", grouped), ...own },
       stops("length", "asked for", times),
       { ...stops("base", "base", grouped), ...own },
