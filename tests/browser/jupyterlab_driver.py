@@ -61,9 +61,15 @@ def serve(root: Path, private: Path) -> Iterator[LabServer]:
     port, token = _free_port(), secrets.token_hex(16)
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--LabApp.expose_app_in_browser=True"]
     command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
-    places = ("JUPYTER_CONFIG", "JUPYTER_RUNTIME", "JUPYTERLAB_SETTINGS", "JUPYTERLAB_WORKSPACES", "COURSE_PROGRESS")
-    environment = {**os.environ, "JUPYTER_TOKEN": token, "JUPYTER_CONFIG_PATH": str(_CONFIG)}
-    environment |= {f"{place}_DIR": str(private / place.split("_")[1].lower()) for place in places}
+    own = {
+        "JUPYTER_CONFIG_DIR": private / "config",
+        "JUPYTER_RUNTIME_DIR": private / "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": private / "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": private / "workspaces",
+        "COURSE_PROGRESS_DIR": private / "progress",
+    }
+    fixed = {"JUPYTER_TOKEN": token, "JUPYTER_CONFIG_PATH": str(_CONFIG)}
+    environment = {**os.environ, **fixed, **{name: str(place) for name, place in own.items()}}
     log_file = private / "server.log"
     with log_file.open("w") as log:
         process = subprocess.Popen(command, cwd=root, env=environment, stdout=log, stderr=log)

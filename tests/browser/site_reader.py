@@ -17,7 +17,7 @@ TOO_WIDE = (
 
 @dataclass
 class Reader:
-    """Somebody who has read the whole site: what each page showed, and what went wrong on the way."""
+    """Somebody who reads the whole site: what each page showed, and what went wrong on the way."""
 
     page: Page
     site: Path
