@@ -4,7 +4,7 @@
 #   TORCH_BACKEND=cpu     PyTorch's CPU build, 0.2 GB where the usual Linux build with CUDA is 3 GB
 #   CONSTRAINTS=          nothing after the = installs the newest versions inside pyproject.toml's ranges
 #   NB=02                 one chapter instead of all
-#   PYTEST_ARGS="-n 2"    handed to pytest by `make browser` and `make browser-quick`
+#   PYTEST_ARGS="-n 2"    handed to pytest by `make browser`, `make browser-quick` and `make soak`
 #   LAB_ARGS=--no-browser handed to JupyterLab; how else it starts is in .jupyter/
 #   SOAK_MINUTES=60       make soak starts nothing after so many minutes
 #   RECORD=l4             make gpu names its record so
@@ -66,7 +66,7 @@ browser-quick: $(VENV)/.test ## the site and three notebooks in Chromium
 	$(BIN)/pytest -q -rs --browser --quick tests/browser $(PYTEST_ARGS)
 
 soak: $(VENV)/.test ## every notebook in every condition, claims disturbed, small models trained again; hours (NB=02 for one)
-	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB))
+	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)
 
 gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into course_utils/timing/recorded/
 	$(BIN)/pytest -q -rs -m gpu

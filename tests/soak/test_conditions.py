@@ -87,7 +87,8 @@ def run_nbval(notebook: nbformat.NotebookNode, condition: Condition, private: Pa
         if tried.returncode:
             pytest.skip(f"this machine cannot make it: {' '.join(tried.stderr.split())}")
     nbformat.write(notebook, private / "copy.ipynb")
-    usual = {**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive", "COURSE_PROGRESS_DIR": str(private)}
+    ours = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive", "COURSE_PROGRESS_DIR": str(private)}
+    usual = {**os.environ, **ours, "PYTEST_ADDOPTS": ""}  # "-n 2" is meant for this pytest, not for the one inside
     kept = {name: value for name, value in usual.items() if not (condition.without and condition.without.match(name))}
     done = subprocess.run(
         [*condition.wrapper, *NBVAL, f"--rootdir={private}", str(private / "copy.ipynb")],
