@@ -29,8 +29,6 @@ CHROMIUM_FLAGS = [
 _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 _CONFIG = Path(__file__).parent.parent.parent / ".jupyter"  # what `make lab` starts with
-# every cell is drawn, also far below the screen
-_SETTINGS = {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}}
 # JupyterLab's own complaints, which say nothing about the course
 _LABS_OWN_NOISE = ("/lab/api/", "/api/contents", "/api/ydoc", "/static/lab/", "/lsp/", "The requested file format")
 
@@ -54,10 +52,9 @@ class LabServer:
 @contextmanager
 def serve(root: Path, private: Path) -> Iterator[LabServer]:
     """Run JupyterLab on ``root``, with settings, workspaces and progress of its own in ``private``."""
-    for name, setting in _SETTINGS.items():
-        file = private / "settings" / f"{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(setting))
+    of_notebooks = private / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
+    of_notebooks.parent.mkdir(parents=True)
+    of_notebooks.write_text(json.dumps({"windowingMode": "none"}))  # every cell is drawn, also far below the screen
     port, token = _free_port(), secrets.token_hex(16)
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--LabApp.expose_app_in_browser=True"]
     command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]

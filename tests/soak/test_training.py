@@ -1,7 +1,5 @@
 """The models that are shipped: trained again, from the first step to the last, they are as good and as bad."""
 
-from pathlib import Path
-
 import pytest
 
 from course_utils import experiments
@@ -10,10 +8,11 @@ from course_utils.experiments.long_context import apply_method, evaluate
 from course_utils.experiments.tags import TASK
 
 
-@pytest.mark.soak("trained again")
-def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_spread(notebook_path: Path) -> None:
-    if not notebook_path.stem.startswith("15"):
-        pytest.skip(f"{notebook_path.stem} shows no model that is shipped")
+def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_spread(
+    pytestconfig: pytest.Config,
+) -> None:
+    if pytestconfig.getoption("--chapter") not in ([], ["15"]):
+        pytest.skip("the models that are shipped are chapter 15's")
     again = long_context.train_from_scratch(0)
     for method in ("none", "PI", "NTK", "by parts", "YaRN", "sliding window"):
         for multiple in (1, 8):
