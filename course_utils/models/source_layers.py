@@ -55,7 +55,7 @@ class SourceLayer:
     def __call__(
         self, x: Tensor, normalized_shape: tuple[int, ...], weight: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
-        """Return the output (*, *normalized_shape), in the dtype of ``x``, as the write-up computes it."""
+        """Return the output (*, *normalized_shape), as the write-up computes it; γ and β promote its dtype."""
         dims = tuple(range(-len(normalized_shape), 0)) if self.every_dim else (-1,)
         x_hat = (x - x.mean(dims, keepdim=True)) / self.divisor(x, dims, self.eps)
         if weight is not None:
