@@ -22,6 +22,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := PYTHON="$(PYTHON)" TORCH_BACKEND="$(TORCH_BACKEND)" CONSTRAINTS="$(CONSTRAINTS)" sh .ci/set_up $(VENV)
 TOOLS := $(BIN)/python -m tools
+# Jupyter writes into the home directory; where that is read-only, one in its place serves until the machine restarts.
+WRITABLE_HOME := [ -w "$$HOME" ] || { HOME=$$(mktemp -d); export HOME; \
+	echo "Your home directory is read-only: settings and progress go to $$HOME, which does not last."; }
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
@@ -41,7 +44,7 @@ $(VENV)/.test: $(INPUTS)
 
 lab: $(VENV)/.lab ## learn: open JupyterLab on chapter 00 (installs everything the first time)
 	@echo "JupyterLab opens in your browser; Ctrl-C twice here stops it."
-	@JUPYTER_CONFIG_PATH="$(CURDIR)/.jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" $(BIN)/jupyter lab --log-level=WARN $(LAB_ARGS)
+	@$(WRITABLE_HOME); JUPYTER_CONFIG_PATH="$(CURDIR)/.jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" $(BIN)/jupyter lab --log-level=WARN $(LAB_ARGS)
 
 test: check unit lint notebooks ## prove: formatting, types, unit tests, notebook lint, every notebook run anew
 

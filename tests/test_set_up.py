@@ -201,12 +201,13 @@ def test_norms_and_verify_need_numpy_and_pytorch_alone() -> None:
     assert "all agree" in done.stdout, done.stderr
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(params=["", os.devnull], ids=["a home", "no home to write to"])
+def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """The log of what `make lab` starts, for somebody who has never used Jupyter."""
     recipe = next(line for line in make("-n", "lab").splitlines() if "jupyter lab" in line)
     command = recipe.replace(".venv/bin/jupyter lab", f"exec {sys.executable} -m jupyterlab") + " --no-browser"
-    home = {"HOME": str(tmp_path), "COURSE_PROGRESS_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    home = {"HOME": f"{request.param or tmp_path}/home", "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    (tmp_path / "home").mkdir()
     usual = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "XDG_"))}
     log = tmp_path / "log"
     with log.open("w") as file:
