@@ -6,6 +6,7 @@
 #   NB=02                 one chapter instead of all
 #   PYTEST_ARGS="-n 2"    handed to pytest by `make browser`, `make browser-quick` and `make soak`
 #   LAB_ARGS=--no-browser handed to JupyterLab; how else it starts is in .jupyter/
+#   MACHINES=sse,avx2     make machines plays these alone
 #   SOAK_MINUTES=60       make soak starts nothing after so many minutes
 #   RECORD=l4             make gpu names its record so
 
@@ -15,6 +16,7 @@ CONSTRAINTS ?= constraints.txt
 LAB_ARGS ?=
 PYTEST_ARGS ?=
 NB ?=
+MACHINES ?=
 SOAK_MINUTES ?= 240
 RECORD ?= cuda
 
@@ -28,7 +30,7 @@ WRITABLE_HOME := [ -w "$$HOME" ] || { HOME=$$(mktemp -d); export HOME; \
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check unit lint notebooks browser browser-quick soak gpu run edit update links student handbook html format ledger freeze clean
+.PHONY: help lab test check unit lint notebooks machines browser browser-quick soak gpu run edit update links student handbook html format ledger freeze clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +63,9 @@ lint: $(VENV)/.test ## what a reader of the notebooks would trip over (NB=02 for
 
 notebooks: $(VENV)/.test ## run every notebook anew and compare its outputs (nbval, strict)
 	$(BIN)/pytest -q --nbval notebooks -n 2 --dist loadfile
+
+machines: $(VENV)/.test ## every notebook as other machines compute: SSE, AVX2, other sums, threads (NB=02, MACHINES=sse,avx2)
+	MACHINES="$(MACHINES)" $(TOOLS) machines $(NB)
 
 browser: $(VENV)/.test ## run every notebook in JupyterLab and move its widgets, in Chromium (NB=02 for one)
 	$(BIN)/pytest -v -rs -s --browser tests/browser $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)
@@ -110,5 +115,5 @@ freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
 	@mv .constraints constraints.txt
 
 clean: ## remove what was made here, the environment included
-	rm -rf $(VENV) build dist edit student handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist edit machines student handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find course_utils tests notebooks -name __pycache__ -prune -exec rm -rf {} + -o -name .ipynb_checkpoints -prune -exec rm -rf {} +

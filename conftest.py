@@ -12,9 +12,11 @@ from pathlib import Path
 import nbval.kernel
 import pytest
 from filelock import FileLock
+from nbval.plugin import IPyNbCell
+
+from tools.outputs import Printed
 
 ROOT = Path(__file__).parent
-os.environ["OMP_NUM_THREADS"] = "1"  # two notebooks run at once: threads of each would wait for those of the other
 os.environ["OMP_WAIT_POLICY"] = "passive"
 
 # A run that is started in the background ignores Ctrl-C from the start. What the tests say of it is said of a terminal.
@@ -39,6 +41,16 @@ def _start_kernel(*args: object, **options: object) -> object:
 
 
 nbval.kernel.start_new_kernel = _start_kernel
+_sanitize = IPyNbCell.sanitize
+
+
+def _sanitize_to_print(cell: IPyNbCell, content: object) -> object:
+    """What nbval compares: a text that equals one whose numbers agree to the precision that is printed."""
+    sanitized = _sanitize(cell, content)
+    return Printed(sanitized) if isinstance(sanitized, str) else sanitized
+
+
+IPyNbCell.sanitize = _sanitize_to_print
 
 
 def _forget_progress() -> None:
@@ -58,7 +70,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="with --browser: all pages of the site, but few notebooks")
     parser.addoption("--chapter", action="append", default=[], metavar="NB", help="only this chapter, e.g. 02")
     parser.addoption("--soak", action="store_true", help="run every notebook in every condition, for hours (make soak)")
+    # two notebooks run at once: threads of each would wait for those of the other
+    parser.addoption("--threads", default="1", metavar="N", help="on how many threads PyTorch and MKL compute")
     parser.addoption("--soak-minutes", type=float, default=240, help="start nothing after so many minutes of soak")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the number of threads before anything imports PyTorch."""
+    os.environ["OMP_NUM_THREADS"] = config.getoption("--threads")
 
 
 @pytest.fixture(scope="session")

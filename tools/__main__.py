@@ -1,6 +1,7 @@
 """``python -m tools COMMAND``: what the Makefile's targets for authors call."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,14 @@ def run(chapters: list[str]) -> int:
             failed += 1
             print(failure, f"failed so far: {failed}", sep="\n", file=sys.stderr)
     return int(failed > 0)
+
+
+def machines(chapters: list[str]) -> int:
+    """Run notebooks strictly as other machines would; go on where an earlier run was interrupted."""
+    from tools.machines import machines as play
+
+    names = [name for name in os.environ.get("MACHINES", "").split(",") if name]
+    return play(chapters, names)
 
 
 def lint(chapters: list[str]) -> int:
@@ -143,7 +152,7 @@ def readme() -> int:
     return 0
 
 
-OF_CHAPTERS = {f.__name__: f for f in (run, lint, edit, update, links, student)}
+OF_CHAPTERS = {f.__name__: f for f in (run, machines, lint, edit, update, links, student)}
 OF_THE_COURSE = {f.__name__: f for f in (html, ledger, handbook, readme)}
 
 

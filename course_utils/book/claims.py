@@ -25,9 +25,10 @@ _LOOKS = {
     "does not hold": ("○", "#b03a00", ""),
     "seen here": ("◆", "#7a3f6d", "in "),
     "not reproduced here": ("◇", "#5a5f66", "in "),
+    "undecided here": ("◌", "#6b5a00", "in "),
 }
 VERDICTS = tuple(_LOOKS)
-CONDITIONED = ("holds if", "seen here", "not reproduced here")
+CONDITIONED = ("holds if", "seen here", "not reproduced here", "undecided here")
 FOLDER = Path(__file__).with_name("claims")
 
 
@@ -41,7 +42,7 @@ class Claim:
         sentence: what is claimed.
         verdict: one of ``VERDICTS``.
         condition: when it holds ("holds if"), or the experiment: sizes, seeds, optimizer, budget ("seen here", "not
-            reproduced here"). No other verdict has one.
+            reproduced here", "undecided here": too few seeds to say). No other verdict has one.
         found: what the cell found, in words, with ``{}`` or ``{:.1f}`` for each number that it computes.
         source: who says so, with the place, as in "Ba et al. 2016 §3; S2"; empty for a sentence of this course.
         quote: the source's own words, where ``sentence`` is not in them.
