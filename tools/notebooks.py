@@ -13,6 +13,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError
 
+from tools.outputs import say_the_same
+
 __all__ = [
     "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed", "Exercise",
     "check_names", "defined_names", "execute", "find_exercises", "find_notebooks", "has_tag", "is_code",
@@ -243,10 +245,12 @@ class ExecutionFailed(Exception):
 def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
     """Replace the notebook at ``path`` by its executed, normalized form, and return whether the file changed.
 
-    A cell may raise only where it is tagged ``raises-exception``, and may take ``timeout`` seconds. Where anything goes
+    A stored text that says the same as the fresh one stays (``tools.outputs``), so that another machine's last digits
+    change no file; a picture stays only where its bytes are the same. A cell may raise only where it is tagged ``raises-exception``, and may take ``timeout`` seconds. Where anything goes
     wrong, the file stays as it was and an ``ExecutionFailed`` says why.
     """
     notebook = read_notebook(path)
+    stored = {cell.id: cell.outputs for cell in notebook.cells if is_code(cell)}
     running: list[int] = []  # the cell that runs now, so that a failure can name it
 
     client = NotebookClient(
@@ -271,7 +275,21 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
                 _explain(error, path, index, notebook.cells[index].get("id", "?"), timeout)
             ) from error
     normalize(notebook)
+    for cell in filter(is_code, notebook.cells):
+        _keep_what_agrees(stored[cell.id], cell.outputs)
     return write_notebook(notebook, path)
+
+
+def _keep_what_agrees(stored: list[nbformat.NotebookNode], fresh: list[nbformat.NotebookNode]) -> None:
+    if [output.output_type for output in stored] != [output.output_type for output in fresh]:
+        return
+    for old, new in zip(stored, fresh, strict=True):
+        if "text" in new and say_the_same(old.text, new.text):
+            new.text = old.text
+        for mime, content in new.get("data", {}).items():
+            before = old.data.get(mime)
+            if isinstance(before, str) and isinstance(content, str) and say_the_same(before, content):
+                new.data[mime] = before
 
 
 def _explain(error: Exception, path: Path, index: int, cell_id: str, timeout: float) -> str:
