@@ -19,7 +19,8 @@ ROOT = Path(__file__).parent.parent.parent
 LIMIT_S = 900  # for one run; the longest notebook takes two minutes on two cores
 NBVAL = (
     *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--nbval"),
-    *("--nbval-current-env", f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"),
+    *("-p", "conftest", "--threads=2", "--nbval-current-env"),
+    f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}",
     f"--nbval-cell-timeout={3 * CELL_TIMEOUT_S}",  # the machine may be busy, and one thread is slower than two
 )
 # a process that is root only inside namespaces of its own may mount and set up interfaces there
@@ -51,7 +52,6 @@ class Condition:
 CONDITIONS = (
     *(Condition(f"alone {time}") for time in range(1, 11)),
     Condition("twice", times=2),
-    Condition("one thread", environment={"OMP_NUM_THREADS": "1"}),
     Condition("read-only", (*UNSHARE, "--mount", "sh", "-c", READ_ONLY, str(ROOT))),
     Condition("no home", environment=NO_HOME, without=HOMES),
     Condition("no network", (*UNSHARE, "--net", "sh", "-c", NO_NETWORK, "sh")),
@@ -87,8 +87,7 @@ def run_nbval(notebook: nbformat.NotebookNode, condition: Condition, private: Pa
         if tried.returncode:
             pytest.skip(f"this machine cannot make it: {' '.join(tried.stderr.split())}")
     nbformat.write(notebook, private / "copy.ipynb")
-    ours = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive", "COURSE_PROGRESS_DIR": str(private)}
-    usual = {**os.environ, **ours, "PYTEST_ADDOPTS": ""}  # "-n 2" is meant for this pytest, not for the one inside
+    usual = {**os.environ, "PYTEST_ADDOPTS": ""}  # "-n 2" is meant for this pytest, not for the one inside
     kept = {name: value for name, value in usual.items() if not (condition.without and condition.without.match(name))}
     done = subprocess.run(
         [*condition.wrapper, *NBVAL, f"--rootdir={private}", str(private / "copy.ipynb")],
