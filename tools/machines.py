@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,7 +72,8 @@ def machines(chapters: Sequence[str], names: Sequence[str] = (), folder: Path = 
     notebooks = find_notebooks(chapters)
     folder.mkdir(exist_ok=True)
     done = _read(folder / "runs.jsonl")
-    keys = {(p.name, path): f"{p.name} {path.stem} {_digest(path)}" for p in played for path in notebooks}
+    digests = {path: _digest(path) for path in notebooks}
+    keys = {(p.name, path): f"{p.name} {path.stem} {digests[path]}" for p in played for path in notebooks}
     left = [(p, path) for p in played for path in notebooks if keys[p.name, path] not in done]
     with (
         ThreadPoolExecutor(os.cpu_count() or 1) as pool,
@@ -85,7 +86,7 @@ def machines(chapters: Sequence[str], names: Sequence[str] = (), folder: Path = 
                 p, path = runs[run]
                 red, seconds = run.result()
                 done[keys[p.name, path]] = line = {"key": keys[p.name, path], "red": red, "seconds": seconds}
-                print(json.dumps(line), file=record, flush=True)
+                print("\n" + json.dumps(line), file=record, end="", flush=True)  # a line that was cut short ends here
                 bar.update()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -133,8 +134,8 @@ def _run(personality: Personality, path: Path, folder: Path) -> tuple[list[str],
 
 
 def _read(record: Path) -> dict[str, dict]:
-    lines: Iterator[str] = iter(record.read_text(encoding="utf-8").splitlines()) if record.exists() else iter(())
-    runs = [json.loads(line) for line in lines if line.endswith("}")]  # the last one may have been cut short
+    lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
+    runs = [json.loads(line) for line in lines if line.endswith("}")]  # one may have been cut short
     return {run["key"]: run for run in runs}
 
 

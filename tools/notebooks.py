@@ -246,8 +246,9 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
     """Replace the notebook at ``path`` by its executed, normalized form, and return whether the file changed.
 
     A stored text that says the same as the fresh one stays (``tools.outputs``), so that another machine's last digits
-    change no file; a picture stays only where its bytes are the same. A cell may raise only where it is tagged ``raises-exception``, and may take ``timeout`` seconds. Where anything goes
-    wrong, the file stays as it was and an ``ExecutionFailed`` says why.
+    change no file; a picture stays only where its bytes are the same. A cell may raise only where it is tagged
+    ``raises-exception``, and may take ``timeout`` seconds. Where anything goes wrong, the file stays as it was and an
+    ``ExecutionFailed`` says why.
     """
     notebook = read_notebook(path)
     stored = {cell.id: cell.outputs for cell in notebook.cells if is_code(cell)}
