@@ -1,12 +1,13 @@
 """Grading a folder of submitted notebooks with the course's own checks: ``course grade DIR``.
 
-    submissions    who handed in what, and which chapter it is
+    command        the whole folder; what is done is kept at once
+    submissions    which files are notebooks of the course, and which chapter each is
     needed         which statements of a notebook an answer depends on
     process        one exercise in a process of its own, with limits
     worker         what that process does: run them, take the answer, check it
-    run            the whole folder; what is done is kept at once
-    points         what it is worth, who is in the class, and what Canvas and Moodle import
-    results        as CSV, as a report to read, and as a page for each learner
+    results        as CSV, and as a report to read
+
+Names, points and columns for an LMS are the business of nbgrader and Otter, which take the copies of `make student`.
 
 **What it defends against.** Each exercise has its own process: a crash, an endless loop, too much memory or output cost
 that exercise alone. A verdict is believed only with a number that the process was given and the notebook was not.
