@@ -7,6 +7,7 @@ import torch
 
 from course_utils import experiments
 from course_utils.experiments import (
+    Difference,
     Rows,
     Spread,
     Study,
@@ -15,6 +16,7 @@ from course_utils.experiments import (
     command,
     lstm_length,
     norm_placement,
+    paired_difference,
     rnn_time,
     run_study,
     study,
@@ -275,3 +277,45 @@ def test_every_arm_is_judged_by_its_own_best_rate_chosen_on_another_number():
     ]
     lowest = at_best(rows, "lr", by=("arm",), value="validation", lowest=True)
     assert {(row["arm"], row["lr"]) for row in lowest} == {("a", 1), ("b", 2)}
+
+
+def arm(values, start=0):
+    return Rows([{"seed": seed, "loss": value} for seed, value in enumerate(values, start)])
+
+
+def test_a_difference_is_taken_seed_by_seed_with_its_own_standard_error():
+    # both arms spread by 100, and differ by 1, 2 and 3: s = 1, over the root of 3
+    one, other = arm([1.0, 102.0, 203.0]), arm([0.0, 100.0, 200.0])
+    found = paired_difference(one, Rows(reversed(other)), "loss")
+    assert (found.mean, found.values) == (2.0, (1.0, 2.0, 3.0))
+    assert found.error == pytest.approx(1 / 3**0.5)
+    assert found.t == pytest.approx(2 * 3**0.5)
+    assert not found.decided  # 3.46 of 4.30
+    assert repr(found) == "2 ± 0.6: t = 3.5 of 4.3, undecided"
+    assert paired_difference(other, one, "loss").mean == -2.0
+    assert Difference.of([1.0, 2.0, 3.0, 2.0]).decided  # 4.9 of 3.2
+
+
+@pytest.mark.parametrize(("values", "decided"), [([1.0], False), ([1.0, 1.0], True), ([0.0, 0.0], False)])
+def test_one_seed_decides_nothing_and_equal_differences_all(values, decided):
+    assert Difference.of(values).decided is decided
+
+
+def test_runs_are_paired_in_several_fields_and_refused_where_they_are_no_pairs():
+    one, other = (Rows([{"batch": b, **row} for b in (16, 64) for row in arm(v)]) for v in ([1.0, 2.0], [0.0, 0.0]))
+    assert paired_difference(one, other, "loss", by=("batch", "seed")).values == (1.0, 2.0, 1.0, 2.0)
+    with pytest.raises(ValueError, match="one must have one run for each seed: got 4 for 2"):
+        paired_difference(one, other, "loss")
+    with pytest.raises(ValueError, match="must have the same seed"):
+        paired_difference(arm([1.0, 2.0]), arm([1.0, 2.0], start=1), "loss")
+    with pytest.raises(ValueError, match="must have the same seed"):
+        paired_difference(Rows([]), Rows([]), "loss")
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 10, 11, 31])
+def test_chance_alone_is_called_a_difference_once_in_twenty_times(seeds):
+    rng = torch.Generator().manual_seed(seeds)
+    draws = torch.randn(200_000, seeds, generator=rng, dtype=torch.float64)
+    t = draws.mean(1).abs() / (draws.std(1) / seeds**0.5)
+    needed = Difference.of([float(k) for k in range(seeds)]).t_needed
+    assert (t > needed).double().mean().item() == pytest.approx(0.05, abs=2e-3)  # four standard errors of the share

@@ -10,7 +10,19 @@ tags.py, checkpoints.py  the task and the weights of the long-context experiment
 Each other module holds an experiment; ``study.STUDIES`` says which.
 """
 
-from course_utils.experiments.rows import Rows, Spread, at_best
+from course_utils.experiments.rows import Difference, Rows, Spread, at_best, paired_difference
 from course_utils.experiments.study import STUDIES, Study, find, load, run_study, seeded
 
-__all__ = ["STUDIES", "Rows", "Spread", "Study", "at_best", "find", "load", "run_study", "seeded"]
+__all__ = [
+    "STUDIES",
+    "Difference",
+    "Rows",
+    "Spread",
+    "Study",
+    "at_best",
+    "find",
+    "load",
+    "paired_difference",
+    "run_study",
+    "seeded",
+]
