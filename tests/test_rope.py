@@ -52,6 +52,13 @@ def exact_cos_sin(position, dim, base):
     return torch.tensor(values, dtype=torch.float64).unbind(-1)
 
 
+def test_what_is_asked_for_on_a_device_or_in_a_dtype_is_there():
+    assert rope_inv_freq(8, device="meta").device.type == "meta"
+    bias = alibi_bias(4, 2, 3, device="meta", dtype=torch.bfloat16)
+    assert (bias.device.type, bias.dtype) == ("meta", torch.bfloat16)
+    assert torch.equal(alibi_bias(4, 2, 3, dtype=torch.bfloat16), alibi_bias(4, 2, 3).bfloat16())
+
+
 # -- sinusoidal codes and angles ---------------------------------------------------------------------------------------
 
 
@@ -280,11 +287,20 @@ def test_positions_of_any_kind_are_rotated_as_the_formula_says(positions, parame
 
 def test_positions_with_an_axis_for_each_of_xs_or_fewer_fit_and_others_are_told_how_they_would():
     x = randn(2, 3, 5, 16)
-    for leading in ((), (3,), (1,), (1, 1), (2, 1), (1, 3), (2, 3)):
+    for leading in ((), (1,), (2,), (1, 1), (2, 1), (1, 3), (2, 3)):
         assert torch.equal(rotary()(x, positions=torch.arange(5).expand(*leading, 5)), rotary()(x))
-    for leading in ((2,), (5, 3), (1, 2, 3)):
+    with pytest.raises(ValueError, match=r"must be \(B, T\) or \(1, T\) .* got positions \(3, 5\), x \(2, 3, 5, 16\)"):
+        rotary()(x, positions=torch.arange(5).expand(3, 5))
+    for leading in ((5, 3), (1, 2, 3)):
         with pytest.raises(ValueError, match=r"for positions \(B, T\).* pass positions\[:, None\]: got x"):
             rotary()(x, positions=torch.arange(5).expand(*leading, 5))
+
+
+def test_positions_of_each_row_mean_what_they_mean_in_transformers():
+    config = LlamaConfig(hidden_size=64, num_attention_heads=4)
+    x, positions = randn(4, 4, 6, 16), torch.randint(100, (4, 6), generator=torch.Generator().manual_seed(0))
+    cos, sin = llama.LlamaRotaryEmbedding(config)(x, positions)
+    torch.testing.assert_close(RotaryEmbedding(16)(x, positions), llama.apply_rotary_pos_emb(x, x, cos, sin)[0])
 
 
 def test_a_count_is_computed_where_it_is_asked_for_and_no_tokens_are_no_trouble():
@@ -296,23 +312,20 @@ def test_a_count_is_computed_where_it_is_asked_for_and_no_tokens_are_no_trouble(
     assert rotary()(randn(0, 16), positions=torch.tensor([], dtype=torch.long)).shape == (0, 16)
 
 
-def test_tables_are_kept_where_they_serve_again_and_grow_by_doubling_to_their_limit():
-    module = rotary(LONGROPE)
-    for length in (20, 100, 20, 60, 100):
-        module(randn(length, 16))
-    assert len(module._tables) == 2
-    module = rotary(DYNAMIC)
-    for length in range(10, 200):
-        module(randn(1, 16), positions=torch.tensor([length]))
-    assert [len(cos) for cos, _ in module._tables.values()] == [WINDOW]
+def test_angles_are_computed_once_for_each_length_that_a_text_grows_past(monkeypatch):
+    lengths = []
 
-    module = RotaryEmbedding(2)
-    for length, rows in ((1, 1), (3, 4), (4, 4), (5, 8), (TABLE_ROWS, TABLE_ROWS), (TABLE_ROWS + 1, TABLE_ROWS)):
-        module.cos_sin(length)
-        ((cos, _),) = module._tables.values()
-        assert len(cos) == rows
-        module.cos_sin(rows)
-        assert next(iter(module._tables.values()))[0] is cos  # nothing is computed twice
+    def counted(positions, *arguments):
+        lengths.append(positions if isinstance(positions, int) else len(positions))
+        return rope_cos_sin(positions, *arguments)
+
+    monkeypatch.setattr("course_utils.rope.embedding.rope_cos_sin", counted)
+    module = rotary(DYNAMIC)
+    for last in range(WINDOW):
+        module(randn(1, 16), positions=torch.tensor([last]))
+    assert len(lengths) <= WINDOW.bit_length() + 1
+    module.cos_sin(TABLE_ROWS + 1)  # not kept
+    assert len(pickle.dumps(module)) < 5000
 
 
 def test_half_precision_leaves_the_frequencies_in_float64_and_float64_is_rotated_in_float64():

@@ -6,12 +6,15 @@ import json
 import sys
 import warnings
 
+import numpy as np
 import pytest
 import torch
 import transformers
+from transformers import LlamaConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-from course_utils.rope import RopeWarning, from_config, rope_frequencies, rope_inv_freq
+from course_utils.rope import RopeWarning, alibi_slopes, from_config, linear, rope_frequencies, rope_inv_freq
 from course_utils.widgets.scaling_examples import PUBLISHED as EXAMPLES
 
 transformers.logging.set_verbosity_error()
@@ -195,7 +198,7 @@ def test_types_of_layers_differ_in_base_method_and_head_dimension():
     }
     assert (gemma4.frequencies()[0] > 0).sum() == 64
     assert torch.equal(gemma4.frequencies(layer_type="sliding_attention")[0], rope_inv_freq(256))
-    with pytest.raises(ValueError, match="layer_type must be one of full_attention, sliding_attention: got 'global'"):
+    with pytest.raises(ValueError, match=r"layer_type must be one of full_attention, sliding_attention: got 'global'"):
         gemma4.frequencies(layer_type="global")
 
 
@@ -335,3 +338,42 @@ def test_a_suspicious_file_is_read_with_a_warning_that_says_what_was_assumed(con
     assert [str(warning.message) for warning in caught] == list(read.warnings)
     assert len(read.warnings) == 1
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("config", [TINY, {**TINY, "rope_scaling": {"type": "dynamic", "factor": 4.0}}])
+def test_a_file_becomes_a_module_that_rotates_as_transformers_model_does(config):
+    read = from_config(config)
+    theirs = LlamaRotaryEmbedding(LlamaConfig(**{key: value for key, value in config.items() if key != "model_type"}))
+    x = torch.randn(1, 2, 600, read.head_dim, generator=torch.Generator().manual_seed(0))
+    expected = apply_rotary_pos_emb(x, x, *theirs(x, torch.arange(600)[None]))[0]
+    torch.testing.assert_close(read.rotary()(x), expected, atol=2e-4, rtol=0)  # theirs are angles in float32
+
+
+def test_each_type_of_layer_has_its_module_and_no_repr_shows_an_address():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RopeWarning)
+        read = from_config({"head_dim": 16, "rope_parameters": GEMMA4_LAYERS})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for layer_type in GEMMA4_LAYERS:
+            ours, theirs = read.rotary(layer_type=layer_type).frequencies(), read.frequencies(layer_type=layer_type)
+            assert torch.equal(ours[0], theirs[0])
+    with pytest.raises(ValueError, match=r"layer_type must be one of .*: got 'all'"):
+        read.rotary(layer_type="all")
+    assert " at 0x" not in repr(read)
+
+
+def test_a_name_on_a_hub_is_no_path():
+    with pytest.raises(FileNotFoundError, match="names on a hub are not fetched: got 'somebody/some-model'"):
+        from_config("somebody/some-model")
+
+
+def test_numbers_of_numpy_are_numbers():
+    plain = {"rope_type": "yarn", "factor": 2.0, "rope_theta": 500.0, "original_max_position_embeddings": 64}
+    numpy = {key: np.float32(value) if isinstance(value, float) else value for key, value in plain.items()}
+    numpy["original_max_position_embeddings"] = np.int64(64)
+    ours, theirs = rope_frequencies(numpy, np.int64(16)), rope_frequencies(plain, 16)
+    assert torch.equal(ours[0], theirs[0])
+    assert ours[1] == theirs[1]
+    assert torch.equal(linear(16, np.float32(100), factor=np.float32(2))[0], linear(16, 100, factor=2)[0])
+    assert torch.equal(alibi_slopes(np.int64(6)), alibi_slopes(6))

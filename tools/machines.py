@@ -93,10 +93,10 @@ def machines(chapters: Sequence[str], names: Sequence[str] = (), folder: Path = 
             raise
     results = {where: done[key] for where, key in keys.items()}
     rows = [(path.stem, *(_cell(results[p.name, path]) for p in played)) for path in notebooks]
-    seconds = [sum(results[p.name, path]["seconds"] for path in notebooks) for p in played]
+    in_all = [sum(results[p.name, path]["seconds"] for path in notebooks) for p in played]
     reds = sum(bool(result["red"]) for result in results.values())
     columns = ["notebook", *(p.name for p in played)]
-    print(Table(columns, [*rows, ("seconds", *map(round, seconds))], f"{len(results)} runs, {reds} red"))
+    print(Table(columns, [*rows, ("seconds", *map(round, in_all))], f"{len(results)} runs, {reds} red"))
     for (name, path), result in results.items():
         if result["red"]:
             print(f"{name}, {path.stem}: {', '.join(result['red'])} ({_log(folder, name, path)})")

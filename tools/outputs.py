@@ -49,7 +49,7 @@ def _agree(stored: str, fresh: str) -> bool:
     one, other = (Decimal(text.replace("−", "-")) for text in (stored, fresh))
     if one == other:
         return one.is_signed() == other.is_signed()  # 0.0 and -0.0 are two things
-    unit = Decimal(1).scaleb(min(one.as_tuple().exponent, other.as_tuple().exponent))
+    unit = min(Decimal(1).scaleb(int(number.as_tuple().exponent)) for number in (one, other))
     return abs(one - other) <= unit
 
 

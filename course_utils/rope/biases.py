@@ -4,6 +4,7 @@ Notation used for tensor shapes: H heads, Q queries, K keys.
 """
 
 import math
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -19,8 +20,9 @@ def alibi_slopes(num_heads: int) -> Tensor:
     >>> alibi_slopes(4)
     tensor([0.2500, 0.0625, 0.0156, 0.0039])
     """
-    if not isinstance(num_heads, int) or num_heads < 1:
+    if not isinstance(num_heads, Integral) or num_heads < 1:
         raise ValueError(f"num_heads must be a whole number of at least 1: got num_heads={num_heads}")
+    num_heads = int(num_heads)
 
     def geometric(heads: int) -> list[float]:
         return [2.0 ** (-8.0 * (head + 1) / heads) for head in range(heads)]
@@ -29,8 +31,15 @@ def alibi_slopes(num_heads: int) -> Tensor:
     return torch.tensor(geometric(below) + geometric(2 * below)[::2][: num_heads - below])
 
 
-def alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    """Return ALiBi's addition to the attention scores, (H, Q, K) float32: minus the slope times the distance.
+def alibi_bias(
+    num_heads: int,
+    query_length: int,
+    key_length: int,
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Return ALiBi's addition to the attention scores, (H, Q, K): minus the slope times the distance.
 
     Chapter 12. The queries are the last ``query_length`` of the ``key_length`` tokens, so that decoding one token
     against a cache gives the last row of the full table. Keys ahead of the query get the bias of their distance too; a
@@ -46,9 +55,10 @@ def alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
         raise ValueError(
             f"query_length must be between 0 and key_length: got query_length={query_length}, key_length={key_length}"
         )
-    query = torch.arange(key_length - query_length, key_length)[:, None]  # (Q, 1)
-    distance = (query - torch.arange(key_length)).abs()  # (Q, K)
-    return -alibi_slopes(num_heads)[:, None, None] * distance  # (H, Q, K)
+    query = torch.arange(key_length - query_length, key_length, device=device)[:, None]  # (Q, 1)
+    distance = (query - torch.arange(key_length, device=device)).abs()  # (Q, K)
+    slopes = alibi_slopes(num_heads).to(query.device)
+    return (-slopes[:, None, None] * distance).to(dtype)  # (H, Q, K)
 
 
 def t5_relative_bucket(

@@ -3,14 +3,16 @@
 import dataclasses
 import inspect
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from course_utils.rope.scaling import METHODS, RopeParameters, warn
+from course_utils.rope.embedding import RotaryEmbedding
+from course_utils.rope.scaling import METHODS, ORIGINAL, RopeParameters, RopeWarning, warn
 
 # Where models with several parts keep the text model, in some of them one inside another.
 _TEXT_PARTS = ("thinker_config", "text_config", "llm_config", "language_config")
@@ -23,8 +25,14 @@ _KEYS |= {"rope_theta", "rope_type", "type"}
 # Of these, the layers without a window have no positions, and no key of the file says so.
 _ONLY_WINDOWS_ROTATE = ("afmoe", "cohere2", "cohere2_moe", "exaone4", "exaone_moe", "flint", "kolibri1")
 
-Layers = dict[str, tuple[dict[str, Any], int]]  # type of layer -> its rope_parameters and the dimension of its heads
-Read = tuple[Layers, int | None, list[str], tuple[int, ...]]  # with the window, warnings, the layers without positions
+
+class Read(NamedTuple):
+    """What a file says: for each type of layer its ``rope_parameters`` and the dimension of its heads, and the rest."""
+
+    layers: dict[str, tuple[dict[str, Any], int]]
+    window: int | None
+    warnings: list[str]
+    without_positions: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class RopeConfig:
         return self.layers.get("full_attention", next(iter(self.layers.values())))
 
     @property
-    def rope_parameters(self) -> dict[str, Any]:
+    def rope_parameters(self) -> Mapping[str, Any]:
         """The dictionary of the main layers, as ``rope_frequencies`` takes it."""
         return self.main.parameters
 
@@ -55,11 +63,31 @@ class RopeConfig:
         """The dimension of a head of the main layers."""
         return self.main.head_dim
 
-    def frequencies(self, seq_len: int | None = None, layer_type: str | None = None) -> tuple[Tensor, float]:
-        """Return inv_freq, (rotary_dim/2,) float64, and the attention factor; of the main layers, if not told which."""
+    def layer(self, layer_type: str | None = None) -> RopeParameters:
+        """The parameters of one type of layer; of the main layers, if not told which."""
         if layer_type is not None and layer_type not in self.layers:
             raise ValueError(f"layer_type must be one of {', '.join(self.layers)}: got {layer_type!r}")
-        return (self.main if layer_type is None else self.layers[layer_type]).frequencies(seq_len)
+        return self.main if layer_type is None else self.layers[layer_type]
+
+    def frequencies(self, seq_len: int | None = None, layer_type: str | None = None) -> tuple[Tensor, float]:
+        """Return inv_freq, (rotary_dim/2,) float64, and the attention factor, of one type of layer."""
+        return self.layer(layer_type).frequencies(seq_len)
+
+    def rotary(self, layout: str = "half", layer_type: str | None = None) -> RotaryEmbedding:
+        """Return the module that rotates the queries and keys of one type of layer.
+
+        >>> from_config({"head_dim": 4, "rope_theta": 500_000.0}).rotary()
+        RotaryEmbedding(4, rope_parameters={'rope_theta': 500000.0}, layout='half')
+        """
+        one = self.layer(layer_type)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RopeWarning)  # they were given when the file was read
+            return RotaryEmbedding(
+                one.head_dim,
+                rope_parameters=one.parameters,
+                max_position_embeddings=one.max_position_embeddings,
+                layout=layout,
+            )
 
 
 def from_config(
@@ -86,18 +114,18 @@ def from_config(
     model_type = text.get("model_type")
 
     read = _read_plainly(text) if model_type is None else _read_by_transformers(text, model_type)
-    found, window, ignored, bare = read
     layers, suspicions = {}, []
-    for name, (parameters, size) in found.items():
+    for name, (parameters, size) in read.layers.items():
+        place = "" if len(read.layers) == 1 else f"{name}: "
         try:
-            layers[name] = RopeParameters(parameters, size, window)
+            layers[name] = RopeParameters.read(parameters, size, read.window)
             layers[name].frequencies()
         except ValueError as error:
-            raise ValueError(str(error) if len(found) == 1 else f"{name}: {error}") from error
-        suspicions += layers[name].warnings if len(found) == 1 else [f"{name}: {w}" for w in layers[name].warnings]
-    suspicions += ignored
+            raise ValueError(f"{place}{error}") from error
+        suspicions += [place + suspicion for suspicion in layers[name].warnings]
+    suspicions += read.warnings
     warn(suspicions, stacklevel=3)
-    return RopeConfig(model_type, window, layers, tuple(suspicions), bare)
+    return RopeConfig(model_type, read.window, layers, tuple(suspicions), read.without_positions)
 
 
 def text_part(config: str | Path | Mapping[str, Any]) -> dict[str, Any]:
@@ -135,49 +163,89 @@ def as_transformers(text: Mapping[str, Any]) -> Any:
 
 
 def _read_by_transformers(text: dict[str, Any], model_type: str) -> Read:
+    """The keys as transformers' configuration has them once it has read the file."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if model_type not in CONFIG_MAPPING:
         unknown = f"model_type={model_type!r} is not known to transformers: today's keys are read"
-        layers, window, _, bare = _read_plainly(text)
-        return layers, window, [unknown], bare
-    stated = text.get("rope_scaling") or text.get("rope_parameters") or {}
+        return _read_plainly(text)._replace(warnings=[unknown])
     config = as_transformers(text)
-    parameters = getattr(config, "rope_parameters", None)
-    if parameters is None:
-        if not getattr(config, "rotary_dim", None):
-            raise ValueError(f"model_type={model_type!r} has no rotary embeddings in transformers")
-        parameters = {"partial_rotary_factor": config.rotary_dim / _head_dim(config, {})}  # GPT-J
-    window, original = getattr(config, "max_position_embeddings", None), "original_max_position_embeddings"
-    if stated and original not in {*text, *stated} and parameters.get(original) == window:
-        parameters.pop(original, None)  # filled in, not stated: there is something to warn of
-    nested = {name: part for name, part in parameters.items() if isinstance(part, Mapping)}
+    parameters = _parameters_of(config, text)
+    by_type = {name: part for name, part in parameters.items() if isinstance(part, Mapping)}
     layers = {}
-    for name, part in (nested or {"all": parameters}).items():
-        part = {key: value for key, value in part.items() if key != "type"}
-        if part.get("rope_type") == "dynamic" and part.get("alpha") and model_type.startswith("hunyuan"):
-            part = {"rope_type": "ntk", "factor": part["alpha"], "rope_theta": part["rope_theta"]}
-        if part.get("rope_type") == "linear" and model_type in _TRAINED_WINDOWS:
-            part.setdefault("original_max_position_embeddings", _TRAINED_WINDOWS[model_type])
-        layers[name] = part, _head_dim(config.per_layer_config[name] if nested else config, part)
-    known = {field.name for field in dataclasses.fields(config)}
+    for name, part in (by_type or {"all": parameters}).items():
+        stated = {key: value for key, value in part.items() if key != "type"}
+        for quirk in QUIRKS:
+            stated = quirk(stated, model_type)
+        layers[name] = stated, _head_dim(config.per_layer_config[name] if by_type else config, stated)
+    known = {entry.name for entry in dataclasses.fields(config)}
     ignored = sorted(key for key in text if "rope" in key.lower() and key not in known and key in vars(config))
     suspicions = [f"{', '.join(ignored)}: not known and ignored"] if ignored else []
-    return layers, window, suspicions, _without_positions(config)
+    return Read(layers, getattr(config, "max_position_embeddings", None), suspicions, _without_positions(config))
+
+
+def _parameters_of(config: Any, text: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``rope_parameters`` of transformers' configuration, without what it filled in for a key that was missing."""
+    parameters = getattr(config, "rope_parameters", None)
+    if parameters is None and getattr(config, "rotary_dim", None):  # GPT-J
+        return {"partial_rotary_factor": config.rotary_dim / _head_dim(config, {})}
+    if parameters is None:
+        raise ValueError(f"model_type={config.model_type!r} has no rotary embeddings in transformers")
+    stated = text.get("rope_scaling") or text.get("rope_parameters") or {}
+    window = getattr(config, "max_position_embeddings", None)
+    if stated and ORIGINAL not in {*text, *stated} and parameters.get(ORIGINAL) == window:
+        return {key: value for key, value in parameters.items() if key != ORIGINAL}  # there is something to warn of
+    return parameters
+
+
+def _hunyuan_alpha(part: dict[str, Any], model_type: str) -> dict[str, Any]:
+    """HunYuan's ``dynamic`` with ``alpha`` is NTK-aware at every length, in transformers' code of the model."""
+    if part.get("rope_type") == "dynamic" and part.get("alpha") and model_type.startswith("hunyuan"):
+        return {"rope_type": "ntk", "factor": part["alpha"], "rope_theta": part["rope_theta"]}
+    return part
+
+
+def _trained_window(part: dict[str, Any], model_type: str) -> dict[str, Any]:
+    if part.get("rope_type") == "linear" and model_type in _TRAINED_WINDOWS:
+        return {ORIGINAL: _TRAINED_WINDOWS[model_type], **part}
+    return part
+
+
+# what some models mean by their keys, and no key says: each takes a layer type's keys and the model's type
+QUIRKS = (_hunyuan_alpha, _trained_window)
 
 
 def _without_positions(config: Any) -> tuple[int, ...]:
     """The layers whose queries and keys transformers' code does not rotate."""
-    keys = vars(config)
-    types, parameters = keys.get("layer_types") or [], keys.get("rope_parameters") or {}
-    rotates = keys.get("no_rope_layers") or keys.get("layer_rope_theta")  # in both, 0 is none
-    if rotates is None and config.model_type in _ONLY_WINDOWS_ROTATE:
-        rotates = [kind == "sliding_attention" and config.sliding_window is not None for kind in types]
-        if config.sliding_window is None and config.model_type.startswith(("exaone", "kolibri")):
-            rotates = []  # without any window all layers of these do
-    if rotates is None:
-        rotates = [parameters.get(kind, True) is not None for kind in types]
-    return tuple(index for index, turns in enumerate(rotates) if not turns)
+    for rotates_by in (_rotates_by_list, _rotates_by_window, _rotates_by_parameters):
+        rotates = rotates_by(config)
+        if rotates is not None:
+            return tuple(layer for layer, turns in enumerate(rotates) if not turns)
+    return ()
+
+
+def _rotates_by_list(config: Any) -> list | None:
+    """A number for each layer, 0 where it does not rotate."""
+    return vars(config).get("no_rope_layers") or vars(config).get("layer_rope_theta")
+
+
+def _rotates_by_window(config: Any) -> list[bool] | None:
+    """Models in which a layer rotates when it has a window."""
+    if config.model_type not in _ONLY_WINDOWS_ROTATE:
+        return None
+    if config.sliding_window is None and config.model_type.startswith(("exaone", "kolibri")):
+        return []  # without any window all layers of these rotate
+    return [kind == "sliding_attention" and config.sliding_window is not None for kind in _layer_types(config)]
+
+
+def _rotates_by_parameters(config: Any) -> list[bool]:
+    """A dictionary for each type of layer, null where it does not rotate."""
+    parameters = vars(config).get("rope_parameters") or {}
+    return [parameters.get(kind, True) is not None for kind in _layer_types(config)]
+
+
+def _layer_types(config: Any) -> list[str]:
+    return vars(config).get("layer_types") or []
 
 
 def _head_dim(config: Any, parameters: Mapping[str, Any]) -> int:
@@ -199,8 +267,8 @@ def _read_plainly(text: Mapping[str, Any]) -> Read:
     outside = {key: value for key, value in text.items() if key in _KEYS}
     nested = {name: part for name, part in inside.items() if isinstance(part, Mapping)}
     layers = nested or {"all": outside if inside is text else {**outside, **inside}}
-    found = {name: (dict(part), head_dim) for name, part in layers.items()}
-    return found, text.get("max_position_embeddings"), [], ()
+    with_heads = {name: (dict(part), head_dim) for name, part in layers.items()}
+    return Read(with_heads, text.get("max_position_embeddings"), [], ())
 
 
 def _contents(config: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -211,5 +279,8 @@ def _contents(config: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
             return json.loads(config)
         path = Path(config) / "config.json" if Path(config).is_dir() else Path(config)
         return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        known = "a config.json, the directory that holds one, a dictionary, or JSON"
+        raise FileNotFoundError(f"config must be {known}; names on a hub are not fetched: got {config!r}") from error
     except ValueError as error:
         raise ValueError(f"config must be JSON: {error}") from error

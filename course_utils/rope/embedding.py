@@ -55,7 +55,7 @@ class RotaryEmbedding(nn.Module):
         self.head_dim = head_dim
         self.layout = layout_of(layout)
         self.rope_parameters = {**(rope_parameters or {}), "rope_theta": base if stated is None else stated}
-        self.scaling = RopeParameters(self.rope_parameters, head_dim, max_position_embeddings)
+        self.scaling = RopeParameters.read(self.rope_parameters, head_dim, max_position_embeddings)
         warn(self.scaling.warnings, stacklevel=3)
         self.frequencies()  # refuses impossible values now rather than at the first call
         # beyond this length the frequencies are others
@@ -103,9 +103,8 @@ class RotaryEmbedding(nn.Module):
     def forward(self, x: Tensor, positions: int | Tensor | None = None, seq_len: int | None = None) -> Tensor:
         """Rotate queries or keys ``x`` (..., T, head_dim); in float32, or in float64 for float64.
 
-        ``positions`` are (T,), or with leading dimensions that broadcast with those of ``x``; 0 … T - 1 if None or T.
-        While decoding, those of the new tokens. For (B, T), as transformers has them, and ``x`` (B, H, T, head_dim)
-        pass ``positions[:, None]``: as they are, they would be taken for one row per head where H is B.
+        ``positions`` are (T,), or (B, T) or (1, T) for ``x`` (B, H, T, head_dim) as in transformers, or with leading
+        dimensions that broadcast with those of ``x``; 0 … T - 1 if None or T. While decoding, those of the new tokens.
         ``seq_len`` is as for ``cos_sin``.
         """
         if x.shape[-1] != self.head_dim:
@@ -115,6 +114,11 @@ class RotaryEmbedding(nn.Module):
                 f"positions is a count, and must be that of the {x.shape[-2]} tokens of x: got positions={positions}; "
                 f"for token {positions} pass torch.tensor([{positions}])"
             )
+        if isinstance(positions, Tensor) and positions.ndim == 2 and x.ndim == 4:
+            if positions.shape[0] not in (1, x.shape[0]):
+                got = f"got positions {tuple(positions.shape)}, x {tuple(x.shape)}"
+                raise ValueError(f"positions of two dimensions must be (B, T) or (1, T) for x (B, H, T, D): {got}")
+            positions = positions[:, None]  # (B, 1, T)
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         # A count, unlike a tensor on a GPU, tells the length without waiting for the device.
         cos, sin = self.cos_sin(x.shape[-2] if positions is None else positions, dtype, seq_len, x.device)

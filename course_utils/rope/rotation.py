@@ -36,10 +36,11 @@ def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype:
     return torch.stack((sine, cosine), dim=-1).flatten(-2)
 
 
-def rope_inv_freq(dim: int, base: float = 10_000.0) -> Tensor:
+def rope_inv_freq(dim: int, base: float = 10_000.0, *, device: torch.device | str | None = None) -> Tensor:
     """Return the rotary frequencies f_i = base^(-2i/dim), in radians per position. Chapter 13.
 
-    They are (dim/2,) float64 (see the module's first lines for why), for the rotary dimension ``dim``, an even number.
+    They are (dim/2,) float64 (see the module's first lines for why), on ``device``, for the rotary dimension ``dim``,
+    an even number.
 
     Source: Su et al. 2021, §3.2.2.
 
@@ -50,7 +51,7 @@ def rope_inv_freq(dim: int, base: float = 10_000.0) -> Tensor:
         raise ValueError(f"dim must be a positive even number: got dim={dim}")
     if not 0 < base < math.inf:
         raise ValueError(f"base must be positive and finite: got base={base}")
-    return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    return float(base) ** (-torch.arange(0, dim, 2, dtype=torch.float64, device=device) / dim)
 
 
 def rope_cos_sin(

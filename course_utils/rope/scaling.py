@@ -15,8 +15,11 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -303,30 +306,45 @@ def rope_frequencies(
     >>> inv_freq, attention_factor
     (tensor([0.2500, 0.0025], dtype=torch.float64), 1.0)
     """
-    parameters = RopeParameters(rope_parameters, head_dim, max_position_embeddings)
+    parameters = RopeParameters.read(rope_parameters, head_dim, max_position_embeddings)
     warn(parameters.warnings, stacklevel=3)
     return parameters.frequencies(seq_len)
 
 
+@dataclass
 class RopeParameters:
-    """The ``rope_parameters`` of one type of layer, and in ``warnings`` what looks wrong about them."""
+    """The ``rope_parameters`` of one type of layer, and in ``warnings`` what looks wrong about them.
 
-    def __init__(
-        self, parameters: Mapping[str, Any] | None, head_dim: int, max_position_embeddings: int | None = None
-    ) -> None:
+    ``parameters``, ``head_dim`` and ``max_position_embeddings`` are as for ``rope_frequencies``.
+    """
+
+    parameters: Mapping[str, Any]
+    head_dim: int
+    max_position_embeddings: int | None = None
+    rope_type: str = field(init=False)
+    warnings: tuple[str, ...] = field(init=False, repr=False)
+    _keys: Mapping[str, Any] = field(init=False, repr=False)  # the keyword arguments of the method's function
+
+    @classmethod
+    def read(
+        cls, parameters: Mapping[str, Any] | None, head_dim: int, max_position_embeddings: int | None = None
+    ) -> "RopeParameters":
+        """Read a dictionary in which null counts as absent; None is ``default``."""
         if not isinstance(parameters, Mapping | None):
             raise ValueError(f"rope_parameters must be a dictionary or None: got {parameters!r}")
-        if not isinstance(head_dim, int):
+        if not isinstance(head_dim, Integral):
             raise ValueError(f"head_dim must be a whole number: got head_dim={head_dim!r}")
-        self.parameters = {key: value for key, value in (parameters or {}).items() if value is not None}
-        self.head_dim = head_dim
-        inside = self.parameters.get("max_position_embeddings")
-        self.max_position_embeddings = inside if max_position_embeddings is None else max_position_embeddings
+        stated = {key: _plain(value) for key, value in (parameters or {}).items() if value is not None}
+        window = stated.get("max_position_embeddings") if max_position_embeddings is None else max_position_embeddings
+        return cls(stated, int(head_dim), _plain(window))
+
+    def __post_init__(self) -> None:
         unscaled = "default" if self.parameters.keys() <= _WITHOUT_EFFECT else "none"
-        self.rope_type: str = self.parameters.get("rope_type", self.parameters.get("type", unscaled))
+        self.rope_type = self.parameters.get("rope_type", self.parameters.get("type", unscaled))
         if self.rope_type not in ROPE_TYPES:
             raise ValueError(f"rope_type must be one of {', '.join(ROPE_TYPES)}: got rope_type={self.rope_type!r}")
-        self._keys, self.warnings = self._keys_and_warnings()
+        self._keys = self._keys_of_the_method()
+        self.warnings = tuple(suspicion for look in SUSPICIONS if (suspicion := look(self, self._keys)))
 
     def frequencies(self, seq_len: int | None = None) -> Frequencies:
         """Return inv_freq, (rotary_dim/2,) float64, and the attention factor, for a sequence of this length."""
@@ -354,40 +372,68 @@ class RopeParameters:
             return self._keys["max_position_embeddings"] / self._keys["original_max_position_embeddings"]
         return self._keys.get("factor", 1.0)
 
-    def _keys_and_warnings(self) -> tuple[dict[str, Any], list[str]]:
-        """The keyword arguments of the method's function, and what was assumed in reading them."""
-        window, original = self.max_position_embeddings, "original_max_position_embeddings"
+    @property
+    def known(self) -> dict[str, inspect.Parameter]:
+        """The keys that the method's function reads."""
         arguments = inspect.signature(METHODS[self.rope_type]).parameters.values()
-        known = {argument.name: argument for argument in arguments if argument.kind is argument.KEYWORD_ONLY}
-        known.pop("seq_len", None)
-        keys, suspicions = {key: self.parameters[key] for key in known if key in self.parameters}, []
-        if window is not None:
+        keys = {argument.name: argument for argument in arguments if argument.kind is argument.KEYWORD_ONLY}
+        keys.pop("seq_len", None)
+        return keys
+
+    def _keys_of_the_method(self) -> dict[str, Any]:
+        keys = {key: self.parameters[key] for key in self.known if key in self.parameters}
+        if (window := self.max_position_embeddings) is not None:
             _at_least(2, max_position_embeddings=window)
-            keys |= {key: window for key in known if key == "max_position_embeddings"}
-            if original in known and original not in keys:
-                keys[original] = window
-                suspicions.append(
-                    f"{original} is missing for rope_type={self.rope_type!r}: max_position_embeddings={window} is "
-                    "taken for it, which is right only if that is the length before scaling"
-                )
-        for key, argument in known.items():
+            if "max_position_embeddings" in self.known:
+                keys["max_position_embeddings"] = window
+            if ORIGINAL in self.known:
+                keys.setdefault(ORIGINAL, window)  # ``_missing_original`` says so
+        for key, argument in self.known.items():
             if argument.default is argument.empty and key not in keys:
                 raise ValueError(f"{key} must be given for rope_type={self.rope_type!r}: got none")
-        if unknown := sorted(self.parameters.keys() - known.keys() - _WITHOUT_EFFECT):
-            knows = ", ".join(known) or "no key of its own"
-            ignored = f"not known for rope_type={self.rope_type!r} and ignored; it knows {knows}"
-            suspicions.append(f"{', '.join(unknown)}: {ignored}")
-        if self.rope_type in ("yarn", "longrope") and "factor" in keys and window is not None:
-            _at_least(1, factor=keys["factor"], **{original: keys[original]})
-            # A window equal to the original one means that the file was never told of the scaling, as Qwen advises.
-            if window / keys[original] not in (1, keys["factor"]):
-                suspicions.append(
-                    f"factor={keys['factor']:g} disagrees with max_position_embeddings / {original} = {window} / "
-                    f"{keys[original]} = {window / keys[original]:g}: factor is used, as transformers does"
-                )
-        if self.rope_type == "yarn" and bool(keys.get("mscale")) != bool(keys.get("mscale_all_dim")):
-            suspicions.append("mscale and mscale_all_dim have no effect, as in transformers: both must be given")
-        return keys, suspicions
+        return keys
+
+
+def _missing_original(read: RopeParameters, keys: Mapping[str, Any]) -> str | None:
+    if ORIGINAL not in keys or ORIGINAL in read.parameters:
+        return None
+    return (
+        f"{ORIGINAL} is missing for rope_type={read.rope_type!r}: max_position_embeddings={keys[ORIGINAL]} is "
+        "taken for it, which is right only if that is the length before scaling"
+    )
+
+
+def _unknown_keys(read: RopeParameters, keys: Mapping[str, Any]) -> str | None:
+    unknown = sorted(read.parameters.keys() - read.known.keys() - _WITHOUT_EFFECT)
+    knows = ", ".join(read.known) or "no key of its own"
+    ignored = f"not known for rope_type={read.rope_type!r} and ignored; it knows {knows}"
+    return f"{', '.join(unknown)}: {ignored}" if unknown else None
+
+
+def _two_factors(read: RopeParameters, keys: Mapping[str, Any]) -> str | None:
+    window = read.max_position_embeddings
+    if read.rope_type not in ("yarn", "longrope") or "factor" not in keys or window is None:
+        return None
+    factor, original = keys["factor"], keys[ORIGINAL]
+    _at_least(1, factor=factor, **{ORIGINAL: original})
+    # A window equal to the original one means that the file was never told of the scaling, as Qwen advises.
+    if window / original in (1, factor):
+        return None
+    return (
+        f"factor={factor:g} disagrees with max_position_embeddings / {ORIGINAL} = {window} / {original} = "
+        f"{window / original:g}: factor is used, as transformers does"
+    )
+
+
+def _one_mscale(read: RopeParameters, keys: Mapping[str, Any]) -> str | None:
+    if read.rope_type != "yarn" or bool(keys.get("mscale")) == bool(keys.get("mscale_all_dim")):
+        return None
+    return "mscale and mscale_all_dim have no effect, as in transformers: both must be given"
+
+
+ORIGINAL = "original_max_position_embeddings"
+# each tells, of what was read and the keys that the method gets, what looks wrong
+SUSPICIONS = (_missing_original, _unknown_keys, _two_factors, _one_mscale)
 
 
 def warn(messages: Iterable[str], stacklevel: int) -> None:
@@ -396,13 +442,18 @@ def warn(messages: Iterable[str], stacklevel: int) -> None:
         warnings.warn(message, RopeWarning, stacklevel=stacklevel)
 
 
+def _plain(value: Any) -> Any:
+    """A number of NumPy's as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _at_least(low: float, **keys: Any) -> None:
     for key, value in keys.items():
-        if not isinstance(value, int | float) or not low <= value <= LARGEST:
+        if not isinstance(value, Real) or not low <= float(value) <= LARGEST:
             raise ValueError(f"{key} must be a number of at least {low:g}: got {key}={value!r:.80}")
 
 
 def _above(low: float, **keys: Any) -> None:
     for key, value in keys.items():
-        if not isinstance(value, int | float) or not low < value <= LARGEST:
+        if not isinstance(value, Real) or not low < float(value) <= LARGEST:
             raise ValueError(f"{key} must be a number above {low:g}: got {key}={value!r:.80}")
