@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
+from course_utils.experiments.study import NEW_SEEDS, Cell, Progress, Study, grid, seeded
 from course_utils.models import LSTM
 
 ARMS = ("LSTM", "LSTM, clipped", "LN-LSTM")
@@ -140,6 +140,24 @@ def gamma_cells(size: str) -> list[Cell]:
     return grid(gamma=gammas, **fields, steps=[600])
 
 
+def seed_cells(size: str) -> list[Cell]:
+    """Return ten new seeds at the rates that the other studies chose on seeds 0, 1 and 2."""
+    if size == "reduced":
+        return []
+    fields = {"seed": NEW_SEEDS, "steps": [1_500]}
+    cells = []
+    for arm, rate, small_rate in (("LSTM", 0.1, 0.03), ("LSTM, clipped", 0.1, 0.03), ("LN-LSTM", 0.01, 0.01)):
+        cells += grid(gamma=[1.0], length=[25, 50, 100], batch=[32], lr=[rate], arm=[arm], **fields)
+        cells += grid(gamma=[1.0], length=[25], batch=[4], lr=[small_rate], arm=[arm], **fields)
+    for gamma, rate in ((0.3, 0.03), (2.0, 0.01)):
+        cells += grid(gamma=[gamma], length=[50], batch=[32], lr=[rate], arm=["LN-LSTM"], **fields)
+    # one rate for both arms: that which suits layer norm, and that which suits the plain LSTM
+    cells += grid(gamma=[1.0], length=[50], batch=[32], lr=[0.01], arm=["LSTM"], **fields)
+    cells += grid(gamma=[1.0], length=[25], batch=[4], lr=[0.1], arm=["LSTM", "LN-LSTM"], **fields)
+    return cells
+
+
+LSTM_SEEDS = Study("lstm-seeds", "what do new seeds say, at the rates that others chose?", seed_cells, run)
 LSTM_EDGES = Study("lstm-edges", "is an arm better beyond the end of its grid of rates?", edge_cells, run)
 LSTM_GAMMA = Study(
     "lstm-gamma", "does the first size of layer norm's weight decide how fast it learns?", gamma_cells, run

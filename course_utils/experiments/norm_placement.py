@@ -13,7 +13,7 @@ from torch import nn
 
 from course_utils import data
 from course_utils.experiments.batch_size import accuracy, index_batches
-from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
+from course_utils.experiments.study import NEW_SEEDS, Cell, Progress, Study, grid, seeded
 from course_utils.models import TransformerBlock, ViT
 
 PLACEMENTS = ("pre", "post", "none")
@@ -76,7 +76,7 @@ def train(cell: Cell, progress: Progress) -> dict[str, float]:
 
 def gradient_cells(size: str) -> list[Cell]:
     """Return every placement at every depth."""
-    depths, seeds = ((2, 12), 3) if size == "reduced" else ((2, 6, 12, 24), 5)
+    depths, seeds = ((2, 12), 3) if size == "reduced" else ((2, 6, 12, 24), 20)
     return grid(depth=depths, seed=range(seeds), placement=PLACEMENTS)
 
 
@@ -99,6 +99,21 @@ def xavier_cells(size: str) -> list[Cell]:
     return grid(lr=rates, seed=range(3), placement=PLACEMENTS, **fixed)
 
 
+def seed_cells(size: str) -> list[Cell]:
+    """Return ten new seeds at the rates that the other studies chose: 12 layers, and 24 with Xavier's weights."""
+    if size == "reduced":
+        return []
+    usual: dict[str, Any] = {"init": ["torch"], "depth": [12], "updates": [300], "seed": NEW_SEEDS}
+    cells = grid(placement=["post"], lr=[0.0003, 0.001], warm_up=[0, 100], **usual)
+    for placement, rate, warm_up in (("pre", 0.0003, 0), ("pre", 0.001, 100), ("none", 0.001, 0)):
+        cells += grid(placement=[placement], lr=[rate], warm_up=[warm_up], **usual)
+    xavier: dict[str, Any] = {"init": ["Xavier"], "depth": [24], "updates": [200], "seed": NEW_SEEDS}
+    for placement, rate in (("pre", 0.0003), ("none", 0.0001)):
+        cells += grid(placement=[placement], lr=[rate], warm_up=[0], **xavier)
+    return cells
+
+
+VIT_SEEDS = Study("vit-seeds", "what do new seeds say of deep ViTs, at the rates that others chose?", seed_cells, train)
 VIT_XAVIER = Study(
     "vit-xavier", "do 24 layers that begin with Xavier's weights train without norms?", xavier_cells, train
 )

@@ -19,6 +19,8 @@ from course_utils.timing.records import partial
 
 FOLDER = Path(__file__).parent / "recorded"
 
+NEW_SEEDS = range(3, 13)  # of the runs that only report: seeds 0, 1 and 2 have chosen the rates
+
 THREADS = 1  # with which small networks are fastest
 
 Cell = dict[str, Any]  # the settings of one run: flat, JSON, with a "seed"
@@ -41,13 +43,16 @@ STUDIES: dict[str, str] = {
     "lstm-batch": "course_utils.experiments.lstm_length:LSTM_BATCH",
     "lstm-edges": "course_utils.experiments.lstm_length:LSTM_EDGES",
     "lstm-gamma": "course_utils.experiments.lstm_length:LSTM_GAMMA",
+    "lstm-seeds": "course_utils.experiments.lstm_length:LSTM_SEEDS",
     "batch-size": "course_utils.experiments.batch_size:BATCH_SIZE",
     "cnn-long": "course_utils.experiments.batch_size:CNN_LONG",
+    "digits-seeds": "course_utils.experiments.batch_size:DIGITS_SEEDS",
     "mlp-rates": "course_utils.experiments.batch_size:MLP_RATES",
     "extrapolation": "course_utils.experiments.extrapolation:EXTRAPOLATION",
     "gradient-depth": "course_utils.experiments.norm_placement:GRADIENT_DEPTH",
     "vit-depth": "course_utils.experiments.norm_placement:VIT_DEPTH",
     "vit-xavier": "course_utils.experiments.norm_placement:VIT_XAVIER",
+    "vit-seeds": "course_utils.experiments.norm_placement:VIT_SEEDS",
     "rnn-time": "course_utils.experiments.rnn_time:RNN_TIME",
 }
 
