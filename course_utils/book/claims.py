@@ -141,8 +141,8 @@ class Claims:
     The verdict is written beside the sentence, and the evidence decides: when it is false, the cell fails.
 
     >>> claims = Claims("02")
-    >>> claims.test("ln-train-eval", abs(0.0) < 1e-12)
-    ● holds: training and evaluation are the same computation
+    >>> claims.test("ln-train-eval", abs(0.0) < 1e-12, number=4)
+    ● holds: training and evaluation are the same computation [to the bit on 4 shapes]
     """
 
     def __init__(self, chapter: str) -> None:

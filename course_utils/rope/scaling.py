@@ -449,11 +449,11 @@ def _plain(value: Any) -> Any:
 
 def _at_least(low: float, **keys: Any) -> None:
     for key, value in keys.items():
-        if not isinstance(value, Real) or not low <= float(value) <= LARGEST:
+        if not isinstance(value, Real) or not low <= value <= LARGEST:
             raise ValueError(f"{key} must be a number of at least {low:g}: got {key}={value!r:.80}")
 
 
 def _above(low: float, **keys: Any) -> None:
     for key, value in keys.items():
-        if not isinstance(value, Real) or not low < float(value) <= LARGEST:
+        if not isinstance(value, Real) or not low < value <= LARGEST:
             raise ValueError(f"{key} must be a number above {low:g}: got {key}={value!r:.80}")
