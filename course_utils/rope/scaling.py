@@ -16,7 +16,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -449,11 +449,13 @@ def _plain(value: Any) -> Any:
 
 def _at_least(low: float, **keys: Any) -> None:
     for key, value in keys.items():
-        if not isinstance(value, Real) or not low <= value <= LARGEST:
+        number = _plain(value)
+        if not isinstance(number, int | float) or not low <= number <= LARGEST:
             raise ValueError(f"{key} must be a number of at least {low:g}: got {key}={value!r:.80}")
 
 
 def _above(low: float, **keys: Any) -> None:
     for key, value in keys.items():
-        if not isinstance(value, Real) or not low < value <= LARGEST:
+        number = _plain(value)
+        if not isinstance(number, int | float) or not low < number <= LARGEST:
             raise ValueError(f"{key} must be a number above {low:g}: got {key}={value!r:.80}")
