@@ -56,12 +56,12 @@ def bar_figure():
     return plots.grouped_bars(accuracy, ["2", "8", "32"], "accuracy (fraction)")
 
 
-def norm_map(arrows=(("layer norm", "2 groups", "G = 2"), ("layer norm", "tanh", "none")), second_line=""):
+def a_norm_map(arrows=(("layer norm", "2 groups", "G = 2"), ("layer norm", "tanh", "none")), second_line=""):
     notes = {name: f"a note on {name}{second_line}" for name in PANELS}
     return plots.norm_map(PANELS, [["layer norm", "2 groups", "instance norm"], ["tanh"]], arrows, notes)
 
 
-def roofline(**others):
+def a_roofline(**others):
     return plots.roofline(**{"bandwidth_gbps": 20.0, "peak_gflops": 100.0, "points": POINTS, **others})
 
 
@@ -72,9 +72,9 @@ FIGURES = {
     "bars": bar_figure,
     "spread": lambda: plots.spread_curves(RUNS, "batch", "loss", "norm", xlabel="batch", ylabel="loss", log_x=True),
     "panels": lambda: plots.spread_curves(RUNS, "batch", "loss", "norm", xlabel="batch", panels="seed", log_y=True),
-    "norm map": norm_map,
+    "norm map": a_norm_map,
     "lanes": lambda: plots.row_lanes({"a name as long as any": range(16)}, 9),
-    "roofline": lambda: roofline(),
+    "roofline": lambda: a_roofline(),
     "ladder": lambda: plots.recorded_ladder(records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"),
     "sinusoid": lambda: plots.sinusoid(sinusoidal(64, 32), pairs=(0, 3)),
     "one pair": lambda: plots.sinusoid(sinusoidal(64, 32)[:9, :2], pairs=(0, 0)),
@@ -172,7 +172,7 @@ def test_a_band_spans_one_standard_deviation_of_the_seeds_and_each_is_a_dot():
 
 @pytest.mark.parametrize("second_line", ["", "\nforgets offsets"], ids=["one line", "two lines"])
 def test_notes_keep_clear_of_each_other_of_arrows_and_of_the_panels_below(second_line):
-    figure = norm_map(second_line=second_line)
+    figure = a_norm_map(second_line=second_line)
     figure.draw_without_rendering()
     axes = figure.axes[0]
     texts = {text.get_text(): text.get_window_extent() for text in axes.texts if text.get_text()}
@@ -186,7 +186,7 @@ def test_notes_keep_clear_of_each_other_of_arrows_and_of_the_panels_below(second
 
 
 def test_the_roof_is_what_the_machine_attains_and_every_point_has_a_look_of_its_own():
-    roof, *others = roofline().axes[0].lines
+    roof, *others = a_roofline().axes[0].lines
     machine = Roofline(20.0, 100.0)
     x, y = roof.get_data()
     np.testing.assert_allclose(y, [machine.attainable_gflops(intensity) for intensity in x])
@@ -230,9 +230,9 @@ def test_the_hands_of_a_clock_are_a_shift_apart(pair):
         (lambda: plots.heatmap([1.0, 2.0], "row", "column"), "matrix must have two dimensions"),
         (lambda: plots.spread_curves([], "x", "y", "z", xlabel="x"), "rows must hold at least one run"),
         (lambda: plots.norm_map({**PANELS, "other": MAPS[:2]}, [["layer norm"]], [], {}), r"one shape \(N, C\)"),
-        (lambda: norm_map([("layer norm", "nowhere", "")]), "arrows must join panels that are drawn: got nowhere"),
+        (lambda: a_norm_map([("layer norm", "nowhere", "")]), "arrows must join panels that are drawn: got nowhere"),
         (lambda: plots.row_lanes(LANES, 5), "number of lanes: got 5, 4 lanes"),
-        (lambda: roofline(points={"copy": (0.0, 1.0)}), "must be positive: got 0"),
+        (lambda: a_roofline(points={"copy": (0.0, 1.0)}), "must be positive: got 0"),
         (lambda: plots.recorded_ladder(records.load("cpu"), "rope", "forward", (1, 2), "float32"), "hold the case"),
         (lambda: plots.sinusoid(np.zeros((4, 3)), (0, 0)), "code must be"),
     ],
