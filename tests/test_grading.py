@@ -34,7 +34,7 @@ from tools.grading.submissions import find_files, read_submission
 from tools.notebooks import find_exercises, read_notebook
 from tools.student import make_student_copy
 
-TIMEOUT_S, MEMORY_GB = 20.0, 3.0
+TIMEOUT_S, MEMORY_GB = 8.0, 3.0
 RIGHT = "def centre(x):\n    return torch.sub(x, x.mean(-1, keepdim=True))"
 COLUMNS = "def centre(x):\n    return torch.sub(x, x.mean(0, keepdim=True))"
 CHOOSE = """\

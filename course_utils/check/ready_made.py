@@ -15,13 +15,14 @@ from types import CodeType, FrameType
 from typing import Any
 from unittest.mock import patch
 
+import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils.check.engine import Check, code_of
 from course_utils.check.exercises.kernels import KernelCheck
 
-__all__ = ["ready_made"]
+__all__ = ["prepare", "ready_made"]
 
 _BUILT_IN = re.compile(r"\w*(?:layer|batch|group|instance|rms)_norm\w*")
 _TORCH = re.compile(r"torch(?:\._ops\.aten$|\.(?!_ops\b)|$)")  # its modules, without those of operations of one's own
@@ -30,6 +31,12 @@ _DERIVES = ("torch.autograd", "torch._functorch.eager_transforms")
 # earlier sections made.
 _OPEN_MODULES = ("course_utils.check.", "course_utils.bugs", "course_utils.parallel.")
 _OPEN = {"rope_inv_freq", "yarn_paper_ramp"}
+
+
+def prepare() -> None:
+    """Let torch import what it imports at the first operation under a dispatch mode, which takes seconds."""
+    with _Operations(_Watch(None)):
+        torch.zeros(1).neg()
 
 
 def ready_made(check: Check, answer: Callable[..., Any]) -> str:
@@ -55,7 +62,7 @@ def ready_made(check: Check, answer: Callable[..., Any]) -> str:
 class _Watch:
     """Notes what an answer calls, but not what the functions of the course call in their turn."""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: Check | None) -> None:
         self.check = check
         self.ready_made = ""
         self.depth = 0  # how many functions of the course are running
@@ -64,12 +71,12 @@ class _Watch:
     def this_thread(self) -> Iterator[None]:
         """Watch what runs in this thread."""
         self.depth = 0
-        sys.setprofile(self._profile)
-        try:
-            with _Functions(self), _Operations(self):
+        with _Functions(self), _Operations(self):
+            sys.setprofile(self._profile)
+            try:
                 yield
-        finally:
-            sys.setprofile(None)
+            finally:
+                sys.setprofile(None)
 
     def note_torch(self, function: Any) -> None:
         """Note a function or an operation of torch."""
@@ -91,7 +98,7 @@ class _Watch:
         built_in = _BUILT_IN.match(name)
         if built_in and _TORCH.match(module):
             return f"torch's {built_in[0]}"
-        if code is None:
+        if code is None or self.check is None:
             return ""
         if code is code_of(self.check.oracle):
             return f"check.{self.check.name}.oracle"

@@ -20,7 +20,7 @@ from traitlets.config import Config
 
 from course_utils import check
 from course_utils.check.engine import is_of_course, is_of_torch
-from course_utils.check.ready_made import ready_made
+from course_utils.check.ready_made import prepare, ready_made
 from tools.grading.needed import needed_statements
 from tools.grading.submissions import read_submission
 
@@ -42,6 +42,7 @@ def main(descriptor: int, path: Path, exercise: str) -> None:
     shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))  # magics run in it
     names = shell.user_ns
     names["display"] = print
+    prepare()  # the time that an answer is given begins below
     say(", before the first cell")
     answer, failures = _take_answer(path, exercise, names, say)
     say(", when the check called it")
