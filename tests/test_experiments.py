@@ -279,6 +279,36 @@ def test_every_arm_is_judged_by_its_own_best_rate_chosen_on_another_number():
     assert {(row["arm"], row["lr"]) for row in lowest} == {("a", 1), ("b", 2)}
 
 
+def test_of_rates_that_are_level_the_middle_one_is_taken():
+    right = {"a": (706, 707, 707, 707, 679), "b": (705, 704, 703, 699, 447), "c": (683, 703, 700, 705, 686)}
+    rows = Rows(
+        {"arm": name, "lr": lr, "seed": 0, "validation": images / 720}
+        for name, counts in right.items()
+        for lr, images in zip((5, 4, 3, 2, 1), counts[::-1], strict=True)
+    )
+    level = at_best(rows, "lr", by=("arm",), value="validation", level=3 / 720)
+    assert [row["lr"] for row in level] == [2, 2, 2]  # of 1 to 4, of 1 to 3, of 2 and 4
+    exact = at_best(rows, "lr", by=("arm",), value="validation", level=0.0)
+    assert [row["lr"] for row in exact] == [3, 1, 4]
+
+
+def test_new_seeds_ran_at_the_rates_that_the_old_ones_chose():
+    studies = {
+        ("CNN", "updates"): ("batch-size", "200 updates"),
+        ("CNN", "epochs"): ("batch-size", "2 epochs"),
+        ("CNN", 15): ("cnn-long", "15 epochs"),
+        ("MLP", 2): ("mlp-rates", "2 epochs"),
+    }
+    for (net, budget), (name, words) in studies.items():
+        rows = experiments.load(name)
+        rows = rows.select(net=net, equal=budget) if name == "batch-size" else rows.select(net=net)
+        best = at_best(rows, "lr", by=("batch", "norm"), value="validation", level=1 / 240)
+        rates = {(row["batch"], row["norm"]): row["lr"] for row in best}
+        for (chosen_net, chosen_words, batch), chosen in batch_size.CHOSEN.items():
+            if (chosen_net, chosen_words) == (net, words):
+                assert chosen == {norm: rates[batch, norm] for norm in chosen}
+
+
 def arm(values, start=0):
     return Rows([{"seed": seed, "loss": value} for seed, value in enumerate(values, start)])
 

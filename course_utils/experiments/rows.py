@@ -158,19 +158,29 @@ class Rows(list[Mapping[str, Any]]):
         return Table((down, *map(str, columns)), body, caption or self.origin)
 
 
-def at_best(rows: Rows, setting: str, by: Sequence[str], value: str, lowest: bool = False) -> Rows:
+def at_best(
+    rows: Rows, setting: str, by: Sequence[str], value: str, lowest: bool = False, level: float | None = None
+) -> Rows:
     """Return, for each group of runs, those with the setting that is best for the group, all seeds of it.
 
     ``setting`` is the field to choose, such as "lr"; ``by`` are the fields that make a group, such as ("arm",
     "length"). The choice looks at the mean of ``value``, which should not be what is reported.
+
+    Without ``level`` the first of equals is taken, so a tie is decided by the order of the rows. With it, settings that
+    are at most ``level`` behind the best count as equal, and the middle one of them is taken (of two, the lower).
     """
     means = {key: spread.mean for key, spread in rows.mean_and_spread(value, (*by, setting)).items()}
-    best: dict[tuple, tuple] = {}
+    behind: dict[tuple, dict[Any, float]] = {}
     for (*group, choice), mean in means.items():
-        score = mean if lowest else -mean
-        if tuple(group) not in best or score < best[tuple(group)][0]:
-            best[tuple(group)] = (score, choice)
-    chosen = (rows.select(**dict(zip(by, group, strict=True)), **{setting: at}) for group, (_, at) in best.items())
+        behind.setdefault(tuple(group), {})[choice] = mean if lowest else -mean
+    chosen = []
+    for group, scores in behind.items():
+        best = min(scores, key=scores.__getitem__)
+        if level is not None:
+            # 1e-6: an accuracy is a float32, and two that are an image apart are not exactly so
+            equals = sorted(choice for choice in scores if scores[choice] <= scores[best] + level + 1e-6)
+            best = equals[(len(equals) - 1) // 2]
+        chosen.append(rows.select(**dict(zip(by, group, strict=True)), **{setting: best}))
     return Rows([row for group in chosen for row in group], rows.origin)
 
 
