@@ -17,7 +17,7 @@ from torch.func import functional_call
 from course_utils.book.tables import Table
 from course_utils.session import generator
 
-__all__ = ["Case", "Comparison", "Line", "cases_for", "close", "compare", "error"]
+__all__ = ["Case", "Comparison", "Line", "assert_close", "cases_for", "compare", "max_error"]
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -132,7 +132,9 @@ def compare(
     return Comparison(_name(mine, "mine"), f"{_name(reference, 'reference')} (built-in)", lines, len(cases))
 
 
-def error(fn: Callable[..., Tensor], x: Tensor, *, truth: Callable[..., Tensor] | None = None, **options: Any) -> float:
+def max_error(
+    fn: Callable[..., Tensor], x: Tensor, *, truth: Callable[..., Tensor] | None = None, **options: Any
+) -> float:
     """Return the largest absolute error of ``fn(x)`` against ``truth(x)`` in float64 (NaN if there is one).
 
     ``truth`` is run in float64; by default it is ``fn`` itself, which shows rounding alone. Both get ``options``.
@@ -141,7 +143,7 @@ def error(fn: Callable[..., Tensor], x: Tensor, *, truth: Callable[..., Tensor] 
     return (fn(x, **options).double() - expected).abs().max().item()
 
 
-def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
+def assert_close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     """Assert that two tensors differ by at most ``within`` (absolute) and in no shape, and print so in one line."""
     if mine.shape != expected.shape:
         raise AssertionError(f"{name}: shape {tuple(mine.shape)}, expected {tuple(expected.shape)}")

@@ -107,18 +107,18 @@ def test_what_was_recorded_is_given_back_without_the_model(tmp_path: Path, monke
     monkeypatch.setattr(data, "FOLDER", tmp_path)
     monkeypatch.setenv("COURSE_RECORD", "1")
     value = {"1": [1.5, True], "text": "a"}
-    assert pretrained.recorded("16-x", lambda: {1: (torch.tensor(1.5), True), "text": "a"}) == value
+    assert pretrained.cached_result("16-x", lambda: {1: (torch.tensor(1.5), True), "text": "a"}) == value
     monkeypatch.delenv("COURSE_RECORD")
-    assert pretrained.recorded("16-x", lambda: 2) == 2
-    assert pretrained.recorded("16-x", lambda: 2, live=False) == value
+    assert pretrained.cached_result("16-x", lambda: 2) == 2
+    assert pretrained.cached_result("16-x", lambda: 2, live=False) == value
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
-    assert pretrained.recorded("16-x", lambda: 1 / 0) == value
+    assert pretrained.cached_result("16-x", lambda: 1 / 0) == value
     with pytest.raises(KeyError, match="never recorded: COURSE_RECORD=1"):
-        pretrained.recorded("16-y", lambda: 2)
+        pretrained.cached_result("16-y", lambda: 2)
     monkeypatch.setenv("COURSE_RECORD", "1")
     with pytest.raises(FileNotFoundError, match="pip install"):
-        pretrained.recorded("16-x", lambda: 2)
+        pretrained.cached_result("16-x", lambda: 2)
 
 
 def test_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

