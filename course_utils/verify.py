@@ -74,7 +74,7 @@ class Comparison:
         return all(line.ok for line in self.lines)
 
     def require(self) -> None:
-        """Raise ``AssertionError`` with the lines that failed, if any did, from the exception of mine if there is one."""
+        """Raise ``AssertionError`` with the lines that failed, if any did, from the exception of mine."""
         failed = [line for line in self.lines if not line.ok]
         if failed:
             cause = next((line.raised for line in failed if line.raised is not None), None)
