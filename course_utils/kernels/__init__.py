@@ -8,7 +8,10 @@ included) imports Triton::
 
     os.environ["TRITON_INTERPRET"] = "1"
 
-Importing this module imports no Triton; the first call of a kernel does.
+Importing this module imports no Triton; the first call of a kernel does. A fused module is two lines::
+
+    class FusedLayerNorm(norms.LayerNorm):
+        function = staticmethod(kernels.layer_norm)
 
     tiling          tiles, warps and programs
     norm_kernels    the Triton code of both norms
@@ -29,8 +32,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_utils.norms import builtin_errors
+from course_utils.rooms import submodules
 
 __all__ = ["Availability", "available", "layer_norm", "rms_norm", "rope"]
+
+__getattr__ = submodules(__name__)
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
