@@ -44,6 +44,10 @@ def test_the_text_comes_back_from_its_tokens_and_digits_stand_alone(smol: pretra
     assert torch.equal(smol.passage(20_000, 512), ids[:, 20_000:20_512])
     assert [smol.decode(token) for token in smol.encode("in 2024")[0]] == ["in", " ", "2", "0", "2", "4"]
     assert smol.chat("Hi")[0, 0] == 1
+    encoded = smol.tokenizer(["in 2024", "in"], return_tensors="pt", padding=True)
+    assert encoded.keys() == {"input_ids", "attention_mask"}
+    assert torch.equal(encoded.input_ids[:1], smol.encode("in 2024"))
+    assert encoded.attention_mask.tolist() == [[1] * 6, [1] + [0] * 5]
     assert "<|im_start|>user\nHi<|im_end|>" in smol.decode(smol.chat("Hi"))
 
 

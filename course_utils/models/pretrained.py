@@ -83,6 +83,9 @@ class GGUF:
         self._heads = {name: (kind, offset) for name, _, kind, offset in heads}
         self.shapes = {name: tuple(reversed(shape)) for name, shape, _, _ in heads}
 
+    def __repr__(self) -> str:
+        return f"GGUF({self.fields.get('general.name', 'unnamed')!r}, {len(self.shapes)} tensors)"
+
     def tensor(self, name: str) -> Tensor:
         """Return a tensor in float32, its rows in the order in which the file has them.
 
@@ -139,14 +142,17 @@ def gguf() -> GGUF:
 
 @dataclass(frozen=True)
 class SmolLM2:
-    """``model``, a ``LlamaForCausalLM`` in float32 in evaluation mode, and ``tokenizer``, of the file's vocabulary."""
+    """``model``, a ``LlamaForCausalLM`` in float32 in evaluation mode, and the file's ``tokenizer``, as transformers'.
+
+    ``model(**tokenizer("a text", return_tensors="pt"))`` works as with any model of transformers.
+    """
 
     model: Any
     tokenizer: Any
 
     def encode(self, text: str) -> Tensor:
         """Return the tokens of a text, int64 (1, T)."""
-        return torch.tensor([self.tokenizer.encode(text).ids])
+        return self.tokenizer(text, return_tensors="pt").input_ids
 
     def decode(self, ids: Tensor) -> str:
         """Return the text of tokens (T,) or (1, T), special ones such as ``<|im_end|>`` included."""
@@ -231,6 +237,7 @@ def _name_in_transformers(name: str) -> str:
 
 def _tokenizer(fields: dict[str, Any]) -> Any:
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
 
     words, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
     merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"]]
@@ -240,7 +247,14 @@ def _tokenizer(fields: dict[str, Any]) -> Any:
     tokenizer.decoder = decoders.ByteLevel()
     special = [word for word, kind in zip(words, kinds, strict=True) if kind == 3]
     tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in special])
-    return tokenizer
+    named = {
+        f"{name}_token": words[fields[f"tokenizer.ggml.{key}_token_id"]]
+        for name, key in (("bos", "bos"), ("eos", "eos"), ("pad", "padding"))
+    }
+    names = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_input_names=names, clean_up_tokenization_spaces=False, **named
+    )
 
 
 @torch.no_grad()
