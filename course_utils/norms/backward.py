@@ -1,4 +1,4 @@
-"""The gradients of layer, batch and RMS norm by hand: functions, and `torch.autograd.Function`s (chapter 05).
+"""The gradients of layer, batch and RMS norm by hand: functions, and a `torch.autograd.Function` (chapter 05).
 
 With r = 1/√(σ² + ε), x̂ = (x − μ)·r and g = dy·γ, and with every mean over the set that shares μ and σ²:
 
@@ -8,9 +8,9 @@ With r = 1/√(σ² + ε), x̂ = (x − μ)·r and g = dy·γ, and with every me
 The sums for γ and β run over everything that shares the parameter. Half-precision gradients are computed and summed in
 float32 and rounded once. The form in x̂ keeps its accuracy far from zero, where the one in raw moments of x loses it.
 
-The `torch.autograd.Function`s serve ``backward()``, ``torch.autograd.grad`` and the transforms of ``torch.func``. Those
-see only what goes in and comes out, so the statistics that backward needs are results too: ``layer_norm``,
-``batch_norm`` and ``rms_norm`` call ``apply`` and return the first of them.
+`NormFunction` serves ``backward()``, ``torch.autograd.grad`` and the transforms of ``torch.func``. Those see only what
+goes in and comes out, so the statistics that backward needs are results too: ``layer_norm``, ``batch_norm`` and
+``rms_norm`` call ``apply`` and return the first of them.
 
 Source: Ba et al. 2016, eq. 3, and Ioffe, Szegedy 2015, section 3, differentiated.
 """
@@ -25,9 +25,7 @@ from course_utils.norms import builtin_errors
 from course_utils.norms.core import affine, centre, channel_shape, inverse_rms, moments, trailing_dims, upcast_half
 
 __all__ = [
-    "BatchNormFunction",
-    "LayerNormFunction",
-    "RMSNormFunction",
+    "NormFunction",
     "batch_norm",
     "batch_norm_backward",
     "layer_norm",
@@ -85,102 +83,62 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """`norms.layer_norm` with its gradient by hand. Chapter 05."""
-    return LayerNormFunction.apply(input, normalized_shape, weight, bias, eps)[0]
+    builtin_errors.check_layer_norm(input, normalized_shape, weight, bias)
+    return NormFunction.apply(input, weight, bias, eps, _by_sample(input, normalized_shape))[0]
 
 
 def batch_norm(input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """`norms.batch_norm` in training, without running statistics, with its gradient by hand. Chapter 05."""
-    return BatchNormFunction.apply(input, weight, bias, eps)[0]
+    builtin_errors.check_batch_norm(input, (None, None), (weight, bias), True, eps)
+    return NormFunction.apply(input, weight, bias, eps, _by_channel(input))[0]
 
 
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
     """`norms.rms_norm` of a real input with its gradient by hand. Chapter 05."""
-    return RMSNormFunction.apply(input, normalized_shape, weight, eps)[0]
+    builtin_errors.check_rms_norm(input, normalized_shape, weight)
+    _check_real(input)
+    return NormFunction.apply(input, weight, None, eps, _by_sample(input, normalized_shape, centred=False))[0]
 
 
-class LayerNormFunction(torch.autograd.Function):
-    """Layer norm with its gradient by hand: ``apply`` returns y, and μ and r of each sample.
+class NormFunction(torch.autograd.Function):
+    """The three norms with their gradient by hand: ``apply`` returns y, the mean where one is subtracted, and r.
 
-    Saved for backward: the input in its own dtype, ``weight``, and a float32 mean and 1/σ per sample. x̂ is recomputed
-    from them; plain autograd would save it, the deviations and, in half precision, a float32 copy of the input besides.
+    Saved for backward: the input in its own dtype, ``weight``, and a float32 mean and r of each sample or channel. x̂ is
+    recomputed from them; plain autograd would save it, the deviations and, in half precision, a float32 copy of the
+    input besides.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(
-        input: Tensor,
-        normalized_shape: Sequence[int],
-        weight: Tensor | None = None,
-        bias: Tensor | None = None,
-        eps: float = 1e-5,
+        input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float | None, dims: "_Dims"
     ) -> tuple[Tensor, ...]:
-        builtin_errors.check_layer_norm(input, normalized_shape, weight, bias)
-        return _forward(input, weight, bias, eps, _by_sample(input, normalized_shape))
+        x_hat, *statistics = _standardized(upcast_half(input), eps, dims)
+        return affine(x_hat, weight, bias, dims.shape).to(input.dtype), *statistics
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        input, normalized_shape, weight, bias, eps = inputs
-        _save(ctx, input, weight, bias, eps, _by_sample(input, normalized_shape), output)
+        input, weight, bias, ctx.eps, ctx.dims = inputs
+        _, *statistics = output
+        ctx.mark_non_differentiable(*statistics)
+        ctx.save_for_backward(input, weight, *statistics)
+        ctx.has_bias = bias is not None
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *_statistics: Any) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        dx, dweight, dbias = _backward(ctx, dy)
-        return dx, None, dweight, dbias, None
-
-
-class BatchNormFunction(torch.autograd.Function):
-    """Batch norm in training with its gradient by hand: ``apply`` returns y, and μ and r of each channel.
-
-    Saved for backward: the input in its own dtype, ``weight``, and a float32 mean and 1/σ per channel.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(
-        input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
-    ) -> tuple[Tensor, ...]:
-        builtin_errors.check_batch_norm(input, (None, None), (weight, bias), True, eps)
-        return _forward(input, weight, bias, eps, _by_channel(input))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        input, weight, bias, eps = inputs
-        _save(ctx, input, weight, bias, eps, _by_channel(input), output)
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor, *_statistics: Any) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        return *_backward(ctx, dy), None
-
-
-class RMSNormFunction(torch.autograd.Function):
-    """RMS norm with its gradient by hand: ``apply`` returns y, and r of each sample.
-
-    Saved for backward: the input in its own dtype, ``weight``, and a float32 1/rms per sample.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(
-        input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
-    ) -> tuple[Tensor, ...]:
-        builtin_errors.check_rms_norm(input, normalized_shape, weight)
-        _check_real(input)
-        return _forward(input, weight, None, eps, _by_sample(input, normalized_shape, centred=False))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        input, normalized_shape, weight, eps = inputs
-        _save(ctx, input, weight, None, eps, _by_sample(input, normalized_shape, centred=False), output)
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor, *_statistics: Any) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        dx, dweight, _dbias = _backward(ctx, dy)
-        return dx, None, dweight, None
+        x, weight, *statistics = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # This gradient will itself be differentiated: the saved statistics are numbers, it needs functions of x.
+            dx, dweight, dbias = _gradients(dy, x, weight, ctx.eps, ctx.dims)
+        else:
+            *mean, rstd = statistics
+            z = upcast_half(x)
+            centred = centre(z, mean[0], ctx.dims.statistics)[0] if mean else z
+            dx, dweight, dbias = _formulas(dy, x, centred * rstd, rstd, weight, ctx.dims)
+        return dx, None if weight is None else dweight, dbias if ctx.has_bias else None, None, None
 
 
 class _Dims(NamedTuple):
@@ -202,58 +160,21 @@ def _by_channel(x: Tensor) -> _Dims:
     return _Dims(batch_and_positions, batch_and_positions, channel_shape(x), True)
 
 
-def _forward(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float | None, dims: _Dims
-) -> tuple[Tensor, ...]:
-    """Return y, the mean where one was subtracted, and r: what backward needs must be among the results."""
-    x_hat, mean, rstd = _standardized(upcast_half(x), eps, dims)
-    y = affine(x_hat, weight, bias, dims.shape).to(x.dtype)
-    return (y, rstd) if mean is None else (y, mean, rstd)
-
-
-def _save(
-    ctx: Any,
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float | None,
-    dims: _Dims,
-    output: tuple[Tensor, ...],
-) -> None:
-    _, *statistics = output
-    ctx.mark_non_differentiable(*statistics)
-    ctx.save_for_backward(x, weight, *statistics)
-    ctx.dims, ctx.eps, ctx.has_bias = dims, eps, bias is not None
-
-
-def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    x, weight, *statistics = ctx.saved_tensors
-    if torch.is_grad_enabled():
-        # This gradient will itself be differentiated: the saved statistics are numbers, it needs functions of x.
-        dx, dweight, dbias = _gradients(dy, x, weight, ctx.eps, ctx.dims)
-    else:
-        *mean, rstd = statistics
-        z = upcast_half(x)
-        centred = centre(z, mean[0], ctx.dims.statistics)[0] if mean else z
-        dx, dweight, dbias = _formulas(dy, x, centred * rstd, rstd, weight, ctx.dims)
-    return dx, None if weight is None else dweight, dbias if ctx.has_bias else None
-
-
 def _gradients(
     dy: Tensor, x: Tensor, weight: Tensor | None, eps: float | None, dims: _Dims
 ) -> tuple[Tensor, Tensor, Tensor]:
     _check_real(x)
     if dy.shape != x.shape:
         raise ValueError(f"dy must have the shape of x: got {tuple(dy.shape)} beside {tuple(x.shape)}")
-    x_hat, _, rstd = _standardized(upcast_half(x), eps, dims)
+    x_hat, *_, rstd = _standardized(upcast_half(x), eps, dims)
     return _formulas(dy, x, x_hat, rstd, weight, dims)
 
 
-def _standardized(x: Tensor, eps: float | None, dims: _Dims) -> tuple[Tensor, Tensor | None, Tensor]:
+def _standardized(x: Tensor, eps: float | None, dims: _Dims) -> tuple[Tensor, ...]:
     """Return x̂, the mean where one was subtracted, and r."""
     if not dims.centred:
         rstd = inverse_rms(x, dims.statistics, eps)
-        return x * rstd, None, rstd
+        return x * rstd, rstd
     assert eps is not None, "only RMS norm has a default that depends on the dtype"
     centred, mean, variance = moments(x, dims.statistics)
     rstd = torch.rsqrt(variance + eps)
