@@ -3,7 +3,7 @@
 Importing this package is light: each room below loads what it needs when it is first used.
 
     norms         layer, RMS, group, instance and batch norm: functions and modules, drop-in for torch.nn; their
-                  gradients by hand; moments and moving averages; versions for PyTorch's compiler
+                  gradients by hand; moments and moving averages
     rope          sinusoidal and rotary positions, ALiBi, T5; every way to scale RoPE; a model's config.json
     models        the small networks that the chapters train, and a real one, pretrained
     kernels       layer norm, RMS norm and RoPE in Triton
@@ -24,8 +24,11 @@ Importing this package is light: each room below loads what it needs when it is 
 """
 
 import logging
+import sys
 from importlib import import_module
 from typing import Any
+
+from course_utils.rooms import MissingExtra, submodules
 
 __version__ = "1.0.0"
 __all__ = ["Claims", "Table", "__version__", "generator", "setup", "yours"]
@@ -36,17 +39,17 @@ _ROOMS = (
     "bugs", "check", "conventions", "data", "experiments", "kernels", "models", "norms", "parallel", "plots", "rope",
     "swap", "timing", "verify", "widgets",
 )  # fmt: skip
+_room = submodules(__name__)
 
+sys.meta_path.append(MissingExtra)  # type: ignore[arg-type]
 # Where nothing can be written at home, matplotlib takes a temporary folder and would say so in the first cell.
 logging.getLogger("matplotlib").addFilter(lambda record: record.funcName != "_get_config_or_cache_dir")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"course_utils.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'course_utils' has no attribute {name!r}")
-    return getattr(import_module(f"course_utils.{_HOMES[name]}"), name)
+    if name in _HOMES:
+        return getattr(import_module(f"course_utils.{_HOMES[name]}"), name)
+    return _room(name)
 
 
 def __dir__() -> list[str]:

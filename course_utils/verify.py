@@ -5,7 +5,9 @@ So every comparison here runs three times: yours, the reference, and the referen
 """
 
 import copy
+import inspect
 import math
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +19,7 @@ from torch.func import functional_call
 from course_utils.book.tables import Table
 from course_utils.session import generator
 
-__all__ = ["Case", "Comparison", "Line", "cases_for", "close", "compare", "error"]
+__all__ = ["Case", "Comparison", "Line", "assert_close", "cases_for", "compare", "max_error"]
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -42,6 +44,7 @@ class Line:
     reference: float
     allowed: float
     note: str = ""
+    raised: Exception | None = field(default=None, compare=False)  # by mine, where the reference raised nothing like it
 
     @property
     def ok(self) -> bool:
@@ -71,9 +74,11 @@ class Comparison:
         return all(line.ok for line in self.lines)
 
     def require(self) -> None:
-        """Raise ``AssertionError`` with the lines that failed, if any did."""
-        if failed := [line for line in self.lines if not line.ok]:
-            raise AssertionError(f"{self.mine} differs from {self.reference}:\n{self._table(failed)!r}")
+        """Raise ``AssertionError`` with the lines that failed, if any did, from the exception of mine."""
+        failed = [line for line in self.lines if not line.ok]
+        if failed:
+            cause = next((line.raised for line in failed if line.raised is not None), None)
+            raise AssertionError(f"{self.mine} differs from {self.reference}:\n{self._table(failed)!r}") from cause
 
     def _table(self, lines: Sequence[Line], folded: bool = False) -> Table:
         rows = [(line.quantity, line.dtype, line.case, line.mine, line.reference, line.verdict) for line in lines]
@@ -129,10 +134,13 @@ def compare(
     lines = list(worst.values())
     if isinstance(mine, nn.Module) and isinstance(reference, nn.Module):
         lines.append(_state_dict_line(mine, reference))
-    return Comparison(_name(mine, "mine"), f"{_name(reference, 'reference')} (built-in)", lines, len(cases))
+    built_in = " (built-in)" if _is_torchs(reference) else ""
+    return Comparison(_name(mine, "mine"), f"{_name(reference, 'reference')}{built_in}", lines, len(cases))
 
 
-def error(fn: Callable[..., Tensor], x: Tensor, *, truth: Callable[..., Tensor] | None = None, **options: Any) -> float:
+def max_error(
+    fn: Callable[..., Tensor], x: Tensor, *, truth: Callable[..., Tensor] | None = None, **options: Any
+) -> float:
     """Return the largest absolute error of ``fn(x)`` against ``truth(x)`` in float64 (NaN if there is one).
 
     ``truth`` is run in float64; by default it is ``fn`` itself, which shows rounding alone. Both get ``options``.
@@ -141,7 +149,7 @@ def error(fn: Callable[..., Tensor], x: Tensor, *, truth: Callable[..., Tensor] 
     return (fn(x, **options).double() - expected).abs().max().item()
 
 
-def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
+def assert_close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     """Assert that two tensors differ by at most ``within`` (absolute) and in no shape, and print so in one line."""
     if mine.shape != expected.shape:
         raise AssertionError(f"{name}: shape {tuple(mine.shape)}, expected {tuple(expected.shape)}")
@@ -158,16 +166,34 @@ def close(name: str, mine: Tensor, expected: Tensor, within: float) -> None:
     print(f"✓ {name}: equal within {within:g}" if within else f"✓ {name}: equal")
 
 
-def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: bool) -> Iterator[Line]:
+@dataclass(frozen=True)
+class Observation:
+    """What a call produced, by name: output, gradients, buffers; or the exception that it raised."""
+
+    values: Mapping[str, Tensor] = field(default_factory=dict)
+    error: Exception | None = None
+
+    @property
+    def kind(self) -> str:
+        """The type of the exception, "nothing" where there is none."""
+        return "nothing" if self.error is None else type(self.error).__name__
+
+
+def _lines(
+    mine: Callable[..., Tensor],
+    reference: Callable[..., Tensor],
+    truth: Callable[..., Tensor],
+    case: Case,
+    dtype: torch.dtype,
+    may_refuse: bool,
+) -> Iterator[Line]:
     """Yield a line for every quantity that one call of each produces."""
     name = str(dtype).removeprefix("torch.")
-    got, expected = _observe(mine, reference, case, dtype), _observe(reference, reference, case, dtype)
-    if isinstance(got, Exception) or isinstance(expected, Exception):
-        one, other = (type(r).__name__ if isinstance(r, Exception) else "nothing" for r in (got, expected))
-        note = "" if one == other else f"raises {one}, not {other}"
-        if not note and not may_refuse:  # the mistake may be in the case itself
-            note = f"both raise {other}: {(str(expected).splitlines() or [''])[0]}"
-        yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note)
+    by_mine = _observe(mine, reference, case, dtype)
+    by_reference = _observe(reference, reference, case, dtype)
+    if by_mine.error or by_reference.error:
+        note = _about_errors(mine, by_mine, by_reference, may_refuse)
+        yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note, by_mine.error)
         return
     # Rounding alone may move a value by four units in the last place of the arithmetic: a mean carries the rounding of
     # every addition. In float64 the truth is the reference itself, so its own rounding is not measured apart; a sum of
@@ -175,21 +201,46 @@ def _lines(mine, reference, truth, case: Case, dtype: torch.dtype, may_refuse: b
     units = 4 * torch.finfo(torch.float32).eps
     if dtype == torch.float64:
         units = 4 * torch.finfo(torch.float64).eps * case.x.numel() ** 0.5
-    exact, moved = (
-        _observe(truth, reference, _cast(case, torch.float64), torch.float64, rounded_to=dtype, step=step)
-        for step in (0.0, units)
-    )
-    if isinstance(exact, Exception):
-        raise exact
-    for quantity in expected:
-        note = _structure(got[quantity], expected[quantity]) if quantity in got else "missing"
+    in_float64 = _cast(case, torch.float64)
+    exact = _observe(truth, reference, in_float64, torch.float64, rounded_to=dtype)
+    moved = _observe(truth, reference, in_float64, torch.float64, rounded_to=dtype, step=units)
+    if exact.error or moved.error:
+        raise exact.error or moved.error  # type: ignore[misc]
+    for quantity, expected in by_reference.values.items():
+        got = by_mine.values.get(quantity)
+        note = _structure(got, expected) if quantity in by_mine.values else "missing"
         if note:
             yield Line(quantity, name, case.name, math.nan, 0.0, 0.0, note)
             continue
-        off = [_distance(values[quantity], exact[quantity]) for values in (got, expected, moved)]
-        size = exact[quantity].abs().nan_to_num().amax().item() if exact[quantity].numel() else 0.0
-        allowed = max(2 * off[1], 2 * off[2] + torch.finfo(dtype).eps * size)
-        yield Line(quantity, name, case.name, off[0], off[1], allowed)
+        true = exact.values[quantity]
+        mine_error = _distance(got, true)
+        reference_error = _distance(expected, true)
+        rounding = _distance(moved.values[quantity], true)
+        size = true.abs().nan_to_num().amax().item() if true.numel() else 0.0
+        allowed = max(2 * reference_error, 2 * rounding + torch.finfo(dtype).eps * size)
+        yield Line(quantity, name, case.name, mine_error, reference_error, allowed)
+
+
+def _about_errors(mine: Any, by_mine: Observation, by_reference: Observation, may_refuse: bool) -> str:
+    """What is wrong where at least one of the two raised; nothing if ``mine`` refuses what the reference refuses."""
+    if by_mine.kind != by_reference.kind:
+        instead = f", not {by_reference.kind}" if by_reference.error or not by_mine.error else ""
+        return f"raises {_said(by_mine, mine)}{instead}"
+    return "" if may_refuse else f"both raise {_said(by_reference)}"  # the mistake may be in the case itself
+
+
+def _said(observation: Observation, fn: Any = None) -> str:
+    """The exception with its message and, where it left ``fn``, the line of the file or cell that has ``fn``."""
+    error = observation.error
+    if error is None:
+        return "nothing"
+    message = (str(error).splitlines() or [""])[0][:200]
+    function = type(fn).forward if isinstance(fn, nn.Module) else inspect.unwrap(fn) if fn else None
+    code = getattr(function, "__code__", None)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if code and frame.filename == code.co_filename]
+    place = f" (line {lines[-1]})" if lines else ""
+    return f"{observation.kind}: {message}{place}"
 
 
 def _state_dict_line(mine: nn.Module, reference: nn.Module) -> Line:
@@ -210,7 +261,7 @@ def _structure(got: Any, expected: Tensor) -> str:
     return "" if got.dtype == expected.dtype else f"dtype {got.dtype}, not {expected.dtype}"
 
 
-def _distance(got: Tensor, exact: Tensor) -> float:
+def _distance(got: Any, exact: Tensor) -> float:
     """Return the largest absolute difference; a NaN where the truth has one is no difference, elsewhere infinite."""
     got = got.detach()
     difference = (got.double() - exact.detach()).abs()
@@ -232,6 +283,11 @@ def _name(fn: Any, otherwise: str) -> str:
     return type(fn).__name__ if isinstance(fn, nn.Module) else getattr(fn, "__name__", otherwise)
 
 
+def _is_torchs(fn: Any) -> bool:
+    module = type(fn).__module__ if isinstance(fn, nn.Module) else getattr(fn, "__module__", None)
+    return module is not None and module.partition(".")[0] == "torch"
+
+
 # -- one call, and everything that it produces by name: outputs, gradients, buffers
 
 
@@ -243,7 +299,14 @@ def _to_dtype(value: Any, dtype: torch.dtype) -> Any:
     return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
-def _observe(fn, reference, case: Case, dtype: torch.dtype, rounded_to: torch.dtype | None = None, step: float = 0.0):
+def _observe(
+    fn: Callable[..., Tensor],
+    reference: Callable[..., Tensor],
+    case: Case,
+    dtype: torch.dtype,
+    rounded_to: torch.dtype | None = None,
+    step: float = 0.0,
+) -> Observation:
     """Run ``fn`` on fresh copies and return every quantity to compare by name, or the exception that it raised.
 
     ``rounded_to`` is the dtype whose rounding the values carry when they are run in float64; ``step`` moves every value
@@ -251,12 +314,12 @@ def _observe(fn, reference, case: Case, dtype: torch.dtype, rounded_to: torch.dt
     """
     rounded = rounded_to or dtype
     x = _nudge(case.x, step).detach().clone(memory_format=torch.preserve_format).requires_grad_()
-    upstream = _nudge(torch.randn(x.shape, generator=generator(6), dtype=torch.float64).to(rounded).to(dtype), step)
+    upstream = torch.randn(x.shape, generator=generator(6), dtype=torch.float64).to(rounded)
     module = copy.deepcopy(fn).to(dtype).train() if isinstance(fn, nn.Module) else None
-    given = _random_state(reference, rounded) if module else case.options
+    arguments = _random_state(reference, rounded) if module else case.options
     buffers = dict(module.named_buffers()) if module else ("running_mean", "running_var")  # are changed in place
     options = {}
-    for name, value in given.items():
+    for name, value in arguments.items():
         if isinstance(value, Tensor):
             value = _nudge(_to_dtype(value, dtype), step).detach().clone()
             value.requires_grad_(value.is_floating_point() and name not in buffers)
@@ -265,19 +328,24 @@ def _observe(fn, reference, case: Case, dtype: torch.dtype, rounded_to: torch.dt
     try:
         y = functional_call(module, options, x, strict=True) if module else fn(x, **options)
         # What y does not depend on has a gradient of zero, and that is what the reference's is held against.
-        gradients = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
-        observed = {"output": y}
-        observed |= {f"gradient of {name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}
+        gradients = torch.autograd.grad(
+            y, list(leaves.values()), _nudge(upstream.to(dtype), step), allow_unused=True, materialize_grads=True
+        )
+        values = {"output": y}
+        for name, gradient in zip(leaves, gradients, strict=True):
+            values[f"gradient of {name}"] = gradient
         if module:
             with torch.no_grad():
-                observed["output in eval"] = functional_call(module.eval(), options, x)
-    except Exception as raised:
-        return raised
-    changed = {name: value for name, value in options.items() if name in buffers and isinstance(value, Tensor)}
-    return observed | {name: value for name, value in changed.items() if value.is_floating_point()}
+                values["output in eval"] = functional_call(module.eval(), options, x)
+    except Exception as error:
+        return Observation(error=error)
+    for name, value in options.items():
+        if name in buffers and isinstance(value, Tensor) and value.is_floating_point():
+            values[name] = value
+    return Observation(values)
 
 
-def _random_state(module: nn.Module, dtype: torch.dtype) -> dict[str, Tensor]:
+def _random_state(module: Any, dtype: torch.dtype) -> dict[str, Tensor]:
     """Return a state that no default can imitate, rounded to ``dtype`` so that float64 sees the same values."""
     state = module.state_dict()
     for seed, (name, value) in enumerate(state.items()):

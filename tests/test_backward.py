@@ -12,11 +12,8 @@ from torch.autograd import gradgradcheck
 from torch.testing import assert_close
 
 from course_utils import norms
-from course_utils.norms import intermediates
+from course_utils.norms import backward, intermediates
 from course_utils.norms.backward import (
-    BatchNormFunction,
-    LayerNormFunction,
-    RMSNormFunction,
     batch_norm_backward,
     layer_norm_backward,
     rms_norm_backward,
@@ -56,7 +53,7 @@ def layer_case(shape, normalized_shape, eps=1e-5):
         *("layer_norm", shape, normalized_shape),
         lambda x, w, b: F.layer_norm(x, normalized_shape, w, b, eps),
         lambda x, w, b: norms.layer_norm(x, normalized_shape, w, b, eps),
-        lambda x, w, b: LayerNormFunction.apply(x, normalized_shape, w, b, eps),
+        lambda x, w, b: backward.layer_norm(x, normalized_shape, w, b, eps),
         lambda dy, x, w: layer_norm_backward(dy, x, normalized_shape, w, eps),
     )
 
@@ -66,7 +63,7 @@ def batch_case(shape, eps=1e-5):
         *("batch_norm", shape, shape[1:2]),
         lambda x, w, b: F.batch_norm(x, None, None, w, b, True, eps=eps),
         lambda x, w, b: norms.batch_norm(x, None, None, w, b, True, eps=eps),
-        lambda x, w, b: BatchNormFunction.apply(x, w, b, eps),
+        lambda x, w, b: backward.batch_norm(x, w, b, eps),
         lambda dy, x, w: batch_norm_backward(dy, x, w, eps),
     )
 
@@ -76,7 +73,7 @@ def rms_case(shape, normalized_shape, eps=1e-5):
         *("rms_norm", shape, normalized_shape),
         lambda x, w, b=None: F.rms_norm(x, normalized_shape, w, eps),
         lambda x, w, b=None: norms.rms_norm(x, normalized_shape, w, eps),
-        lambda x, w, b=None: RMSNormFunction.apply(x, normalized_shape, w, eps),
+        lambda x, w, b=None: backward.rms_norm(x, normalized_shape, w, eps),
         lambda dy, x, w: rms_norm_backward(dy, x, normalized_shape, w, eps),
         has_bias=False,
     )
@@ -183,6 +180,30 @@ def test_the_functions_compile_into_one_graph_forward_and_backward(case):
     assert_close(autograd(compiled, leaves, dy), autograd(case.builtin, leaves, dy))
 
 
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_the_transforms_of_torch_func_give_what_they_give_of_the_builtin(case):
+    leaves, dy = case.inputs()
+    leaves = [leaf.detach() for leaf in leaves]
+    every = tuple(range(len(leaves)))
+
+    def loss(norm):
+        return lambda *leaves: (norm(*leaves) * dy).sum()
+
+    for transform in (
+        lambda norm: torch.func.grad(loss(norm), argnums=every),
+        lambda norm: torch.func.jacrev(norm, argnums=every),
+        lambda norm: torch.func.jacrev(torch.func.grad(loss(norm))),
+    ):
+        assert_close(transform(case.function)(*leaves), transform(case.builtin)(*leaves))
+    batch = torch.stack([leaves[0], leaves[0] + 1, -2 * leaves[0]])
+    for dim in (None, 0):  # of the parameters in the batch
+        parameters = leaves[1:] if dim is None else [torch.stack([leaf, 2 * leaf, -leaf]) for leaf in leaves[1:]]
+        dims = (0, *[dim] * len(parameters))
+        for norm in (lambda norm: norm, lambda norm: torch.func.grad(loss(norm), argnums=every)):
+            results = torch.vmap(norm(case.function), dims)(batch, *parameters)
+            assert_close(results, torch.vmap(norm(case.builtin), dims)(batch, *parameters))
+
+
 def test_each_step_of_a_derivation_is_held_against_autograds_and_the_first_wrong_one_is_named():
     """x is used twice on the way to y, so its gradient has two shares."""
     x = torch.tensor([[1.0, -2.0], [3.0, 0.5]], dtype=torch.float64, requires_grad=True)
@@ -190,7 +211,7 @@ def test_each_step_of_a_derivation_is_held_against_autograds_and_the_first_wrong
     steps = {"x": x, "total": total, "y": x * total}
     dtotal = (dy * x).sum(1, keepdim=True)
     right = {"total": dtotal, "x": dy * total + dtotal}
-    table = intermediates.compare(right, steps, dy)
+    table = intermediates.gradient_table(right, steps, dy)
     assert [row[:3] for row in table.rows] == [("total", "(2, 1)", "yes"), ("x", "(2, 2)", "yes")]
     for wrong, name in (
         ({"x": dy * total}, "x"),
@@ -198,7 +219,7 @@ def test_each_step_of_a_derivation_is_held_against_autograds_and_the_first_wrong
         ({"total": dtotal.squeeze()}, "total"),
     ):
         with pytest.raises(AssertionError, match=f"gradient of {name}"):
-            intermediates.compare({**right, **wrong}, steps, dy)
+            intermediates.gradient_table({**right, **wrong}, steps, dy)
 
 
 @pytest.mark.parametrize(
@@ -206,12 +227,12 @@ def test_each_step_of_a_derivation_is_held_against_autograds_and_the_first_wrong
     [
         (lambda x: layer_norm_backward(x[:1], x, (4,)), ValueError, "dy"),
         (lambda x: rms_norm_backward(x, x, (3,)), RuntimeError, "normalized_shape"),
-        (lambda x: LayerNormFunction.apply(x, (3,)), RuntimeError, "normalized_shape"),
+        (lambda x: backward.layer_norm(x, (3,)), RuntimeError, "normalized_shape"),
         (lambda x: rms_norm_backward(x + 0j, x + 0j, (4,)), ValueError, "x must be real"),
-        (lambda x: RMSNormFunction.apply(x + 0j, (4,)), ValueError, "x must be real"),
-        (lambda x: BatchNormFunction.apply(x, torch.ones(2)), RuntimeError, "weight"),
-        (lambda x: intermediates.compare({}, {"x": x}, x), ValueError, "by_hand"),
-        (lambda x: intermediates.compare({"dx": x}, {"x": x}, x), ValueError, "by_hand"),
+        (lambda x: backward.rms_norm(x + 0j, (4,)), ValueError, "x must be real"),
+        (lambda x: backward.batch_norm(x, torch.ones(2)), RuntimeError, "weight"),
+        (lambda x: intermediates.gradient_table({}, {"x": x}, x), ValueError, "by_hand"),
+        (lambda x: intermediates.gradient_table({"dx": x}, {"x": x}, x), ValueError, "by_hand"),
     ],
 )
 def test_an_impossible_argument_is_refused_by_name(call, error, argument):

@@ -11,7 +11,7 @@ from course_utils import check
 from course_utils.models import linear_recurrence, linear_scan
 from course_utils.norms import statistics
 from course_utils.norms.statistics import Moments
-from course_utils.parallel import run_ranks
+from course_utils.parallel import simulate_ranks
 from course_utils.session import generator
 from course_utils.timing.ladder import OPERATIONS
 
@@ -112,7 +112,7 @@ def test_what_sync_backward_calls_right_is_the_gradient_of_torchs_batch_norm_on_
     rstd = torch.rsqrt(x.var(0, correction=0) + 1e-5).detach()
     x_hat = ((x - x.mean(0)) * rstd).detach()
     shards = [(upstream[rows], x_hat[rows], rstd, 9) for rows in (slice(0, 2), slice(2, 2), slice(2, 9))]
-    torch.testing.assert_close(torch.cat(run_ranks(check.sync_backward.oracle, shards)), truth, atol=1e-13, rtol=0)
+    torch.testing.assert_close(torch.cat(simulate_ranks(check.sync_backward.oracle, shards)), truth, atol=1e-13, rtol=0)
 
 
 @pytest.mark.parametrize("backward", [False, True])

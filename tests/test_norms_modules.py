@@ -1,5 +1,7 @@
 """The norm modules over time: training and evaluation, checkpoints, copies, and what they refuse."""
 
+import inspect
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -67,6 +69,31 @@ def test_statistics_used_and_moved_are_the_builtins_in_every_mode(name, tracks, 
         return
     for seed in (1, 2):
         assert_same_result_and_buffers(mine, builtin, batch(name, seed))
+
+
+@pytest.mark.parametrize("name", ["LayerNorm", "RMSNorm"])
+def test_a_subclass_computes_with_a_function_of_its_own(name):
+    x = torch.randn(2, 4)
+
+    class Doubled(getattr(norms, name)):
+        function = staticmethod(lambda input, *arguments: 2 * input)
+
+    assert_close(Doubled(4)(x), 2 * x)
+    assert_close(getattr(norms, name)(4)(x), getattr(nn, name)(4)(x))
+
+
+NAMESAKES = [name for name in norms.__all__ if name != "DynamicTanh"]
+
+
+@pytest.mark.parametrize("name", NAMESAKES)
+def test_arguments_have_the_names_and_defaults_of_the_builtin(name):
+    def arguments(call):
+        return [(argument.name, argument.default) for argument in inspect.signature(call).parameters.values()]
+
+    mine, builtin = getattr(norms, name), getattr(Builtin(), name)
+    assert arguments(mine) == arguments(builtin)
+    if isinstance(mine, type):
+        assert arguments(mine.forward) == arguments(builtin.forward)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------

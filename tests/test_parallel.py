@@ -1,4 +1,4 @@
-"""Synchronised batch norm on processes against torch's batch norm on the whole batch; launch, lockstep and cost."""
+"""Synchronised batch norm on processes against torch's batch norm on the whole batch; processes, lockstep and cost."""
 
 import os
 
@@ -9,7 +9,15 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_utils import norms
-from course_utils.parallel import RanksFailed, SyncBatchNorm, convert, launch, merge_ranks, processes, run_ranks
+from course_utils.parallel import (
+    RanksFailed,
+    SyncBatchNorm,
+    convert,
+    merge_ranks,
+    processes,
+    run_processes,
+    simulate_ranks,
+)
 from course_utils.parallel.cost import Traffic, gather, layer_step
 from course_utils.session import generator
 
@@ -58,8 +66,8 @@ def built_in(case):
 
 @pytest.fixture(scope="module")
 def found():
-    """What every rank found: one launch serves all tests."""
-    return launch(programs.everything, 3, cases={name: case_named(name) for name in CASES})
+    """What every rank found: one run_processes serves all tests."""
+    return run_processes(programs.everything, 3, cases={name: case_named(name) for name in CASES})
 
 
 def assert_equals_whole_batch(name, found, members):
@@ -166,7 +174,7 @@ def test_merging_ranks_is_the_moments_of_all_their_values(ranks):
 
 
 def test_in_lockstep_a_rank_may_write_into_the_sum_that_it_got():
-    results = run_ranks(lambda x, all_reduce: all_reduce(x).add_(x), [(torch.tensor(x),) for x in (1.0, 3.0)])
+    results = simulate_ranks(lambda x, all_reduce: all_reduce(x).add_(x), [(torch.tensor(x),) for x in (1.0, 3.0)])
     assert torch.equal(torch.stack(results), torch.tensor([5.0, 7.0]))
 
 
@@ -186,9 +194,9 @@ def test_a_step_of_a_layer_is_in_float32_unless_told_otherwise():
         (lambda: SyncBatchNorm(3)(torch.ones(4, 5)), "input"),
         (lambda: SyncBatchNorm(3)(torch.ones(1, 3)), "more than 1 value per channel"),
         (lambda: convert(nn.Sequential(nn.LazyBatchNorm1d())), "before converting"),
-        (lambda: launch(programs.never_ends, 0), "ranks"),
-        (lambda: launch(programs.never_ends, 2.0), "ranks"),
-        (lambda: launch(lambda: None, 2), "function"),
+        (lambda: run_processes(programs.never_ends, 0), "ranks"),
+        (lambda: run_processes(programs.never_ends, 2.0), "ranks"),
+        (lambda: run_processes(lambda: None, 2), "function"),
     ],
 )
 def test_an_impossible_argument_is_refused_by_name(call, argument):
@@ -196,7 +204,7 @@ def test_an_impossible_argument_is_refused_by_name(call, argument):
         call()
 
 
-# --- launch -----------------------------------------------------------------------------------------------------
+# --- processes --------------------------------------------------------------------------------------------------------
 
 
 def test_a_failure_has_a_line_for_each_rank_and_those_that_only_lost_contact_come_last(tmp_path):
@@ -232,7 +240,7 @@ def test_a_failure_has_a_line_for_each_rank_and_those_that_only_lost_contact_com
 )
 def test_a_run_that_fails_says_why_and_leaves_no_process(tmp_path, program, ranks, timeout_s, limit_s, line):
     with pytest.raises(RanksFailed, match=line):
-        launch(program, ranks, timeout_s=timeout_s, limit_s=limit_s, folder=str(tmp_path))
+        run_processes(program, ranks, timeout_s=timeout_s, limit_s=limit_s, folder=str(tmp_path))
     for path in tmp_path.iterdir():
         with pytest.raises(ProcessLookupError):
             os.kill(int(path.name), 0)

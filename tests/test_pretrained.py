@@ -44,6 +44,10 @@ def test_the_text_comes_back_from_its_tokens_and_digits_stand_alone(smol: pretra
     assert torch.equal(smol.passage(20_000, 512), ids[:, 20_000:20_512])
     assert [smol.decode(token) for token in smol.encode("in 2024")[0]] == ["in", " ", "2", "0", "2", "4"]
     assert smol.chat("Hi")[0, 0] == 1
+    encoded = smol.tokenizer(["in 2024", "in"], return_tensors="pt", padding=True)
+    assert encoded.keys() == {"input_ids", "attention_mask"}
+    assert torch.equal(encoded.input_ids[:1], smol.encode("in 2024"))
+    assert encoded.attention_mask.tolist() == [[1] * 6, [1] + [0] * 5]
     assert "<|im_start|>user\nHi<|im_end|>" in smol.decode(smol.chat("Hi"))
 
 
@@ -107,18 +111,18 @@ def test_what_was_recorded_is_given_back_without_the_model(tmp_path: Path, monke
     monkeypatch.setattr(data, "FOLDER", tmp_path)
     monkeypatch.setenv("COURSE_RECORD", "1")
     value = {"1": [1.5, True], "text": "a"}
-    assert pretrained.recorded("16-x", lambda: {1: (torch.tensor(1.5), True), "text": "a"}) == value
+    assert pretrained.cached_result("16-x", lambda: {1: (torch.tensor(1.5), True), "text": "a"}) == value
     monkeypatch.delenv("COURSE_RECORD")
-    assert pretrained.recorded("16-x", lambda: 2) == 2
-    assert pretrained.recorded("16-x", lambda: 2, live=False) == value
+    assert pretrained.cached_result("16-x", lambda: 2) == 2
+    assert pretrained.cached_result("16-x", lambda: 2, live=False) == value
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
-    assert pretrained.recorded("16-x", lambda: 1 / 0) == value
+    assert pretrained.cached_result("16-x", lambda: 1 / 0) == value
     with pytest.raises(KeyError, match="never recorded: COURSE_RECORD=1"):
-        pretrained.recorded("16-y", lambda: 2)
+        pretrained.cached_result("16-y", lambda: 2)
     monkeypatch.setenv("COURSE_RECORD", "1")
     with pytest.raises(FileNotFoundError, match="pip install"):
-        pretrained.recorded("16-x", lambda: 2)
+        pretrained.cached_result("16-x", lambda: 2)
 
 
 def test_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """What ``make`` does before and after the course is installed: each missing thing ends in one line that says what to
 do, JupyterLab opens chapter 00 for this machine only, and ``norms`` and ``verify`` need none of it."""
 
+import ast
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -182,6 +184,31 @@ def test_everything_that_is_asked_for_is_pinned_in_its_range_and_everybody_insta
     assert '-c constraints.txt -e ".[course]"' in (ROOT / ".binder" / "postBuild").read_text()
 
 
+def imported(*folders: str) -> set[str]:
+    """The distributions whose modules the files import, wherever in a file."""
+    names = set()
+    for file in (path for folder in folders for path in ROOT.glob(folder)):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names.add((node.module or "").partition(".")[0])
+    installed = packages_distributions()
+    return {canonicalize_name(distribution) for name in names for distribution in installed.get(name, ())}
+
+
+def test_every_package_that_is_imported_is_asked_for_by_name() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+
+    def names(*lists: list[str]) -> set[str]:
+        return {canonicalize_name(Requirement(line).name) for lines in lists for line in lines} | {project["name"]}
+
+    needed = names(project["dependencies"], extras["course"])
+    assert imported("course_utils/**/*.py") <= needed
+    assert imported("t*/**/*.py", "conftest.py") <= needed | names(extras["test"])
+
+
 WITHOUT_THE_COURSE = """
 import sys
 sys.modules.update(dict.fromkeys({absent!r}))  # with None in its place, a module is one that is not installed
@@ -195,7 +222,7 @@ print(verify.compare(norms.LayerNorm(8), torch.nn.LayerNorm(8)))
 def test_norms_and_verify_need_numpy_and_pytorch_alone() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     absent = {Requirement(line).name.replace("-", "_") for line in project["optional-dependencies"]["course"]}
-    absent |= {"IPython", "markdown_it", "nbformat", "traitlets"}
+    absent |= {"IPython", "PIL", "markdown_it", "nbformat"}
     code = WITHOUT_THE_COURSE.format(absent=absent)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert "all agree" in done.stdout, done.stderr

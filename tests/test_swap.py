@@ -9,7 +9,7 @@ from torch import nn
 
 from course_utils import norms
 from course_utils.rope import apply_rope, rope_cos_sin, rope_frequencies, rope_inv_freq
-from course_utils.swap import compare_layers, swap, trials
+from course_utils.swap import compare_layers, compare_runs, swap
 
 WINDOW = 64
 SMALL = {
@@ -72,7 +72,7 @@ def test_every_norm_and_rotation_is_replaced_and_logits_cache_padding_and_gradie
     assert not any(module.training for module in model.modules())
     assert model.state_dict().keys() == original.state_dict().keys()
     assert_same(model(tokens()).logits, original(tokens()).logits)
-    found = trials(model, original, tokens())
+    found = compare_runs(model, original, tokens())
     assert list(found) == ["logits", "cached", "left-padded", "gradients"]
     assert max(found.values()) < 1e-5
     assert not any(parameter.grad is not None for parameter in (*model.parameters(), *original.parameters()))
@@ -238,7 +238,7 @@ def test_trials_tell_a_fault_of_the_cache_from_one_of_every_way():
     cache, scale = (copy.deepcopy(original) for _ in range(2))
     swap(cache, rope=ignores_what_came_before)
     scale.lm_head.weight.data *= 1.5
-    cache, scale = (trials(model, original, tokens()) for model in (cache, scale))
+    cache, scale = (compare_runs(model, original, tokens()) for model in (cache, scale))
     assert {name for name, error in cache.items() if error > 1e-3} == {"cached"}
     assert [scale[name] for name in ("logits", "cached", "left-padded")] == pytest.approx([0.5] * 3, rel=1e-4)
     assert scale["gradients"] > 0.1
@@ -247,7 +247,7 @@ def test_trials_tell_a_fault_of_the_cache_from_one_of_every_way():
 def test_what_cannot_be_compared_is_refused():
     model = build("llama")
     for call, message in (
-        (lambda: trials(model, model, torch.ones(2, 3, dtype=torch.long)), "ids must be tokens"),
+        (lambda: compare_runs(model, model, torch.ones(2, 3, dtype=torch.long)), "ids must be tokens"),
         (lambda: compare_layers(nn.Identity(), nn.Identity(), input=torch.ones(2).long()), "layers of the same names"),
         (lambda: compare_layers(model, model, input_ids=tokens(), within=1), r"arguments of mine\.forward: got within"),
     ):

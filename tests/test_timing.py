@@ -65,6 +65,20 @@ def test_backward_is_part_of_what_is_measured():
     assert events.count("forward") == events.count("backward") + 1
 
 
+def test_arguments_may_be_given_by_name_and_get_their_gradients():
+    calls = []
+
+    def scaled(x, factor, *, weight, eps=0.0):
+        calls.append((factor, eps))
+        return factor * x * weight
+
+    x, weight = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+    measure(scaled, x, 2.0, weight=weight, eps=1e-6, backward=True)
+    assert set(calls) == {(2.0, 1e-6)}
+    gradients = forward_and_backward(scaled, x, factor=2.0, weight=weight, upstream=[torch.ones(2)])()
+    torch.testing.assert_close(gradients, (2 * weight, 2 * x))
+
+
 def test_gradients_are_those_of_the_function_for_the_given_upstream():
     x, w = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
     dx, dw = forward_and_backward(lambda x, w: x**2 * w, x, w, upstream=[torch.tensor([1.0, 10.0])])()

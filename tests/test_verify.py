@@ -96,7 +96,7 @@ def test_a_wrong_dtype_or_shape_is_named():
     # A flat output cannot take back a gradient of the input's shape.
     line = verify.compare(flattened, F.layer_norm, dtypes=[torch.float32]).lines[-1]
     assert (line.quantity, line.dtype) == ("error raised", "float32")
-    assert line.note == "raises RuntimeError, not nothing"
+    assert line.note.startswith("raises RuntimeError: Mismatch in shape: grad_output[0] has")
 
 
 def test_swapped_momentum_shows_in_the_running_buffers_and_in_eval():
@@ -114,6 +114,33 @@ def test_an_error_that_only_one_of_them_raises_is_a_difference():
 
     comparison = verify.compare(Lenient(6), nn.BatchNorm1d(6), dtypes=[torch.float64])
     assert "raises nothing, not ValueError" in repr(comparison)
+
+
+def test_an_exception_of_mine_is_shown_with_its_message_and_line_and_chained():
+    def mistyped(x, normalized_shape, weight=None, bias=None):
+        y = F.layer_norm(x, normalized_shape, weight, bias)
+        return y.men(-1)
+
+    class Renamed(nn.LayerNorm):
+        def forward(self, input):
+            return F.layer_norm(input, (6,), self.gamma)
+
+    start = mistyped.__code__.co_firstlineno
+    comparison = verify.compare(mistyped, F.layer_norm, dtypes=[torch.float32])
+    message = f"'Tensor' object has no attribute 'men' (line {start + 2})"
+    assert [line.note for line in comparison.lines] == [f"raises AttributeError: {message}"]
+    with pytest.raises(AssertionError, match="has no attribute 'men'") as raised:
+        comparison.require()
+    assert isinstance(raised.value.__cause__, AttributeError)
+    other_names = verify.compare(lambda x, s, w=None, b=None: x, F.layer_norm, dtypes=[torch.float32])
+    assert "got an unexpected keyword argument 'normalized_shape'" in other_names.lines[0].note
+    renamed = verify.compare(Renamed(6), nn.LayerNorm(6), dtypes=[torch.float32]).lines[0].note
+    assert renamed.endswith(f"no attribute 'gamma' (line {Renamed.forward.__code__.co_firstlineno + 1})")
+
+
+def test_only_what_is_torchs_is_called_built_in():
+    names = [verify.compare(layer_norm, r, cases_for(F.layer_norm)[:1]).reference for r in (F.layer_norm, layer_norm)]
+    assert names == ["layer_norm (built-in)", "layer_norm"]
 
 
 def reordered(module):
@@ -192,11 +219,11 @@ def test_a_case_in_which_both_overflow_hides_no_other(order):
 
 def test_error_measures_rounding_against_float64():
     x = 1e4 + torch.randn(8, 1024, generator=torch.Generator().manual_seed(0))
-    assert torch.isnan(torch.tensor(verify.error(mistaken(one_pass=True), x, normalized_shape=(1024,))))
-    assert verify.error(F.layer_norm, x, normalized_shape=(1024,)) < 2e-3
+    assert torch.isnan(torch.tensor(verify.max_error(mistaken(one_pass=True), x, normalized_shape=(1024,))))
+    assert verify.max_error(F.layer_norm, x, normalized_shape=(1024,)) < 2e-3
     third = torch.tensor([1.0, 3.0])  # in float32 a third is off, and one is not
-    assert verify.error(lambda x: x / 3, third) == abs(torch.tensor(1 / 3).double().item() - 1 / 3)
-    assert verify.error(lambda x: -2 * x, third, truth=lambda x: x) == 9
+    assert verify.max_error(lambda x: x / 3, third) == abs(torch.tensor(1 / 3).double().item() - 1 / 3)
+    assert verify.max_error(lambda x: -2 * x, third, truth=lambda x: x) == 9
 
 
 def test_modules_are_given_one_state_that_no_default_can_imitate_and_stay_as_they_were():
@@ -248,11 +275,11 @@ def test_a_comparison_of_nothing_is_refused(reference, options, message):
 )
 def test_close_says_where_and_by_how_much(mine, expected, message):
     with pytest.raises(AssertionError, match=message):
-        verify.close("dx", torch.tensor(mine), torch.tensor(expected), within=1)
+        verify.assert_close("dx", torch.tensor(mine), torch.tensor(expected), within=1)
 
 
 def test_close_takes_equal_infinities_for_equal_and_does_not_call_nothing_equal(capsys):
-    verify.close("z", torch.tensor([math.inf, 1.0]), torch.tensor([math.inf, 1.0]), within=0)
+    verify.assert_close("z", torch.tensor([math.inf, 1.0]), torch.tensor([math.inf, 1.0]), within=0)
     assert capsys.readouterr().out == "✓ z: equal\n"
     with pytest.raises(ValueError, match=r"at least one number: got shape \(0, 3\)"):
-        verify.close("dx", torch.zeros(0, 3), torch.zeros(0, 3), within=1)
+        verify.assert_close("dx", torch.zeros(0, 3), torch.zeros(0, 3), within=1)

@@ -339,7 +339,7 @@ def the_subject_is_in_sight(page: Page) -> Iterator[Finding]:
 def harness_of(page: Page) -> tuple[int, int]:
     """Return how many of the visible code lines are harness, and how many there are.
 
-    Harness are statements that draw or tabulate, and calls of ``claims.test`` and ``verify.close`` over two lines.
+    Harness are statements that draw or tabulate, and calls of ``claims`` and ``verify`` over two lines.
     """
     harness = total = 0
     for _, lines in page.visible_code():
@@ -348,7 +348,7 @@ def harness_of(page: Page) -> tuple[int, int]:
             call = getattr(node, "value", None)
             name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
             length = (node.end_lineno or 0) - node.lineno + 1
-            if name.startswith(("plots.", "Table")) or (name.startswith(("claims.", "verify.close")) and length > 2):
+            if name.startswith(("plots.", "Table")) or (name.startswith(("claims.", "verify.")) and length > 2):
                 harness += length
     return harness, total
 

@@ -12,8 +12,11 @@ calls a piece clean says so with a list of inputs.
 
 from course_utils.bugs.base import Bug, Markdown
 from course_utils.bugs.catalogue import BUGS
+from course_utils.rooms import submodules
 
 __all__ = ["BUGS", "Bug", "bug", "reveal", "show"]
+
+__getattr__ = submodules(__name__)
 
 
 def bug(letter: str) -> Bug:

@@ -49,6 +49,7 @@ from course_utils.check.exercises.rope_scaling import (
 from course_utils.check.exercises.sinks import sink_softmax
 from course_utils.check.exercises.trailing import centre, layer_norm, normalize, rms_norm
 from course_utils.check.report import Report
+from course_utils.rooms import submodules
 
 input_a, input_b, input_c, input_d, input_e, input_f, input_g = FIND_BUG[:7]
 input_h, input_i, input_j, input_k, input_l, input_m, input_n = FIND_BUG[7:]
@@ -62,3 +63,5 @@ __all__ = [
     "plain_frequencies", "predicted_ms", "rms_norm", "rms_norm_backward", "rope", "rope_frequencies", "rope_kernel",
     "sink_softmax", "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
 ]  # fmt: skip
+
+__getattr__ = submodules(__name__)

@@ -19,8 +19,11 @@ from pathlib import Path
 
 from course_utils.book.tables import Inline, Table
 from course_utils.conventions import norms, rope
+from course_utils.rooms import submodules
 
 __all__ = ["CONVENTIONS", "THEMES", "Convention", "Proofs", "proofs", "table"]
+
+__getattr__ = submodules(__name__)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from course_utils.rooms import submodules
+
 __all__ = ["SMOLLM2_HEADS", "Digits", "Images", "digits", "raw_digits", "smollm2_heads", "smollm2_scores", "topics"]
+
+__getattr__ = submodules(__name__)
 
 FOLDER = Path(__file__).parent
 SMOLLM2_HEADS = ((16, 0), (11, 1), (1, 2), (2, 1), (19, 3), (18, 6))  # (block, head); the last one copies (induction)

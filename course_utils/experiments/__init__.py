@@ -12,6 +12,7 @@ Each other module holds an experiment; ``study.STUDIES`` says which.
 
 from course_utils.experiments.rows import Difference, Rows, Spread, at_best, paired_difference
 from course_utils.experiments.study import STUDIES, Study, find, load, run_study, seeded
+from course_utils.rooms import submodules
 
 __all__ = [
     "STUDIES",
@@ -26,3 +27,5 @@ __all__ = [
     "run_study",
     "seeded",
 ]
+
+__getattr__ = submodules(__name__)

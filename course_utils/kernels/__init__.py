@@ -8,9 +8,12 @@ included) imports Triton::
 
     os.environ["TRITON_INTERPRET"] = "1"
 
-Importing this module imports no Triton; the first call of a kernel does.
+Importing this module imports no Triton; the first call of a kernel does. A fused module is two lines::
 
-    launch          tiles, warps and programs
+    class FusedLayerNorm(norms.LayerNorm):
+        function = staticmethod(kernels.layer_norm)
+
+    tiling          tiles, warps and programs
     norm_kernels    the Triton code of both norms
     norm_function   the autograd function around it
     rotary          the Triton code of RoPE and its autograd function
@@ -28,9 +31,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_utils.norms import contract
+from course_utils.norms import builtin_errors
+from course_utils.rooms import submodules
 
 __all__ = ["Availability", "available", "layer_norm", "rms_norm", "rope"]
+
+__getattr__ = submodules(__name__)
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
@@ -92,55 +98,69 @@ def _require(**tensors: Tensor | None) -> None:
 
 
 def layer_norm(
-    x: Tensor,
+    input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return layer norm of ``x`` over its last dimensions, one pass over memory forward and one backward.
+    """Return layer norm of ``input`` over its last dimensions, one pass over memory forward and one backward.
 
-    A row too long for one program (more than 32,768 features forward, more than 32 KB backward) is read twice.
+    A row must fit into the registers of one program: 32,768 features forward (float64: 16,384), and where gradients
+    are asked for 32 KB; a longer one is a ValueError. Above 16 KB in half precision, backward reads it twice.
 
-    Statistics, and the sums that make the gradients of weight and bias, are float32 whatever the type of ``x``
-    (float64 for float64), and every output is rounded once. Weight and bias may have another type than ``x``.
+    Statistics, and the sums that make the gradients of weight and bias, are float32 whatever the type of ``input``
+    (float64 for float64), and every output is rounded once. Weight and bias may have another type than ``input``.
 
     Args:
-        x: (..., *normalized_shape), bfloat16, float16, float32 or float64 (else NotImplementedError); any strides.
+        input: (..., *normalized_shape), bfloat16, float16, float32 or float64 (else NotImplementedError); any strides.
         normalized_shape: the trailing sizes to normalize over, any number of features.
         weight, bias: ``normalized_shape``, or None.
         eps: added to the variance.
 
     Returns:
-        (..., *normalized_shape), contiguous, in the type of ``x``.
+        (..., *normalized_shape), contiguous, in the type of ``input``.
 
     Source: Ba, Kiros and Hinton 2016, eq. 4; the backward pass of ``torch.nn.functional.layer_norm``.
     """
-    _require(x=x, weight=weight, bias=bias)
-    if not contract.ends_in(x, normalized_shape, weight, bias):
-        F.layer_norm(x, normalized_shape, weight, bias, eps)  # raises what PyTorch raises
-    from course_utils.kernels.norm_function import RowNorm
-
-    return RowNorm.apply(x, weight, bias, prod(normalized_shape), eps, True)
+    _require(input=input, weight=weight, bias=bias)
+    if not builtin_errors.ends_in(input, normalized_shape, weight, bias):
+        F.layer_norm(input, normalized_shape, weight, bias, eps)  # raises what PyTorch raises
+    return _row_norm(input, weight, bias, prod(normalized_shape), eps, centred=True)
 
 
 def rms_norm(
-    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """Return RMS norm of ``x`` over its last dimensions; passes, types and arguments as in `layer_norm`.
+    """Return RMS norm of ``input`` over its last dimensions; passes, types and arguments as in `layer_norm`.
 
     An ``eps`` of None is the machine epsilon of the type computed in, as in PyTorch.
 
     Source: Zhang and Sennrich 2019, eq. 4; the rounding of ``torch.nn.functional.rms_norm`` (weight in float32).
     """
-    _require(x=x, weight=weight)
-    if not contract.ends_in(x, normalized_shape, weight):
-        F.rms_norm(x, normalized_shape, weight, eps)  # raises what PyTorch raises
-    from course_utils.kernels.norm_function import RowNorm
-
+    _require(input=input, weight=weight)
+    if not builtin_errors.ends_in(input, normalized_shape, weight):
+        F.rms_norm(input, normalized_shape, weight, eps)  # raises what PyTorch raises
     if eps is None:
-        eps = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32).eps
-    return RowNorm.apply(x, weight, None, prod(normalized_shape), eps, False)
+        eps = torch.finfo(torch.promote_types(input.dtype, torch.float32)).eps
+    return _row_norm(input, weight, None, prod(normalized_shape), eps, centred=False)
+
+
+def _row_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, num_columns: int, eps: float, *, centred: bool
+) -> Tensor:
+    from course_utils.kernels.norm_function import RowNorm
+    from course_utils.kernels.tiling import longest_row
+
+    tensors = [tensor for tensor in (input, weight, bias) if tensor is not None]
+    backward = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    longest = longest_row(input.dtype, backward)
+    if num_columns > longest:
+        raise ValueError(
+            f"normalized_shape must hold at most {longest:,} features of {input.dtype} "
+            f"{'with gradients' if backward else 'without gradients'}: got {num_columns:,}; norms has no limit"
+        )
+    return RowNorm.apply(input, weight, bias, num_columns, eps, centred)[0]
 
 
 def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> tuple[Tensor, Tensor]:

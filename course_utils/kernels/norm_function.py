@@ -9,10 +9,9 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from course_utils.kernels import norm_kernels
-from course_utils.kernels.launch import backward_launch, column_sums_launch, forward_launch, multiprocessors
+from course_utils.kernels.tiling import backward_tiling, column_sums_tiling, forward_tiling, multiprocessors
 
 __all__ = ["RowNorm", "launch_backward", "launch_forward"]
 
@@ -36,14 +35,12 @@ def launch_forward(
     sum_type, sum_type_in_triton = _sum_type(rows.dtype)
     mean = torch.empty(num_rows, dtype=sum_type, device=rows.device) if centred else None
     rstd = torch.empty(num_rows, dtype=sum_type, device=rows.device)
-    launch = forward_launch(num_columns, rows.element_size())
-    kernel = norm_kernels.forward_looped if launch.looped else norm_kernels.forward_in_registers
-    options = {"STAGES": launch.stages} if launch.looped else {}
+    tiling = forward_tiling(num_columns)
     with torch.cuda.device_of(rows):
-        kernel[(triton.cdiv(num_rows, launch.rows),)](
+        norm_kernels.forward[(triton.cdiv(num_rows, tiling.rows),)](
             rows, y, weight, bias, mean, rstd, num_rows, rows.stride(0), num_columns,
             EPS=eps, CENTRED=centred, DTYPE=sum_type_in_triton,
-            ROWS=launch.rows, BLOCK=launch.block, num_warps=launch.warps, **options,
+            ROWS=tiling.rows, BLOCK=tiling.block, num_warps=tiling.warps,
         )  # fmt: skip
     return mean, rstd
 
@@ -61,24 +58,21 @@ def launch_backward(
     """Write the gradients to ``dx`` (M, N), ``dweight`` (N,) and ``dbias`` (N,); None where no gradient is wanted."""
     num_rows, num_columns = rows.shape
     sum_type, sum_type_in_triton = _sum_type(rows.dtype)
-    launch = backward_launch(num_columns, rows.element_size())
-    programs = launch.programs(num_rows, multiprocessors(rows.device))
-    new_sums = torch.zeros if launch.looped else torch.empty  # the looped kernel adds to what is there
+    tiling = backward_tiling(num_columns)
+    programs = tiling.programs(num_rows, multiprocessors(rows.device))
     dweight_sums, dbias_sums = (
-        None if gradient is None else new_sums((programs, num_columns), dtype=sum_type, device=rows.device)
+        None if gradient is None else torch.empty((programs, num_columns), dtype=sum_type, device=rows.device)
         for gradient in (dweight, dbias)
     )
-    kernel = norm_kernels.backward_looped if launch.looped else norm_kernels.backward_in_registers
-    options = {} if launch.looped else {"RELOAD": launch.reload}
     with torch.cuda.device_of(rows):
-        kernel[(programs,)](
+        norm_kernels.backward[(programs,)](
             dy, rows, weight, mean, rstd, dx, dweight_sums, dbias_sums,
             num_rows, dy.stride(0), rows.stride(0), num_columns,
-            CENTRED=mean is not None, DTYPE=sum_type_in_triton,
-            ROWS=launch.rows, BLOCK=launch.block, STAGES=launch.stages, num_warps=launch.warps, **options,
+            CENTRED=mean is not None, DTYPE=sum_type_in_triton, ROWS=tiling.rows, BLOCK=tiling.block,
+            RELOAD=tiling.reload, STAGES=tiling.stages, num_warps=tiling.warps,
         )  # fmt: skip
         if dweight is not None or dbias is not None:
-            sums = column_sums_launch(programs)
+            sums = column_sums_tiling(programs)
             norm_kernels.column_sums[(triton.cdiv(num_columns, sums.block), 2)](
                 dweight_sums, dbias_sums, dweight, dbias, programs, num_columns,
                 DTYPE=sum_type_in_triton, ROWS=sums.rows, BLOCK=sums.block, num_warps=sums.warps,
@@ -86,31 +80,75 @@ def launch_backward(
 
 
 class RowNorm(torch.autograd.Function):
-    """Layer norm (``centred``) and RMS norm of the rows of a matrix; differentiable once."""
+    """Layer norm (``centred``) and RMS norm of the rows of a matrix: y, the mean of layer norm, and rstd.
+
+    Differentiable once. ``torch.vmap`` calls the kernel anew for each member of the batch.
+    """
 
     @staticmethod
-    def forward(ctx, x, weight, bias, num_columns, eps, centred):
+    def forward(x, weight, bias, num_columns, eps, centred):
         y = torch.empty_like(x, memory_format=torch.contiguous_format)
-        weight = None if weight is None else weight.contiguous()
-        bias = None if bias is None else bias.contiguous()
-        rows, mean, rstd = x, None, None
-        if x.numel() > 0:
-            rows = _as_rows(x, num_columns)
-            mean, rstd = launch_forward(rows, y, weight, bias, eps, centred)
-        # bias is not read again, but its gradient takes its shape and type
-        ctx.save_for_backward(rows, weight, bias, mean, rstd)
-        ctx.num_columns = num_columns
-        return y
+        if x.numel() == 0:
+            return (y, x.new_empty(0), x.new_empty(0)) if centred else (y, x.new_empty(0))
+        mean, rstd = launch_forward(_as_rows(x, num_columns), y, _packed(weight), _packed(bias), eps, centred)
+        return (y, mean, rstd) if centred else (y, rstd)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx, dy):
-        rows, weight, bias, mean, rstd = ctx.saved_tensors
+    def setup_context(ctx, inputs, output):
+        x, weight, bias, ctx.num_columns, _, _ = inputs
+        _, *statistics = output
+        ctx.mark_non_differentiable(*statistics)
+        # bias is not read again, but its gradient takes its shape and type
+        ctx.save_for_backward(x, weight, bias, *statistics)
+
+    @staticmethod
+    def backward(ctx, dy, *_):
         _, wants_weight, wants_bias, *_ = ctx.needs_input_grad
-        dx = torch.empty(dy.shape, dtype=rows.dtype, device=dy.device)
+        gradients = _RowNormBackward.apply(dy, ctx.num_columns, wants_weight, wants_bias, *ctx.saved_tensors)
+        return *gradients, None, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, *arguments):
+        return _one_by_one(RowNorm, info.batch_size, in_dims, arguments)
+
+
+class _RowNormBackward(torch.autograd.Function):
+    """The gradients of ``RowNorm``; a function of its own, since ``torch.func`` hands backward no memory to read."""
+
+    @staticmethod
+    def forward(dy, num_columns, wants_weight, wants_bias, x, weight, bias, *statistics):
+        *mean, rstd = statistics
+        dx = torch.empty(dy.shape, dtype=x.dtype, device=dy.device)
         new_sum = torch.zeros_like if dy.numel() == 0 else torch.empty_like
-        dweight = new_sum(weight) if wants_weight else None
-        dbias = new_sum(bias) if wants_bias else None
+        dweight = new_sum(weight, memory_format=torch.contiguous_format) if wants_weight else None
+        dbias = new_sum(bias, memory_format=torch.contiguous_format) if wants_bias else None
         if dy.numel() > 0:
-            launch_backward(_as_rows(dy, ctx.num_columns), rows, weight, mean, rstd, dx, dweight, dbias)
-        return dx, dweight, dbias, None, None, None
+            rows, dy_rows = _as_rows(x, num_columns), _as_rows(dy, num_columns)
+            launch_backward(dy_rows, rows, _packed(weight), mean[0] if mean else None, rstd, dx, dweight, dbias)
+        return dx, dweight, dbias
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError("kernels are differentiable once: norms.layer_norm and norms.rms_norm are so twice")
+
+    @staticmethod
+    def vmap(info, in_dims, *arguments):
+        return _one_by_one(_RowNormBackward, info.batch_size, in_dims, arguments)
+
+
+def _packed(parameter: Tensor | None) -> Tensor | None:
+    return None if parameter is None else parameter.contiguous()
+
+
+def _one_by_one(function: Any, size: int, in_dims: tuple, arguments: tuple) -> tuple[tuple, tuple]:
+    """Apply ``function`` to each member of a batch: what it returns, stacked, and the dimensions of the batch."""
+    results = []
+    for member in range(size):
+        pairs = zip(arguments, in_dims, strict=True)
+        results.append(function.apply(*(a if dim is None else a.select(dim, member) for a, dim in pairs)))
+    stacked = tuple(None if parts[0] is None else torch.stack(parts) for parts in zip(*results, strict=True))
+    return stacked, tuple(None if part is None else 0 for part in stacked)

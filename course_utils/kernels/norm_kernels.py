@@ -1,4 +1,4 @@
-"""Layer norm and RMS norm in Triton: a row in registers, or in a loop over its columns; sums without locks.
+"""Layer norm and RMS norm in Triton: each row in the registers of one program, sums without locks.
 
 Chapter 10.
 
@@ -12,7 +12,7 @@ may load at a time (16 where 8 divides the features of a 16-bit row), at a third
 import triton
 import triton.language as tl
 
-__all__ = ["backward_in_registers", "backward_looped", "column_sums", "forward_in_registers", "forward_looped"]
+__all__ = ["backward", "column_sums", "forward"]
 
 
 # what a load tells the cache, for rows that are read twice
@@ -65,7 +65,7 @@ def centre(x, inside, count):
 
 
 @triton.jit
-def forward_in_registers(
+def forward(
     x_ptr, y_ptr, weight_ptr, bias_ptr, mean_ptr, rstd_ptr,
     num_rows, x_stride: tl.constexpr, num_columns: tl.constexpr,
     EPS: tl.constexpr, CENTRED: tl.constexpr, DTYPE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
@@ -87,48 +87,6 @@ def forward_in_registers(
     if bias_ptr is not None:
         y += load_columns(bias_ptr, columns, num_columns, 0.0, DTYPE, ONCE)
     store_tile(y_ptr, rows, num_columns, columns, inside, y)
-
-
-@triton.jit
-def forward_looped(
-    x_ptr, y_ptr, weight_ptr, bias_ptr, mean_ptr, rstd_ptr,
-    num_rows, x_stride: tl.constexpr, num_columns: tl.constexpr,
-    EPS: tl.constexpr, CENTRED: tl.constexpr, DTYPE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
-):  # fmt: skip
-    """The same for a row too long for the registers: moments merged chunk by chunk, then a second pass writes y."""
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    mean = tl.zeros((ROWS,), DTYPE)
-    m2 = tl.zeros((ROWS,), DTYPE)  # sum of squared deviations from the mean so far
-    for start in tl.range(0, num_columns, BLOCK, num_stages=STAGES):
-        columns = start + tl.arange(0, BLOCK)
-        inside = (rows < num_rows)[:, None] & (columns < num_columns)[None, :]
-        x = load_tile(x_ptr, rows, x_stride, columns, inside, DTYPE, KEEP)
-        if CENTRED:
-            # Chan, Golub and LeVeque 1979: merge the moments of `start` values with those of `count` more
-            count = tl.minimum(num_columns - start, BLOCK)
-            share = start / (start + count).to(DTYPE)  # of those before: of the first chunk exactly none
-            chunk_mean, x = centre(x, inside, count)
-            step = chunk_mean - mean
-            mean = chunk_mean - step * share
-            m2 += step * step * share * count
-        m2 += tl.sum(x * x, axis=1)
-
-    rstd = tl.rsqrt(m2 / num_columns + EPS)
-    if CENTRED:
-        tl.store(mean_ptr + rows, mean, mask=rows < num_rows)
-    tl.store(rstd_ptr + rows, rstd, mask=rows < num_rows)
-
-    for start in tl.range(0, num_columns, BLOCK, num_stages=STAGES):
-        columns = start + tl.arange(0, BLOCK)
-        inside = (rows < num_rows)[:, None] & (columns < num_columns)[None, :]
-        # from the L2 cache, where the first pass left it
-        x = load_tile(x_ptr, rows, x_stride, columns, inside, DTYPE, LAST)
-        x_hat = standardise(x, mean, rstd, inside, CENTRED)
-        y = x_hat * load_columns(weight_ptr, columns, num_columns, 1.0, DTYPE, ONCE)
-        if bias_ptr is not None:
-            y += load_columns(bias_ptr, columns, num_columns, 0.0, DTYPE, ONCE)
-        store_tile(y_ptr, rows, num_columns, columns, inside, y)
 
 
 @triton.jit
@@ -161,7 +119,7 @@ def input_gradient(g, x_hat, rstd, mean_gx, mean_g, CENTRED: tl.constexpr):
 
 
 @triton.jit
-def backward_in_registers(
+def backward(
     dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, dweight_ptr, dbias_ptr,
     num_rows, dy_stride: tl.constexpr, x_stride: tl.constexpr, num_columns: tl.constexpr,
     CENTRED: tl.constexpr, DTYPE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
@@ -207,56 +165,6 @@ def backward_in_registers(
         tl.store(dweight_ptr + mine, tl.sum(dweight, axis=0), mask=columns < num_columns)
     if dbias_ptr is not None:
         tl.store(dbias_ptr + mine, tl.sum(dbias, axis=0), mask=columns < num_columns)
-
-
-@triton.jit
-def backward_looped(
-    dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, dweight_ptr, dbias_ptr,
-    num_rows, dy_stride: tl.constexpr, x_stride: tl.constexpr, num_columns: tl.constexpr,
-    CENTRED: tl.constexpr, DTYPE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    """The same for long rows: one pass takes the means of g * x_hat and g, a second writes dx and adds to the sums.
-
-    The program's sums lie in memory (zero at the start), so several rows are added to them at a time.
-    """
-    mine = tl.program_id(0).to(tl.int64) * num_columns
-    for first in range(tl.program_id(0) * ROWS, num_rows, tl.num_programs(0) * ROWS):
-        rows = first + tl.arange(0, ROWS)
-        mean, rstd = load_statistics(mean_ptr, rstd_ptr, rows, num_rows, CENTRED)
-        sum_gx = tl.zeros((ROWS, BLOCK), DTYPE)
-        sum_g = tl.zeros((ROWS, BLOCK), DTYPE)
-        for start in tl.range(0, num_columns, BLOCK, num_stages=STAGES):
-            columns = start + tl.arange(0, BLOCK)
-            inside = (rows < num_rows)[:, None] & (columns < num_columns)[None, :]
-            dy, x_hat = load_for_backward(
-                dy_ptr, x_ptr, dy_stride, x_stride, rows, columns, inside, mean, rstd, CENTRED, DTYPE, KEEP
-            )
-            g = dy * load_columns(weight_ptr, columns, num_columns, 1.0, DTYPE, ONCE)
-            sum_gx += g * x_hat
-            sum_g += g
-        mean_gx = tl.sum(sum_gx, axis=1) / num_columns
-        mean_g = tl.sum(sum_g, axis=1) / num_columns
-
-        for start in range(0, num_columns, BLOCK):
-            columns = start + tl.arange(0, BLOCK)
-            inside = (rows < num_rows)[:, None] & (columns < num_columns)[None, :]
-            dy, x_hat = load_for_backward(
-                dy_ptr, x_ptr, dy_stride, x_stride, rows, columns, inside, mean, rstd, CENTRED, DTYPE, LAST
-            )
-            g = dy * load_columns(weight_ptr, columns, num_columns, 1.0, DTYPE, ONCE)
-            dx = input_gradient(g, x_hat, rstd, mean_gx, mean_g, CENTRED)
-            store_tile(dx_ptr, rows, num_columns, columns, inside, dx)
-            # a program's sums are its own, so a load, an addition and a store need no lock
-            if dweight_ptr is not None:
-                add_to(dweight_ptr + mine + columns, tl.sum(dy * x_hat, axis=0), columns < num_columns)
-            if dbias_ptr is not None:
-                add_to(dbias_ptr + mine + columns, tl.sum(dy, axis=0), columns < num_columns)
-        tl.debug_barrier()  # the next round's load of a sum may fall to another thread of this program
-
-
-@triton.jit
-def add_to(pointers, values, mask):
-    tl.store(pointers, tl.load(pointers, mask=mask, other=0.0) + values, mask=mask)
 
 
 @triton.jit

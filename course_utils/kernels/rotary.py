@@ -8,9 +8,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from course_utils.kernels.launch import rotary_tile
+from course_utils.kernels.tiling import rotary_tile
 from course_utils.rope import layout_of
 
 __all__ = ["launch_rotation", "rotate"]
@@ -104,23 +103,37 @@ def rotate(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str) -> tuple
             f"cos and sin must be (T, rotary_dim / 2) with T={positions} and rotary_dim from 2 to {features}: "
             f"got cos {tuple(cos.shape)}, sin {tuple(sin.shape)}"
         )
-    return _Rotary.apply(q, k, cos, sin, layout)
+    return _Rotary.apply(q, k, cos, sin, layout, 1)
 
 
 class _Rotary(torch.autograd.Function):
     """The rotation of q and k, and as its gradient the rotation back: nothing but the angles is saved."""
 
     @staticmethod
-    def forward(ctx, q, k, cos, sin, layout):
-        ctx.save_for_backward(cos, sin)
-        ctx.layout = layout
-        return launch_rotation(q, k, cos, sin, layout, sign=1)
+    def forward(q, k, cos, sin, layout, sign):
+        return launch_rotation(q, k, cos, sin, layout, sign)
 
     @staticmethod
-    @once_differentiable
+    def setup_context(ctx, inputs, output):
+        _, _, cos, sin, ctx.layout, ctx.sign = inputs
+        ctx.save_for_backward(cos, sin)
+
+    @staticmethod
     def backward(ctx, dq, dk):
-        cos, sin = ctx.saved_tensors
-        return *launch_rotation(dq, dk, cos, sin, ctx.layout, sign=-1), None, None, None
+        return *_Rotary.apply(dq, dk, *ctx.saved_tensors, ctx.layout, -ctx.sign), None, None, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, q, k, cos, sin, layout, sign):
+        if in_dims[2] is not None or in_dims[3] is not None:
+            raise ValueError("cos and sin must be the same for the whole batch of torch.vmap")
+        q = _with_batch_first(q, in_dims[0], info.batch_size)  # (V, B, H, T, D)
+        k = _with_batch_first(k, in_dims[1], info.batch_size)
+        rotated = _Rotary.apply(q.flatten(0, 1), k.flatten(0, 1), cos, sin, layout, sign)  # (V·B, H, T, D) each
+        return tuple(x.unflatten(0, (info.batch_size, -1)) for x in rotated), (0, 0)
+
+
+def _with_batch_first(x: Tensor, dim: int | None, size: int) -> Tensor:
+    return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
 def launch_rotation(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: str, sign: int) -> tuple[Tensor, Tensor]:

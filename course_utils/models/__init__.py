@@ -24,6 +24,7 @@ from course_utils.models.networks import (
     patches,
 )
 from course_utils.models.recurrence import linear_recurrence, linear_scan
+from course_utils.rooms import submodules
 
 __all__ = [
     "LSTM",
@@ -42,3 +43,5 @@ __all__ = [
     "patches",
     "pretrained",
 ]
+
+__getattr__ = submodules(__name__)

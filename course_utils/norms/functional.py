@@ -1,7 +1,7 @@
-"""The five norms as functions: arguments (the first is called ``x``), results and errors of ``torch.nn.functional``.
+"""The five norms as functions: arguments, results and errors of ``torch.nn.functional``.
 
 ``weight`` is γ, one where it is missing; ``bias`` is β, zero where it is missing; ``eps`` is added inside the root. The
-result has the shape and dtype of ``x``.
+result has the shape and dtype of ``input``.
 
 Notation used for tensor shapes: N samples, C channels, ``*`` any dimensions, the positions of a channel for instance.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_utils.norms import contract
+from course_utils.norms import builtin_errors
 from course_utils.norms.core import (
     affine,
     channel_shape,
@@ -26,13 +26,13 @@ from course_utils.norms.core import (
 
 
 def layer_norm(
-    x: Tensor,
+    input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize each sample of ``x`` (*, *normalized_shape), floating, over its last dimensions; contiguous.
+    """Normalize each sample of ``input`` (*, *normalized_shape), floating, over its last dimensions; contiguous.
 
     Weight and bias have the shape ``normalized_shape``.
 
@@ -41,15 +41,15 @@ def layer_norm(
     >>> layer_norm(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), (4,))
     tensor([[-1.3416, -0.4472,  0.4472,  1.3416]])
     """
-    contract.check_layer_norm(x, normalized_shape, weight, bias)
-    x_hat = standardize(upcast_half(x), trailing_dims(normalized_shape), eps)
-    return affine(x_hat, weight, bias, normalized_shape).to(result_dtype(x)).contiguous()
+    builtin_errors.check_layer_norm(input, normalized_shape, weight, bias)
+    x_hat = standardize(upcast_half(input), trailing_dims(normalized_shape), eps)
+    return affine(x_hat, weight, bias, normalized_shape).to(result_dtype(input)).contiguous()
 
 
 def rms_norm(
-    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """Divide each sample of ``x`` (*, *normalized_shape), floating or complex, by its root mean square.
+    """Divide each sample of ``input`` (*, *normalized_shape), floating or complex, by its root mean square.
 
     The weight, of shape ``normalized_shape``, is multiplied before the one rounding (Llama's own layer rounds first).
     An ``eps`` of None is the machine epsilon of the dtype computed in, so float32's for half-precision inputs.
@@ -59,30 +59,30 @@ def rms_norm(
     >>> rms_norm(torch.tensor([[3.0, 4.0]]), (2,))
     tensor([[0.8485, 1.1314]])
     """
-    contract.check_rms_norm(x, normalized_shape, weight)
-    z = upcast_half(x)
+    builtin_errors.check_rms_norm(input, normalized_shape, weight)
+    z = upcast_half(input)
     z_hat = z * inverse_rms(z, trailing_dims(normalized_shape), eps)
-    return match_memory_format(x, affine(z_hat, weight, None, normalized_shape).to(result_dtype(x)))
+    return match_memory_format(input, affine(z_hat, weight, None, normalized_shape).to(result_dtype(input)))
 
 
 def group_norm(
-    x: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalize each sample of ``x`` (N, C, *), floating, over groups of neighbouring channels and all positions.
+    """Normalize each sample of ``input`` (N, C, *), floating, over groups of neighbouring channels and all positions.
 
     One group is layer norm over (C, *), C groups are instance norm. Weight and bias are (C,); a channels-last input
     stays so.
 
     Chapter 06. Source: Wu, He 2018, eq. 7.
     """
-    contract.check_group_norm(x, num_groups, weight, bias)
-    groups = upcast_half(x).unflatten(1, (num_groups, x.shape[1] // num_groups))  # (N, G, C/G, *)
+    builtin_errors.check_group_norm(input, num_groups, weight, bias)
+    groups = upcast_half(input).unflatten(1, (num_groups, input.shape[1] // num_groups))  # (N, G, C/G, *)
     x_hat = standardize(groups, tuple(range(2, groups.dim())), eps).flatten(1, 2)  # (N, C, *)
-    return match_memory_format(x, affine(x_hat, weight, bias, channel_shape(x)).to(result_dtype(x)))
+    return match_memory_format(input, affine(x_hat, weight, bias, channel_shape(input)).to(result_dtype(input)))
 
 
 def instance_norm(
-    x: Tensor,
+    input: Tensor,
     running_mean: Tensor | None = None,
     running_var: Tensor | None = None,
     weight: Tensor | None = None,
@@ -91,7 +91,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize every channel of every sample of ``x`` (N, C, *), floating, over its own positions; contiguous.
+    """Normalize every channel of every sample of ``input`` (N, C, *), floating, over its own positions; contiguous.
 
     Running statistics (C,) are moved in place, towards the average over the samples, when ``use_input_stats``, and take
     the place of the input's otherwise. ``momentum`` is the weight of the new ones.
@@ -99,13 +99,13 @@ def instance_norm(
     Chapter 06. Source: Ulyanov, Vedaldi, Lempitsky 2016, eq. 3.
     """
     running, parameters = (running_mean, running_var), (weight, bias)
-    contract.check_instance_norm(x, running, parameters, use_input_stats)
-    positions = tuple(range(2, x.dim()))
-    return _normalize_channels(x, positions, running, parameters, use_input_stats, momentum, eps).contiguous()
+    builtin_errors.check_instance_norm(input, running, parameters, use_input_stats)
+    positions = tuple(range(2, input.dim()))
+    return _normalize_channels(input, positions, running, parameters, use_input_stats, momentum, eps).contiguous()
 
 
 def batch_norm(
-    x: Tensor,
+    input: Tensor,
     running_mean: Tensor | None,
     running_var: Tensor | None,
     weight: Tensor | None = None,
@@ -114,7 +114,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize every channel of ``x`` (N, C, *), floating, over the batch and all positions.
+    """Normalize every channel of ``input`` (N, C, *), floating, over the batch and all positions.
 
     When ``training``, by the batch's own mean and biased variance, and the running statistics (C,) are moved in place,
     the variance unbiased, with ``momentum`` as the weight of the new ones; otherwise by the running statistics. A
@@ -123,25 +123,26 @@ def batch_norm(
     Chapter 03. Source: Ioffe, Szegedy 2015, algorithms 1 and 2.
     """
     running, parameters = (running_mean, running_var), (weight, bias)
-    contract.check_batch_norm(x, running, parameters, training, eps)
-    if x.numel() == 0:  # nothing to normalize and no statistics to learn; weight and bias still get a gradient of zero
-        return affine(x.clone(), weight, bias, channel_shape(x))
-    batch_and_positions = (0, *range(2, x.dim()))
-    y = _normalize_channels(x, batch_and_positions, running, parameters, training, momentum, eps)
-    return match_memory_format(x, y)
+    builtin_errors.check_batch_norm(input, running, parameters, training, eps)
+    if input.numel() == 0:  # nothing to normalize; weight and bias still get a gradient of zero
+        return affine(input.clone(), weight, bias, channel_shape(input))
+    batch_and_positions = (0, *range(2, input.dim()))
+    y = _normalize_channels(input, batch_and_positions, running, parameters, training, momentum, eps)
+    return match_memory_format(input, y)
 
 
 def _normalize_channels(
     x: Tensor,
     dims: tuple[int, ...],
-    running: contract.Pair,
-    parameters: contract.Pair,
+    running: builtin_errors.Pair,
+    parameters: builtin_errors.Pair,
     use_input_stats: bool,
     momentum: float,
     eps: float,
 ) -> Tensor:
     """Batch and instance norm: statistics of the input over ``dims``, or the running ones, then γ and β a channel."""
-    dtype, channels, (running_mean, running_var) = x.dtype, channel_shape(x), running
+    dtype, channels = x.dtype, channel_shape(x)
+    running_mean, running_var = running
     x = upcast_half(x)
     if use_input_stats:
         centred, mean, variance = moments(x, dims)
@@ -150,7 +151,7 @@ def _normalize_channels(
             _move_average(running_mean, mean, momentum)
             _move_average(running_var, variance * (count / (count - 1)), momentum)  # stored unbiased
     else:
-        assert running_mean is not None, "the contract has been checked"
+        assert running_mean is not None, "what PyTorch refuses has been refused"
         assert running_var is not None
         centred = x - running_mean.to(x.dtype).reshape(channels)
         variance = running_var.to(x.dtype).reshape(channels)

@@ -7,10 +7,12 @@ from torch import Tensor
 
 from course_utils.book.tables import Table
 
-__all__ = ["compare"]
+__all__ = ["gradient_table"]
 
 
-def compare(by_hand: Mapping[str, Tensor], steps: Mapping[str, Tensor], dy: Tensor, within: float = 1e-12) -> Table:
+def gradient_table(
+    by_hand: Mapping[str, Tensor], steps: Mapping[str, Tensor], dy: Tensor, within: float = 1e-12
+) -> Table:
     """Return a table of the gradients in ``by_hand`` beside autograd's, and refuse the first that differs. Chapter 05.
 
     ``by_hand`` has gradients by the names of ``steps``, in the order in which they were derived; ``steps`` are what the
@@ -23,7 +25,8 @@ def compare(by_hand: Mapping[str, Tensor], steps: Mapping[str, Tensor], dy: Tens
 
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
     >>> square = x * x
-    >>> compare({"square": torch.ones(2), "x": 2 * x}, {"x": x, "square": square, "y": square + 1}, torch.ones(2))
+    >>> steps = {"x": x, "square": square, "y": square + 1}
+    >>> gradient_table({"square": torch.ones(2), "x": 2 * x}, steps, dy=torch.ones(2))
     Gradients by hand, beside autograd's
     gradient  shape  same bits  largest difference
     --------  -----  ---------  ------------------

@@ -21,23 +21,29 @@ from course_utils.norms.functional import batch_norm, group_norm, instance_norm,
 class LayerNorm(nn.LayerNorm):
     """Layer norm over the last dimensions of each sample, with a weight and a bias per element.
 
+    A subclass may compute it otherwise: ``function = staticmethod(kernels.layer_norm)``.
+
     Chapter 02. Source: Ba, Kiros, Hinton 2016.
     """
 
+    function = staticmethod(layer_norm)
+
     def forward(self, input: Tensor) -> Tensor:
-        return layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        return self.function(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(nn.RMSNorm):
     """RMS norm over the last dimensions of each sample, with a weight per element.
 
-    An ``eps`` of None is the machine epsilon of the computation.
+    An ``eps`` of None is the machine epsilon of the computation; ``function`` is as in `LayerNorm`.
 
     Chapter 06. Source: Zhang, Sennrich 2019.
     """
 
+    function = staticmethod(rms_norm)
+
     def forward(self, x: Tensor) -> Tensor:
-        return rms_norm(x, self.normalized_shape, self.weight, self.eps)
+        return self.function(x, self.normalized_shape, self.weight, self.eps)
 
 
 class GroupNorm(nn.GroupNorm):

@@ -14,7 +14,6 @@ of each part give the pool's exactly.
 import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeVar
 
@@ -30,7 +29,6 @@ Convention = Literal["torch", "keras"]
 Average = TypeVar("Average", float, Tensor)
 
 
-@dataclass(frozen=True, eq=False)
 class Moments:
     """How many values there are, their mean, and the sum of their squared deviations from it.
 
@@ -44,20 +42,35 @@ class Moments:
     (2.75, 2.1875)
     """
 
-    count: Tensor  # n: any number or tensor that broadcasts to the shape of the mean becomes a tensor below
-    mean: Tensor  # μ; of an empty part it is not read and may be NaN
-    m2: Tensor  # Σ(x − μ)², in the shape of the mean, or it is a ValueError
-    residue: Tensor = 0.0  # type: ignore[assignment]  # what the mean lacks beyond its precision, where that is known
+    def __init__(
+        self,
+        count: Tensor | float,
+        mean: Tensor | float,
+        m2: Tensor | float,
+        residue: Tensor | float = 0.0,
+    ) -> None:
+        """Take numbers or tensors: n, which broadcasts to the shape of μ; μ, not read where n is zero; Σ(x − μ)².
 
-    def __post_init__(self) -> None:
-        device = next((part.device for part in (self.mean, self.m2, self.count) if isinstance(part, Tensor)), None)
-        count, mean, m2, residue = (_in_float64(part, device) for part in (*self, self.residue))
+        ``residue`` is what the mean lacks beyond its precision, where that is known. A mean and an m2 of different
+        shapes are a ValueError.
+        """
+        device = next((part.device for part in (mean, m2, count) if isinstance(part, Tensor)), None)
+        self.count = _in_float64(count, device)
+        mean, m2 = _in_float64(mean, device), _in_float64(m2, device)
         if mean.shape != m2.shape:
             raise ValueError(f"m2 must have the shape of mean: got {tuple(m2.shape)} beside {tuple(mean.shape)}")
-        object.__setattr__(self, "count", count)
-        for name, part in (("mean", mean), ("m2", m2), ("residue", residue)):
-            # The mean of nothing is NaN, and NaN times zero is NaN: an empty part is zeros from the start.
-            object.__setattr__(self, name, torch.where(count == 0, 0.0, part))
+        # The mean of nothing is NaN, and NaN times zero is NaN: an empty part is zeros from the start.
+        is_empty = self.count == 0
+        self.mean = torch.where(is_empty, 0.0, mean)
+        self.m2 = torch.where(is_empty, 0.0, m2)
+        self.residue = torch.where(is_empty, 0.0, _in_float64(residue, device))
+
+    def __repr__(self) -> str:
+        return f"Moments(count={self.count}, mean={self.mean}, m2={self.m2})"
+
+    def __getitem__(self, index: Any) -> "Moments":
+        """Return some of the parts, where count, mean and m2 have a dimension of them in front."""
+        return Moments(self.count[index], self.mean[index], self.m2[index], self.residue[index])
 
     def __iter__(self) -> Iterator[Tensor]:
         """Yield count, mean and m2: ``count, mean, m2 = moments``."""
@@ -69,14 +82,16 @@ class Moments:
         if x.is_complex():
             raise ValueError(f"x must be real: got {x.dtype}")
         x = _in_float64(x)
-        dims = tuple(range(x.dim()) if dim is None else (dim,) if isinstance(dim, int) else dim)
+        if dim is None:
+            dim = range(x.dim())
+        dims = (dim,) if isinstance(dim, int) else tuple(dim)
         if not dims:  # to torch's reductions () means every dimension; here it means none, and each value is its mean
             x, dims = x.unsqueeze(-1), (-1,)
         rounded = x.mean(dims, keepdim=True)
         centred, residue = centre(x, rounded, dims)
         mean, residue = _sum_and_residue(rounded.squeeze(dims), residue.squeeze(dims))
         count = math.prod([x.shape[d] for d in dims])
-        return cls(count, mean, centred.square().sum(dims), residue)  # type: ignore[arg-type]  # a number will do
+        return cls(count, mean, centred.square().sum(dims), residue)
 
     def merge(self, other: "Moments") -> "Moments":
         """Return the moments of both parts' values together (Chan, Golub, LeVeque 1979, equations 2.1)."""

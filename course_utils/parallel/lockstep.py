@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["run_ranks"]
+__all__ = ["simulate_ranks"]
 
 
 class _SumNeeded(BaseException):
@@ -21,7 +21,7 @@ class _SumNeeded(BaseException):
         self.part = part
 
 
-def run_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> list[Any]:
+def simulate_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> list[Any]:
     """Return what ``function(*shard, all_reduce)`` returns for each shard, with ``all_reduce`` adding over all of them.
 
     ``all_reduce(tensor)`` returns the sum of the tensors that the ranks bring to the same call of it. The function runs
@@ -30,7 +30,7 @@ def run_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> list[Any
     Raises:
         RuntimeError: a rank returns without a sum that others wait for, or the ranks bring different shapes.
 
-    >>> run_ranks(lambda x, all_reduce: x / all_reduce(x), [(torch.tensor(1.0),), (torch.tensor(3.0),)])
+    >>> simulate_ranks(lambda x, all_reduce: x / all_reduce(x), [(torch.tensor(1.0),), (torch.tensor(3.0),)])
     [tensor(0.2500), tensor(0.7500)]
     """
     sums: list[Tensor] = []

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["RanksFailed", "launch", "run_job"]
+__all__ = ["RanksFailed", "run_job", "run_processes"]
 
 _JOB, _RESULT, _ERROR, _MEETING = "job.pt", "rank{}.pt", "rank{}.error", "meeting"
 _GRACE_S = 3.0  # beyond the limit, or after another has failed: time for a process to say where it was stuck
@@ -31,7 +31,7 @@ class RanksFailed(RuntimeError):
     """One or more processes did not return; the message has a line for each that failed."""
 
 
-def launch(
+def run_processes(
     function: Callable[..., Any], ranks: int, *, timeout_s: float = 20.0, limit_s: float = 90.0, **arguments: Any
 ) -> list[Any]:
     """Call ``function(**arguments)`` on ``ranks`` processes that form a process group, and return what each returned.

@@ -90,8 +90,9 @@ class SyncBatchNorm(_BatchNorm):
                 running_mean.copy_(ema(running_mean, batch.mean, momentum))
                 running_var.copy_(ema(running_var, batch.variance(correction=1), momentum))
             rstd = torch.rsqrt(batch.variance() + self.eps)
-        statistics = (values.to(z.dtype) for values in (batch.mean, rstd, batch.count))
-        x_hat = _Standardize.apply(z, *statistics, self.process_group)
+        x_hat = _Standardize.apply(
+            z, batch.mean.to(z.dtype), rstd.to(z.dtype), batch.count.to(z.dtype), self.process_group
+        )
         return match_memory_format(x, affine(x_hat, self.weight, self.bias, channel_shape(x)).to(x.dtype))
 
 
@@ -115,18 +116,21 @@ class _Standardize(torch.autograd.Function):
     """x̂ = (x − μ)·r with μ and r (C,) of all ranks, whose gradient takes into account that every x is part of both."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, mean: Tensor, rstd: Tensor, count: Tensor, process_group: Any) -> Tensor:
+    def forward(x: Tensor, mean: Tensor, rstd: Tensor, count: Tensor, process_group: Any) -> Tensor:
         channels = channel_shape(x)
-        x_hat = (x - mean.reshape(channels)) * rstd.reshape(channels)
-        ctx.save_for_backward(x_hat, rstd, count)
-        ctx.process_group = process_group
-        return x_hat
+        return (x - mean.reshape(channels)) * rstd.reshape(channels)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, _, rstd, count, ctx.process_group = inputs
+        ctx.save_for_backward(output, rstd, count)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dx_hat: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         x_hat, rstd, count = ctx.saved_tensors
-        dims, channels = (0, *range(2, x_hat.dim())), channel_shape(x_hat)
+        dims = (0, *range(2, x_hat.dim()))
+        channels = channel_shape(x_hat)
         sums = torch.stack([dx_hat.sum(dims), (dx_hat * x_hat).sum(dims)])  # (2, C)
         with _collective("adding up gradients", ctx.process_group):
             dist.all_reduce(sums, group=ctx.process_group)
@@ -157,12 +161,12 @@ def merge_ranks(count: Tensor, mean: Tensor, m2: Tensor) -> Moments:
     (2.0, 4.0)
     """
     parts = Moments(count, mean, m2)
-    while (ranks := len(parts.mean)) > 1:
-        fields = [parts.count, parts.mean, parts.m2, parts.residue]
-        if ranks % 2:  # an empty partner for the last one
-            fields = [nn.functional.pad(field, (0, 0, 0, 1)) for field in fields]
-        parts = Moments(*(field[0::2] for field in fields)).merge(Moments(*(field[1::2] for field in fields)))
-    return Moments(parts.count[0], parts.mean[0], parts.m2[0], parts.residue[0])
+    while len(parts.mean) > 1:
+        if len(parts.mean) % 2:  # an empty partner for the last one
+            fields = (parts.count, parts.mean, parts.m2, parts.residue)
+            parts = Moments(*[nn.functional.pad(field, (0, 0, 0, 1)) for field in fields])
+        parts = parts[0::2].merge(parts[1::2])
+    return parts[0]
 
 
 def _ranks_in(process_group: Any) -> int:

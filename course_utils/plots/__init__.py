@@ -6,6 +6,7 @@ from course_utils.plots.kernels import recorded_ladder, roofline, row_lanes
 from course_utils.plots.norms import norm_map
 from course_utils.plots.rope import attenuation, lines, rope_scaling, sinusoid
 from course_utils.plots.style import image_html, new_figure, show, use_style
+from course_utils.rooms import submodules
 
 __all__ = [
     "attenuation",
@@ -28,3 +29,5 @@ __all__ = [
     "spread_curves",
     "use_style",
 ]
+
+__getattr__ = submodules(__name__)

@@ -8,6 +8,7 @@ biases     ALiBi and T5's buckets
 longrope_search   LongRoPE's search, and the critical dimension
 """
 
+from course_utils.rooms import submodules
 from course_utils.rope.biases import alibi_bias, alibi_slopes, t5_relative_bucket
 from course_utils.rope.config import RopeConfig, from_config
 from course_utils.rope.embedding import RotaryEmbedding
@@ -74,3 +75,5 @@ __all__ = [
     "yarn_paper_ramp",
     "yarn_ramp",
 ]
+
+__getattr__ = submodules(__name__)

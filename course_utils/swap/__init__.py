@@ -10,7 +10,10 @@ What is replaced keeps its parameters under their names, so that ``state_dict``,
     compare    two copies of a model, layer by layer; or plain, cached, padded, and backwards
 """
 
-from course_utils.swap.compare import Layers, compare_layers, trials
+from course_utils.rooms import submodules
+from course_utils.swap.compare import LayerErrors, compare_layers, compare_runs
 from course_utils.swap.replace import Swapped, swap
 
-__all__ = ["Layers", "Swapped", "compare_layers", "swap", "trials"]
+__all__ = ["LayerErrors", "Swapped", "compare_layers", "compare_runs", "swap"]
+
+__getattr__ = submodules(__name__)

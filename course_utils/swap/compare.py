@@ -15,7 +15,7 @@ from course_utils.book.tables import Table
 
 
 @dataclass(frozen=True)
-class Layers:
+class LayerErrors:
     """What ``compare_layers`` saw: ``errors`` holds (layer, largest error relative to the largest value) in order."""
 
     errors: list[tuple[str, float]]
@@ -50,7 +50,7 @@ class Layers:
         return Table(("layer, as they finish", "error", "within tolerance"), lines, repr(self))
 
 
-def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-5, **inputs: Any) -> Layers:
+def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-5, **inputs: Any) -> LayerErrors:
     """Run both on the same inputs and compare what each layer that both have returns. Chapter 16.
 
     ``reference`` has layers of the same names, such as the model as it was; ``tolerance`` is for the largest
@@ -68,7 +68,7 @@ def compare_layers(mine: nn.Module, reference: nn.Module, tolerance: float = 1e-
     errors = [(name, _error(got[name], wanted[name])) for name in got if name in wanted]
     if not errors:
         raise ValueError("mine and reference must have layers of the same names that return tensors: got none")
-    return Layers(errors, tolerance)
+    return LayerErrors(errors, tolerance)
 
 
 def _require_inputs(role: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
@@ -85,7 +85,7 @@ def _require_inputs(role: str, model: nn.Module, inputs: Mapping[str, Any]) -> N
         raise ValueError(f"inputs must be arguments of {role}.forward: got {', '.join(unknown)}")
 
 
-def trials(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
+def compare_runs(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
     """Run two causal models of transformers in four ways and compare them. Chapter 16.
 
     Returns, for each way, the largest difference relative to the reference's largest value: ``logits`` of one pass;

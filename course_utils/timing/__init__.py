@@ -7,6 +7,7 @@ ladder.py     every implementation of an operation, checked against float64 and 
 records.py    what was measured elsewhere, with where it comes from
 """
 
+from course_utils.rooms import submodules
 from course_utils.timing.dispatch import Step, nesting, saved_bytes, traffic
 from course_utils.timing.roofline import Roofline
 from course_utils.timing.timers import (
@@ -31,3 +32,5 @@ __all__ = [
     "saved_bytes",
     "traffic",
 ]
+
+__getattr__ = submodules(__name__)

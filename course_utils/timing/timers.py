@@ -44,20 +44,24 @@ class Timing:
         return f"{self.median_ms:.3g} ms (10th percentile {self.p10_ms:.3g}, {self.runs} runs){rate}"
 
 
-def measure(fn: Callable[..., Any], *args: Any, backward: bool = False, bytes_moved: int | None = None) -> Timing:
-    """Time ``fn(*args)`` without gradients, or with ``backward`` the call and the gradients of its arguments.
+def measure(
+    fn: Callable[..., Any], *args: Any, backward: bool = False, bytes_moved: int | None = None, **keywords: Any
+) -> Timing:
+    """Time a call of ``fn`` without gradients, or with ``backward`` the call and the gradients of its arguments.
 
-    The device is that of the first tensor in ``args``. On a CPU ``torch.utils.benchmark`` times the call with the
-    threads PyTorch has now; on a GPU CUDA events time the replay of a CUDA graph, each with nothing of the data in L2,
-    so ``fn`` must not synchronise with the host. ``bytes_moved``, what a run has to move, gives ``Timing.gbps``.
+    The device is that of the first tensor among the arguments. On a CPU ``torch.utils.benchmark`` times the call with
+    the threads PyTorch has now; on a GPU CUDA events time the replay of a CUDA graph, each with nothing of the data in
+    L2, so ``fn`` must not synchronise with the host. ``bytes_moved``, what a run has to move, gives ``Timing.gbps``. An
+    argument of ``fn`` that is called ``backward`` or ``bytes_moved`` goes in with `functools.partial`.
     """
-    device = next((arg.device for arg in args if isinstance(arg, Tensor)), torch.device("cpu"))
+    tensors = [value for value in (*args, *keywords.values()) if isinstance(value, Tensor)]
+    device = tensors[0].device if tensors else torch.device("cpu")
 
     def without_gradients() -> Any:
         with torch.no_grad():
-            return fn(*args)
+            return fn(*args, **keywords)
 
-    call = forward_and_backward(fn, *args) if backward else without_gradients
+    call = forward_and_backward(fn, *args, **keywords) if backward else without_gradients
     return measure_in_turns({"it": call}, device, bytes_moved=bytes_moved)["it"]
 
 
@@ -103,28 +107,30 @@ def keep_freed_memory(keep: bool = True) -> bool:
     return mallopt is not None and bool(mallopt(m_mmap_max, blocks_apart) and mallopt(m_trim_threshold, trimmed_at))
 
 
-def forward_and_backward(fn: Callable[..., Any], *args: Any, upstream: Sequence[Tensor] = ()) -> Call:
-    """Return a call without arguments that runs ``fn(*args)`` and its backward pass, and returns the gradients.
+def forward_and_backward(fn: Callable[..., Any], *args: Any, upstream: Sequence[Tensor] = (), **keywords: Any) -> Call:
+    """Return a call without arguments that runs ``fn`` and its backward pass, and returns the gradients.
 
     Gradients are taken of the arguments that require one; where none does, of every tensor of a floating type, on
     detached copies that share its memory. ``upstream`` are the gradients of the outputs; where none are given they are
     drawn once, at random.
     """
-    if not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
-        args = tuple(
-            arg.detach().requires_grad_() if isinstance(arg, Tensor) and arg.is_floating_point() else arg
-            for arg in args
-        )
-    inputs = [arg for arg in args if isinstance(arg, Tensor) and arg.requires_grad]
+    arguments: dict[Any, Any] = {**dict(enumerate(args)), **keywords}
+    tensors = {key: value for key, value in arguments.items() if isinstance(value, Tensor)}
+    leaves = {key: tensor for key, tensor in tensors.items() if tensor.requires_grad}
+    if not leaves:
+        leaves = {key: t.detach().requires_grad_() for key, t in tensors.items() if t.is_floating_point()}
+    arguments |= leaves
+    positional = [arguments.pop(position) for position in range(len(args))]
 
     def outputs() -> tuple[Tensor, ...]:
-        result = fn(*args)
+        result = fn(*positional, **arguments)
         return result if isinstance(result, tuple) else (result,)
 
     if not upstream:
         upstream = [
             torch.randn(y.shape, generator=generator(1, y.device), device=y.device).to(y.dtype) for y in outputs()
         ]
+    inputs = list(leaves.values())
     return lambda: torch.autograd.grad(outputs(), inputs, upstream)
 
 

@@ -13,6 +13,7 @@ ledger      ledger_table (18)
 base        what they share; js/: what the browser draws and computes
 """
 
+from course_utils.rooms import submodules
 from course_utils.widgets.axes import axis_explorer
 from course_utils.widgets.batches import batch_neighbours, running_average
 from course_utils.widgets.costs import least_time, sync_cost
@@ -42,3 +43,5 @@ __all__ = [
     "scan_rounds",
     "sync_cost",
 ]
+
+__getattr__ = submodules(__name__)

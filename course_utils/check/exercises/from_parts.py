@@ -11,7 +11,7 @@ from course_utils.check.engine import Check
 from course_utils.check.probes import Call, Probe, Tolerance, counting, integers
 from course_utils.check.report import shown_tensor
 from course_utils.norms.statistics import Moments
-from course_utils.parallel import run_ranks
+from course_utils.parallel import simulate_ranks
 
 __all__ = ["ema", "linear_scan", "merge_moments", "sync_backward"]
 
@@ -232,7 +232,7 @@ def _on_all_ranks(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
     def whole_batch(g: Tensor, x: Tensor, rank: Tensor, ranks: int) -> Tensor:
         shards = _shards(g, x, rank, ranks)
-        parts = run_ranks(function, shards)
+        parts = simulate_ranks(function, shards)
         for r, (part, (own, *_)) in enumerate(zip(parts, shards, strict=True)):
             if not isinstance(part, Tensor) or part.shape != own.shape:
                 got = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__

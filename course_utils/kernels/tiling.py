@@ -1,10 +1,11 @@
 """How the kernels are cut into programs: tiles, warps, programs per multiprocessor (chapter 10).
 
 A rule, not an autotuner, which at every new shape would compile every candidate and wait for the device. It follows
-what Triton's compiler reports for sm_90: 16 elements a thread load 16 bytes at a time, keep several forward programs on
-a multiprocessor (40 registers a thread) and hold the backward pass, with two float32 sums beside each element, to 128;
-sums and row no longer fit together at 16,384 features, so there a 16-bit row is read twice and a longer one looped
-over. No timing went into it.
+what Triton's compiler and ptxas report for sm_90: 16 elements a thread load 16 bytes at a time, keep several forward
+programs on a multiprocessor (40 registers a thread) and hold the backward pass, with two sums beside each element, to
+128; sums and row no longer fit together at 16,384 features, so there a 16-bit row is read twice. Longer rows would
+spill (0.5 KB a thread in float32 at 16,384 features backward, 1.7 KB in float64 at 32,768 forward): they are refused.
+No timing went into it.
 """
 
 from dataclasses import dataclass
@@ -12,27 +13,32 @@ from functools import cache
 
 import torch
 
-__all__ = ["Launch", "backward_launch", "column_sums_launch", "forward_launch", "multiprocessors", "rotary_tile"]
+__all__ = [
+    "Tiling",
+    "backward_tiling",
+    "column_sums_tiling",
+    "forward_tiling",
+    "longest_row",
+    "multiprocessors",
+    "rotary_tile",
+]
 
-_MAX_FORWARD_BLOCK = 32_768
-_LOOPED_BYTES = 32_768  # of a block: up to three are in flight, and many a GPU has 99 KB of shared memory for them
-_MAX_BACKWARD_ROW_BYTES = 32_768
-_REREAD_BYTES = 131_072  # of x, and as many of dy: 35 MB on 132 multiprocessors, of 50 MB of L2
+_FORWARD_ROW_BYTES = 131_072  # in the type computed in: half of the registers of a multiprocessor
+_BACKWARD_ROW_BYTES = 32_768  # in the type of the input: row and gradient, beside two sums for each element
 _MAX_WARPS = 32
 _RESIDENT_BACKWARD_WARPS = 16  # on one multiprocessor: 65,536 registers at 128 a thread and 32 threads a warp
 _INTERPRETED_MULTIPROCESSORS = 4  # enough programs for their sums to matter, few enough for a loop in Python
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One way to run a norm kernel; the fields from ``looped`` on say what it does with a row."""
+class Tiling:
+    """One way to cut the rows of a norm kernel."""
 
     rows: int  # of a tile
-    block: int  # columns of a tile, a power of two
+    block: int  # columns of a tile, a power of two that holds a row
     warps: int  # of 32 threads, that hold a tile
-    looped: bool = False  # walk along the row in blocks; otherwise a block holds the row
     reload: bool = False  # read the row a second time instead of holding it (backward)
-    stages: int = 1  # tiles in flight: 2 fetches the next while one is computed (backward, and any loop)
+    stages: int = 1  # tiles in flight: 2 fetches the next while one is computed (backward)
     programs_per_multiprocessor: int = 1  # that share the rows (backward)
 
     def programs(self, num_rows: int, num_multiprocessors: int) -> int:
@@ -41,6 +47,13 @@ class Launch:
         # a program of fewer than 8 rows writes nearly as many sums as it reads inputs
         worthwhile = max(num_multiprocessors, num_rows // 8)
         return min(tiles, worthwhile, num_multiprocessors * self.programs_per_multiprocessor)
+
+
+def longest_row(dtype: torch.dtype, backward: bool) -> int:
+    """Return how many features of ``dtype`` a program holds in its registers, forward or backward."""
+    if backward:
+        return _BACKWARD_ROW_BYTES // dtype.itemsize
+    return _FORWARD_ROW_BYTES // max(dtype.itemsize, 4)  # half precisions are computed in float32
 
 
 @cache
@@ -65,31 +78,25 @@ def _tile(num_columns: int) -> tuple[int, int]:
     return max(1024 // block, 1), block
 
 
-def forward_launch(num_columns: int, itemsize: int) -> Launch:
-    """Return how to run the forward kernel on rows of ``num_columns`` elements of ``itemsize`` bytes."""
+def forward_tiling(num_columns: int) -> Tiling:
+    """Return how to run the forward kernel on rows of ``num_columns`` elements."""
     rows, block = _tile(num_columns)
-    if block > _MAX_FORWARD_BLOCK:
-        return Launch(rows=1, block=min(_LOOPED_BYTES // itemsize, 8192), warps=16, looped=True, stages=2)
-    return Launch(rows, block, _warps(rows * block, 16 if block < 16_384 else 32))
+    return Tiling(rows, block, _warps(rows * block, 16 if block < 16_384 else 32))
 
 
-def backward_launch(num_columns: int, itemsize: int) -> Launch:
-    """Return how to run the backward kernel on rows of ``num_columns`` elements of ``itemsize`` bytes."""
+def backward_tiling(num_columns: int) -> Tiling:
+    """Return how to run the backward kernel on rows of ``num_columns`` elements."""
     rows, block = _tile(num_columns)
-    row_bytes = block * itemsize
-    if row_bytes > _MAX_BACKWARD_ROW_BYTES:
-        # dy and x are read twice: the rows at hand on all multiprocessors should stay in the L2 cache in between
-        return Launch(rows=max(_REREAD_BYTES // row_bytes, 1), block=2048, warps=16, looped=True, stages=2)
     reload = block > 8192
     warps = _warps(rows * block, 32 if reload else 16)
     resident = max(_RESIDENT_BACKWARD_WARPS // warps, 1)
-    return Launch(rows, block, warps, reload=reload, stages=1 if reload else 2, programs_per_multiprocessor=resident)
+    return Tiling(rows, block, warps, reload, stages=1 if reload else 2, programs_per_multiprocessor=resident)
 
 
-def column_sums_launch(num_programs: int) -> Launch:
+def column_sums_tiling(num_programs: int) -> Tiling:
     """Return the tile of the kernel that adds up the sums of ``num_programs`` programs, in one step if it can."""
     rows = min(_power_of_two(num_programs), 512)
-    return Launch(rows, block=min(8192 // rows, 256), warps=8)
+    return Tiling(rows, block=min(8192 // rows, 256), warps=8)
 
 
 def rotary_tile(num_heads: int, num_pairs: int) -> tuple[int, int]:

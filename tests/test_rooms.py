@@ -1,0 +1,97 @@
+"""How the rooms open: every module by its name, with types, and in words where something is missing."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import course_utils
+from course_utils import check, norms
+
+PACKAGE = Path(course_utils.__file__).parent
+
+EVERY_MODULE = """
+import pkgutil, sys
+import course_utils
+
+for module in pkgutil.walk_packages(course_utils.__path__, "course_utils."):
+    _, room, *inside = module.name.split(".")
+    if room == "__main__" or len(inside) > 1:
+        continue
+    for loaded in [name for name in sys.modules if name.startswith(f"course_utils.{room}")]:
+        del sys.modules[loaded]
+    vars(course_utils).pop(room, None)
+    value = getattr(course_utils, room)
+    for name in inside:
+        value = getattr(value, name)
+    if getattr(value, "__name__", "") != module.name:
+        print(f"{module.name} is {value!r}")
+"""
+
+WITHOUT_THE_COURSE = """
+import sys
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+absent = ("platformdirs", "matplotlib", "triton")
+PathFinder.find_spec = lambda name, path=None, target=None: None if name in absent else find(name, path, target)
+import course_utils
+from course_utils import kernels
+
+print(kernels.available())
+for statement in ("course_utils.check", "from course_utils.plots import lines", "import platformdirs"):
+    try:
+        exec(statement)
+    except ImportError as error:
+        print(error)
+"""
+
+
+def python(*arguments, cwd=None):
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=240, cwd=cwd)
+    assert not done.stderr, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_every_module_is_an_attribute_of_its_room_whatever_was_imported_before():
+    assert python("-c", EVERY_MODULE) == ""
+
+
+def test_importing_the_package_imports_no_torch_and_no_room():
+    code = "import sys, course_utils; print([m for m in sys.modules if m.startswith(('torch', 'course_utils.'))])"
+    assert python("-c", code) == "['course_utils.rooms']\n"
+
+
+@pytest.mark.slow
+def test_what_is_missing_is_said_with_the_extra_that_brings_it():
+    extra = "which the extra `course` brings: pip install 'course-utils[course]'"
+    kernels, progress, plots, others = python("-c", WITHOUT_THE_COURSE).splitlines()
+    assert "kernels need Triton" in kernels
+    assert progress == f"course_utils.book.progress needs platformdirs, {extra}"
+    assert plots.endswith(f" needs matplotlib, {extra}")
+    assert others == "No module named 'platformdirs'"  # of other people's code nothing is known
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "hint"), [(check, "layernorm", "layer_norm"), (norms, "backwards", "backward")]
+)
+def test_a_mistyped_name_is_answered_with_the_nearest(room, name, hint):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean {hint}?"):
+        getattr(room, name)
+
+
+@pytest.mark.slow
+def test_other_people_s_mypy_sees_the_types(tmp_path):
+    (tmp_path / "mypy.ini").write_text("[mypy]\n[mypy-torch.*]\nfollow_imports = skip\n")
+    (tmp_path / "theirs.py").write_text("from course_utils import norms\nreveal_type(norms.layer_norm)\n")
+    told = subprocess.run([sys.executable, "-m", "mypy", "theirs.py"], capture_output=True, text=True, cwd=tmp_path)
+    assert re.search(r'Revealed type is "def \(input: .*, normalized_shape: .*Sequence\[', told.stdout), told.stdout
+
+
+def test_every_file_in_the_table_of_norms_is_there():
+    files = re.findall(r"  (\w+/\S+\.py)  ", norms.__doc__)
+    assert len(files) == 12
+    assert all(list(PACKAGE.glob(file)) for file in files)
