@@ -100,7 +100,8 @@ def layer_norm(
 ) -> Tensor:
     """Return layer norm of ``x`` over its last dimensions, one pass over memory forward and one backward.
 
-    A row too long for one program (more than 32,768 features forward, more than 32 KB backward) is read twice.
+    A row too long for one program (more than 32,768 features forward, more than 32 KB backward) is read twice. A
+    float64 row of 32,768 features is read once, but does not fit into the registers; what is left over goes to memory.
 
     Statistics, and the sums that make the gradients of weight and bias, are float32 whatever the type of ``x``
     (float64 for float64), and every output is rounded once. Weight and bias may have another type than ``x``.
