@@ -19,7 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from course_utils import check
-from course_utils.check.engine import is_of_course, is_of_torch
+from course_utils.check.functions import is_of_course, is_of_torch
 from course_utils.check.ready_made import ready_made
 from tools.grading.needed import needed_statements
 from tools.grading.submissions import read_submission
