@@ -65,16 +65,14 @@ class Norm:
     call: Callable[..., Call]  # makes a call from x and further arguments; ``weight=True`` makes up a weight
     sets: str  # what shares a mean
     equal: Tensor  # in which each of these is of equal values
-    small: Sequence[int]  # a size where epsilon is looked at,
+    small: Sequence[int]  # a size where epsilon is looked at, and the gradient,
     weighted: Sequence[int]  # where the affine step is,
     wide: Sequence[int]  # where all gradients are, with
     wide_arguments: Mapping[str, Any] = field(default_factory=dict)
     half: Sequence[int] = (4, 4, 2, 8)  # where half precision is, and
     half_gradient: Sequence[int] = (2, 4, 2, 3)  # its gradients
     parameters: Sequence[str] = ("weight", "bias")
-    half_arguments: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what it takes for torch to keep float32 statistics
+    half_call: Callable[..., Call] | None = None  # makes the calls that look at half precision, if others do
     offset: Call | None = None  # values near 10,000; None for a norm without a mean,
     pairs: Callable[[Tensor], Call] | None = None  # as are two pairs of values, each of which shares its statistics
 
@@ -83,9 +81,7 @@ def norm_probes(norm: Norm) -> list[Probe]:
     """Return the probes that look at the same in every norm: epsilon, affine step, gradients, precision."""
     both = dict.fromkeys(norm.parameters, True)
     tracked = ("x", *norm.parameters)
-
-    def half(x: Tensor, **arguments: Any) -> Call:
-        return norm.call(x, **{**norm.half_arguments, **arguments})
+    half = norm.half_call or norm.call
 
     def output(name: str, stage: str, call: Call, **others: Any) -> Probe:
         return Probe(name, stage, call, compares=("output",), **others)
@@ -99,7 +95,7 @@ def norm_probes(norm: Norm) -> list[Probe]:
     probes = [
         *(output(name, "epsilon", call) for name, call in epsilon_calls(norm).items()),
         output("weight", "affine", norm.call(numbers(*norm.weighted, seed=13), weight=True)),
-        Probe("gradient of x", "gradient", norm.call(numbers(*norm.weighted, seed=17, scale=1.0)), ("x",)),
+        Probe("gradient of x", "gradient", norm.call(numbers(*norm.small, seed=17, scale=1.0)), ("x",)),
         Probe("gradients with weights", "gradient", norm.call(wide, **norm.wide_arguments, **both), tracked),
         output("bfloat16, values near 32", "half precision", half(near_32), rough=True),
         output("float16, values near 300", "half precision", half(near_300), rough=True),
@@ -207,8 +203,8 @@ def trailing_probes(norm: Norm, worked: Tensor) -> list[Probe]:
     return [
         Probe("the worked number", "statistics", trailing_call(worked), tolerance=AS_PRINTED),
         *(Probe(name, "statistics", call) for name, call in statistics.items()),
-        Probe("weights of two axes", "affine", trailing_call(numbers(2, 3, 4, seed=15), 2, **both)),
         *norm_probes(norm),
+        Probe("weights of two axes", "affine", trailing_call(numbers(2, 3, 4, seed=15), 2, **both)),
     ]
 
 

@@ -96,6 +96,7 @@ batch_norm = Exercise(
     _batch_norm,
     in_stages(
         [
+            *norm_probes(_NORM),
             *(Probe(name, stage, call, compares=("output",)) for stage, name, call in _OUTPUTS),
             Probe("evaluation, no step", "running statistics in evaluation", running_call(_VECTORS)),
             Probe(
@@ -106,7 +107,6 @@ batch_norm = Exercise(
             ),
             *(Probe(name, "running statistics", call) for name, call in _STEPS.items()),
             Probe("running_mean=None", "no running statistics", _training(numbers(4, 3, seed=18), running=False)),
-            *norm_probes(_NORM),
             Probe(
                 "gradients in evaluation",
                 "gradient",

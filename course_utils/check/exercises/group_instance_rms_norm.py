@@ -1,5 +1,6 @@
 """Chapter 06: group, instance and RMS norm."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -87,8 +88,8 @@ group_norm = Exercise(
         [
             Probe("the worked number, one group", "statistics", _grouped(_ONE_OR_TWO, 1), tolerance=AS_PRINTED),
             Probe("the worked number, two groups", "epsilon", _grouped(_ONE_OR_TWO), tolerance=AS_PRINTED),
-            *(Probe(name, stage, call) for stage, name, call in _GROUP_CALLS),
             *norm_probes(_GROUP),
+            *(Probe(name, stage, call) for stage, name, call in _GROUP_CALLS),
         ]
     ),
     load("group_norm", _group_norm_in_steps),
@@ -143,7 +144,7 @@ _INSTANCE = Norm(
     small=(2, 3, 4),
     weighted=(2, 3, 5),
     wide=(2, 3, 2, 3),
-    half_arguments={"weight": torch.ones(4), "bias": torch.zeros(4)},
+    half_call=partial(running_call, weight=torch.ones(4), bias=torch.zeros(4)),
     offset=_without_buffers(numbers(8, 8, 48, seed=33, scale=0.25, offset=1e4)),
     pairs=lambda values: running_call(values[None], weight=torch.ones(2), bias=torch.zeros(2)),
 )
@@ -181,6 +182,7 @@ instance_norm = Exercise(
     _instance_norm,
     in_stages(
         [
+            *norm_probes(_INSTANCE),
             *(Probe(name, stage, call, compares=("output",)) for stage, name, call in _INSTANCE_OUTPUTS),
             Probe(
                 "the worked number",
@@ -189,7 +191,6 @@ instance_norm = Exercise(
                 tolerance=AS_PRINTED,
             ),
             *(Probe(name, stage, call) for stage, name, call in _INSTANCE_CALLS),
-            *norm_probes(_INSTANCE),
             Probe(
                 "gradients, running statistics",
                 "gradient",
