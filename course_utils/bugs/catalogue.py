@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils import rope
-from course_utils.bugs.piece import Arguments, Between, Made, Piece, Tensors, below
+from course_utils.bugs.piece import Arguments, Piece
+from course_utils.bugs.spec import Between, Made, OneOf, Spec, Tensors, below
 
 __all__ = ["BUGS"]
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("bugs.toml").read_text(encoding="utf-8"))
 _FLOAT_OR_HALF = (torch.float32, torch.bfloat16, torch.float16)
-_FLAG = (False, True)
 _HEADS = (1, 2, 4, 8, 16, 32)
 _KEY_HEADS = (1, 2, 4, 8, 16, 32, 64)
 _LAYERS = ("full_attention", "sliding_attention")
@@ -106,16 +106,16 @@ def _are_lengths(value: Any) -> bool:
     return is_list and all(type(length) is int and 1 <= length <= 65_536 for length in value)
 
 
-def _piece(name: str, spec: Mapping[str, Any], **code: Any) -> Piece:
+def _piece(name: str, spec: Mapping[str, Spec], **code: Any) -> Piece:
     letter = string.ascii_uppercase[list(_TEXTS).index(name)]
     return Piece(letter=letter, name=name, spec=spec, **code, **_TEXTS[name])
 
 
-_LAYER = {
+_LAYER: Mapping[str, Spec] = {
     "x": Tensors("NC", 1e4),
     "running_mean": Tensors("C", 1e4),
     "running_var": Tensors("C", 1e4),
-    "training": _FLAG,
+    "training": OneOf((False, True)),
     "dy": Tensors("NC", 1e4, or_none=True),
 }
 
@@ -136,7 +136,7 @@ _PIECES = (
     ),
     _piece(
         "heads",
-        {"weight": Tensors("RC", 1e3), "num_heads": _KEY_HEADS, "num_kv_heads": _KEY_HEADS},
+        {"weight": Tensors("RC", 1e3), "num_heads": OneOf(_KEY_HEADS), "num_kv_heads": OneOf(_KEY_HEADS)},
         # the heads of Llama 2 70B and of models without shared keys
         draw=lambda rng: {"weight": _normal(rng, 128, 4), "num_heads": (8, 64)[below(2, rng)], "num_kv_heads": 8},
         right=_to_interleaved,
@@ -154,7 +154,7 @@ _PIECES = (
     ),
     _piece(
         "counting",
-        {"x": Tensors("TD", 100, _FLOAT_OR_HALF), "start": range(8193)},
+        {"x": Tensors("TD", 100, _FLOAT_OR_HALF), "start": OneOf(range(8193))},
         draw=lambda rng: {"x": _normal(rng, 32, 8).bfloat16(), "start": 0},
         right=_rotate,
         solution=lambda ordinary: {"start": 1000},
@@ -168,7 +168,7 @@ _PIECES = (
     ),
     _piece(
         "partial",
-        {"x": Tensors("TD", 100), "rotary_dim": range(2, 65), "base": Between(100, 1e7)},
+        {"x": Tensors("TD", 100), "rotary_dim": OneOf(range(2, 65)), "base": Between(100, 1e7)},
         draw=lambda rng: {"x": _normal(rng, 32, 16), "rotary_dim": 16, "base": 10.0 ** (3 + below(4, rng))},
         right=_partial_rotate,
         solution=lambda ordinary: {"rotary_dim": 4},
@@ -200,7 +200,10 @@ _PIECES = (
     ),
     _piece(
         "options",
-        {"rope_parameters": Made(lambda value: isinstance(value, dict), _options_or_layers), "layer_type": _LAYERS},
+        {
+            "rope_parameters": Made(lambda value: isinstance(value, dict), _options_or_layers),
+            "layer_type": OneOf(_LAYERS),
+        },
         draw=_yarn_options,
         right=_yarn,
         solution=lambda ordinary: {
@@ -210,7 +213,7 @@ _PIECES = (
     ),
     _piece(
         "bias",
-        {"num_heads": _HEADS, "query_length": range(1, 65), "key_length": range(1, 65)},
+        {"num_heads": OneOf(_HEADS), "query_length": OneOf(range(1, 65)), "key_length": OneOf(range(1, 65))},
         draw=lambda rng: {
             "num_heads": _HEADS[below(6, rng)],
             **dict.fromkeys(("query_length", "key_length"), 1 + below(64, rng)),
@@ -220,7 +223,7 @@ _PIECES = (
     ),
     _piece(
         "table",
-        {"x": Tensors("TD", 100), "step": range(1, 257)},
+        {"x": Tensors("TD", 100), "step": OneOf(range(1, 257))},
         draw=lambda rng: {"x": _normal(rng, 32, 8), "step": 17 + below(16, rng)},  # a prompt and a shorter rest
         right=lambda x, step: _rotate(x, 0),
         solution=lambda ordinary: {"step": 1},
@@ -229,7 +232,7 @@ _PIECES = (
         "dynamic",
         {
             "lengths": Made(_are_lengths, lambda rng: [1 + below(65_536, rng) for _ in range(1 + below(8, rng))]),
-            "window": range(16, 65_537),
+            "window": OneOf(range(16, 65_537)),
             "factor": Between(1, 64),
         },
         draw=lambda rng: {

@@ -5,17 +5,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_utils.book.tables import format_number
+from course_utils.bugs.spec import Spec, Tensors, below
 from course_utils.check.catalogue import changed_lines, with_edits
 from course_utils.check.probes import Call, Tolerance, error_ratio
 from course_utils.session import generator
 
-__all__ = ["Arguments", "Between", "Difference", "Made", "Markdown", "Piece", "Tensors", "below"]
+__all__ = ["Arguments", "Difference", "Markdown", "Piece"]
 
 Arguments = dict[str, Any]
 
@@ -55,32 +56,6 @@ class Markdown:
 
     def __repr__(self) -> str:
         return self.text
-
-
-class Tensors(NamedTuple):
-    """A tensor that an argument may be: a letter for each axis, the largest absolute value, the dtypes; or None."""
-
-    axes: str
-    largest: float
-    dtypes: Sequence[torch.dtype] = (torch.float32,)
-    or_none: bool = False
-
-
-class Between(NamedTuple):
-    """Numbers that an argument may be."""
-
-    low: float
-    high: float
-
-
-class Made(NamedTuple):
-    """What an argument may be where it takes code to say."""
-
-    fits: Callable[[Any], bool]
-    draw: Callable[[torch.Generator], Any]
-
-
-Spec = Tensors | Between | Made | Sequence[Any]  # what an argument may be; a sequence: one of it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -171,8 +146,8 @@ class Piece:
             rand = {letter: torch.rand((), generator=rng).item() for letter in self.sizes}
             # Small sizes come as often as large ones, and all tensors in one dtype.
             sizes = {letter: round(low * (high / low) ** rand[letter]) for letter, (low, high) in self.sizes.items()}
-            which = below(6, rng)
-            arguments = {name: _drawn(spec, sizes, which, rng) for name, spec in self.spec.items()}
+            dtype_number = below(6, rng)
+            arguments = {name: spec.drawn(rng, sizes, dtype_number) for name, spec in self.spec.items()}
             with suppress(ValueError):  # what nobody could answer is drawn again
                 self.difference(self.mended, arguments)
                 return arguments
@@ -182,11 +157,14 @@ class Piece:
         if set(arguments) != set(self.spec):
             return f"The arguments must be {', '.join(self.spec)}: got {', '.join(map(str, arguments)) or 'none'}."
         for name, spec in self.spec.items():
-            if not _fits(arguments[name], spec):
+            if not spec.fits(arguments[name]):
                 return f"{name} must be {self.arguments[name]}: got {_described(arguments[name])}."
         tensors = {name: arguments[name] for name in self.axes(arguments)}
-        first: dict[str, tuple[str, int]] = {}  # the argument that has a size first
-        for name, axes in self.axes(arguments).items():
+        return self._complaint_about_sizes(tensors) or _complaint_about_dtypes(tensors)
+
+    def _complaint_about_sizes(self, tensors: Mapping[str, Tensor]) -> str:
+        first: dict[str, tuple[str, int]] = {}  # of each letter: the argument that has it first, and its size there
+        for name, axes in self.axes(tensors).items():
             for letter, size in zip(axes, tensors[name].shape, strict=True):
                 other, expected = first.setdefault(letter, (name, size))
                 low, high = self.sizes[letter]
@@ -194,9 +172,6 @@ class Piece:
                     return f"{name} and {other} must have the same {letter}: got {size} and {expected}."
                 if not low <= size <= high:
                     return f"{letter} must be from {low:,} to {high:,}: got {size:,} in {name}."
-        dtypes = {name: _name(value.dtype) for name, value in tensors.items()}
-        if len(set(dtypes.values())) > 1:
-            return f"The tensors must be of one dtype: got {', '.join(map(' '.join, dtypes.items()))}."
         return ""
 
     def near_message(self, arguments: Arguments) -> str:
@@ -207,7 +182,7 @@ class Piece:
     def axes(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         """Return the letters of the axes of those ``arguments`` that are tensors."""
         tensors = {name: spec for name, spec in self.spec.items() if isinstance(spec, Tensors)}
-        return {name: spec.axes for name, spec in tensors.items() if arguments[name] is not None}
+        return {name: spec.axes for name, spec in tensors.items() if arguments.get(name) is not None}
 
     def difference(self, function: Callable[..., Any], arguments: Arguments) -> Difference:
         """Return how far ``function`` is from the right answer on ``arguments``; ValueError where there is none."""
@@ -261,32 +236,11 @@ class Piece:
         return Markdown(_folded(f"Piece {self.letter}: the answer", "\n\n".join(paragraphs)))
 
 
-def below(high: int, rng: torch.Generator) -> int:
-    """Return a random whole number from 0 to ``high`` - 1."""
-    return int(torch.randint(high, (), generator=rng))
-
-
-def _drawn(spec: Any, sizes: Mapping[str, int], which: int, rng: torch.Generator) -> Any:
-    if isinstance(spec, Tensors):
-        if spec.or_none and below(2, rng):
-            return None
-        return torch.randn([sizes[a] for a in spec.axes], generator=rng).to(spec.dtypes[which % len(spec.dtypes)])
-    if isinstance(spec, Between):
-        return spec.low + (spec.high - spec.low) * torch.rand((), generator=rng).item()
-    return spec.draw(rng) if isinstance(spec, Made) else spec[below(len(spec), rng)]
-
-
-def _fits(value: Any, spec: Spec) -> bool:
-    if isinstance(spec, Made):
-        return spec.fits(value)
-    if isinstance(spec, Between):
-        return isinstance(value, int | float) and not isinstance(value, bool) and spec.low <= value <= spec.high
-    if not isinstance(spec, Tensors):
-        return type(value) is type(spec[0]) and value in spec  # True is no 1
-    if value is None:
-        return spec.or_none
-    is_alike = isinstance(value, Tensor) and value.dtype in spec.dtypes and value.device.type == "cpu"
-    return is_alike and value.ndim == len(spec.axes) and bool((value.abs() <= spec.largest).all())  # no NaN is
+def _complaint_about_dtypes(tensors: Mapping[str, Tensor]) -> str:
+    dtypes = {name: _name(value.dtype) for name, value in tensors.items()}
+    if len(set(dtypes.values())) <= 1:
+        return ""
+    return f"The tensors must be of one dtype: got {', '.join(map(' '.join, dtypes.items()))}."
 
 
 def _described(value: Any) -> str:

@@ -10,7 +10,7 @@ from course_utils.check.catalogue import Mistake, edited
 from course_utils.check.comparison import Comparison
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Probe
-from course_utils.check.runner import Runner
+from course_utils.check.runner import Runner, Trial
 
 __all__ = ["Diagnosis", "Slips", "function_with"]
 
@@ -23,13 +23,12 @@ Slips = tuple[tuple[str, int], ...]  # mistakes made at once: for each its key, 
 class Diagnosis:
     """Explains what an answer showed, in which some probe failed."""
 
-    runner: Runner
-    comparisons: Sequence[Comparison]
+    trial: Trial
 
     @property
     def failed(self) -> Comparison:
         """The first probe that failed."""
-        return next(comparison for comparison in self.comparisons if not comparison.passed)
+        return next(comparison for comparison in self.trial.comparisons if not comparison.passed)
 
     def mistakes(self) -> list[list[Mistake]]:
         """Return the mistakes that together show what the answer shows, in groups.
@@ -37,10 +36,10 @@ class Diagnosis:
         The first group is what the first wrong stage shows, the next what it takes besides for the next wrong stage,
         and so on, until nothing explains one.
         """
-        catalogue = self.runner.exercise.catalogue
+        catalogue = self.trial.runner.exercise.catalogue
         groups: list[list[Mistake]] = []
         named: Slips = ()
-        for stage in dict.fromkeys(c.probe.stage for c in self.comparisons if not c.passed):
+        for stage in dict.fromkeys(c.probe.stage for c in self.trial.comparisons if not c.passed):
             candidates = islice(_candidates(catalogue, named), _COMBINATIONS)
             explanation = next((slips for slips in candidates if self._explains(slips, stage)), None)
             if explanation is None:
@@ -53,14 +52,14 @@ class Diagnosis:
 
     def _explains(self, slips: Slips, stage: str) -> bool:
         """Return whether a function with exactly these slips shows the same in ``stage`` and in those before it."""
-        if function_with(self.runner.exercise, slips) is None:
+        if function_with(self.trial.runner.exercise, slips) is None:
             return False
-        in_stage = [comparison for comparison in self.comparisons if comparison.probe.stage == stage]
+        in_stage = [comparison for comparison in self.trial.comparisons if comparison.probe.stage == stage]
         upto = [*in_stage, *self._before(stage)]  # the stage first: most candidates fail there
-        return all(comparison.agrees_with(_example(self.runner, slips, comparison.probe)) for comparison in upto)
+        return all(comparison.agrees_with(_example(self.trial.runner, slips, comparison.probe)) for comparison in upto)
 
     def _before(self, stage: str) -> Iterator[Comparison]:
-        return takewhile(lambda comparison: comparison.probe.stage != stage, self.comparisons)
+        return takewhile(lambda comparison: comparison.probe.stage != stage, self.trial.comparisons)
 
     def without_catalogue(self) -> str:
         """Return what can be said without the catalogue: what is wrong, and which stages are right already."""

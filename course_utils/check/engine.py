@@ -25,7 +25,7 @@ Nothing of the source is looked at, except to draw conclusions from it before th
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -47,7 +47,7 @@ from course_utils.check.functions import (
 )
 from course_utils.check.probes import Probe
 from course_utils.check.report import Evidence, Report, evidence_for
-from course_utils.check.runner import Runner, follow_convention, upstream
+from course_utils.check.runner import Runner, Trial, run_by_nearest_convention, upstream
 from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Sandbox
 from course_utils.check.smallest import Shrink
 
@@ -130,29 +130,20 @@ class Check:
         return solution
 
 
-class Checks(Mapping[str, Check]):
+class Checks(dict[str, Check]):
     """The checks of some exercises by name: ``check.layer_norm(answer)``, ``check["layer_norm"]``."""
 
     def __init__(self, *exercises: Exercise, on_report: OnReport | None = None) -> None:
-        self._checks = {exercise.name: Check(exercise, on_report) for exercise in exercises}
+        super().__init__({exercise.name: Check(exercise, on_report) for exercise in exercises})
 
     def __getattr__(self, name: str) -> Check:
-        if not name.startswith("_") and name in self._checks:
-            return self._checks[name]
-        similar = [] if name.startswith("_") else get_close_matches(name, self._checks)
-        raise AttributeError(f"there is no exercise {name!r}" + (f": is it {similar[0]}?" if similar else ""))
-
-    def __getitem__(self, name: str) -> Check:
-        return self._checks[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._checks)
-
-    def __len__(self) -> int:
-        return len(self._checks)
+        if name in self:
+            return self[name]
+        similar = get_close_matches(name, self, n=1)
+        raise AttributeError(f"there is no exercise {name!r}" + "".join(f": is it {other}?" for other in similar))
 
     def __dir__(self) -> list[str]:
-        return list(self._checks)
+        return list(self)
 
 
 def examine(exercise: Exercise, function: Callable[..., Any], device: torch.device) -> Report:
@@ -167,17 +158,16 @@ def examine(exercise: Exercise, function: Callable[..., Any], device: torch.devi
     sandbox = Sandbox(code_of(function), COMPILE_LIMIT_S if is_compiled else CALL_LIMIT_S)
     if exercise.judge:
         return exercise.judge(function, sandbox)
-    convention, runner, comparisons = follow_convention(Runner(exercise, device), function, sandbox.call)
-    passed = all(comparison.passed for comparison in comparisons)
+    trial = run_by_nearest_convention(Runner(exercise, device), function, sandbox.call)
     report = Report(
         exercise.name,
-        passed,
+        trial.passed,
         attempted=True,
         message="Right on every probe.",
-        probes=[comparison.result() for comparison in comparisons],
-        remarks=_remarks(comparisons, passed, convention),
+        probes=[comparison.result() for comparison in trial.comparisons],
+        remarks=_remarks(trial),
     )
-    return report if passed else _with_diagnosis(report, Diagnosis(runner, comparisons), function, sandbox)
+    return report if trial.passed else _with_diagnosis(report, Diagnosis(trial), function, sandbox)
 
 
 def _complaint(exercise: Exercise, function: Any) -> str:
@@ -193,13 +183,13 @@ def _complaint(exercise: Exercise, function: Any) -> str:
     return ""
 
 
-def _remarks(comparisons: Sequence[Comparison], passed: bool, convention: str) -> tuple[str, ...]:
+def _remarks(trial: Trial) -> tuple[str, ...]:
     """Return what is worth knowing about an answer besides."""
-    remarks = [convention] if passed and convention else []
-    if any(comparison.observed.lines_printed for comparison in comparisons):
+    remarks = [trial.convention] if trial.passed and trial.convention else []
+    if any(comparison.observed.lines_printed for comparison in trial.comparisons):
         remarks.append(_PRINTS)
-    if passed:
-        remarks += dict.fromkeys(comparison.probe.remark for comparison in comparisons if comparison.deserves_remark)
+    if trial.passed:
+        remarks += dict.fromkeys(each.probe.remark for each in trial.comparisons if each.deserves_remark)
     return tuple(remarks)
 
 
@@ -209,8 +199,9 @@ def _with_diagnosis(report: Report, diagnosis: Diagnosis, function: Callable[...
     report = replace(report, message=diagnosis.without_catalogue())
     if failed.observed.finding and failed.observed.finding.ends_check:
         return report
-    smallest = Shrink(diagnosis.runner, function, sandbox.call, failed).smallest()
-    report = replace(report, evidence=_evidence(diagnosis.runner.exercise, smallest, failed.worst))
+    runner = diagnosis.trial.runner
+    smallest = Shrink(runner, function, sandbox.call, failed).smallest()
+    report = replace(report, evidence=_evidence(runner.exercise, smallest, failed.worst))
     mistakes = diagnosis.mistakes()
     return report.naming(mistakes) if mistakes else report
 

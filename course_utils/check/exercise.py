@@ -48,6 +48,5 @@ class Exercise:
 
     @cached_property
     def by_convention(self) -> "dict[str, Exercise]":
-        """This exercise, and the same with each of the other conventions, by what to remark."""
-        others = {remark: replace(self, oracle=oracle, conventions={}) for remark, oracle in self.conventions.items()}
-        return {"": self} | others
+        """The same exercise with each of the other conventions, by what to remark."""
+        return {remark: replace(self, oracle=oracle, conventions={}) for remark, oracle in self.conventions.items()}

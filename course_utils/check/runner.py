@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import takewhile
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from course_utils.check.probes import Call, Probe
 from course_utils.check.report import Quantity
 from course_utils.check.sandbox import CALL_LIMIT_S, Outcome, TimeUp, describe_error, trusted
 
-__all__ = ["Runner", "follow_convention", "upstream"]
+__all__ = ["Caller", "Runner", "Trial", "run_by_nearest_convention", "upstream"]
 
 _FAR_LESS = 10.0  # times: a wrong result so much nearer to another convention was meant to follow that one
 
@@ -52,7 +52,7 @@ class Runner:
     ) -> Comparison:
         """Return what ``function`` shows on ``probe``, beside what is right: ``expected``, where that is known."""
         expected = expected or _expected(self, probe)
-        return Comparison(probe, expected, self.observe(function, probe.call, probe.gradients, caller, expected))
+        return Comparison(probe, expected, self.observe(function, probe, caller, expected))
 
     def expect(self, probe: Probe) -> Expected:
         """Return what is right: dtypes as the oracle gives them, values as it gives them in float64.
@@ -63,9 +63,9 @@ class Runner:
         if probe.is_refused:
             return Expected({}, {}, refused=probe.name)
         oracle, call = self.exercise.oracle, probe.call
-        double = Call(self.exercise.fill_defaults(call).fresh(double=True), call.axes)
-        exact = replace(self, device=torch.device("cpu")).observe(oracle, double, probe.gradients)
-        plain = self.observe(oracle, call)
+        double = Call(self.exercise.fill_defaults(call).fresh(double=True))
+        exact = replace(self, device=torch.device("cpu")).observe(oracle, replace(probe, call=double))
+        plain = self.observe(oracle, replace(probe, gradients=()))
         if finding := exact.finding or plain.finding:
             raise ValueError(finding.message)
         if self.exercise.any_dtype:
@@ -76,20 +76,19 @@ class Runner:
     def observe(
         self,
         function: Callable[..., Any],
-        call: Call,
-        gradients: Sequence[str] = (),
+        probe: Probe,
         caller: Caller = trusted,
         expected: Expected | None = None,
     ) -> Observation:
-        """Return what ``function`` shows on ``call``, forward and then, if asked for ``gradients``, backward.
+        """Return what ``function`` shows on ``probe``, forward and then, if it asks for gradients, backward.
 
         Shapes, dtypes and devices are held against ``expected``; without it only values are taken.
         """
         observation = Observation()
         try:
-            self._observe_forward(observation, function, call, caller, expected)
-            if gradients:
-                self._observe_backward(observation, function, call, gradients, caller)
+            self._observe_forward(observation, function, probe.call, caller, expected)
+            if probe.gradients:
+                self._observe_backward(observation, function, probe, caller)
         except _Found as found:
             observation.finding = found.finding
         return observation
@@ -126,12 +125,11 @@ class Runner:
         self,
         observation: Observation,
         function: Callable[..., Any],
-        call: Call,
-        gradients: Sequence[str],
+        probe: Probe,
         caller: Caller,
     ) -> None:
-        arguments = call.fresh(self.device, track=gradients)
-        sources = [arguments[name] for name in gradients]
+        arguments = probe.call.fresh(self.device, track=probe.gradients)
+        sources = [arguments[name] for name in probe.gradients]
         bound = self._bind(function, arguments)
 
         def forward_and_backward() -> Any:
@@ -147,7 +145,7 @@ class Runner:
                 raise _Found("graph", name, message)
         if values is None:
             raise _Found("no gradient", "output", "No gradient flows back: the output is cut off from its inputs.")
-        for name, gradient in zip(gradients, values, strict=True):
+        for name, gradient in zip(probe.gradients, values, strict=True):
             if gradient is None:
                 raise _Found("no gradient", name, f"No gradient reaches {name}: it is cut off from the output.")
             observation.values[f"gradient of {name}"] = _as_double(gradient)
@@ -183,33 +181,42 @@ def _expected(runner: Runner, probe: Probe) -> Expected:
     return runner.expect(probe)
 
 
-def follow_convention(
-    runner: Runner, function: Callable[..., Any], caller: Caller = trusted
-) -> tuple[str, Runner, list[Comparison]]:
-    """Return the convention that a function follows or comes nearest to, its runner, and what shows there."""
-    best = ("", runner, runner.run(function, caller))
+class Trial(NamedTuple):
+    """What a function shows on every probe, held against one of the conventions that an exercise accepts."""
+
+    runner: Runner
+    convention: str
+    comparisons: Sequence[Comparison]
+
+    @property
+    def right(self) -> int:
+        """How many probes are right before the first that is not."""
+        return sum(1 for _ in takewhile(lambda comparison: comparison.passed, self.comparisons))
+
+    @property
+    def passed(self) -> bool:
+        """Whether all are."""
+        return self.right == len(self.comparisons)
+
+    def is_nearer_than(self, other: "Trial") -> bool:
+        """Return whether the function, which fails in the other trial, fails later in this one, or by far less."""
+        if self.right != other.right:
+            return self.right > other.right
+        error, other_error = (trial.comparisons[trial.right].result().error for trial in (self, other))
+        return _FAR_LESS * error < other_error
+
+
+def run_by_nearest_convention(runner: Runner, function: Callable[..., Any], caller: Caller = trusted) -> Trial:
+    """Return what ``function`` shows beside the convention that it follows, or comes nearest to."""
+    nearest = Trial(runner, "", runner.run(function, caller))
     for convention, exercise in runner.exercise.by_convention.items():
-        if not convention or all(comparison.passed for comparison in best[2]):
-            continue
+        if nearest.passed:
+            break
         other = replace(runner, exercise=exercise)
-        comparisons = other.run(function, caller)
-        if _is_nearer(comparisons, best[2]):
-            best = (convention, other, comparisons)
-    return best
-
-
-def _is_nearer(others: Sequence[Comparison], comparisons: Sequence[Comparison]) -> bool:
-    """Return whether a failing function follows the convention of ``others``: it fails later there, or by far less."""
-    others_right = _count_right(others)
-    right = _count_right(comparisons)
-    if others_right != right:
-        return others_right > right
-    return _FAR_LESS * others[right].result().error < comparisons[right].result().error
-
-
-def _count_right(comparisons: Sequence[Comparison]) -> int:
-    """Return how many probes are right before the first that is not."""
-    return sum(1 for _ in takewhile(lambda comparison: comparison.passed, comparisons))
+        trial = Trial(other, convention, other.run(function, caller))
+        if trial.is_nearer_than(nearest):
+            nearest = trial
+    return nearest
 
 
 class _Found(Exception):
