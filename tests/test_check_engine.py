@@ -1,8 +1,10 @@
 """How a check comes to its report, on checks small enough to see through."""
 
+import ast
 import warnings
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -260,3 +262,37 @@ def test_another_convention_is_accepted_with_a_remark_and_a_wrong_function_is_he
         wrong = report(function, later)
         assert (wrong.passed, wrong.remarks, wrong.evidence.expected) == (False, (), expected)
         assert ("Right already: values." in wrong.message) == right_already
+
+
+def test_whoever_keeps_progress_is_told_of_the_learner_s_answers_and_adds_to_the_report():
+    told = []
+
+    def note(report, answer):
+        told.append((report.passed, answer))
+        return replace(report, standing="noted")
+
+    its_check = Check(toy_check().exercise, on_report=note)
+    right, wrong = (lambda x, factor=2.0: x * factor), (lambda x, factor=2.0: x)
+    assert [its_check(answer).standing for answer in (right, wrong)] == ["noted", "noted"]
+    assert told == [(True, right), (False, wrong)]
+    its_check(right, record=False)
+    its_check(lambda x, factor=2.0: None)
+    its_check(torch.nn.functional.relu)
+    its_check(its_check.solution(lambda x, factor=2.0: x * factor))
+    assert len(told) == 2
+
+
+def test_a_name_that_is_nearly_an_exercise_is_answered_with_the_exercise():
+    with pytest.raises(AttributeError, match="there is no exercise 'layernorm': is it layer_norm"):
+        _ = check.layernorm
+    with pytest.raises(AttributeError, match=r"there is no exercise 'xyz'$"):
+        _ = check.xyz
+
+
+def test_the_engine_knows_neither_exercises_nor_book():
+    folder = Path(check.__file__).parent
+    for path in set(folder.glob("*.py")) - {folder / "ready_made.py"}:
+        imports = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
+        modules = {node.module for node in imports if node.module.startswith("course_utils.")}
+        assert all(name.startswith("course_utils.check.") for name in modules - {"course_utils.book.tables"}), path
+        assert not any("exercises" in name for name in modules), path
