@@ -13,6 +13,7 @@ by what it returns, whatever its source looks like.
     runner      calls a function on the probes, and looks at what comes of it
     diagnosis   which known mistakes show the same
     engine      the three together, and the walk of one wrong answer through them: begin there
+    functions   what can be told of a function before it is called
     probes      a call, a probe (a call with the reason for it), and how far off is too far
     comparison  what a call shows beside what is right, and beside the example of a mistake
     catalogue   the known mistakes, as edits of the right function

@@ -16,12 +16,12 @@ How one wrong answer goes through, a layer norm whose author wrote ``x.var(dims)
    stages that fail in turn. It runs through the candidates, `Slips`: each mistake of the catalogue alone, then several
    everyday ones at once. A candidate is a function too: it goes through the same `Runner`, and explains a stage if its
    comparisons there and in the stages before agree with the answer's. Here ``unbiased_variance`` does. The next wrong
-   stage, "half precision", takes ``half_statistics`` besides. Each is a `Mistake`: title, what is wrong, hint.
+   stage, "half precision", takes ``half_statistics`` besides. Each is a `Mistake`: a title, what is wrong, a hint.
 5. A `Shrink` makes the call of the first failed probe smaller for as long as the answer fails in the same way: fewer
    arguments, fewer entries, simpler numbers. What is left, ``x = [[1, 2, 3]]``, is the report's `Evidence`.
 6. The `Report` goes to whoever called, by way of ``on_report``, which may note it (`course_utils.yours` does).
 
-Nothing of the source is looked at, except to draw conclusions from it before the first call.
+Of an answer's source no more is read than whether its body is empty (2.) and the line in which an error arose (3.).
 """
 
 import inspect
