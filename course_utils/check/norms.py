@@ -13,8 +13,9 @@ from torch import Tensor
 from course_utils.check.probes import DOUBLE, Call, Probe, Tolerance, integers
 
 __all__ = [
-    "AS_PRINTED", "CHANNELS", "LAYER", "NARROW", "RMS", "ROWS", "Norm", "channel_call", "epsilon_calls", "fill_eps",
-    "has_three_values", "in_stages", "norm_probes", "numbers", "running_call", "trailing_call", "trailing_probes",
+    "AS_PRINTED", "CHANNELS", "FRESH", "LAYER", "NARROW", "RMS", "ROWS", "SMALL_VARIANCE", "Norm", "channel_call",
+    "epsilon_calls", "fill_eps", "has_three_values", "identity", "in_stages", "norm_probes", "numbers", "running_call",
+    "trailing_call", "trailing_probes",
 ]  # fmt: skip
 
 AS_PRINTED = Tolerance(0.0, 1e-3)  # a number that a task gives to three digits
@@ -56,6 +57,9 @@ CHANNELS = {
     "images": numbers(3, 2, 3, 4, seed=4),
     "one image": numbers(1, 2, 3, 4, seed=5),
 }
+
+FRESH: dict[str, Any] = {"running_mean": torch.zeros(1), "running_var": torch.ones(1)}
+SMALL_VARIANCE: dict[str, Any] = {"running_mean": torch.zeros(3), "running_var": torch.full((3,), 2.0**-20)}
 
 
 @dataclass(frozen=True)
@@ -189,8 +193,7 @@ RMS = replace(LAYER, parameters=("weight",), offset=None, pairs=None)
 def trailing_probes(norm: Norm, worked: Tensor) -> list[Probe]:
     """Return the probes of a norm over trailing axes; ``worked`` is the example of the task."""
     both = dict.fromkeys(norm.parameters, True)
-    ones = {"weight": torch.ones(6), "bias": torch.zeros(6)}
-    unchanged: dict[str, Any] = {name: ones[name] for name in norm.parameters}
+    unchanged = {name: value for name, value in identity(6).items() if name in both}
     rows = {name: trailing_call(x, normalized) for name, (x, normalized) in ROWS.items()}
     statistics = {
         "one row of four": trailing_call(torch.tensor([[100.0, 200.0, 300.0, 400.0]])),
@@ -206,6 +209,11 @@ def trailing_probes(norm: Norm, worked: Tensor) -> list[Probe]:
         *norm_probes(norm),
         Probe("weights of two axes", "affine", trailing_call(numbers(2, 3, 4, seed=15), 2, **both)),
     ]
+
+
+def identity(size: int) -> dict[str, Any]:
+    """Return the weight and the bias of an affine step that changes nothing."""
+    return {"weight": torch.ones(size), "bias": torch.zeros(size)}
 
 
 def has_three_values(call: Call) -> bool:

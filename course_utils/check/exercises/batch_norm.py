@@ -8,7 +8,18 @@ from torch import Tensor
 
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.norms import AS_PRINTED, CHANNELS, Norm, in_stages, norm_probes, numbers, running_call
+from course_utils.check.norms import (
+    AS_PRINTED,
+    CHANNELS,
+    FRESH,
+    SMALL_VARIANCE,
+    Norm,
+    identity,
+    in_stages,
+    norm_probes,
+    numbers,
+    running_call,
+)
 from course_utils.check.probes import Call, Probe
 
 __all__ = ["batch_norm"]
@@ -56,9 +67,6 @@ _NORM = Norm(
     pairs=lambda values: _training(values.t().contiguous()),
 )
 _BOTH = {"weight": True, "bias": True}
-_ONES: dict[str, Any] = {"weight": torch.ones(3), "bias": torch.zeros(3)}
-_SMALL: dict[str, Any] = {"running_mean": torch.zeros(3), "running_var": torch.full((3,), 2.0**-20)}
-_FRESH: dict[str, Any] = {"running_mean": torch.zeros(1), "running_var": torch.ones(1)}
 _VECTORS = numbers(4, 3, seed=10)
 
 _STATISTICS = {
@@ -68,11 +76,11 @@ _STATISTICS = {
 }
 _OUTPUTS = [
     *(("statistics", name, _training(x)) for name, x in _STATISTICS.items()),
-    ("statistics", "an affine step that changes nothing", _training(numbers(8, 3, seed=8), **_ONES)),
+    ("statistics", "an affine step that changes nothing", _training(numbers(8, 3, seed=8), **identity(3))),
     ("evaluation", "vectors, evaluation", running_call(_VECTORS)),
     ("evaluation", "one vector, evaluation", running_call(numbers(1, 3, seed=11))),
     ("evaluation", "images, evaluation", running_call(numbers(2, 4, 3, 4, seed=12))),
-    ("epsilon", "small running_var", running_call(numbers(4, 3, seed=24, scale=2.0**-10), **_SMALL)),
+    ("epsilon", "small running_var", running_call(numbers(4, 3, seed=24, scale=2.0**-10), **SMALL_VARIANCE)),
     ("affine", "as wide as channels", _training(numbers(2, 4, 3, 4, seed=27), **_BOTH)),
     ("affine", "vectors with weights", _training(numbers(6, 3, seed=28), **_BOTH)),
     ("affine", "weights in evaluation", running_call(numbers(2, 3, 4, seed=29), **_BOTH)),
@@ -102,7 +110,7 @@ batch_norm = Exercise(
             Probe(
                 "the worked number",
                 "running statistics",
-                _training(torch.tensor([[1.0], [3.0]]), **_FRESH),
+                _training(torch.tensor([[1.0], [3.0]]), **FRESH),
                 tolerance=AS_PRINTED,
             ),
             *(Probe(name, "running statistics", call) for name, call in _STEPS.items()),

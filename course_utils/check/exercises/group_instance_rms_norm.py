@@ -12,11 +12,14 @@ from course_utils.check.exercise import Exercise
 from course_utils.check.norms import (
     AS_PRINTED,
     CHANNELS,
+    FRESH,
     RMS,
+    SMALL_VARIANCE,
     Norm,
     channel_call,
     fill_eps,
     has_three_values,
+    identity,
     in_stages,
     norm_probes,
     numbers,
@@ -65,7 +68,6 @@ _GROUP = Norm(
     pairs=lambda values: _grouped(values.reshape(1, 4, 1)),
 )
 _ONE_OR_TWO = torch.tensor([[[1.0, 3.0], [5.0, 5.0]]])
-_GROUP_ONES: dict[str, Any] = {"weight": torch.ones(6), "bias": torch.zeros(6)}
 _GROUP_CALLS = [
     ("statistics", "images in two groups", _grouped(numbers(2, 6, 2, 3, seed=1))),
     ("statistics", "images in three groups", _grouped(numbers(2, 6, 2, 3, seed=2), 3)),
@@ -75,7 +77,7 @@ _GROUP_CALLS = [
     ("statistics", "vectors", _grouped(numbers(4, 6, seed=6))),
     ("statistics", "volumes", _grouped(numbers(2, 4, 2, 2, 3, seed=7))),
     ("statistics", "not contiguous", _grouped(numbers(2, 2, 3, 6, seed=8).permute(0, 3, 1, 2))),
-    ("statistics", "an affine step that changes nothing", _grouped(numbers(2, 6, 2, 3, seed=9), **_GROUP_ONES)),
+    ("statistics", "an affine step that changes nothing", _grouped(numbers(2, 6, 2, 3, seed=9), **identity(6))),
     ("affine", "weight and bias", _grouped(numbers(2, 6, 2, 3, seed=15), 3, **_BOTH)),
     ("affine", "as wide as channels", _grouped(numbers(2, 4, 3, 4, seed=16), **_BOTH)),
     ("affine", "vectors with weights", _grouped(numbers(4, 6, seed=17), **_BOTH)),
@@ -144,13 +146,10 @@ _INSTANCE = Norm(
     small=(2, 3, 4),
     weighted=(2, 3, 5),
     wide=(2, 3, 2, 3),
-    half_call=partial(running_call, weight=torch.ones(4), bias=torch.zeros(4)),
+    half_call=partial(running_call, **identity(4)),
     offset=_without_buffers(numbers(8, 8, 48, seed=33, scale=0.25, offset=1e4)),
-    pairs=lambda values: running_call(values[None], weight=torch.ones(2), bias=torch.zeros(2)),
+    pairs=lambda values: running_call(values[None], **identity(2)),
 )
-_ONES: dict[str, Any] = {"weight": torch.ones(3), "bias": torch.zeros(3)}
-_SMALL: dict[str, Any] = {"running_mean": torch.zeros(3), "running_var": torch.full((3,), 2.0**-20)}
-_FRESH: dict[str, Any] = {"running_mean": torch.zeros(1), "running_var": torch.ones(1)}
 _SIGNALS = numbers(2, 3, 4, seed=11)
 _IMAGES = numbers(3, 2, 2, 3, seed=16)
 
@@ -161,7 +160,7 @@ _STATISTICS = {
 }
 _INSTANCE_OUTPUTS = [
     *(("statistics", name, running_call(x)) for name, x in _STATISTICS.items()),
-    ("statistics", "an affine step that changes nothing", running_call(numbers(2, 3, 4, seed=6), **_ONES)),
+    ("statistics", "an affine step that changes nothing", running_call(numbers(2, 3, 4, seed=6), **identity(3))),
     ("evaluation", "images, evaluation", _frozen(numbers(2, 4, 3, 4, seed=10))),
     ("evaluation", "signals, evaluation", _frozen(_SIGNALS)),
     ("no running statistics", "no running statistics", _without_buffers(numbers(2, 3, 2, 4, seed=18))),
@@ -173,7 +172,7 @@ _INSTANCE_CALLS = [
     ("running statistics", "images, one step", running_call(_IMAGES)),
     ("running statistics", "signals of two, one step", running_call(numbers(3, 2, 2, seed=17))),
     ("running statistics", "momentum=0.5", running_call(_IMAGES, momentum=0.5)),
-    ("epsilon", "small running_var", _frozen(numbers(2, 3, 4, seed=24, scale=2.0**-10), **_SMALL)),
+    ("epsilon", "small running_var", _frozen(numbers(2, 3, 4, seed=24, scale=2.0**-10), **SMALL_VARIANCE)),
     ("affine", "weights in evaluation", _frozen(numbers(2, 3, 4, seed=29), **_BOTH)),
 ]
 
@@ -187,7 +186,7 @@ instance_norm = Exercise(
             Probe(
                 "the worked number",
                 "running statistics",
-                running_call(torch.tensor([[[1.0, 3.0]]]), **_FRESH),
+                running_call(torch.tensor([[[1.0, 3.0]]]), **FRESH),
                 tolerance=AS_PRINTED,
             ),
             *(Probe(name, stage, call) for stage, name, call in _INSTANCE_CALLS),
