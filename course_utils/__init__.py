@@ -31,13 +31,13 @@ from typing import Any
 from course_utils.rooms import MissingExtra, submodules
 
 __version__ = "1.0.0"
-__all__ = ["Claims", "Table", "__version__", "generator", "setup", "yours"]
+__all__ = ["Claims", "Table", "__version__", "generator", "setup"]
 
 # public name -> the module that defines it, imported when the name is first asked for
-_HOMES = {"Claims": "book.claims", "Table": "book.tables", "generator": "session", "setup": "session", "yours": "check"}
+_HOMES = {"Claims": "book.claims", "Table": "book.tables", "generator": "session", "setup": "session"}
 _ROOMS = (
     "bugs", "check", "conventions", "data", "experiments", "kernels", "models", "norms", "parallel", "plots", "rope",
-    "swap", "timing", "verify", "widgets",
+    "swap", "timing", "verify", "widgets", "yours",
 )  # fmt: skip
 _room = submodules(__name__)
 

@@ -67,7 +67,7 @@ AUTOGRAD = {
 def test_what_is_called_right_is_autograds_gradient_in_float64(norm):
     its_check = CHECKS[norm]
     for probe in its_check.probes:
-        arguments = its_check.spell_out(probe.call).fresh(double=True)
+        arguments = its_check.exercise.fill_defaults(probe.call).fresh(double=True)
         positional = [arguments.pop(name) for name in ("dy", "x", "normalized_shape") if name in arguments]
         right, truth = its_check.oracle(*positional, **arguments), AUTOGRAD[norm](*positional, **arguments)
         torch.testing.assert_close(right, truth, rtol=1e-9, atol=1e-9)

@@ -1,8 +1,10 @@
 """How a check comes to its report, on checks small enough to see through."""
 
+import ast
 import warnings
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +12,10 @@ import torch
 
 from course_utils import check
 from course_utils.book import progress
-from course_utils.check.catalogue import Mistake
-from course_utils.check.engine import Check, is_stub
-from course_utils.check.observe import upstream
+from course_utils.check import Check, Exercise, Mistake
+from course_utils.check.functions import is_stub
 from course_utils.check.probes import Call, Probe, Tolerance, integers
+from course_utils.check.runner import upstream
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +47,8 @@ def toy_check(**changes):
         Probe("large", "large", Call({"x": integers(2, 3, seed=4, offset=1000)}, {"x": "RC"}), rough=True),
     ]
     in_order = dict(changes.pop("order", list)(list(catalogue.items())))
-    return Check("scale", scale, changes.pop("probes", probes), in_order, **changes)
+    exercise = Exercise("scale", scale, probes, in_order)
+    return Check(replace(exercise, **changes))
 
 
 def run(function, **changes):
@@ -101,7 +104,7 @@ def test_the_search_for_a_smaller_input_passes_over_what_the_oracle_refuses():
         return x.diff()
 
     probe = Probe("some", "values", Call({"x": integers(4, 5, seed=1)}, {"x": "RC"}))
-    report = Check("steps", steps, [probe], {})(lambda x: -x.diff(), record=False)
+    report = Check(Exercise("steps", steps, [probe]))(lambda x: -x.diff(), record=False)
     words = ["steps(x)", "  x = [[1, 2]]", "expected output: [[1]]", "            got: [[-1]]"]
     assert report.evidence.lines() == words
 
@@ -144,7 +147,7 @@ def test_a_mistake_that_warns_or_raises_is_known_by_that():
         return x + factor
 
     catalogue = known(added=warns, divided=lambda x, factor=2.0: 1 // 0)
-    its_check = replace(toy_check(), catalogue=catalogue)
+    its_check = toy_check(catalogue=catalogue)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert its_check(lambda x, factor=2.0: x + factor, record=False).misconception == "added"
@@ -161,7 +164,7 @@ def test_a_call_to_be_refused_passes_with_an_error_and_only_then():
         Probe("ones", "values", Call({"x": torch.ones(2)})),
         Probe("a negative factor", "refusal", Call({"x": torch.ones(2), "factor": -1.0}), is_refused=True),
     ]
-    refused = replace(toy_check(probes=probes), oracle=refusing, catalogue={})
+    refused = toy_check(probes=probes, oracle=refusing, catalogue={})
     assert refused(refusing, record=False).passed
     report = refused(scale, record=False)
     assert not report.passed
@@ -198,7 +201,7 @@ def test_a_body_with_nothing_in_it_is_not_an_attempt():
     empty = ['"""Only a docstring."""', "...", '"""A docstring."""; pass', "raise NotImplementedError('yours')"]
     for function in map(written, [*empty, "return None"]):
         assert is_stub(function)
-        report = Check("f", scale, [], {})(function)
+        report = Check(Exercise("f", scale))(function)
         assert (report.attempted, report.passed, report.verdict) == (False, False, "not attempted yet")
         assert progress.attempted() == {}
     bodies = ["return x", "return 0", "raise ValueError('no')", "yield", "mean = x.mean()"]
@@ -225,7 +228,7 @@ def test_several_outputs_and_updated_arguments_are_compared_by_name():
         return x / 2, x.numel()
 
     probe = Probe("two", "values", Call({"x": integers(2, 3, seed=5), "seen": torch.zeros(())}), ("x",))
-    its_check = Check("halve", halve_and_count, [probe], {}, returns=("half", "count"), updates=("seen",))
+    its_check = Check(Exercise("halve", halve_and_count, [probe], returns=("half", "count"), updates=("seen",)))
 
     def message(function):
         return its_check(function, record=False).message
@@ -259,3 +262,37 @@ def test_another_convention_is_accepted_with_a_remark_and_a_wrong_function_is_he
         wrong = report(function, later)
         assert (wrong.passed, wrong.remarks, wrong.evidence.expected) == (False, (), expected)
         assert ("Right already: values." in wrong.message) == right_already
+
+
+def test_whoever_keeps_progress_is_told_of_the_learner_s_answers_and_adds_to_the_report():
+    told = []
+
+    def note(report, answer):
+        told.append((report.passed, answer))
+        return replace(report, standing="noted")
+
+    its_check = Check(toy_check().exercise, on_report=note)
+    right, wrong = (lambda x, factor=2.0: x * factor), (lambda x, factor=2.0: x)
+    assert [its_check(answer).standing for answer in (right, wrong)] == ["noted", "noted"]
+    assert told == [(True, right), (False, wrong)]
+    its_check(right, record=False)
+    its_check(lambda x, factor=2.0: None)
+    its_check(torch.nn.functional.relu)
+    its_check(its_check.solution(lambda x, factor=2.0: x * factor))
+    assert len(told) == 2
+
+
+def test_a_name_that_is_nearly_an_exercise_is_answered_with_the_exercise():
+    with pytest.raises(AttributeError, match="there is no exercise 'layernorm': is it layer_norm"):
+        _ = check.layernorm
+    with pytest.raises(AttributeError, match=r"there is no exercise 'xyz'$"):
+        _ = check.xyz
+
+
+def test_the_engine_knows_neither_exercises_nor_book():
+    folder = Path(check.__file__).parent
+    for path in set(folder.glob("*.py")) - {folder / "ready_made.py"}:
+        imports = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
+        modules = {node.module for node in imports if node.module.startswith("course_utils.")}
+        assert all(name.startswith("course_utils.check.") for name in modules - {"course_utils.book.tables"}), path
+        assert not any("exercises" in name for name in modules), path

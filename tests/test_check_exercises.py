@@ -1,39 +1,32 @@
 """Every example of every known mistake is rejected, and by name; so are everyday slips made several at once."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 import torch
+from naming import keys_of
 
 from course_utils import check
+from course_utils.check.diagnosis import function_with
 
-CPU = torch.device("cpu")
 CHECKS = {  # the kernels' are in test_kernels.py, which has a process with Triton's interpreter
-    name: one
-    for name in check.__all__
-    if isinstance(one := getattr(check, name), check.Check) and one.catalogue and not name.endswith("_kernel")
+    name: its_check
+    for name, its_check in check.exercises.CHECKS.items()
+    if its_check.catalogue and not name.endswith("_kernel")
 }
 EVERYDAY = {
     name: everyday
-    for name, one in CHECKS.items()
-    if (everyday := [key for key, mistake in one.catalogue.items() if mistake.everyday])
+    for name, its_check in CHECKS.items()
+    if (everyday := [key for key, mistake in its_check.catalogue.items() if mistake.everyday])
 }
-
-
-def keys_of(its_check, function):
-    """Return the keys that a report names; None for a function that passes. No smallest input is looked for."""
-    convention, tried = its_check._nearest(lambda one: [one._shown_by(function, probe, CPU) for probe in one.probes])
-    if all(one.passed for one in tried):
-        return None
-    stages = its_check._by_convention[convention]._name(tried, CPU)
-    return [mistake.key for stage in stages for mistake in stage]
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_every_example_of_a_mistake_is_rejected_and_named_and_nothing_else_is(name):
     for mistake in CHECKS[name].catalogue.values():
         assert mistake.examples
-        for form, example in enumerate(mistake.examples):
+        for form, example in enumerate(replace(mistake).examples):  # new ones: some remember their calls
             assert keys_of(CHECKS[name], example) == [mistake.key], f"{mistake.key}, example {form}"
 
 
@@ -51,7 +44,7 @@ def test_everyday_slips_made_at_once_are_rejected_and_what_is_named_is_among_the
     """All pairs, and all subsets of five."""
     its_check, keys = CHECKS[name], EVERYDAY[name]
     for slips in [slips for size in range(2, 6) for slips in combinations(keys[: 6 if size == 2 else 5], size)]:
-        function = its_check.made_with(tuple((key, 0) for key in slips))
+        function = function_with(its_check.exercise, tuple((key, 0) for key in slips))
         assert function is not None, f"edits overlap: {slips}"
         named = keys_of(its_check, function)
         assert named, slips

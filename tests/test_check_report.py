@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from course_utils import check
 from course_utils.book import progress
 from course_utils.check.probes import Call
-from course_utils.check.report import evidence_for
+from course_utils.check.report import Quantity, evidence_for
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +129,7 @@ def test_of_a_large_output_the_worst_element_is_shown():
     for worst, got in ((-9.0, "-9"), (float("nan"), "NaN")):
         values = truth.clone()
         values[0, 3], values[1, 2] = 9.0, worst
-        evidence = evidence_for("f", ["x"], Call({"x": torch.ones(1)}), "output", truth, values)
+        evidence = evidence_for("f", ["x"], Call({"x": torch.ones(1)}), Quantity("output", truth, values))
         assert (evidence.quantity, evidence.expected, evidence.got) == ("output at [1, 2]", "8", got)
 
 
@@ -190,7 +190,7 @@ def test_what_is_no_layer_norm_at_all_is_told_what_it_is():
         (generator_function, "It returns a generator; expected a tensor; a yield makes the function a generator."),
         (lambda x, shape: x, "takes (x, shape): got an unexpected keyword argument 'weight'."),
         (lambda x, shape, gamma, beta, eps: x, "missing a required argument: 'gamma'."),
-        (torch.nn.LayerNorm(4), "It raises TypeError: LayerNorm.forward() takes 2 positional arguments"),
+        (torch.nn.LayerNorm(4), "This is a module: pass a function, such as `lambda x, normalized_shape, weight=None"),
         (torch.nn.LayerNorm, "It is called as layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5)"),
         (F.layer_norm(torch.ones(1, 4), (4,)), "This is not a function (its type is Tensor)"),
     ):

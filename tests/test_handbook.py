@@ -10,14 +10,13 @@ from markdown_it import MarkdownIt
 
 from course_utils import check
 from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, chapter_of
-from course_utils.check import Check
 from tools.__main__ import main as authoring
 from tools.handbook import chapter_page, common, handbook, objectives, time_needed
 from tools.notebooks import SOLUTION_SUFFIX, execute, find_exercises, is_code, read_notebook
 from tools.student import ANSWER, make_student_copy
 
 WRITTEN = [chapter for chapter in CHAPTERS if chapter.is_written]
-CHECKS = [value for value in (getattr(check, name) for name in check.__all__) if isinstance(value, Check)]
+CHECKS = check.exercises.CHECKS.values()
 COURSE = [chapter for chapter in WRITTEN if chapter.exercises]
 
 
@@ -164,7 +163,7 @@ def test_a_students_copy_is_an_assignment_for_nbgrader(chapter, tmp_path: Path, 
 
 
 # the checks of kernels need an interpreter that is set before Triton is imported; test_kernels.py has a process for it
-PLAIN = [name for chapter in COURSE for name in chapter.exercises if type(getattr(check, name)) is Check]
+PLAIN = [name for chapter in COURSE for name in chapter.exercises if not getattr(check, name).exercise.interpreter]
 
 
 @pytest.mark.parametrize("name", PLAIN)

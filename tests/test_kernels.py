@@ -427,7 +427,7 @@ def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
 
 def wrongly_named(name, forms):
     """Return the examples of the mistakes in ``name``, those in the slice ``forms``, that a report does not name so."""
-    from test_check_exercises import keys_of
+    from naming import keys_of
 
     its_check = getattr(check, name)
     mistakes = its_check.catalogue.items()

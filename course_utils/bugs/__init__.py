@@ -10,16 +10,16 @@ with its bug mended is right. That keeps out what every piece would fail on: NaN
 calls a piece clean says so with a list of inputs.
 """
 
-from course_utils.bugs.base import Bug, Markdown
 from course_utils.bugs.catalogue import BUGS
+from course_utils.bugs.piece import Markdown, Piece
 from course_utils.rooms import submodules
 
-__all__ = ["BUGS", "Bug", "bug", "reveal", "show"]
+__all__ = ["BUGS", "Piece", "bug", "reveal", "show"]
 
 __getattr__ = submodules(__name__)
 
 
-def bug(letter: str) -> Bug:
+def bug(letter: str) -> Piece:
     """Return the piece of that letter, from A to N."""
     if letter not in BUGS:
         raise ValueError(f"letter must be one of {', '.join(BUGS)}: got {letter!r}")

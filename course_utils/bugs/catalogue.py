@@ -3,7 +3,7 @@
 import string
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils import rope
-from course_utils.bugs.base import Arguments, Between, Bug, Made, Tensors, below
+from course_utils.bugs.piece import Arguments, Piece
+from course_utils.bugs.spec import Between, Made, OneOf, Spec, Tensors, below
 
 __all__ = ["BUGS"]
 
-_FOLDER = Path(__file__).parent
-_TEXTS = tomllib.loads((_FOLDER / "bugs.toml").read_text(encoding="utf-8"))
+_TEXTS = tomllib.loads(Path(__file__).with_name("bugs.toml").read_text(encoding="utf-8"))
 _FLOAT_OR_HALF = (torch.float32, torch.bfloat16, torch.float16)
-_FLAG = (False, True)
 _HEADS = (1, 2, 4, 8, 16, 32)
 _KEY_HEADS = (1, 2, 4, 8, 16, 32, 64)
 _LAYERS = ("full_attention", "sliding_attention")
@@ -107,35 +106,16 @@ def _are_lengths(value: Any) -> bool:
     return is_list and all(type(length) is int and 1 <= length <= 65_536 for length in value)
 
 
-def _bug(name: str, spec: Mapping[str, Any], **code: Any) -> Bug:
-    text, letter = dict(_TEXTS[name]), string.ascii_uppercase[list(_TEXTS).index(name)]
-    source = (_FOLDER / "pieces" / f"{name}.py").read_text(encoding="utf-8")
-    mended_source = _replaced(source, *text.pop("mend")) if "mend" in text else source
-    broken, mended = (_function(version, letter, text["function"]) for version in (source, mended_source))
-    spoiled = {
-        what: _function(_replaced(source, old, new), letter, text["function"])
-        for old, new, what in text.pop("spoil", ())
-    }
-    text |= {"source": source, "mended_source": mended_source, "spoiled": spoiled}
-    return Bug(letter=letter, spec=spec, broken=broken, mended=mended, **code, **text)
+def _piece(name: str, spec: Mapping[str, Spec], **code: Any) -> Piece:
+    letter = string.ascii_uppercase[list(_TEXTS).index(name)]
+    return Piece(letter=letter, name=name, spec=spec, **code, **_TEXTS[name])
 
 
-def _replaced(source: str, old: str, new: str) -> str:
-    assert source.count(old) == 1, f"what is replaced must be once in the piece: {old}"
-    return source.replace(old, new)
-
-
-def _function(source: str, letter: str, name: str) -> Callable[..., Any]:
-    namespace: dict[str, Any] = {"__name__": f"piece_{letter.lower()}"}
-    exec(compile(source, f"<piece {letter}>", "exec"), namespace)
-    return namespace[name]
-
-
-_LAYER = {
+_LAYER: Mapping[str, Spec] = {
     "x": Tensors("NC", 1e4),
     "running_mean": Tensors("C", 1e4),
     "running_var": Tensors("C", 1e4),
-    "training": _FLAG,
+    "training": OneOf((False, True)),
     "dy": Tensors("NC", 1e4, or_none=True),
 }
 
@@ -146,23 +126,23 @@ def _layer_input(rng: torch.Generator, training: bool, with_gradient: bool) -> A
     return {"x": _normal(rng, 16, 4), **statistics, "training": training, "dy": dy}
 
 
-_BUGS = (
-    _bug(
+_PIECES = (
+    _piece(
         "stream",
         {"x": Tensors("NC", 1e3, _FLOAT_OR_HALF), "weight": Tensors("C", 10, _FLOAT_OR_HALF)},
         draw=lambda rng: {"x": _normal(rng, 4, 16).bfloat16(), "weight": (1 + 0.1 * _normal(rng, 16)).bfloat16()},
         right=_block,
         solution=lambda ordinary: {name: value.float() for name, value in ordinary.items()},
     ),
-    _bug(
+    _piece(
         "heads",
-        {"weight": Tensors("RC", 1e3), "num_heads": _KEY_HEADS, "num_kv_heads": _KEY_HEADS},
+        {"weight": Tensors("RC", 1e3), "num_heads": OneOf(_KEY_HEADS), "num_kv_heads": OneOf(_KEY_HEADS)},
         # the heads of Llama 2 70B and of models without shared keys
         draw=lambda rng: {"weight": _normal(rng, 128, 4), "num_heads": (8, 64)[below(2, rng)], "num_kv_heads": 8},
         right=_to_interleaved,
         solution=lambda ordinary: {"weight": torch.arange(64.0)[:, None], "num_heads": 32, "num_kv_heads": 4},
     ),
-    _bug(
+    _piece(
         "detached",
         _LAYER,
         draw=lambda rng: _layer_input(rng, _flip(rng), False),
@@ -172,28 +152,28 @@ _BUGS = (
             "dy": F.one_hot(torch.tensor(0), 16).float()[:, None].expand(16, 4),
         },
     ),
-    _bug(
+    _piece(
         "counting",
-        {"x": Tensors("TD", 100, _FLOAT_OR_HALF), "start": range(8193)},
+        {"x": Tensors("TD", 100, _FLOAT_OR_HALF), "start": OneOf(range(8193))},
         draw=lambda rng: {"x": _normal(rng, 32, 8).bfloat16(), "start": 0},
         right=_rotate,
         solution=lambda ordinary: {"start": 1000},
     ),
-    _bug(
+    _piece(
         "epsilon",
         {"x": Tensors("NC", 1e3, _FLOAT_OR_HALF)},
         draw=lambda rng: {"x": _normal(rng, 4, 16).bfloat16()},
         right=lambda x: F.rms_norm(x, x.shape[-1:], eps=torch.finfo(torch.float32).eps),
         solution=lambda ordinary: {"x": torch.full((1, 4), 0.01, dtype=torch.bfloat16)},
     ),
-    _bug(
+    _piece(
         "partial",
-        {"x": Tensors("TD", 100), "rotary_dim": range(2, 65), "base": Between(100, 1e7)},
+        {"x": Tensors("TD", 100), "rotary_dim": OneOf(range(2, 65)), "base": Between(100, 1e7)},
         draw=lambda rng: {"x": _normal(rng, 32, 16), "rotary_dim": 16, "base": 10.0 ** (3 + below(4, rng))},
         right=_partial_rotate,
         solution=lambda ordinary: {"rotary_dim": 4},
     ),
-    _bug(
+    _piece(
         "blocks",
         {"x": Tensors("NC", 1e4)},
         draw=lambda rng: {"x": _normal(rng, 4, 64 << below(3, rng))},
@@ -204,23 +184,26 @@ _BUGS = (
             {"x": 1000 + ordinary["x"]},
         ],
     ),
-    _bug(
+    _piece(
         "variance",
         {"x": Tensors("NC", 1e4)},
         draw=lambda rng: {"x": _normal(rng, 4, 16)},
         right=lambda x: F.layer_norm(x, x.shape[-1:]),
         solution=lambda ordinary: {"x": torch.tensor([[8192.0, 8196.0]])},
     ),
-    _bug(
+    _piece(
         "modes",
         _LAYER,
         draw=lambda rng: _layer_input(rng, *[_flip(rng)] * 2),
         right=_batch_norm,
         solution=lambda ordinary: {"training": not ordinary["training"]},
     ),
-    _bug(
+    _piece(
         "options",
-        {"rope_parameters": Made(lambda value: isinstance(value, dict), _options_or_layers), "layer_type": _LAYERS},
+        {
+            "rope_parameters": Made(lambda value: isinstance(value, dict), _options_or_layers),
+            "layer_type": OneOf(_LAYERS),
+        },
         draw=_yarn_options,
         right=_yarn,
         solution=lambda ordinary: {
@@ -228,9 +211,9 @@ _BUGS = (
             "layer_type": "full_attention",
         },
     ),
-    _bug(
+    _piece(
         "bias",
-        {"num_heads": _HEADS, "query_length": range(1, 65), "key_length": range(1, 65)},
+        {"num_heads": OneOf(_HEADS), "query_length": OneOf(range(1, 65)), "key_length": OneOf(range(1, 65))},
         draw=lambda rng: {
             "num_heads": _HEADS[below(6, rng)],
             **dict.fromkeys(("query_length", "key_length"), 1 + below(64, rng)),
@@ -238,18 +221,18 @@ _BUGS = (
         right=_alibi_bias,
         solution=lambda ordinary: {"num_heads": 8, "query_length": 1, "key_length": 5},
     ),
-    _bug(
+    _piece(
         "table",
-        {"x": Tensors("TD", 100), "step": range(1, 257)},
+        {"x": Tensors("TD", 100), "step": OneOf(range(1, 257))},
         draw=lambda rng: {"x": _normal(rng, 32, 8), "step": 17 + below(16, rng)},  # a prompt and a shorter rest
         right=lambda x, step: _rotate(x, 0),
         solution=lambda ordinary: {"step": 1},
     ),
-    _bug(
+    _piece(
         "dynamic",
         {
             "lengths": Made(_are_lengths, lambda rng: [1 + below(65_536, rng) for _ in range(1 + below(8, rng))]),
-            "window": range(16, 65_537),
+            "window": OneOf(range(16, 65_537)),
             "factor": Between(1, 64),
         },
         draw=lambda rng: {
@@ -260,7 +243,7 @@ _BUGS = (
         right=_dynamic,
         solution=lambda ordinary: {"lengths": [8192, 4096]},
     ),
-    _bug(
+    _piece(
         "sum",
         dict.fromkeys(("dy", "x_hat"), Tensors("NC", 100, _FLOAT_OR_HALF)),
         draw=lambda rng: {name: _normal(rng, 256, 8).bfloat16() for name in ("dy", "x_hat")},
@@ -268,4 +251,4 @@ _BUGS = (
         solution=lambda ordinary: dict.fromkeys(("dy", "x_hat"), torch.ones(4096, 1, dtype=torch.bfloat16)),
     ),
 )
-BUGS = {bug.letter: bug for bug in sorted(_BUGS, key=lambda bug: bug.letter)}
+BUGS = {piece.letter: piece for piece in sorted(_PIECES, key=lambda piece: piece.letter)}

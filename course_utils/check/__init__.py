@@ -9,59 +9,47 @@
 A learner's function is held against torch's in float64 on inputs chosen so that each known mistake gives itself away
 by what it returns, whatever its source looks like.
 
-    engine      Check: tries the probes, names what explains each stage that fails, looks for the smallest input
-    observe     what a call shows, held against the truth and against the examples of the catalogue
+    exercise    what is asked, what is right, what to try, what is known to go wrong: data
+    runner      calls a function on the probes, and looks at what comes of it
+    diagnosis   which known mistakes show the same
+    engine      the three together, and the walk of one wrong answer through them: begin there
+    functions   what can be told of a function before it is called
     probes      a call, a probe (a call with the reason for it), and how far off is too far
+    comparison  what a call shows beside what is right, and beside the example of a mistake
     catalogue   the known mistakes, as edits of the right function
     smallest    the search for the smallest input that shows a failure
     report      what the learner reads
     sandbox     a call that ends in time and leaves the process as it was
-    yours       the answers that passed, kept for later chapters
-    exercises   by subject: right answers, probes, the checks; mistakes/NAME.toml: what is known to go wrong
+    norms       what the probes of all norms share
+    exercises   by subject: right answers, probes, and beside each in NAME.toml what is known to go wrong
 
 A new exercise is a function that is right (its signature is the contract), probes in the order of what they look at,
 and a catalogue whose examples the tests run.
 """
 
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
 from course_utils.check.catalogue import Mistake
-from course_utils.check.engine import Check
-from course_utils.check.exercises.backward import (
-    backward_steps,
-    batch_norm_backward,
-    layer_norm_backward,
-    rms_norm_backward,
-)
-from course_utils.check.exercises.channels import batch_norm, group_norm, instance_norm
-from course_utils.check.exercises.costs import norm_bytes, predicted_ms, to_keep
-from course_utils.check.exercises.find_bug import FIND_BUG
-from course_utils.check.exercises.from_parts import ema, linear_scan, merge_moments, sync_backward
-from course_utils.check.exercises.kernels import norm_backward_kernel, norm_kernel, rope_kernel
-from course_utils.check.exercises.largest_error import largest_error
-from course_utils.check.exercises.positions import alibi_slopes, half_to_interleaved, rope, sinusoidal
-from course_utils.check.exercises.reporting import choose_and_report
-from course_utils.check.exercises.rope_scaling import (
-    critical_dimension,
-    ntk_inv_freq,
-    plain_frequencies,
-    rope_frequencies,
-    yarn_frequencies,
-)
-from course_utils.check.exercises.sinks import sink_softmax
-from course_utils.check.exercises.trailing import centre, layer_norm, normalize, rms_norm
+from course_utils.check.engine import Check, Checks
+from course_utils.check.exercise import Exercise
 from course_utils.check.report import Report
 from course_utils.rooms import submodules
 
-input_a, input_b, input_c, input_d, input_e, input_f, input_g = FIND_BUG[:7]
-input_h, input_i, input_j, input_k, input_l, input_m, input_n = FIND_BUG[7:]
+__all__ = ["Check", "Checks", "Exercise", "Mistake", "Report"]
 
-__all__ = [
-    "Check", "Mistake", "Report", "alibi_slopes", "backward_steps", "batch_norm", "batch_norm_backward", "centre",
-    "choose_and_report", "critical_dimension", "ema", "group_norm", "half_to_interleaved", "input_a", "input_b",
-    "input_c", "input_d", "input_e", "input_f", "input_g", "input_h", "input_i", "input_j", "input_k", "input_l",
-    "input_m", "input_n", "instance_norm", "largest_error", "layer_norm", "layer_norm_backward", "linear_scan",
-    "merge_moments", "norm_backward_kernel", "norm_bytes", "norm_kernel", "normalize", "ntk_inv_freq",
-    "plain_frequencies", "predicted_ms", "rms_norm", "rms_norm_backward", "rope", "rope_frequencies", "rope_kernel",
-    "sink_softmax", "sinusoidal", "sync_backward", "to_keep", "yarn_frequencies",
-]  # fmt: skip
+_submodule = submodules(__name__)
 
-__getattr__ = submodules(__name__)
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    exercises = import_module("course_utils.check.exercises")
+    if name == "exercises" or name in exercises.CHECKS:
+        return exercises if name == "exercises" else getattr(exercises.CHECKS, name)
+    return _submodule(name) if find_spec(f"{__name__}.{name}") else getattr(exercises.CHECKS, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *import_module("course_utils.check.exercises").CHECKS])

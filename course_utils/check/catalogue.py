@@ -1,4 +1,4 @@
-"""The known mistakes of an exercise: text in ``mistakes/NAME.toml``, and edits that turn the right function wrong.
+"""The known mistakes of an exercise: text in NAME.toml, and edits that turn the right function wrong.
 
     [eps_outside_root]
     title = "epsilon outside the root"
@@ -28,16 +28,14 @@ import inspect
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Mistake", "edited", "load"]
-
-FOLDER = Path(__file__).parent / "mistakes"
+__all__ = ["Mistake", "changed_lines", "edited", "load", "with_edits"]
 
 
 @dataclass(frozen=True)
@@ -64,46 +62,50 @@ class Mistake:
         if form >= len(self.edits):
             return textwrap.dedent(inspect.getsource(self.written[form - len(self.edits)])).rstrip()
         right = _source(self.reference)
-        wrong = _replaced(right, list(self.edits[form].items()), self.reference.__name__)
-        lines = difflib.unified_diff(right.splitlines(), wrong.splitlines(), n=1, lineterm="")
-        return "\n".join(list(lines)[2:])
+        return changed_lines(right, with_edits(right, self.edits[form]), context=1)
 
 
 def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
     """Return the known mistakes of ``exercise`` by key, in the order of its file.
 
-    Edits are made in the source of ``reference``; functions named in ``examples`` stand in its module.
+    Edits are made in the source of ``reference``. The file and the functions that it names in ``examples`` lie beside
+    the reference; so does a file of shared mistakes, or else beside this module.
     """
-    beside = vars(sys.modules[reference.__module__])
-    own = dict(_read(exercise))
+    beside = sys.modules[reference.__module__]
+    folder = Path(str(beside.__file__)).parent
+    own = _read(folder / f"{exercise}.toml")
     shared = own.pop("shared", None)
-    entries: dict[str, dict[str, Any]] = {}
-    for key in shared["keys"] if shared else ():
-        common, words = _read(shared["file"])[key], shared.get("words", {})
-        entries[key] = {name: v.format(**words) if isinstance(v, str) else v for name, v in common.items()}
+    entries = _shared_entries(folder, **shared) if shared else {}
     for key, entry in own.items():
         entries[key] = entries.get(key, {}) | entry
-    catalogue = {}
-    for key, entry in entries.items():
-        edits, written = tuple(entry.pop("edits", ())), tuple(beside[name] for name in entry.pop("examples", ()))
-        catalogue[key] = Mistake(key, **entry, reference=reference, edits=edits, written=written)
-    return catalogue
+    return {key: _mistake(key, entry, reference, vars(beside)) for key, entry in entries.items()}
 
 
-@cache
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+def _mistake(key: str, entry: dict[str, Any], reference: Callable[..., Any], beside: Mapping[str, Any]) -> Mistake:
+    edits = tuple(entry.pop("edits", ()))
+    written = tuple(beside[name] for name in entry.pop("examples", ()))
+    return Mistake(key, **entry, reference=reference, edits=edits, written=written)
+
+
+def _shared_entries(folder: Path, file: str, keys: list[str], words: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the entries of a file of shared mistakes, with ``words`` filled in."""
+    path = folder / f"{file}.toml"
+    mistakes = _read(path if path.exists() else Path(__file__).with_name(path.name))
+    entries = {}
+    for key in keys:
+        entry = mistakes[key].items()
+        entries[key] = {name: v.format(**words or {}) if isinstance(v, str) else v for name, v in entry}
+    return entries
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def edited(reference: Callable[..., Any], *edits: Mapping[str, str]) -> Callable[..., Any]:
-    """Return ``reference`` with every ``old`` of its source replaced by ``new``, in all of ``edits`` at once.
-
-    Raises:
-        ValueError: an ``old`` is not there exactly once, or two overlap.
-    """
-    pairs = [pair for edit in edits for pair in edit.items()]
+    """Return ``reference`` with ``edits`` made in its source."""
     namespace = dict(reference.__globals__)
-    source = _replaced(_source(reference), pairs, reference.__name__)
+    source = with_edits(_source(reference), *edits)
     exec(compile(source, f"<{reference.__name__}, edited>", "exec"), namespace)
     return namespace[reference.__name__]
 
@@ -113,16 +115,29 @@ def _source(function: Callable[..., Any]) -> str:
     return textwrap.dedent(inspect.getsource(function))
 
 
-def _replaced(source: str, edits: Sequence[tuple[str, str]], name: str) -> str:
+def with_edits(source: str, *edits: Mapping[str, str]) -> str:
+    """Return ``source`` with every ``old`` replaced by ``new``, in all of ``edits`` at once.
+
+    Raises:
+        ValueError: an ``old`` is not there exactly once, or two overlap.
+    """
     spans = []
-    for old, new in edits:
-        if source.count(old) != 1:
-            raise ValueError(f"an edit must match {name} exactly once: {old!r} is there {source.count(old)}x")
-        spans.append((source.index(old), source.index(old) + len(old), new))
+    for edit in edits:
+        for old, new in edit.items():
+            if source.count(old) != 1:
+                raise ValueError(f"what is edited must be there exactly once: {old!r} is there {source.count(old)}x")
+            start = source.index(old)
+            spans.append((start, start + len(old), new))
     spans.sort(reverse=True)
     for (start, _, _), (_, end, new) in pairwise(spans):
         if end > start:
-            raise ValueError(f"edits of {name} must not overlap: see {new!r}")
+            raise ValueError(f"edits must not overlap: see {new!r}")
     for start, end, new in spans:
         source = source[:start] + new + source[end:]
     return source
+
+
+def changed_lines(old: str, new: str, context: int = 0) -> str:
+    """Return a unified diff without its head, and without the lines that say where unless there is ``context``."""
+    lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), n=context, lineterm=""))[2:]
+    return "\n".join(line for line in lines if context or not line.startswith("@@"))

@@ -1,7 +1,7 @@
 """The inputs of a check: a call, a probe, which is a call with the reason for it, and how far off is wrong."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "COUNTED", "DOUBLE", "GRADIENTS", "OUTPUTS", "Call", "Probe", "Tolerance", "counting", "error_ratio", "integers",
-    "largest_error", "same",
+    "COUNTED", "DOUBLE", "GRADIENTS", "OUTPUTS", "Call", "Probe", "Simplest", "Tolerance", "counting", "error_ratio",
+    "integers", "largest_error", "same",
 ]  # fmt: skip
+
+Simplest = Callable[[Sequence[int], torch.dtype], Tensor]  # the values of an argument that are best to read
 
 
 def integers(*shape: int, seed: int, scale: float = 1.0, offset: float = 0.0) -> Tensor:
@@ -29,7 +31,9 @@ def counting(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 class Call:
     """The arguments of one call, by name."""
 
-    arguments: Mapping[str, Any]  # tensors, which are kept on the CPU, and dictionaries are never handed out themselves
+    arguments: Mapping[
+        str, Any
+    ]  # tensors, which are kept on the CPU, dictionaries and lists: only copies are handed out
     # For each argument that has a size in common with another, one letter per axis (``"NCHW"``; a tuple of sizes such
     # as ``normalized_shape`` has letters too), so that a call can be made smaller and stay valid.
     axes: Mapping[str, str] = field(default_factory=dict)
@@ -37,15 +41,14 @@ class Call:
     def fresh(
         self, device: torch.device | str = "cpu", *, double: bool = False, track: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Return copies of the arguments on ``device``, strides kept; in float64 if ``double``."""
+        """Return copies of the arguments on ``device``, off any graph, strides kept; in float64 if ``double``."""
         result: dict[str, Any] = {}
         for name, value in self.arguments.items():
             if isinstance(value, Tensor):
                 dtype = torch.float64 if double and value.is_floating_point() else value.dtype
-                value = value.to(device, dtype, copy=True).requires_grad_(name in track)
-            elif isinstance(value, dict):
-                value = copy.deepcopy(value)
-            result[name] = value
+                result[name] = value.detach().to(device, dtype, copy=True).requires_grad_(name in track)
+            else:
+                result[name] = copy.deepcopy(value)
         return result
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:

@@ -19,8 +19,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_utils.check.engine import Check, code_of
-from course_utils.check.exercises.kernels import KernelCheck
+from course_utils.check.engine import Check
+from course_utils.check.functions import code_of
 
 __all__ = ["prepare", "ready_made"]
 
@@ -41,7 +41,7 @@ def prepare() -> None:
 
 def ready_made(check: Check, answer: Callable[..., Any]) -> str:
     """Return the ready-made function that ``answer``, which passes ``check``, calls for its result; or nothing."""
-    if isinstance(check, KernelCheck):  # a kernel is compiled from its source, and calls no function
+    if check.exercise.interpreter:  # it runs no function of Python's
         return ""
     watch = _Watch(check)
     run = threading.Thread.run

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,9 +16,9 @@ from course_utils.book.tables import Table
 from course_utils.check.catalogue import Mistake
 from course_utils.check.probes import Call
 
-__all__ = ["Evidence", "ProbeResult", "Report", "evidence_for", "shown_tensor"]
+__all__ = ["Evidence", "ProbeResult", "Quantity", "Report", "evidence_for", "format_tensor"]
 
-_SHOWN_ELEMENTS = 16  # of a tensor; of a larger one, only the worst element
+_MOST_ELEMENTS = 16  # of a tensor; of a larger one, only the worst element
 
 # a browser holds what is below a report in place when it grows, and so pushes its first line out of view
 _STAY = "<style>.jp-WindowedPanel-outer { overflow-anchor: none; }</style>"
@@ -177,59 +177,69 @@ class Report:
         return f'{style}<div style="{_BOX.format(colour=_COLOURS[self.verdict])}">{"".join(parts)}</div>'
 
 
+class Quantity(NamedTuple):
+    """Something that a call should give, and what it gives, both in float64."""
+
+    name: str
+    right: Tensor
+    got: Tensor
+
+
 def evidence_for(
     name: str,
     required: Sequence[str],
     call: Call,
-    quantity: str = "",
-    truth: Tensor | None = None,
-    got: Tensor | None = None,
+    quantity: Quantity | None = None,
     sent_back: Tensor | None = None,
-    shown: Callable[[Call], Sequence[str]] | None = None,
+    format_call: Callable[[Call], Sequence[str]] | None = None,
 ) -> Evidence:
-    """Return ``call`` as evidence that the function ``name`` gives ``got`` where ``truth`` (both float64) is right.
+    """Return ``call`` as evidence that the function ``name`` gets a quantity wrong.
 
-    ``sent_back`` is the gradient that came through the output, where ``quantity`` is a gradient. ``shown`` returns the
-    call and a line for each of its inputs, for a check whose learner passes other arguments.
+    ``sent_back`` is the gradient that came through the output, where the quantity is a gradient. ``format_call``
+    returns the call and a line for each of its inputs, for an exercise whose learner passes other arguments.
     """
-    if shown:
-        line, *inputs = shown(call)
+    if format_call:
+        line, *inputs = format_call(call)
     else:
         arguments = [_argument(key, value, key in required) for key, value in call.arguments.items()]
         line = f"{name}({', '.join(arguments)})"
-        inputs = [f"{key} = {shown_tensor(value)}" for key, value in call.tensors()]
-    if truth is None or got is None:
+        inputs = [f"{key} = {format_tensor(value)}" for key, value in call.tensors()]
+    if quantity is None:
         return Evidence(call.arguments, line, tuple(inputs))
     if sent_back is not None:
-        inputs.append(f"and the gradient that comes back is {shown_tensor(sent_back)}")
-    if truth.numel() <= _SHOWN_ELEMENTS:
-        return Evidence(call.arguments, line, tuple(inputs), quantity, *_told_apart(truth, got))
-    error = (got - truth).abs().nan_to_num(nan=float("inf"))
-    worst = tuple(int(i) for i in torch.unravel_index(error.argmax(), truth.shape))
-    place = f"{quantity} at {list(worst)}"
-    return Evidence(call.arguments, line, tuple(inputs), place, *_told_apart(truth[worst], got[worst]))
+        inputs.append(f"and the gradient that comes back is {format_tensor(sent_back)}")
+    place, right, got = quantity
+    if right.numel() > _MOST_ELEMENTS:
+        error = (got - right).abs().nan_to_num(nan=float("inf"))
+        worst = tuple(int(i) for i in torch.unravel_index(error.argmax(), right.shape))
+        place, right, got = f"{quantity.name} at {list(worst)}", right[worst], got[worst]
+    return Evidence(call.arguments, line, tuple(inputs), place, *_told_apart(right, got))
 
 
-def _told_apart(truth: Tensor, got: Tensor) -> tuple[str, str]:
+def _told_apart(right: Tensor, got: Tensor) -> tuple[str, str]:
     """Return both as text, to three digits or as many as it takes to tell them apart."""
     for digits in range(3, 10):
-        if _values(truth, digits) != _values(got, digits):
+        if _values(right, digits) != _values(got, digits):
             break
-    return _values(truth, digits), _values(got, digits)
+    return _values(right, digits), _values(got, digits)
 
 
 def _argument(name: str, value: Any, required: bool) -> str:
-    shown = name if isinstance(value, Tensor) else f"{value:g}" if isinstance(value, float) else repr(value)
-    return shown if required else f"{name}={shown}"
+    text = repr(value)
+    if isinstance(value, Tensor):
+        text = name
+    elif isinstance(value, float):
+        text = f"{value:g}"
+    return text if required else f"{name}={text}"
 
 
-def shown_tensor(tensor: Tensor) -> str:
+def format_tensor(tensor: Tensor) -> str:
     """Return a tensor as a report shows it: its values if they are few, else its shape and range."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     note = "" if tensor.dtype == torch.float32 else f" ({dtype})"
     if not tensor.is_contiguous():
         note += " (not contiguous)"
-    if tensor.numel() > _SHOWN_ELEMENTS:
+    if tensor.numel() > _MOST_ELEMENTS:
         lowest, highest = _number(tensor.min().item()), _number(tensor.max().item())
         return f"a tensor of shape {tuple(tensor.shape)} from {lowest} to {highest}{note}"
     return _values(tensor, digits=6) + note

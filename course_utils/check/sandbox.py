@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["CALL_LIMIT_S", "COMPILE_LIMIT_S", "Outcome", "Sandbox", "TimeUp", "trusted"]
+__all__ = ["CALL_LIMIT_S", "COMPILE_LIMIT_S", "Outcome", "Sandbox", "TimeUp", "describe_error", "trusted"]
 
 CALL_LIMIT_S = 5.0  # a call takes milliseconds; on a busy machine, for the first time, a second
 COMPILE_LIMIT_S = 120.0  # for a function that torch.compile has wrapped
+_MESSAGE_LENGTH = 300  # of an exception; the rest is cut
 
 # What a call could change for everybody else: the name a learner reads, how to read it, how to put it back.
 _STATE: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
@@ -47,6 +48,13 @@ class Outcome:
     place: str = ""  # the line of the function's own source where the error arose
     lines_printed: int = 0
     state_changed: list[str] = field(default_factory=list)
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type and the message of an error, in a line."""
+    text = " ".join(str(error).split())
+    text = text[:_MESSAGE_LENGTH] + ("…" if len(text) > _MESSAGE_LENGTH else "")
+    return type(error).__name__ + (f": {text.rstrip('.')}" if text else "")
 
 
 class _Printed(TextIOBase):
@@ -75,7 +83,7 @@ def _state_kept() -> Iterator[list[str]]:
 
 def _same(before: Any, after: Any) -> bool:
     pairs = zip(before, after, strict=True) if isinstance(before, tuple) else [(before, after)]
-    equals = (one == other for one, other in pairs)
+    equals = (first == second for first, second in pairs)
     return all(equal if isinstance(equal, bool) else equal.all() for equal in equals)
 
 

@@ -2,18 +2,67 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_utils.check.probes import Call, counting
+from course_utils.check.comparison import Comparison
+from course_utils.check.probes import Call, Simplest, counting
+from course_utils.check.runner import Caller, Runner
 
-__all__ = ["smallest_failing"]
+__all__ = ["CLEARLY_WRONG", "Shrink", "smallest_failing"]
 
+CLEARLY_WRONG = 3.0  # times the tolerance: what a smaller input must show to replace a larger one
 _SEARCH_CALLS = 400  # of the function; most searches take 30 to 150
 _SEARCH_LIMIT_S = 1.0  # for a function so slow that it would not get through these
 
-Simplest = Callable[[Sequence[int], torch.dtype], Tensor]
+
+class Shrink:
+    """Makes the call of a failed probe smaller, for as long as the function fails on it in the same way."""
+
+    def __init__(self, runner: Runner, function: Callable[..., Any], caller: Caller, failed: Comparison) -> None:
+        self.runner = runner
+        self.function = function
+        self.caller = caller
+        self.failed = failed
+        self.best = failed
+
+    def smallest(self) -> Comparison:
+        """Return what the function shows on the smallest call found.
+
+        An input to be refused stays as it is: a smaller one may have to be refused for another reason.
+        """
+        exercise, probe = self.runner.exercise, self.failed.probe
+        if not probe.is_refused:
+            kept = (*probe.gradients, *exercise.updates)
+            optional = [name for name in exercise.arguments[1] if name not in kept]
+            smallest_failing(probe.call, self.fails, optional, exercise.simplest)
+        return self.best
+
+    def fails(self, call: Call) -> bool:
+        """Return whether the function fails on a smaller call as on the failed probe, and keep what it shows."""
+        if not self.runner.exercise.may_shrink_to(call):
+            return False
+        probe = replace(self.failed.probe, call=call)
+        try:
+            expected = self.runner.expect(probe)
+        except ValueError:  # the oracle does not take this call
+            return False
+        comparison = self.runner.compare(self.function, probe, self.caller, expected)
+        if not self._is_like_failed(comparison):
+            return False
+        self.best = comparison
+        return True
+
+    def _is_like_failed(self, comparison: Comparison) -> bool:
+        finding, failed_finding = comparison.observed.finding, self.failed.observed.finding
+        if finding or failed_finding:
+            return bool(finding and failed_finding and finding.is_like(failed_finding))
+        ratio, failed_ratio = comparison.ratios[self.failed.worst], self.failed.ratios[self.failed.worst]
+        return ratio >= min(CLEARLY_WRONG, failed_ratio) and isfinite(ratio) == isfinite(failed_ratio)
 
 
 def smallest_failing(
@@ -43,7 +92,7 @@ def _steps_down(call: Call, optional: Sequence[str], simplest: Mapping[str, Simp
     yield from (call.without(name) for name in optional if name in call.arguments)
     for letter, size in call.sizes().items():
         fewer = sorted({1, 2, 3, size // 2, size - 1})
-        yield from (call.narrowed(letter, left) for left in fewer if 0 < left < size)
+        yield from (call.narrowed(letter, count) for count in fewer if 0 < count < size)
     for name, value in call.arguments.items():
         if isinstance(value, Tensor):
             aim = simplest.get(name, counting)(tuple(value.shape), value.dtype)

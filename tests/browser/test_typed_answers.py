@@ -1,14 +1,13 @@
 """What a learner is told: every exercise of every notebook, untouched, answered wrongly, and answered rightly."""
 
-import ast
 from pathlib import Path
 
-import nbformat
 import pytest
+from answers import gives_back_its_argument, the_solution_as_the_learners_own, with_check
 from jupyterlab_driver import OpenNotebook
 from playwright.sync_api import expect
 
-from tools.notebooks import SOLUTION_SUFFIX, Exercise, find_exercises, read_notebook
+from tools.notebooks import Exercise, find_exercises, read_notebook
 
 # Mistakes that people make, each typed into the stub of a chapter, with words of the answer that it must get. The unit
 # tests hold the checks to all known mistakes; here is how an answer gets there and back.
@@ -58,36 +57,3 @@ def answer(opened: OpenNotebook, exercise: Exercise, code: str) -> str:
     opened.run_cell(exercise.stub, command="notebook:run-cell-and-select-next")
     expect(opened.cell(exercise.stub).locator(".jp-OutputArea strong").first).to_be_in_viewport()
     return opened.text_of_output(exercise.stub)
-
-
-def with_check(exercise: Exercise, code: str) -> str:
-    """Return a learner's cell: ``code``, and the check that ends the stub."""
-    name = exercise.names[0]
-    return f"{code}\n\n\ncheck.{name}({name})"
-
-
-def the_solution_as_the_learners_own(notebook: nbformat.NotebookNode, exercise: Exercise) -> str:
-    """Return the definitions of the folded solution under the names that the learner is asked for."""
-    tree = ast.parse(notebook.cells[exercise.solution].source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            node.name = node.name.removesuffix(SOLUTION_SUFFIX)
-            node.decorator_list = []
-        elif isinstance(node, ast.Name):
-            node.id = node.id.removesuffix(SOLUTION_SUFFIX)
-    kept = [node for node in tree.body if not _checks(node)]
-    return "\n\n".join(ast.unparse(node) for node in kept)
-
-
-def gives_back_its_argument(notebook: nbformat.NotebookNode, exercise: Exercise) -> str:
-    """Return the stub with a body that gives back its first argument: attempted, and wrong."""
-    tree = ast.parse(notebook.cells[exercise.stub].source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            node.body = ast.parse(f"return {node.args.args[0].arg}").body
-    return "\n\n".join(ast.unparse(node) for node in tree.body if not _checks(node))
-
-
-def _checks(node: ast.stmt) -> bool:
-    """Whether a line checks, or picks whose version to go on with: no part of an answer."""
-    return any(isinstance(part, ast.Name) and part.id == "check" for part in ast.walk(node))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from test_typed_answers import gives_back_its_argument, with_check
+from answers import gives_back_its_argument, with_check
 
 from tools.notebooks import CELL_TIMEOUT_S, find_exercises
 

@@ -128,7 +128,7 @@ def _slug(words: str) -> str:
     return "-".join(re.findall(r"\w+", re.sub("<[^>]*>|&[^;]*;", "", words).lower()))
 
 
-def _puzzle(bug: bugs.Bug) -> str:
+def _puzzle(bug: bugs.Piece) -> str:
     """Return the place where ``puzzles.js`` asks for a piece's wrong line: one that mending it changes, or none."""
     lines, mended = (source.splitlines() for source in (bug.source, bug.mended_source))
     changed = [change for change in SequenceMatcher(None, lines, mended).get_opcodes() if change[0] != "equal"]

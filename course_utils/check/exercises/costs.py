@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from course_utils.check.catalogue import load
-from course_utils.check.engine import Check
+from course_utils.check.exercise import Exercise
 from course_utils.check.probes import COUNTED, Call, Probe, Tolerance
 
 __all__ = ["norm_bytes", "predicted_ms", "to_keep"]
@@ -22,7 +22,7 @@ def _of_size(stage: str, rows: int, features: int, **others: int | bool) -> Prob
     return Probe(name, stage, Call({"rows": rows, "features": features, **others}), tolerance=COUNTED)
 
 
-norm_bytes = Check(
+norm_bytes = Exercise(
     "norm_bytes",
     _norm_bytes,
     [
@@ -37,7 +37,7 @@ norm_bytes = Check(
         _of_size("backward", 4096, 1024, backward=True, itemsize=2),
     ],
     load("norm_bytes", _norm_bytes),
-    is_possible=lambda call: 1 < call.arguments["rows"] != call.arguments["features"] > 1,  # tells matrix from vector
+    may_shrink_to=lambda call: 1 < call.arguments["rows"] != call.arguments["features"] > 1,  # tells matrix from vector
 )
 
 
@@ -52,7 +52,7 @@ def _limited(name: str, *numbers: float, stage: str = "both limits") -> Probe:
     return Probe(name, stage, Call(arguments), tolerance=Tolerance(1e-9, 0.0))  # a division or two in float64
 
 
-predicted_ms = Check(
+predicted_ms = Exercise(
     "predicted_ms",
     _predicted_ms,
     [
@@ -99,7 +99,7 @@ def _kept(stage: str, x_is_kept: bool, y_is_kept: bool) -> Probe:
     return Probe(stage, stage, Call({"x_is_kept": x_is_kept, "y_is_kept": y_is_kept}), tolerance=COUNTED)
 
 
-to_keep = Check(
+to_keep = Exercise(
     "to_keep",
     _to_keep,
     [
@@ -110,5 +110,5 @@ to_keep = Check(
     ],
     load("to_keep", _to_keep),
     returns=("number of bytes for a row", "number of ways back to x̂", "number of ways back to rstd"),
-    flatten=_weighed,
+    adapt=_weighed,
 )

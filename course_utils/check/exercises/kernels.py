@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_utils.check.catalogue import load
-from course_utils.check.engine import Check
+from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, Tolerance, integers
-from course_utils.check.report import Report, shown_tensor
+from course_utils.check.report import format_tensor
 from course_utils.kernels import available
 from course_utils.kernels.workbench import guarded
 
-__all__ = ["KernelCheck", "norm_backward_kernel", "norm_kernel", "rope_kernel"]
+__all__ = ["norm_backward_kernel", "norm_kernel", "rope_kernel"]
 
 tl: Any = SimpleNamespace(constexpr="constexpr")  # what the references are defined with; Triton's when they run
 _MARGIN = 4096  # elements between two tensors: what goes astray by less lands in none of them
@@ -30,7 +30,7 @@ _OFFSET = Tolerance(0.0, 5e-3)  # as in chapter 02: the mean itself is rounded, 
 
 
 @dataclass(frozen=True)
-class _Launch:
+class KernelCall:
     """One launch of a kernel: a program for each of ``grid``, and what is passed, in order."""
 
     grid: int
@@ -56,7 +56,7 @@ class _Launch:
     def lines(self, name: str) -> list[str]:
         """Return the launch and its inputs as a report shows them."""
         values = [f"{key}={value:g}" for key, value in {**self.sizes, **self.constants}.items()]
-        inputs = [f"{key} = {shown_tensor(t)}" for key, t in self.tensors.items() if key not in self.written]
+        inputs = [f"{key} = {format_tensor(t)}" for key, t in self.tensors.items() if key not in self.written]
         return [f"{name}[({self.grid},)]({', '.join([*self.tensors, *values])})", *inputs]
 
 
@@ -70,38 +70,31 @@ def _jitted(function: Callable[..., Any]) -> Any:
     return triton.jit(fresh)
 
 
-class KernelCheck(Check):
-    """A check of a kernel; where there is no interpreter it says so, and the chapter goes on."""
-
-    def __call__(self, function: Any, *, device: torch.device | str | None = None, record: bool = True) -> Report:
-        """Return what is right and wrong about a kernel, or about the function that ``triton.jit`` has wrapped."""
-        if missing := available("cpu").reason:
-            return self._failure(missing, attempted=False)
-        return super().__call__(getattr(function, "fn", function), device=device, record=record)
-
-    def solution(self, function: Any) -> Any:
-        """Mark a kernel, and the function in it, as the course's own."""
-        for part in (function, getattr(function, "fn", function)):
-            super().solution(part)
-        return function
-
-    def choose(self, yours: Any, solution: Any) -> Any:
-        """Return ``yours`` if it passes, else ``solution``, which is not tried where no kernel can run."""
-        return super().choose(yours, solution) if available("cpu") else solution
+def _missing_interpreter() -> str:
+    """Return why no kernel can run here, or nothing."""
+    return available("cpu").reason
 
 
-def _kernel_check(
-    name: str, reference: Any, truth: Callable[..., Any], plan: Callable[..., _Launch], probes: list[Probe], **how: Any
-) -> KernelCheck:
-    """Return the check of a kernel: ``plan`` turns a probe's arguments into a launch, ``truth`` into what is right."""
+def _kernel_exercise(
+    name: str, reference: Any, truth: Callable[..., Any], plan: Callable[..., KernelCall], probes: list[Probe], **how: Any
+) -> Exercise:
+    """Return the exercise of a kernel: ``plan`` makes a launch of a probe's arguments, ``truth`` what is right."""
 
-    def flatten(function: Callable[..., Any]) -> Callable[..., Any]:
-        return truth if function is reference else lambda *given, **named: plan(*given, **named).run(function)
+    def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
+        if function is reference:
+            return truth
+        return lambda *arguments, **keywords: plan(*arguments, **keywords).run(function)
 
-    def shown(call: Call) -> list[str]:
-        return plan(**call.arguments).lines(name)
-
-    return KernelCheck(name, reference, probes, load(name, reference), flatten=flatten, shown=shown, **how)
+    return Exercise(
+        name,
+        reference,
+        probes,
+        load(name, reference),
+        adapt=adapt,
+        format_call=lambda call: plan(**call.arguments).lines(name),
+        interpreter=_missing_interpreter,
+        **how,
+    )
 
 
 def _placed(x: Tensor, gap: int = 0) -> Tensor:
@@ -135,10 +128,10 @@ def _norm(x, gap=0, eps=1e-5, lanes=1):
     return F.layer_norm(x, x.shape[1:], eps=eps)
 
 
-def _norm_launch(x: Tensor, gap: int = 0, eps: float = 1e-5, lanes: int = 1) -> _Launch:
+def _norm_launch(x: Tensor, gap: int = 0, eps: float = 1e-5, lanes: int = 1) -> KernelCall:
     y, sizes = _nothing(*x.shape, dtype=x.dtype), {"stride": x.shape[1] + gap, "n_cols": x.shape[1]}
     constants = {"EPS": eps, "BLOCK": _block(x.shape[1], lanes)}
-    return _Launch(len(x), {"x": _placed(x, gap), "y": y}, sizes, constants, lambda: y, ("y",))
+    return KernelCall(len(x), {"x": _placed(x, gap), "y": y}, sizes, constants, lambda: y, ("y",))
 
 
 def _rows(name: str, stage: str, x: Tensor, rough: bool = False, **others: Any) -> Probe:
@@ -150,7 +143,7 @@ def _far(*shape: int, seed: int, offset: float = 200.0) -> Tensor:
     return integers(*shape, seed=seed, scale=100.0, offset=offset)  # epsilon is below float32's rounding there
 
 
-norm_kernel = _kernel_check(
+norm_kernel = _kernel_exercise(
     "norm_kernel",
     _norm_kernel,
     _norm,
@@ -170,7 +163,7 @@ norm_kernel = _kernel_check(
         _rows("float16, a pair near 300", "half precision", torch.tensor([[-300.0, 300.0, 500.0]]).half(), rough=True),
         _rows("float16, sums beyond it", "half precision", _far(2, 100, seed=210, offset=4e3).half(), rough=True),
     ],
-    is_possible=lambda call: call.arguments["x"].shape[1] >= 3,
+    may_shrink_to=lambda call: call.arguments["x"].shape[1] >= 3,
 )
 
 
@@ -205,14 +198,14 @@ def _norm_backward(dy, x, weight, programs=2, lanes=1, spare=0):
 
 def _norm_backward_launch(
     dy: Tensor, x: Tensor, weight: Tensor, programs: int = 2, lanes: int = 1, spare: int = 0
-) -> _Launch:
+) -> KernelCall:
     n_rows, n_cols, wide = len(x) - spare, x.shape[1], x.double()
     rstd = torch.rsqrt(wide.var(1, correction=0) + 1e-5).float()
-    given = {"dy": dy, "x": x, "weight": weight, "mean": wide.mean(1).float(), "rstd": rstd}
+    inputs = {"dy": dy, "x": x, "weight": weight, "mean": wide.mean(1).float(), "rstd": rstd}
     dx, sums = _nothing(*x.shape, dtype=x.dtype), _nothing(programs + spare, n_cols)
-    tensors = {name: _placed(tensor) for name, tensor in given.items()} | {"dx": dx, "sums": sums}
+    tensors = {name: _placed(tensor) for name, tensor in inputs.items()} | {"dx": dx, "sums": sums}
     sizes, constants = {"n_rows": n_rows, "n_cols": n_cols}, {"BLOCK": _block(n_cols, lanes)}
-    return _Launch(programs, tensors, sizes, constants, lambda: (dx[:n_rows], sums[:programs].sum(0)), ("dx", "sums"))
+    return KernelCall(programs, tensors, sizes, constants, lambda: (dx[:n_rows], sums[:programs].sum(0)), ("dx", "sums"))
 
 
 def _pass_back(name: str, stage: str, rows: int, columns: int, *compares: str, half: bool = False, **others) -> Probe:
@@ -229,7 +222,7 @@ def _pass_back(name: str, stage: str, rows: int, columns: int, *compares: str, h
 _ONE = torch.tensor([[1.0, 0.0, 0.0]])
 _WORKED = Call({"dy": _ONE, "x": torch.tensor([[1.0, 2.0, 4.0]]), "weight": torch.ones(3), "programs": 1})
 
-norm_backward_kernel = _kernel_check(
+norm_backward_kernel = _kernel_exercise(
     "norm_backward_kernel",
     _norm_backward_kernel,
     _norm_backward,
@@ -248,7 +241,7 @@ norm_backward_kernel = _kernel_check(
         _pass_back("float16", "half precision", 6, 24, half=True),
     ],
     returns=("dx", "dweight"),
-    is_possible=lambda call: call.arguments["x"].shape[1] >= 3,
+    may_shrink_to=lambda call: call.arguments["x"].shape[1] >= 3,
 )
 
 
@@ -279,12 +272,12 @@ def _rope(x, cos, sin, spare=0, tile=2):
     return result.to(x.dtype)
 
 
-def _rope_launch(x: Tensor, cos: Tensor, sin: Tensor, spare: int = 0, tile: int = 2) -> _Launch:
+def _rope_launch(x: Tensor, cos: Tensor, sin: Tensor, spare: int = 0, tile: int = 2) -> KernelCall:
     tokens, pairs = len(x) - spare, cos.shape[1]
     tensors = {"x": _placed(x), "cos": _placed(cos), "sin": _placed(sin)}
     sizes = {"stride": x.shape[1], "n_positions": tokens, "n_pairs": pairs}
     constants = {"POSITIONS": tile, "PAIRS": _block(pairs)}
-    return _Launch(-(-tokens // tile), tensors, sizes, constants, lambda: tensors["x"])
+    return KernelCall(-(-tokens // tile), tensors, sizes, constants, lambda: tensors["x"])
 
 
 def _turned(name: str, stage: str, tokens: int, pairs: int, *, rest: int = 0, half: bool = False, **others) -> Probe:
@@ -295,7 +288,7 @@ def _turned(name: str, stage: str, tokens: int, pairs: int, *, rest: int = 0, ha
     return Probe(name, stage, call, rough=half)
 
 
-rope_kernel = _kernel_check(
+rope_kernel = _kernel_exercise(
     "rope_kernel",
     _rope_kernel,
     _rope,

@@ -3,7 +3,7 @@
 import torch
 
 from course_utils.check.catalogue import load
-from course_utils.check.engine import Check
+from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, Tolerance, integers
 from course_utils.check.probes import largest_error as course_largest_error
 
@@ -37,7 +37,7 @@ def _off_by(error: float) -> tuple[torch.Tensor, torch.Tensor]:
 _THIRDS = integers(3, 5, seed=161).double() / 3 * 100
 _WORKED = torch.tensor([[1.0, -3.0]]), torch.tensor([[1.0, 0.0]], dtype=torch.float64)
 
-largest_error = Check(
+largest_error = Exercise(
     "largest_error",
     _largest_error,
     [

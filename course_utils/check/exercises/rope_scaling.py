@@ -1,4 +1,4 @@
-"""Chapters 14 and 15: the frequencies of scaled RoPE, and how many dimensions make a whole turn in a window."""
+"""Chapter 14: the frequencies of scaled RoPE."""
 
 import math
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from course_utils.check.catalogue import load
-from course_utils.check.engine import Check
-from course_utils.check.probes import COUNTED, Call, Probe, Tolerance
+from course_utils.check.exercise import Exercise
+from course_utils.check.probes import Call, Probe, Tolerance
 
-__all__ = ["critical_dimension", "ntk_inv_freq", "plain_frequencies", "rope_frequencies", "yarn_frequencies"]
+__all__ = ["ntk_inv_freq", "plain_frequencies", "rope_frequencies", "yarn_frequencies"]
 
 
 # Of the frequency itself: the slowest pair is a millionth of the fastest. Right float32 forms are off by up to 3e-6,
@@ -31,7 +31,7 @@ def _ntk(name: str, dim: int, base: float, factor: float, **remark) -> Probe:
     return Probe(name, "frequencies", Call({"dim": dim, "base": base, "factor": factor}), tolerance=_RIGHT, **remark)
 
 
-ntk_inv_freq = Check(
+ntk_inv_freq = Exercise(
     "ntk_inv_freq",
     _ntk_inv_freq,
     [
@@ -42,7 +42,7 @@ ntk_inv_freq = Check(
     ],
     load("ntk_inv_freq", _ntk_inv_freq),
     any_dtype=True,
-    is_possible=lambda call: call.arguments["dim"] > 2,
+    may_shrink_to=lambda call: call.arguments["dim"] > 2,
 )
 
 
@@ -68,7 +68,7 @@ def _ramp_probe(
     return Probe(name, stage, call, compares=compares, tolerance=_RIGHT, remark=remark, remark_beyond=_FLOAT64)
 
 
-yarn_frequencies = Check(
+yarn_frequencies = Exercise(
     "yarn_frequencies",
     _yarn_frequencies,
     [
@@ -84,7 +84,7 @@ yarn_frequencies = Check(
     load("yarn_frequencies", _yarn_frequencies),
     returns=("inv_freq", "attention_factor"),
     any_dtype=True,
-    is_possible=lambda call: call.arguments["dim"] > 2 and call.arguments["original_length"] > 1,
+    may_shrink_to=lambda call: call.arguments["dim"] > 2 and call.arguments["original_length"] > 1,
 )
 
 
@@ -196,7 +196,7 @@ _UNKNOWN = Probe(
     "a rope_type that does not exist", "unknown type", _call("nkt", 16, 512, None, _DYNAMIC), is_refused=True
 )
 
-plain_frequencies = Check(
+plain_frequencies = Exercise(
     "plain_frequencies",
     _plain_frequencies,
     [
@@ -222,10 +222,10 @@ plain_frequencies = Check(
     ],
     load("plain_frequencies", _plain_frequencies),
     any_dtype=True,
-    is_possible=lambda call: call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1,
+    may_shrink_to=lambda call: call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1,
 )
 
-rope_frequencies = Check(
+rope_frequencies = Exercise(
     "rope_frequencies",
     _rope_frequencies,
     [
@@ -262,33 +262,5 @@ rope_frequencies = Check(
     load("rope_frequencies", _rope_frequencies),
     returns=("inv_freq", "attention_factor"),
     any_dtype=True,
-    is_possible=lambda call: call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1,
-)
-
-
-def _critical_dimension(head_dim, base, window):
-    pairs = head_dim / 2 * math.log(window / (2 * math.pi), base)  # solves window · base^(-2i/D) = 2π for i
-    return min(head_dim, max(0, 2 * math.ceil(pairs)))
-
-
-def _turning(stage: str, head_dim: int, base: float, window: int) -> Probe:
-    name = f"D = {head_dim}, base {base:,g}, {window:,} tokens"
-    return Probe(name, stage, Call({"head_dim": head_dim, "base": base, "window": window}), tolerance=COUNTED)
-
-
-critical_dimension = Check(
-    "critical_dimension",
-    _critical_dimension,
-    [
-        _turning("models", 32, 100.0, 128),
-        _turning("models", 128, 10_000.0, 4096),
-        _turning("models", 128, 500_000.0, 8192),
-        _turning("models", 64, 10_000.0, 2048),
-        _turning("models", 64, 10_000.0, 20),
-        _turning("edges", 8, 10.0, 4096),
-        _turning("edges", 8, 10.0, 1),
-        _turning("edges", 32, 100.0, 7),
-    ],
-    load("critical_dimension", _critical_dimension),
-    is_possible=lambda call: call.arguments["head_dim"] > 1 and call.arguments["window"] > 1,
+    may_shrink_to=lambda call: call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1,
 )

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from course_utils.check.catalogue import load
-from course_utils.check.engine import Check
+from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, integers
 
 __all__ = ["sink_softmax"]
@@ -44,7 +44,7 @@ _SMALL = integers(2, 3, 4, 5, seed=171, scale=0.25)  # (B, H, T, S)
 _MASKED = _SMALL.masked_fill(torch.ones(4, 5).triu(1) > 0, -torch.inf)
 _AS_MANY = integers(3, 3, 3, 3, seed=172, scale=0.25)
 
-sink_softmax = Check(
+sink_softmax = Exercise(
     "sink_softmax",
     _sink_softmax,
     [

@@ -1,90 +1,13 @@
-"""Chapters 12 and 13: sinusoids, ALiBi's slopes, rotary embeddings and the permutation between their layouts."""
+"""Chapter 13: rotary embeddings, and the permutation between their layouts."""
 
 import torch
 from torch import Tensor
 
 from course_utils.check.catalogue import edited, load
-from course_utils.check.engine import Check
+from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, Tolerance, integers
 
-__all__ = ["alibi_slopes", "half_to_interleaved", "rope", "sinusoidal"]
-
-
-def _sinusoidal(positions, dim, base=10_000.0):
-    if isinstance(positions, int):
-        positions = torch.arange(positions)
-    exponents = torch.arange(0, dim, 2, dtype=torch.float64) / dim  # (dim/2,)
-    angles = positions[:, None] * base**-exponents  # (T, dim/2)
-    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).float()  # (T, dim)
-
-
-# A bfloat16 angle is off by 2^-9 of itself twice, so up to position 3 half precision stays below 0.02; the mildest
-# mistake about the formula is off by 0.09 there. What half precision does is left to the stage that is about it.
-_BY_FORMULA = Tolerance(0.0, 2e-2)
-# A float32 frequency from exp and log is off by up to 2e-7 of the angle, and so is the product: 1.2e-5 at position 60.
-# bfloat16 and float16 angles near 60 are off by 1e-2 and more.
-_NEAR = Tolerance(0.0, 1e-4)
-# The same at 131,071: right float32 forms measure 4e-3 to 2e-2. Anything else is wrong by whole turns.
-_FAR = Tolerance(0.0, 6e-2)
-_EXACT = Tolerance(0.0, 1e-5)
-# The second frequency, 1/√base, has 24 binary digits: float32 holds it and does not hold its product with 131,071.
-_BASE_OF_A_FLOAT32_FREQUENCY = 0.7071067690849304**-2
-_FAR_REMARK = (
-    "At position 131,071 it is off by more than float32 has to be: the angles are float32, as in most models. "
-    "Multiply positions and frequencies in float64, take sine and cosine, then go down to float32."
-)
-
-
-def _at(name: str, stage: str, positions: int | list[int], dim: int, tolerance: Tolerance, **others) -> Probe:
-    base = {"base": others.pop("base")} if "base" in others else {}
-    call = Call({"positions": positions, "dim": dim, **base})
-    if isinstance(positions, list):
-        call = Call({**call.arguments, "positions": torch.tensor(positions)}, {"positions": "T"})
-    return Probe(name, stage, call, tolerance=tolerance, **others)
-
-
-sinusoidal = Check(
-    "sinusoidal",
-    _sinusoidal,
-    [
-        _at("one pair of columns", "formula", [0, 1, 2, 3], 2, _BY_FORMULA),
-        _at("two pairs", "formula", [0, 1, 2, 3], 4, _BY_FORMULA),
-        _at("four pairs", "formula", [0, 1, 2, 3, 1], 8, _BY_FORMULA),
-        _at("base 100", "base", [0, 1, 2, 3], 4, _BY_FORMULA, base=100.0),
-        _at("positions out of order", "positions", [3, 1, 2], 4, _BY_FORMULA),
-        _at("one late position", "positions", [3], 6, _BY_FORMULA),
-        _at("positions near 60", "precision", [61, 58, 63], 8, _NEAR, rough=True),
-        _at("position 131,071", "far positions", [131_071, 99_999], 8, _FAR),
-        _at("frequencies that float32 holds", "far positions", [131_071, 99_999], 4, _FAR,
-            base=_BASE_OF_A_FLOAT32_FREQUENCY, remark=_FAR_REMARK, remark_beyond=_EXACT),
-        _at("a count of 2", "count", 2, 4, _NEAR),
-        _at("a count of 5", "count", 5, 4, _NEAR),
-        _at("a count of 1", "count", 1, 2, _NEAR),
-    ],
-    load("sinusoidal", _sinusoidal),
-    any_dtype=True,
-    is_possible=lambda call: call.arguments["dim"] > 1,
-)  # fmt: skip
-
-
-def _alibi_slopes(num_heads):
-    def sequence(heads):
-        return [2 ** (-8 * (head + 1) / heads) for head in range(heads)]
-
-    below = 2 ** (num_heads.bit_length() - 1)  # the power of two
-    extra = sequence(2 * below)[::2][: num_heads - below]
-    return torch.tensor(sequence(below) + extra)
-
-
-_HEADS = {"powers of two": (2, 4, 8, 16, 1), "other numbers of heads": (3, 6, 12, 7, 112)}
-
-alibi_slopes = Check(
-    "alibi_slopes",
-    _alibi_slopes,
-    [Probe(f"{n} heads", stage, Call({"num_heads": n})) for stage, numbers in _HEADS.items() for n in numbers],
-    load("alibi_slopes", _alibi_slopes),
-    any_dtype=True,
-)
+__all__ = ["half_to_interleaved", "rope"]
 
 
 def _rope(x, positions, base=10_000.0):
@@ -103,6 +26,13 @@ _WRITE_PAIRS = {"torch.cat(turned, dim=-1)": "torch.stack(turned, dim=-1).flatte
 _INTERLEAVED = (
     "It pairs dimensions 2i and 2i + 1, as RoFormer and GPT-J do (the interleaved layout). It is as right as the half "
     "layout of Llama and GPT-NeoX, but weights made for one give nonsense in the other."
+)
+
+# The second frequency, 1/√base, has 24 binary digits: float32 holds it and does not hold its product with 131,071.
+_BASE_OF_A_FLOAT32_FREQUENCY = 0.7071067690849304**-2
+_FAR_REMARK = (
+    "At position 131,071 it is off by more than float32 has to be: the angles are float32, as in most models. "
+    "Multiply positions and frequencies in float64, take sine and cosine, then go down to float32."
 )
 
 # A float32 angle near 131,071 is off by up to 131,071 * 2^-24 twice, from the frequency and from the product, and by as
@@ -132,7 +62,8 @@ def _near_half_precision(name: str, dtype: torch.dtype, dim: int, positions: lis
 
 
 def _far_away(name: str, dim: int, **others) -> Probe:
-    call = _turned(integers(3, dim, seed=131), [65_537, 100_000, 131_071], **others.pop("base", {}))
+    base = {"base": others.pop("base")} if "base" in others else {}
+    call = _turned(integers(3, dim, seed=131), [65_537, 100_000, 131_071], **base)
     return Probe(name, "long positions", call, rough=True, tolerance=_FLOAT32_ANGLES, **others)
 
 
@@ -140,7 +71,7 @@ def _far_away(name: str, dim: int, **others) -> Probe:
 _OF_HEADS = integers(2, 3, 5, 8, seed=126)  # (B, H, T, C)
 _AS_PROJECTED = integers(2, 5, 3, 8, seed=127).transpose(1, 2)  # (B, T, H, C), seen as (B, H, T, C)
 
-rope = Check(
+rope = Exercise(
     "rope",
     _rope,
     [
@@ -161,13 +92,13 @@ rope = Check(
         _near_half_precision("bfloat16, eight pairs", torch.bfloat16, 16, [101, 202, 256]),
         _near_half_precision("float16, eight pairs", torch.float16, 16, [500, 1000, 2000]),
         _far_away("positions up to 131,071", 32),
-        _far_away("the same, with frequencies that float32 holds", 4, base={"base": _BASE_OF_A_FLOAT32_FREQUENCY},
+        _far_away("the same, with frequencies that float32 holds", 4, base=_BASE_OF_A_FLOAT32_FREQUENCY,
              remark=_FAR_REMARK, remark_beyond=Tolerance(0.0, 1e-5)),
         Probe("float64", "float64", _turned(integers(4, 6, seed=132).double(), torch.arange(4))),
     ],
     load("rope", _rope),
     conventions={_INTERLEAVED: edited(_rope, _READ_PAIRS | _WRITE_PAIRS)},
-    is_possible=lambda call: call.arguments["x"].shape[-1] % 2 == 0,
+    may_shrink_to=lambda call: call.arguments["x"].shape[-1] % 2 == 0,
 )  # fmt: skip
 
 
@@ -191,7 +122,7 @@ def _rows(name: str, stage: str, rows: int, columns: int, num_heads: int) -> Pro
     return Probe(name, stage, Call({"weight": weight, "num_heads": num_heads}, {"weight": "RC"}))
 
 
-half_to_interleaved = Check(
+half_to_interleaved = Exercise(
     "half_to_interleaved",
     _half_to_interleaved,
     [

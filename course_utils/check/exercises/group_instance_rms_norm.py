@@ -1,0 +1,240 @@
+"""Chapter 06: group, instance and RMS norm."""
+
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_utils.check.catalogue import load
+from course_utils.check.exercise import Exercise
+from course_utils.check.norms import (
+    AS_PRINTED,
+    CHANNELS,
+    FRESH,
+    RMS,
+    SMALL_VARIANCE,
+    Norm,
+    channel_call,
+    fill_eps,
+    has_three_values,
+    identity,
+    in_stages,
+    norm_probes,
+    numbers,
+    running_call,
+    trailing_call,
+    trailing_probes,
+)
+from course_utils.check.probes import Call, Probe, integers
+
+__all__ = ["group_norm", "instance_norm", "rms_norm"]
+
+_BOTH = {"weight": True, "bias": True}
+
+
+def _group_norm_in_steps(x, num_groups, weight=None, bias=None, eps=1e-5):
+    column = (1, -1, *[1] * (x.ndim - 2))  # what broadcasts along the channels
+    weight, bias = (None if p is None else p.reshape(column) for p in (weight, bias))
+    z = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    z = z.reshape(x.shape[0], num_groups, -1)
+    dims = 2  # the channels of a group, and all positions
+    mean = z.mean(dims, keepdim=True)
+    variance = (z - mean).square().mean(dims, keepdim=True)
+    std = torch.sqrt(variance + eps)
+    y = ((z - mean) / std).reshape(x.shape)
+    y = y if weight is None else y * weight
+    y = y if bias is None else y + bias
+    return y.to(x.dtype)
+
+
+def _group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
+    return F.group_norm(x, num_groups, weight, bias, eps)
+
+
+def _grouped(x: Tensor, groups: int = 2, **arguments: Any) -> Call:
+    return channel_call(x, num_groups=groups, **arguments)
+
+
+_GROUP = Norm(
+    _grouped,
+    "groups",
+    equal=torch.full((2, 4, 3), 4.0),
+    small=(2, 4, 3),
+    weighted=(2, 6, 2, 3),
+    wide=(2, 6, 2, 2),
+    offset=_grouped(numbers(16, 8, 24, seed=20, scale=0.25, offset=1e4), 4),
+    pairs=lambda values: _grouped(values.reshape(1, 4, 1)),
+)
+_ONE_OR_TWO = torch.tensor([[[1.0, 3.0], [5.0, 5.0]]])
+_GROUP_CALLS = [
+    ("statistics", "images in two groups", _grouped(numbers(2, 6, 2, 3, seed=1))),
+    ("statistics", "images in three groups", _grouped(numbers(2, 6, 2, 3, seed=2), 3)),
+    ("statistics", "images in one group", _grouped(numbers(2, 4, 3, 3, seed=3), 1)),
+    ("statistics", "images, every channel a group", _grouped(numbers(2, 4, 3, 3, seed=4), 4)),
+    ("statistics", "signals", _grouped(numbers(3, 6, 5, seed=5))),
+    ("statistics", "vectors", _grouped(numbers(4, 6, seed=6))),
+    ("statistics", "volumes", _grouped(numbers(2, 4, 2, 2, 3, seed=7))),
+    ("statistics", "not contiguous", _grouped(numbers(2, 2, 3, 6, seed=8).permute(0, 3, 1, 2))),
+    ("statistics", "an affine step that changes nothing", _grouped(numbers(2, 6, 2, 3, seed=9), **identity(6))),
+    ("affine", "weight and bias", _grouped(numbers(2, 6, 2, 3, seed=15), 3, **_BOTH)),
+    ("affine", "as wide as channels", _grouped(numbers(2, 4, 3, 4, seed=16), **_BOTH)),
+    ("affine", "vectors with weights", _grouped(numbers(4, 6, seed=17), **_BOTH)),
+]
+
+group_norm = Exercise(
+    "group_norm",
+    _group_norm,
+    in_stages(
+        [
+            Probe("the worked number, one group", "statistics", _grouped(_ONE_OR_TWO, 1), tolerance=AS_PRINTED),
+            Probe("the worked number, two groups", "epsilon", _grouped(_ONE_OR_TWO), tolerance=AS_PRINTED),
+            *norm_probes(_GROUP),
+            *(Probe(name, stage, call) for stage, name, call in _GROUP_CALLS),
+        ]
+    ),
+    load("group_norm", _group_norm_in_steps),
+    may_shrink_to=lambda call: call.arguments["x"][0].numel() >= 3 * call.arguments["num_groups"],
+)
+
+
+def _instance_norm_in_steps(
+    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+):
+    dims = tuple(range(2, x.ndim))  # the positions
+    column = (1, -1, *[1] * (x.ndim - 2))  # what broadcasts along the channels
+    weight, bias = (None if p is None else p.reshape(column) for p in (weight, bias))
+    z = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    if use_input_stats:
+        mean = z.mean(dims, keepdim=True)
+        variance = (z - mean).square().mean(dims, keepdim=True)
+    else:
+        mean, variance = running_mean.reshape(column), running_var.reshape(column)
+    if use_input_stats and running_mean is not None:
+        values = z.flatten(2)  # (N, C, n)
+        batch_mean, batch_var = values.mean(-1).mean(0), values.var(-1).mean(0)
+        with torch.no_grad():
+            running_mean.copy_((1 - momentum) * running_mean + momentum * batch_mean)
+            running_var.copy_((1 - momentum) * running_var + momentum * batch_var)
+    std = torch.sqrt(variance + eps)
+    y = (z - mean) / std
+    y = y if weight is None else y * weight
+    y = y if bias is None else y + bias
+    return y.to(x.dtype)
+
+
+def _instance_norm(
+    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+):
+    return F.instance_norm(x, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def _without_buffers(x: Tensor, **arguments: Any) -> Call:
+    return running_call(x, running=False, **arguments).without("running_mean").without("running_var")
+
+
+def _frozen(x: Tensor, **arguments: Any) -> Call:
+    return running_call(x, use_input_stats=False, **arguments)
+
+
+# Without a float32 weight, torch's own keeps its statistics in half precision.
+_INSTANCE = Norm(
+    _without_buffers,
+    "instances",
+    equal=torch.full((2, 3, 4), 4.0),
+    small=(2, 3, 4),
+    weighted=(2, 3, 5),
+    wide=(2, 3, 2, 3),
+    half_call=partial(running_call, **identity(4)),
+    offset=_without_buffers(numbers(8, 8, 48, seed=33, scale=0.25, offset=1e4)),
+    pairs=lambda values: running_call(values[None], **identity(2)),
+)
+_SIGNALS = numbers(2, 3, 4, seed=11)
+_IMAGES = numbers(3, 2, 2, 3, seed=16)
+
+_STATISTICS = {
+    **{name: x for name, x in CHANNELS.items() if name in ("images", "signals", "signals as long as channels")},
+    "volumes": numbers(2, 2, 2, 2, 3, seed=4),
+    "not contiguous": numbers(2, 3, 4, 3, seed=5).permute(0, 3, 1, 2),
+}
+_INSTANCE_OUTPUTS = [
+    *(("statistics", name, running_call(x)) for name, x in _STATISTICS.items()),
+    ("statistics", "an affine step that changes nothing", running_call(numbers(2, 3, 4, seed=6), **identity(3))),
+    ("evaluation", "images, evaluation", _frozen(numbers(2, 4, 3, 4, seed=10))),
+    ("evaluation", "signals, evaluation", _frozen(_SIGNALS)),
+    ("no running statistics", "no running statistics", _without_buffers(numbers(2, 3, 2, 4, seed=18))),
+    ("affine", "as wide as channels", _without_buffers(numbers(2, 4, 3, 4, seed=27), **_BOTH)),
+    ("affine", "signals with weights", _without_buffers(numbers(2, 3, 5, seed=28), **_BOTH)),
+]
+_INSTANCE_CALLS = [
+    ("running statistics in evaluation", "evaluation, no step", _frozen(_SIGNALS)),
+    ("running statistics", "images, one step", running_call(_IMAGES)),
+    ("running statistics", "signals of two, one step", running_call(numbers(3, 2, 2, seed=17))),
+    ("running statistics", "momentum=0.5", running_call(_IMAGES, momentum=0.5)),
+    ("epsilon", "small running_var", _frozen(numbers(2, 3, 4, seed=24, scale=2.0**-10), **SMALL_VARIANCE)),
+    ("affine", "weights in evaluation", _frozen(numbers(2, 3, 4, seed=29), **_BOTH)),
+]
+
+instance_norm = Exercise(
+    "instance_norm",
+    _instance_norm,
+    in_stages(
+        [
+            *norm_probes(_INSTANCE),
+            *(Probe(name, stage, call, compares=("output",)) for stage, name, call in _INSTANCE_OUTPUTS),
+            Probe(
+                "the worked number",
+                "running statistics",
+                running_call(torch.tensor([[[1.0, 3.0]]]), **FRESH),
+                tolerance=AS_PRINTED,
+            ),
+            *(Probe(name, stage, call) for stage, name, call in _INSTANCE_CALLS),
+            Probe(
+                "gradients, running statistics",
+                "gradient",
+                running_call(numbers(2, 3, 5, seed=32, scale=1.0), **_BOTH),
+                ("x", *_BOTH),
+            ),
+        ]
+    ),
+    load("instance_norm", _instance_norm_in_steps),
+    updates=("running_mean", "running_var"),
+    may_shrink_to=lambda call: call.arguments["x"][0, 0].numel() >= 3,
+)
+
+
+def _rms_norm_in_steps(x, normalized_shape, weight=None, eps=None):
+    dims = tuple(range(-len(normalized_shape), 0))
+    z = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    eps = torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps if eps is None else eps
+    variance = z.square().mean(dims, keepdim=True)  # as Llama's code calls the mean square
+    std = torch.sqrt(variance + eps)
+    y = z / std
+    y = y if weight is None else y * weight
+    return y.to(x.dtype)
+
+
+def _rms_norm(x, normalized_shape, weight=None, eps=None):
+    return F.rms_norm(x, normalized_shape, weight, eps)
+
+
+_TINY = trailing_call(integers(4, 5, seed=30, scale=2.0**-18, offset=2.0**-19), eps=0.0)
+_PAIR = trailing_call(torch.tensor([[300.0, 400.0]]).half())  # 300² is infinite in float16, and so is the mean square
+_NEAR_0 = trailing_call((integers(8, 16, seed=31) / 256).bfloat16())
+
+rms_norm = Exercise(
+    "rms_norm",
+    _rms_norm,
+    in_stages(
+        [
+            *trailing_probes(RMS, torch.tensor([[3.0, 4.0]])),
+            Probe("eps=0, values near 0.00001", "epsilon", _TINY),
+            Probe("float16, a pair near 300", "half precision", _PAIR),
+            Probe("bfloat16, values near 0.01", "half precision", _NEAR_0, rough=True),
+        ]
+    ),
+    load("rms_norm", _rms_norm_in_steps),
+    fill_defaults=fill_eps,
+    may_shrink_to=has_three_values,
+)
