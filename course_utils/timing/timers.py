@@ -27,7 +27,7 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Timing:
-    """What the runs of one call took; on a GPU that of its kernels and of launching the CUDA graph that replays them."""
+    """What the runs of one call took; on a GPU, that of its kernels and of launching the graph that replays them."""
 
     median_ms: float
     p10_ms: float  # 10th percentile: what the call takes when nothing disturbs it

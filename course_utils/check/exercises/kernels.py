@@ -76,7 +76,12 @@ def _missing_interpreter() -> str:
 
 
 def _kernel_exercise(
-    name: str, reference: Any, truth: Callable[..., Any], plan: Callable[..., KernelCall], probes: list[Probe], **how: Any
+    name: str,
+    reference: Any,
+    truth: Callable[..., Any],
+    plan: Callable[..., KernelCall],
+    probes: list[Probe],
+    **how: Any,
 ) -> Exercise:
     """Return the exercise of a kernel: ``plan`` makes a launch of a probe's arguments, ``truth`` what is right."""
 
@@ -205,7 +210,9 @@ def _norm_backward_launch(
     dx, sums = _nothing(*x.shape, dtype=x.dtype), _nothing(programs + spare, n_cols)
     tensors = {name: _placed(tensor) for name, tensor in inputs.items()} | {"dx": dx, "sums": sums}
     sizes, constants = {"n_rows": n_rows, "n_cols": n_cols}, {"BLOCK": _block(n_cols, lanes)}
-    return KernelCall(programs, tensors, sizes, constants, lambda: (dx[:n_rows], sums[:programs].sum(0)), ("dx", "sums"))
+    return KernelCall(
+        programs, tensors, sizes, constants, lambda: (dx[:n_rows], sums[:programs].sum(0)), ("dx", "sums")
+    )
 
 
 def _pass_back(name: str, stage: str, rows: int, columns: int, *compares: str, half: bool = False, **others) -> Probe:
