@@ -99,8 +99,8 @@ def test_the_searched_factors_stretch_beyond_the_window_only_and_are_those_that_
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_record_of_the_shipped_models_is_what_they_give_today(seed):
     recorded = next(iter(load("long-context").select(method="LongRoPE", multiple=2, seed=seed)))
-    cell = {name: recorded[name] for name in ("method", "multiple", "seed", "streams")}
-    today = long_context.ZERO_SHOT.run(cell, lambda fraction: None)
+    settings = {name: recorded[name] for name in ("method", "multiple", "seed", "streams")}
+    today = long_context.ZERO_SHOT.run(settings, lambda fraction: None)
     assert today["local_loss"] == pytest.approx(recorded["local_loss"], abs=0.02)
     assert today["recall"] == pytest.approx(recorded["recall"], abs=0.02)
 

@@ -1,7 +1,6 @@
 """The command line of ``course checkpoints``: train the small models of chapter 15 again."""
 
 import argparse
-import sys
 from pathlib import Path
 
 import torch
@@ -21,8 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     folder: Path = arguments.to
     if not folder.is_dir():
-        print(f"course checkpoints: --to must be a folder that exists: got {folder}", file=sys.stderr)
-        return 2
+        parser.exit(2, f"course checkpoints: --to must be a folder that exists: got {folder}\n")
     torch.set_num_threads(1)  # with which models as small as these are fastest
     for seed in arguments.seeds:
         path = folder / checkpoint_path(seed).name
@@ -30,8 +28,7 @@ def main(argv: list[str] | None = None) -> int:
             with ProgressBar(f"seed {seed}", 1.0) as bar:
                 model = train_from_scratch(seed, bar.show)
         except KeyboardInterrupt:
-            print(f"course checkpoints: interrupted; {path.name} is as it was", file=sys.stderr)
-            return 130
+            parser.exit(130, f"course checkpoints: interrupted; {path.name} is as it was\n")
         checkpoints.save(model, path, {**facts(seed), "torch": torch.__version__})
         print(path)
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
+from course_utils.experiments.study import Progress, Settings, Study, grid, seeded
 from course_utils.models import LSTM, MinGRU, SelfAttention, linear_recurrence, linear_scan
 
 HIDDEN, BATCH = 32, 4
@@ -22,19 +22,19 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def run(cell: Cell, progress: Progress) -> dict[str, float]:
+def run(settings: Settings, progress: Progress) -> dict[str, float]:
     """Return the shortest of several times of one forward pass, in milliseconds of one processor's work."""
-    with seeded(cell["seed"]):
-        layer = LAYERS[cell["layer"]]()
-        x = torch.randn(BATCH, cell["length"], HIDDEN)
+    with seeded(settings["seed"]):
+        layer = LAYERS[settings["layer"]]()
+        x = torch.randn(BATCH, settings["length"], HIDDEN)
     times = []
     with torch.no_grad():
         layer(x)
-        for repeat in range(cell["repeats"]):
+        for repeat in range(settings["repeats"]):
             start = time.process_time()
             layer(x)
             times.append(1e3 * (time.process_time() - start))
-            progress((repeat + 1) / cell["repeats"])
+            progress((repeat + 1) / settings["repeats"])
     return {"ms": min(times)}
 
 
@@ -46,7 +46,7 @@ def power_law(lengths: list[int], times: list[float]) -> tuple[float, float]:
     return slope.item(), ((slope * x).square().sum() / y.square().sum()).item()
 
 
-def cells(size: str) -> list[Cell]:
+def plan(size: str) -> list[Settings]:
     """Return every layer at every length; a seed is one more round of all of them."""
     longest, repeats = (512, 2) if size == "reduced" else (8192, 5)
     lengths = [2**power for power in range(6, longest.bit_length())]
@@ -55,5 +55,5 @@ def cells(size: str) -> list[Cell]:
 
 
 RNN_TIME = Study(
-    "rnn-time", "how does the time of a recurrent network grow with the length of the sequence?", cells, run
+    "rnn-time", "how does the time of a recurrent network grow with the length of the sequence?", plan, run
 )
