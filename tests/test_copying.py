@@ -51,7 +51,7 @@ def test_equal_logits_have_the_entropy_of_equal_weights():
 def test_a_study_compares_its_arms_on_the_same_seeds_rates_and_steps(name, size):
     arm = {"qk-norm": "qk_norm", "norm-family": "norm"}[name]
     settings = {}
-    for run in STUDIES[name].plan(size):
+    for run in getattr(STUDIES[name], size):
         settings.setdefault(run[arm], []).append({k: v for k, v in run.items() if k != arm})
     first, *others = settings.values()
     assert size == "reduced" or len({run["seed"] for run in first}) >= 3  # a live run is said to be one seed

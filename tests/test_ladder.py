@@ -223,11 +223,6 @@ def test_an_interrupted_run_keeps_what_it_has_and_goes_on_from_there(tmp_path, c
     monkeypatch.setattr(bench, "check_and_time", interrupted)
     assert bench_here(out) == 130
     assert "the same command goes on from there" in capsys.readouterr().err
-    monkeypatch.setattr(bench, "PROCESSES", 1)
-    assert bench_here(out) == 2
-    assert "mine.jsonl was begun with another processes" in capsys.readouterr().err
-
-    monkeypatch.setattr(bench, "PROCESSES", 2)
     monkeypatch.setattr(bench, "check_and_time", noting)
     assert bench_here(out) == 0
     assert measured == ["rms_norm", "rope", "layer_norm", "rms_norm", "rope"]

@@ -5,8 +5,8 @@
 runs one; ``load("lstm-length")`` returns the rows of the record that comes with the course, in ``recorded/``.
 
 study.py, rows.py    what an experiment is and what it gives; training.py: the loop that trains
-command.py, pretrain.py  the command lines; command.py names every study
-tags.py, checkpoints.py  the task and the weights of the long-context experiments
+command.py           the command line of ``course train``, which names every study
+tags.py, checkpoints.py  the task and the weights of the long-context experiments; long_context.py, run, makes them
 
 Each other module holds an experiment.
 """

@@ -11,7 +11,7 @@ loss is cross entropy: ln 16 = 2.77 is guessing, 0 is a perfect copy. One networ
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -112,18 +112,28 @@ def run(settings: Settings, progress: Progress) -> dict[str, float]:
     return {"loss": last, "largest_logit": largest, "entropy_bits": entropy}
 
 
-def _qk_plan(size: str) -> list[Settings]:
-    """Return networks of two blocks, with the norm and without, over learning rates."""
-    rates, steps, seeds = ((0.01, 0.1), 80, 3) if size == "reduced" else ((0.003, 0.01, 0.03, 0.1), 400, 5)
+def _qk_plan(rates: Sequence[float], steps: int, seeds: int) -> list[Settings]:
+    """Return networks of two blocks, with the norm and without."""
     fixed: dict[str, Any] = {"norm": ["layer norm"], "depth": [2], "steps": [steps]}
     return grid(lr=rates, qk_norm=(False, True), seed=range(seeds), **fixed)
 
 
-def _family_plan(size: str) -> list[Settings]:
-    """Return a deeper network with each of the norms: at one learning rate, or over four."""
-    rates, depth, steps, seeds = ((0.01,), 4, 80, 1) if size == "reduced" else ((0.001, 0.003, 0.01, 0.03), 6, 300, 5)
+def _family_plan(rates: Sequence[float], depth: int, steps: int, seeds: int) -> list[Settings]:
+    """Return deeper networks with each of the norms."""
     return grid(lr=rates, norm=NORMS, seed=range(seeds), qk_norm=[False], depth=[depth], steps=[steps])
 
 
-QK_NORM = Study("qk-norm", "does a norm on queries and keys hold attention's logits?", _qk_plan, run)
-NORM_FAMILY = Study("norm-family", "are the norms interchangeable, and can one do without?", _family_plan, run)
+QK_NORM = Study(
+    "qk-norm",
+    "does a norm on queries and keys hold attention's logits?",
+    run,
+    full=_qk_plan((0.003, 0.01, 0.03, 0.1), steps=400, seeds=5),
+    reduced=_qk_plan((0.01, 0.1), steps=80, seeds=3),
+)
+NORM_FAMILY = Study(
+    "norm-family",
+    "are the norms interchangeable, and can one do without?",
+    run,
+    full=_family_plan((0.001, 0.003, 0.01, 0.03), depth=6, steps=300, seeds=5),
+    reduced=_family_plan((0.01,), depth=4, steps=80, seeds=1),
+)

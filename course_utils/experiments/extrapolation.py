@@ -14,6 +14,7 @@ place: echo by where the token stands, recall by how far back the note is.
 """
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -142,36 +143,31 @@ SETTINGS = ("encoding", "lag", "seed")
 
 def points(rows: Rows) -> Rows:
     """Return a row for every run, task and length: "task", "times" the window, and "right", the share of answers."""
-    return Rows(
-        [
-            {**{key: row[key] for key in SETTINGS}, "task": task, "times": times, "right": right}
-            for row in rows
-            for task in GUESSING
-            for times, right in zip(row["multiples"], row[task], strict=True)
-        ],
-        rows.origin,
-    )
+    return _by_task(rows, "times", lambda row, task: zip(row["multiples"], row[task], strict=True))
 
 
 def shares_by_place(rows: Rows) -> Rows:
     """Return a row for every run, task and place in the longest test: "task", "place" of ``PLACES``, and "right"."""
+    return _by_task(rows, "place", lambda row, task: zip(PLACES, row[f"{task}_by_place"], strict=True))
+
+
+def _by_task(rows: Rows, field: str, shares: Callable[[Any, str], Iterable[tuple[Any, float]]]) -> Rows:
+    """Return a row for each value of ``field`` that ``shares`` gives, with the share of right answers."""
     return Rows(
         [
-            {**{key: row[key] for key in SETTINGS}, "task": task, "place": place, "right": right}
+            {**{key: row[key] for key in SETTINGS}, "task": task, field: value, "right": right}
             for row in rows
             for task in GUESSING
-            for place, right in zip(PLACES, row[f"{task}_by_place"], strict=True)
+            for value, right in shares(row, task)
         ],
         rows.origin,
     )
 
 
-def _plan(size: str) -> list[Settings]:
-    if size == "reduced":
-        fixed: dict[str, Any] = {"steps": [150], "tested": [16], "multiples": [[16]]}
-        return grid(lag=[1], encoding=("sinusoidal", "alibi", FAIR), seed=[0], **fixed)
-    fixed = {"steps": [600], "tested": [128], "multiples": [[1, 2, 4, 8, 16]]}
-    return grid(lag=[1], encoding=ENCODINGS, seed=range(3), **fixed)
-
-
-EXTRAPOLATION = Study("extrapolation", "which encodings work at lengths never trained on?", _plan, run)
+EXTRAPOLATION = Study(
+    "extrapolation",
+    "which encodings work at lengths never trained on?",
+    run,
+    full=grid(lag=[1], encoding=ENCODINGS, seed=range(3), steps=[600], tested=[128], multiples=[[1, 2, 4, 8, 16]]),
+    reduced=grid(lag=[1], encoding=("sinusoidal", "alibi", FAIR), seed=[0], steps=[150], tested=[16], multiples=[[16]]),
+)

@@ -39,13 +39,9 @@ def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
     return {"multiple": list(MULTIPLES), **{field: [score[field] for score in scores] for field in scores[0]}}
 
 
-def _plan(size: str) -> list[Settings]:
-    return [] if size == "reduced" else grid(seed=SEEDS, design=DESIGNS)
-
-
 HYBRID = Study(
     "hybrid-context",
     "does a model that is trained without some of its rotations reach further than one that rotates everything?",
-    _plan,
     _run,
+    full=grid(seed=SEEDS, design=DESIGNS),
 )

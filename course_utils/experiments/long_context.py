@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_utils.book.progress_bar import ProgressBar
 from course_utils.experiments import checkpoints
 from course_utils.experiments.study import Progress, Settings, Study, grid, load
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
@@ -155,7 +156,7 @@ def facts(seed: int) -> dict[str, Any]:
 def pretrained(seed: int, path: Path | None = None) -> Decoder:
     """Return the trained model of this seed, one of ``SEEDS``, from the checkpoint that comes with the course."""
     model = new_model(seed)
-    remedy = f"`course checkpoints --seeds {seed}` makes it again, and so does train_from_scratch({seed})"
+    remedy = f"`python -m {__name__}` makes all of them again, train_from_scratch({seed}) this one"
     checkpoints.load(model, path or checkpoint_path(seed), facts(seed), remedy)
     return model.eval()
 
@@ -179,11 +180,6 @@ def finite(score: Score) -> dict[str, Any]:
     return {**score._asdict(), **shares, "asked": list(score.asked), "answered": list(score.answered)}
 
 
-def _plan(size: str) -> list[Settings]:
-    methods = (*METHODS, "LongRoPE")
-    return [] if size == "reduced" else grid(seed=SEEDS, multiple=MULTIPLES, method=methods, streams=[STREAMS])
-
-
 def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
     streams = held_out_streams(settings["multiple"], settings["streams"])
     seed, length = settings["seed"], settings["multiple"] * TASK.window
@@ -194,6 +190,15 @@ def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
 ZERO_SHOT = Study(
     "long-context",
     "which way of scaling RoPE keeps near order and far memory beyond the trained window, without any training?",
-    _plan,
     _run,
+    full=grid(seed=SEEDS, multiple=MULTIPLES, method=(*METHODS, "LongRoPE"), streams=[STREAMS]),
 )
+
+
+if __name__ == "__main__":  # train the models that come with the course again, and save them
+    torch.set_num_threads(1)  # with which models as small as these are fastest
+    for each_seed in SEEDS:
+        with ProgressBar(f"seed {each_seed}", 1.0) as bar:
+            trained = train_from_scratch(each_seed, bar.show)
+        made = {**facts(each_seed), "torch": torch.__version__}
+        checkpoints.save(trained, checkpoint_path(each_seed), made)

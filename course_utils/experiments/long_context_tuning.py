@@ -53,10 +53,6 @@ def tune(method: str, seed: int, marks: tuple[int, ...], streams: int, progress:
     }
 
 
-def _plan(size: str) -> list[Settings]:
-    return [] if size == "reduced" else grid(seed=SEEDS, method=METHODS, last=[MARKS[-1]], streams=[16])
-
-
 def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
     return tune(settings["method"], settings["seed"], MARKS, settings["streams"], progress)
 
@@ -64,6 +60,6 @@ def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
 TUNING = Study(
     "long-context-tuning",
     "how fast does a short fine-tune at eight times the window repair what each way of scaling RoPE broke?",
-    _plan,
     _run,
+    full=grid(seed=SEEDS, method=METHODS, last=[MARKS[-1]], streams=[16]),
 )

@@ -63,10 +63,6 @@ def from_critical_pair(pair: int, pairs: int) -> Candidate:
     return Candidate(float(FACTOR) ** exponent.clamp(max=1.0) if pair else torch.full((pairs,), float(FACTOR)).double())
 
 
-def _plan(size: str) -> list[Settings]:
-    return [] if size == "reduced" else grid(seed=SEEDS, objective=OBJECTIVES, budget=[120])
-
-
 def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
     model, streams = pretrained(settings["seed"]), search_streams()
     objective = OBJECTIVES[settings["objective"]]
@@ -94,8 +90,8 @@ def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
 SEARCH = Study(
     "longrope-search",
     "does a search over the factor of each pair beat YaRN's formula, and what must it be told to look for?",
-    _plan,
     _run,
+    full=grid(seed=SEEDS, objective=OBJECTIVES, budget=[120]),
 )
 
 
@@ -112,6 +108,6 @@ def _by_critical_pair(settings: Settings, progress: Progress) -> dict[str, Any]:
 CRITICAL_PAIR = Study(
     "critical-pair",
     "from which pair on should the whole factor be used?",
-    lambda size: [] if size == "reduced" else grid(seed=SEEDS, streams=[16]),
     _by_critical_pair,
+    full=grid(seed=SEEDS, streams=[16]),
 )

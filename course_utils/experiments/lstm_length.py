@@ -10,6 +10,7 @@ gradient clipped, and the same with layer norm. Each learns with every rate of o
 import math
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -108,41 +109,21 @@ def _error(model: Adder, length: int, seed: int) -> float:
     return min(error, 1.0) if math.isfinite(error) else 1.0
 
 
-def _plan(lengths: Sequence[int], batches: Sequence[int], rates: Sequence[float], steps: int) -> list[Settings]:
-    return grid(length=lengths, batch=batches, lr=rates, seed=range(3), arm=ARMS, steps=[steps])
+def _plan(lengths: Sequence[int], batch: int, rates: Sequence[float], steps: int) -> list[Settings]:
+    return grid(length=lengths, batch=[batch], lr=rates, seed=range(3), arm=ARMS, steps=[steps])
 
 
-def length_plan(size: str) -> list[Settings]:
-    """Return growing lengths in batches of 32."""
-    return _plan((20,), (32,), (0.03,), 400) if size == "reduced" else _plan((25, 50, 100), (32,), RATES, 1_500)
-
-
-def batch_plan(size: str) -> list[Settings]:
-    """Return one length in small batches; those of 32 are in the other study."""
-    return _plan((20,), (4,), (0.03,), 400) if size == "reduced" else _plan((25,), (4,), RATES, 1_500)
-
-
-def edge_plan(size: str) -> list[Settings]:
+def _edges_plan() -> list[Settings]:
     """Return the rate beyond the end of the grid at which an arm of the other studies was best."""
-    lengths = () if size == "reduced" else (25, 50, 100)
     plan = []
     for arm, rate in (("LSTM", 0.3), ("LSTM, clipped", 0.3), ("LN-LSTM", 0.003)):
-        plan += grid(length=lengths, batch=[32], lr=[rate], seed=range(3), arm=[arm], steps=[1_500])
+        plan += grid(length=(25, 50, 100), batch=[32], lr=[rate], seed=range(3), arm=[arm], steps=[1_500])
     return plan
 
 
-def gamma_plan(size: str) -> list[Settings]:
-    """Return layer norm's weight at three first values, each with its own choice of the rate."""
-    gammas = () if size == "reduced" else (0.3, 1.0, 2.0)
-    fields = {"length": [50], "batch": [32], "lr": (0.003, 0.01, 0.03), "seed": range(3), "arm": ["LN-LSTM"]}
-    return grid(gamma=gammas, **fields, steps=[600])
-
-
-def seed_plan(size: str) -> list[Settings]:
+def _seeds_plan() -> list[Settings]:
     """Return ten new seeds at the rates that the other studies chose on seeds 0, 1 and 2."""
-    if size == "reduced":
-        return []
-    fields = {"seed": NEW_SEEDS, "steps": [1_500]}
+    fields: dict[str, Any] = {"seed": NEW_SEEDS, "steps": [1_500]}
     plan = []
     for arm, rate, small_rate in (("LSTM", 0.1, 0.03), ("LSTM, clipped", 0.1, 0.03), ("LN-LSTM", 0.01, 0.01)):
         plan += grid(gamma=[1.0], length=[25, 50, 100], batch=[32], lr=[rate], arm=[arm], **fields)
@@ -155,10 +136,33 @@ def seed_plan(size: str) -> list[Settings]:
     return plan
 
 
-LSTM_SEEDS = Study("lstm-seeds", "what do new seeds say, at the rates that others chose?", seed_plan, run)
-LSTM_EDGES = Study("lstm-edges", "is an arm better beyond the end of its grid of rates?", edge_plan, run)
-LSTM_GAMMA = Study(
-    "lstm-gamma", "does the first size of layer norm's weight decide how fast it learns?", gamma_plan, run
+LSTM_LENGTH = Study(
+    "lstm-length",
+    "does layer norm help an LSTM more on longer sequences?",
+    run,
+    full=_plan((25, 50, 100), 32, RATES, 1_500),
+    reduced=_plan((20,), 32, (0.03,), 400),
 )
-LSTM_LENGTH = Study("lstm-length", "does layer norm help an LSTM more on longer sequences?", length_plan, run)
-LSTM_BATCH = Study("lstm-batch", "does layer norm help an LSTM more in small batches?", batch_plan, run)
+LSTM_BATCH = Study(  # its batches of 32 are those of the other study
+    "lstm-batch",
+    "does layer norm help an LSTM more in small batches?",
+    run,
+    full=_plan((25,), 4, RATES, 1_500),
+    reduced=_plan((20,), 4, (0.03,), 400),
+)
+LSTM_EDGES = Study("lstm-edges", "is an arm better beyond the end of its grid of rates?", run, _edges_plan())
+LSTM_GAMMA = Study(
+    "lstm-gamma",
+    "does the first size of layer norm's weight decide how fast it learns?",
+    run,
+    full=grid(
+        gamma=(0.3, 1.0, 2.0),
+        length=[50],
+        batch=[32],
+        lr=(0.003, 0.01, 0.03),
+        seed=range(3),
+        arm=["LN-LSTM"],
+        steps=[600],
+    ),
+)
+LSTM_SEEDS = Study("lstm-seeds", "what do new seeds say, at the rates that others chose?", run, _seeds_plan())

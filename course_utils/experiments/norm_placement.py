@@ -71,35 +71,8 @@ def train(settings: Settings, progress: Progress) -> dict[str, float]:
     return {"validation": accuracy(model, digits.validation), "test": accuracy(model, digits.test)}
 
 
-def gradient_plan(size: str) -> list[Settings]:
-    """Return every placement at every depth."""
-    depths, seeds = ((2, 12), 3) if size == "reduced" else ((2, 6, 12, 24), 20)
-    return grid(depth=depths, seed=range(seeds), placement=PLACEMENTS)
-
-
-def train_plan(size: str) -> list[Settings]:
-    """Return every placement at both depths and every rate; deep and with norms, also with a warm-up."""
-    arms, updates = ([(2, 0)], 150) if size == "reduced" else ([(2, 0), (12, 0), (12, 100)], 300)
-    rates, seeds = ((0.003,), 1) if size == "reduced" else (RATES, 3)
-    plan: list[Settings] = []
-    for depth, warm_up in arms:
-        placements = PLACEMENTS[: 2 if warm_up else 3]
-        fixed: dict[str, Any] = {"depth": [depth], "warm_up": [warm_up], "updates": [updates]}
-        plan += grid(lr=rates, seed=range(seeds), placement=placements, **fixed)
-    return plan
-
-
-def xavier_plan(size: str) -> list[Settings]:
-    """Return every placement in 24 layers that begin with Xavier's weights, and three rates."""
-    rates = () if size == "reduced" else (0.0001, 0.0003, 0.001)
-    fixed: dict[str, Any] = {"init": ["Xavier"], "depth": [24], "warm_up": [0], "updates": [200]}
-    return grid(lr=rates, seed=range(3), placement=PLACEMENTS, **fixed)
-
-
-def seed_plan(size: str) -> list[Settings]:
+def _seeds_plan() -> list[Settings]:
     """Return ten new seeds at the rates that the other studies chose: 12 layers, and 24 with Xavier's weights."""
-    if size == "reduced":
-        return []
     usual: dict[str, Any] = {"init": ["torch"], "depth": [12], "updates": [300], "seed": NEW_SEEDS}
     plan = grid(placement=["post"], lr=[0.0003, 0.001], warm_up=[0, 100], **usual)
     for placement, rate, warm_up in (("pre", 0.0003, 0), ("pre", 0.001, 100), ("none", 0.001, 0)):
@@ -110,16 +83,37 @@ def seed_plan(size: str) -> list[Settings]:
     return plan
 
 
-VIT_SEEDS = Study("vit-seeds", "what do new seeds say of deep ViTs, at the rates that others chose?", seed_plan, train)
-VIT_XAVIER = Study(
-    "vit-xavier", "do 24 layers that begin with Xavier's weights train without norms?", xavier_plan, train
-)
 GRADIENT_DEPTH = Study(
     "gradient-depth",
     "how large is each layer's gradient at the start, with norms before or after?",
-    gradient_plan,
     gradients,
+    full=grid(depth=(2, 6, 12, 24), seed=range(20), placement=PLACEMENTS),
+    reduced=grid(depth=(2, 12), seed=range(3), placement=PLACEMENTS),
 )
 VIT_DEPTH = Study(
-    "vit-depth", "does the place of the norm decide whether a ViT learns, shallow and deep?", train_plan, train
+    "vit-depth",
+    "does the place of the norm decide whether a ViT learns, shallow and deep?",
+    train,
+    full=[
+        *grid(depth=(2, 12), warm_up=[0], updates=[300], lr=RATES, seed=range(3), placement=PLACEMENTS),
+        *grid(depth=[12], warm_up=[100], updates=[300], lr=RATES, seed=range(3), placement=PLACEMENTS[:2]),
+    ],
+    reduced=grid(depth=[2], warm_up=[0], updates=[150], lr=[0.003], seed=[0], placement=PLACEMENTS),
+)
+VIT_XAVIER = Study(
+    "vit-xavier",
+    "do 24 layers that begin with Xavier's weights train without norms?",
+    train,
+    full=grid(
+        init=["Xavier"],
+        depth=[24],
+        warm_up=[0],
+        updates=[200],
+        lr=(0.0001, 0.0003, 0.001),
+        seed=range(3),
+        placement=PLACEMENTS,
+    ),
+)
+VIT_SEEDS = Study(
+    "vit-seeds", "what do new seeds say of deep ViTs, at the rates that others chose?", train, _seeds_plan()
 )

@@ -4,7 +4,7 @@ Chapter 11.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
@@ -46,14 +46,16 @@ def power_law(lengths: list[int], times: list[float]) -> tuple[float, float]:
     return slope.item(), ((slope * x).square().sum() / y.square().sum()).item()
 
 
-def plan(size: str) -> list[Settings]:
+def _plan(powers: range, layers: Iterable[str], repeats: int) -> list[Settings]:
     """Return every layer at every length; a seed is one more round of all of them."""
-    longest, repeats = (512, 2) if size == "reduced" else (8192, 5)
-    lengths = [2**power for power in range(6, longest.bit_length())]
-    layers = [layer for layer in LAYERS if size == "full" or "minGRU" not in layer]
+    lengths = [2**power for power in powers]
     return grid(seed=range(3), length=lengths, layer=layers, repeats=[repeats])
 
 
 RNN_TIME = Study(
-    "rnn-time", "how does the time of a recurrent network grow with the length of the sequence?", plan, run
+    "rnn-time",
+    "how does the time of a recurrent network grow with the length of the sequence?",
+    run,
+    full=_plan(range(6, 14), LAYERS, 5),
+    reduced=_plan(range(6, 10), [layer for layer in LAYERS if "minGRU" not in layer], 2),
 )

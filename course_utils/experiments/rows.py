@@ -12,6 +12,10 @@ from typing import Any
 from course_utils.book.tables import Table
 
 
+def _rounded(value: float, digits: int) -> str:
+    return f"{float(f'{value:.{digits}g}'):g}"
+
+
 @dataclass(frozen=True)
 class Spread:
     """One value over several seeds: mean, standard deviation (n - 1; 0 for one seed), extremes, and the values."""
@@ -31,8 +35,8 @@ class Spread:
         return cls(statistics.fmean(values), std, min(values), max(values), tuple(values))
 
     def __str__(self) -> str:
-        mean, std = (f"{float(f'{value:.{digits}g}'):g}" for value, digits in ((self.mean, 3), (self.std, 1)))
-        return f"{mean} ± {std}" if len(self.values) > 1 else mean
+        mean = _rounded(self.mean, 3)
+        return f"{mean} ± {_rounded(self.std, 1)}" if len(self.values) > 1 else mean
 
 
 # Student's t that a mean of 2, 3, … 10 differences must exceed to be called other than zero, wrong once in twenty times
@@ -84,8 +88,7 @@ class Difference:
         return self.t > self.t_needed
 
     def __str__(self) -> str:
-        mean, error = (f"{float(f'{value:.{digits}g}'):g}" for value, digits in ((self.mean, 3), (self.error, 1)))
-        return f"{mean} ± {error}"
+        return f"{_rounded(self.mean, 3)} ± {_rounded(self.error, 1)}"
 
     def __repr__(self) -> str:
         verdict = "decided" if self.decided else "undecided"

@@ -7,6 +7,7 @@ Chapter 14. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, an
     needle   whether five digits are found that stand somewhere before
 """
 
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -110,36 +111,40 @@ def _find(settings: Settings, progress: Progress) -> dict[str, Any]:
     return {"found": finds_needle(smol, settings["tokens"], settings["seed"]), "versions": _versions()}
 
 
-def _loss_plan(size: str) -> list[Settings]:
-    def settings(length: int, excerpts: Any, methods: Any = FIXED, factors: tuple[int, ...] = (2,)) -> list[Settings]:
-        return [
-            {"excerpt": excerpt, "length": length, "method": method, "factor": factor}
-            for excerpt in excerpts
-            for method in methods
-            for factor in (factors if method != "none" else (1,))
-        ]
-
-    if size == "reduced":
-        return []
+def _plan(
+    length: int, excerpts: Sequence[int], methods: Iterable[str] = FIXED, factors: Sequence[int] = (2,)
+) -> list[Settings]:
+    """Return every method with every factor, and the model as it is once."""
     return [
-        *settings(1024, (0, 1, 2), factors=(2, 4, 8)),
-        *settings(2048, (0,)),
-        *settings(LONGEST, (0,), METHODS),  # five minutes of a core that does nothing else for each
+        {"excerpt": excerpt, "length": length, "method": method, "factor": factor}
+        for excerpt in excerpts
+        for method in methods
+        for factor in (factors if method != "none" else (1,))
     ]
 
 
-def _gap_plan(size: str) -> list[Settings]:
-    near, far = ({"gap": [gap], "excerpt": range(3)} for gap in (0, 14_000))
-    return [] if size == "reduced" else [*grid(**near, method=["none"]), *grid(**far, method=FIXED)]
-
-
-def _needle_plan(size: str) -> list[Settings]:
-    methods = ("none", "PI", "NTK", "YaRN")
-    return [] if size == "reduced" else grid(tokens=[256], method=methods, seed=range(5))
-
-
 LENGTH = Study(
-    "smollm2-length", "what does each way of scaling RoPE do to a trained language model?", _loss_plan, _loss
+    "smollm2-length",
+    "what does each way of scaling RoPE do to a trained language model?",
+    _loss,
+    full=[
+        *_plan(1024, (0, 1, 2), factors=(2, 4, 8)),
+        *_plan(2048, (0,)),
+        *_plan(LONGEST, (0,), METHODS),  # five minutes of a core that does nothing else for each
+    ],
 )
-GAP = Study("smollm2-gap", "what does a trained language model read at a distance?", _gap_plan, _gap)
-NEEDLE = Study("smollm2-needle", "does a trained language model still find a key in its text?", _needle_plan, _find)
+GAP = Study(
+    "smollm2-gap",
+    "what does a trained language model read at a distance?",
+    _gap,
+    full=[
+        *grid(gap=[0], excerpt=range(3), method=["none"]),
+        *grid(gap=[14_000], excerpt=range(3), method=FIXED),
+    ],
+)
+NEEDLE = Study(
+    "smollm2-needle",
+    "does a trained language model still find a key in its text?",
+    _find,
+    full=grid(tokens=[256], method=("none", "PI", "NTK", "YaRN"), seed=range(5)),
+)

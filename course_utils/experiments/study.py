@@ -1,7 +1,7 @@
 """An experiment as data and one function, the loop that runs it, and the records (chapters 06, 07, 11, 12 and 15)."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,13 +29,14 @@ Run = Callable[[Settings, Progress], dict[str, Any]]  # from the settings of a r
 class Study:
     """One experiment. ``run`` must give the same on the same machine each time, and leave no global state behind.
 
-    ``plan`` gives the settings of the runs of a size, "reduced" or "full", no two alike; there may be none reduced.
+    ``full`` and ``reduced`` are the settings of its runs, no two alike; there may be none reduced.
     """
 
     name: str  # the word after `course train`, and the name of its record
     about: str  # the question that it answers
-    plan: Callable[[str], list[Settings]]
     run: Run
+    full: Sequence[Settings]
+    reduced: Sequence[Settings] = ()
 
 
 def grid(**fields: Iterable[Any]) -> list[Settings]:
@@ -51,9 +52,10 @@ def run_study(
     With ``out`` each run is recorded in that file as soon as it ends, with the ``command`` line: started again in the
     same way, only the runs that are not there are made. A file of another study or machine is a ``RecordError``.
     """
-    if size not in ("reduced", "full"):
+    plans = {"reduced": study.reduced, "full": study.full}
+    if size not in plans:
         raise ValueError(f"size must be one of reduced, full for {study.name}: got {size!r}")
-    plan = study.plan(size)
+    plan = plans[size]
     if not plan:
         raise ValueError(f"size must be full for {study.name}, which has no {size} form")
     rows: list[dict[str, Any]] = []

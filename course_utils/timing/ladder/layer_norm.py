@@ -10,16 +10,7 @@ from torch.nn import functional as F
 from course_utils import kernels, norms
 from course_utils.norms import backward
 from course_utils.session import generator
-from course_utils.timing.ladder.operation import (
-    EPS,
-    Implementation,
-    Inputs,
-    Operation,
-    few_elements,
-    many_elements,
-    on_gpu,
-    triton,
-)
+from course_utils.timing.ladder.operation import EPS, Function, Implementation, Inputs, Operation
 
 
 def norm_inputs(
@@ -95,24 +86,13 @@ def formula(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.addcmul(bias, centred * torch.rsqrt(variance + EPS), weight).to(x.dtype)
 
 
-def centred_twice(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The course's own."""
-    return norms.layer_norm(x, weight.shape, weight, bias, EPS)
+def of_rows(function: Function) -> Function:
+    """Return a layer norm or an RMS norm with PyTorch's arguments as a function of x and the parameters."""
 
+    def norm(x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+        return function(x, weight.shape, weight, *bias, EPS)
 
-def with_own_backward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The course's own, with the gradients by hand."""
-    return backward.LayerNormFunction.apply(x, weight.shape, weight, bias, EPS)
-
-
-def built_in(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """PyTorch's."""
-    return F.layer_norm(x, weight.shape, weight, bias, EPS)
-
-
-def in_triton(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The kernel of chapter 10."""
-    return kernels.layer_norm(x, weight.shape, weight, bias, EPS)
+    return norm
 
 
 def of_liger(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -126,17 +106,17 @@ LAYER_NORM = Operation(
     name="layer_norm",
     differentiated=("x", "weight", "bias"),
     inputs=norm_inputs,
-    truth=built_in,
+    truth=of_rows(F.layer_norm),
     bytes_moved=norm_bytes,
     rungs=(
-        Implementation("loops", norm_in_loops, few_elements),
+        Implementation("loops", norm_in_loops, "few elements"),
         Implementation("eager, one pass", norm_in_one_pass),
-        Implementation("autograd.Function", with_own_backward),
-        Implementation("eager, centred twice", centred_twice),
+        Implementation("autograd.Function", of_rows(backward.LayerNormFunction.apply)),
+        Implementation("eager, centred twice", of_rows(norms.layer_norm)),
         Implementation("eager, two passes", in_two_passes),
-        Implementation("compiled", formula, many_elements, compiled=True),
-        Implementation("built-in", built_in, ours=False),
-        Implementation("Triton", in_triton, triton),
-        Implementation("peer: liger_kernel", of_liger, on_gpu, ours=False, library="liger_kernel"),
+        Implementation("compiled", formula, "many elements", compiled=True),
+        Implementation("built-in", of_rows(F.layer_norm), ours=False),
+        Implementation("Triton", of_rows(kernels.layer_norm), "Triton"),
+        Implementation("peer: liger_kernel", of_liger, "GPU", ours=False, library="liger_kernel"),
     ),
 )

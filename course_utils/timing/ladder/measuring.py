@@ -93,22 +93,14 @@ def check_and_time(
 
     source, destination = inputs[0], torch.empty_like(inputs[0])
     calls["copy"] = lambda: destination.copy_(source)
-    timings = measure_in_turns(calls, device, rounds=rounds, seconds=seconds)
-    copy_gbps = 2 * source.nbytes / timings.pop("copy").median_ms / 1e6
     bytes_moved = operation.bytes_moved(inputs, case.with_backward)
-    results = [
-        {
-            "implementation": name,
-            **checks[name],
-            "bytes_moved": bytes_moved,
-            "median_ms": timing.median_ms,
-            "p10_ms": timing.p10_ms,
-            "runs": timing.runs,
-            "copy_gbps": copy_gbps,
-            "range_ms": [timing.median_ms, timing.median_ms],
-        }
-        for name, timing in timings.items()
-    ]
+    timings = measure_in_turns(calls, device, rounds=rounds, seconds=seconds, bytes_moved=bytes_moved)
+    copy_gbps = 2 * source.nbytes / timings.pop("copy").median_ms / 1e6
+    results = []
+    for name, timing in timings.items():
+        extremes = [timing.median_ms, timing.median_ms]  # of one process
+        times = {**asdict(timing), "range_ms": extremes, "copy_gbps": copy_gbps}
+        results.append({"implementation": name, **checks[name], **times})
     return results, left_out
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,29 +18,8 @@ Function = Callable[..., Any]
 Inputs = tuple[Tensor, ...]
 
 
-def anywhere(shape: Sequence[int], device: str) -> bool:
-    """Serve every shape on every kind of device."""
-    return True
-
-
-def few_elements(shape: Sequence[int], device: str) -> bool:
-    """Serve shapes that loops in Python can bear."""
-    return prod(shape) <= LOOP_ELEMENTS
-
-
-def many_elements(shape: Sequence[int], device: str) -> bool:
-    """Serve the others: where the time is all overhead, compiling shows nothing."""
-    return not few_elements(shape, device)
-
-
-def on_gpu(shape: Sequence[int], device: str) -> bool:
-    """Serve CUDA devices."""
-    return device == "cuda"
-
-
-def triton(shape: Sequence[int], device: str) -> bool:
-    """Serve devices that Triton compiles for: its interpreter is not for speed."""
-    return device == "cuda" and bool(kernels.available(device))
+# Where a rung is. Loops in Python bear few elements only; of those the time is all overhead, which no compiler takes.
+Place = Literal["anywhere", "few elements", "many elements", "GPU", "Triton"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +28,7 @@ class Implementation:
 
     name: str
     fn: Function
-    serves: Callable[[Sequence[int], str], bool] = anywhere  # which shapes on which kind of device
+    place: Place = "anywhere"
     compiled: bool = False  # by torch.compile, for each shape by itself
     ours: bool = True  # written for this course, and so held to the dtype's tolerance in every result
     library: str = ""  # that must be installed
@@ -75,18 +54,19 @@ class Operation:
 
     def implementations(self, shape: Sequence[int], device: str) -> list[Implementation]:
         """Return the rungs that there are for this shape on this kind of device."""
-        return [rung for rung in self.rungs if rung.serves(shape, device) and _is_installed(rung.library)]
+        places = {"anywhere", "few elements" if prod(shape) <= LOOP_ELEMENTS else "many elements"}
+        if device == "cuda":
+            places.add("GPU")
+            if kernels.available(device):
+                places.add("Triton")
+        return [rung for rung in self.rungs if rung.place in places and (not rung.library or find_spec(rung.library))]
 
     @property
     def eager(self) -> dict[str, Function]:
         """The functions that go operator by operator, by the names of their rungs."""
-        return {rung.name: rung.fn for rung in self.rungs if rung.serves is anywhere and rung.ours}
+        return {rung.name: rung.fn for rung in self.rungs if rung.place == "anywhere" and rung.ours}
 
     @property
     def built_in(self) -> Function:
         """The function that PyTorch has built in."""
         return next(rung.fn for rung in self.rungs if rung.name == "built-in")
-
-
-def _is_installed(library: str) -> bool:
-    return not library or find_spec(library) is not None

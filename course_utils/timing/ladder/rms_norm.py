@@ -8,16 +8,8 @@ from torch.nn import functional as F
 
 from course_utils import kernels, norms
 from course_utils.norms import backward
-from course_utils.timing.ladder.layer_norm import norm_bytes, norm_in_loops, norm_inputs
-from course_utils.timing.ladder.operation import (
-    EPS,
-    Implementation,
-    Operation,
-    few_elements,
-    many_elements,
-    on_gpu,
-    triton,
-)
+from course_utils.timing.ladder.layer_norm import norm_bytes, norm_in_loops, norm_inputs, of_rows
+from course_utils.timing.ladder.operation import EPS, Implementation, Operation
 
 
 def inputs(shape: Sequence[int], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
@@ -29,26 +21,6 @@ def inputs(shape: Sequence[int], dtype: torch.dtype, device: str, seed: int) -> 
 def in_loops(x: Tensor, weight: Tensor) -> Tensor:
     """An element at a time."""
     return norm_in_loops(x, weight, torch.zeros_like(weight), centred=False)
-
-
-def eager(x: Tensor, weight: Tensor) -> Tensor:
-    """The course's own."""
-    return norms.rms_norm(x, weight.shape, weight, EPS)
-
-
-def with_own_backward(x: Tensor, weight: Tensor) -> Tensor:
-    """The course's own, with the gradients by hand."""
-    return backward.RMSNormFunction.apply(x, weight.shape, weight, EPS)
-
-
-def built_in(x: Tensor, weight: Tensor) -> Tensor:
-    """PyTorch's."""
-    return F.rms_norm(x, weight.shape, weight, EPS)
-
-
-def in_triton(x: Tensor, weight: Tensor) -> Tensor:
-    """The kernel of chapter 10."""
-    return kernels.rms_norm(x, weight.shape, weight, EPS)
 
 
 def of_liger(x: Tensor, weight: Tensor) -> Tensor:
@@ -70,16 +42,16 @@ RMS_NORM = Operation(
     name="rms_norm",
     differentiated=("x", "weight"),
     inputs=inputs,
-    truth=built_in,
+    truth=of_rows(F.rms_norm),
     bytes_moved=norm_bytes,
     rungs=(
-        Implementation("loops", in_loops, few_elements),
-        Implementation("autograd.Function", with_own_backward),
-        Implementation("eager", eager),
-        Implementation("compiled", eager, many_elements, compiled=True),
-        Implementation("built-in", built_in, ours=False),
-        Implementation("Triton", in_triton, triton),
-        Implementation("peer: liger_kernel", of_liger, on_gpu, ours=False, library="liger_kernel"),
-        Implementation("peer: quack", of_quack, on_gpu, ours=False, library="quack"),
+        Implementation("loops", in_loops, "few elements"),
+        Implementation("autograd.Function", of_rows(backward.RMSNormFunction.apply)),
+        Implementation("eager", of_rows(norms.rms_norm)),
+        Implementation("compiled", of_rows(norms.rms_norm), "many elements", compiled=True),
+        Implementation("built-in", of_rows(F.rms_norm), ours=False),
+        Implementation("Triton", of_rows(kernels.rms_norm), "Triton"),
+        Implementation("peer: liger_kernel", of_liger, "GPU", ours=False, library="liger_kernel"),
+        Implementation("peer: quack", of_quack, "GPU", ours=False, library="quack"),
     ),
 )

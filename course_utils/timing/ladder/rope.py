@@ -12,15 +12,7 @@ from torch import Tensor
 from course_utils import kernels
 from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 from course_utils.session import generator
-from course_utils.timing.ladder.operation import (
-    Implementation,
-    Inputs,
-    Operation,
-    few_elements,
-    many_elements,
-    on_gpu,
-    triton,
-)
+from course_utils.timing.ladder.operation import Implementation, Inputs, Operation
 
 Rotated = tuple[Tensor, Tensor]
 
@@ -103,11 +95,11 @@ ROPE = Operation(
     truth=as_complex,
     bytes_moved=bytes_moved,
     rungs=(  # PyTorch has none built in
-        Implementation("loops", in_loops, few_elements),
+        Implementation("loops", in_loops, "few elements"),
         Implementation("eager", eager),
-        Implementation("compiled", eager, many_elements, compiled=True),
-        Implementation("Triton", kernels.rope, triton),
-        of_others("peer: liger_kernel", of_liger, on_gpu, library="liger_kernel", in_place=True),
+        Implementation("compiled", eager, "many elements", compiled=True),
+        Implementation("Triton", kernels.rope, "Triton"),
+        of_others("peer: liger_kernel", of_liger, "GPU", library="liger_kernel", in_place=True),
         of_others("peer: transformers", of_transformers, library="transformers"),
     ),
 )
