@@ -78,7 +78,7 @@ soak: $(VENV)/.test ## every notebook in every condition, claims disturbed, smal
 
 gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into course_utils/timing/recorded/
 	$(BIN)/pytest -q -rs -m gpu
-	$(BIN)/course bench --device cuda --out course_utils/timing/recorded/$(RECORD).json
+	$(BIN)/course bench --device cuda --out course_utils/timing/recorded/$(RECORD).jsonl
 
 run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
 	$(TOOLS) run $(NB)

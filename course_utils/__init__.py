@@ -14,6 +14,7 @@ Importing this package is light: each room below loads what it needs when it is 
     bugs          the broken functions of chapter 19
     swap          the course's layers, or yours, inside the models of transformers
     experiments   what the chapters measure with several seeds: `course train`
+    runs          records of what was measured, a line a run
     plots         the style and the static figures
     widgets       the interactive figures
     conventions   what libraries mean by the same words, each with its proof
@@ -37,7 +38,7 @@ __all__ = ["Claims", "Table", "__version__", "generator", "setup"]
 _HOMES = {"Claims": "book.claims", "Table": "book.tables", "generator": "session", "setup": "session"}
 _ROOMS = (
     "bugs", "check", "conventions", "data", "experiments", "kernels", "models", "norms", "parallel", "plots", "rope",
-    "swap", "timing", "verify", "widgets", "yours",
+    "runs", "swap", "timing", "verify", "widgets", "yours",
 )  # fmt: skip
 _room = submodules(__name__)
 

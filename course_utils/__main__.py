@@ -11,7 +11,6 @@ ABOUT = {
     "doctor": "can this machine run the course? a line for each thing, OK or what to do",
     "bench": "time every implementation of the ladder and record it",
     "train": "run an experiment of the course in its full form and record it",
-    "checkpoints": "train the small models of chapter 15 again and save them",
     "grade": "run the checks over a folder of submitted notebooks",
 }
 

@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 
-from course_utils.experiments import copying, find
+from course_utils.experiments import copying
+from course_utils.experiments.command import STUDIES
 from course_utils.experiments.copying import LENGTH, LETTERS, NORMS, Copier, logits_and_entropy, words
 
-CELL = {"qk_norm": False, "lr": 0.01, "norm": "layer norm", "depth": 1, "steps": 3, "seed": 0}
+SETTINGS = {"qk_norm": False, "lr": 0.01, "norm": "layer norm", "depth": 1, "steps": 3, "seed": 0}
 
 
 def batch(seed=0):
@@ -48,18 +49,16 @@ def test_equal_logits_have_the_entropy_of_equal_weights():
 @pytest.mark.parametrize("name", ["qk-norm", "norm-family"])
 @pytest.mark.parametrize("size", ["reduced", "full"])
 def test_a_study_compares_its_arms_on_the_same_seeds_rates_and_steps(name, size):
-    study = find(name)
-    assert study.name == name
     arm = {"qk-norm": "qk_norm", "norm-family": "norm"}[name]
     settings = {}
-    for cell in study.cells(size):
-        settings.setdefault(cell[arm], []).append({k: v for k, v in cell.items() if k != arm})
+    for run in getattr(STUDIES[name], size):
+        settings.setdefault(run[arm], []).append({k: v for k, v in run.items() if k != arm})
     first, *others = settings.values()
-    assert size == "reduced" or len({cell["seed"] for cell in first}) >= 3  # a live run is said to be one seed
+    assert size == "reduced" or len({run["seed"] for run in first}) >= 3  # a live run is said to be one seed
     assert others
     assert all(other == first for other in others)
 
 
 def test_a_run_that_ends_in_nan_is_marked_as_diverged():
-    cell = {**CELL, "norm": "none", "depth": 2, "lr": 1e30, "steps": 5}
-    assert copying.run(cell, lambda fraction: None) == copying.DIVERGED
+    settings = {**SETTINGS, "norm": "none", "depth": 2, "lr": 1e30, "steps": 5}
+    assert copying.run(settings, lambda fraction: None) == copying.DIVERGED

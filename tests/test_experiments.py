@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_utils import experiments
+from course_utils import data, experiments
 from course_utils.experiments import (
     Difference,
     Rows,
@@ -21,21 +21,20 @@ from course_utils.experiments import (
     run_study,
     study,
 )
-from course_utils.timing import records
+from course_utils.experiments.command import STUDIES
+from course_utils.experiments.study import grid
 
 
 def toy(run=None):
-    def cells(size):
-        return [{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in range(2 if size == "reduced" else 3)]
-
-    def own(cell, progress):
+    def own(settings, progress):
         progress(0.5)
-        return {"loss": cell["seed"] + (10.0 if cell["arm"] == "b" else 0.0)}
+        return {"loss": settings["seed"] + (10.0 if settings["arm"] == "b" else 0.0)}
 
-    return Study("toy", "does the toy run?", cells, run or own)
+    full, reduced = grid(arm="ab", seed=range(3)), grid(arm="ab", seed=range(2))
+    return Study("toy", "does the toy run?", run or own, full, reduced)
 
 
-def test_every_cell_gives_a_row_of_its_settings_and_its_result():
+def test_every_run_gives_a_row_of_its_settings_and_its_result():
     rows = run_study(toy(), progress=False)
     assert [dict(row) for row in rows] == [
         {"arm": "a", "seed": 0, "loss": 0.0},
@@ -65,31 +64,34 @@ def test_rows_with_lists_unfold_into_one_row_a_place():
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
     calls = []
 
-    def interrupted(cell, progress):
-        calls.append((cell["arm"], cell["seed"]))
+    def interrupted(settings, progress):
+        calls.append((settings["arm"], settings["seed"]))
         if len(calls) == 3:
             raise KeyboardInterrupt
         return {"loss": float(len(calls))}
 
-    out = tmp_path / "toy.json"
+    out = tmp_path / "toy.jsonl"
     with pytest.raises(KeyboardInterrupt):
         run_study(toy(interrupted), out=out, progress=False)
-    assert not out.exists()
     rows = run_study(toy(interrupted), out=out, progress=False)
     assert calls == [("a", 0), ("a", 1), ("b", 0), ("b", 0), ("b", 1)]
     assert [row["loss"] for row in rows] == [1.0, 2.0, 4.0, 5.0]
-    assert [path.name for path in tmp_path.iterdir()] == ["toy.json"]
+    assert run_study(toy(interrupted), out=out, progress=False) == rows
+    assert len(calls) == 5
 
 
-@pytest.mark.parametrize("name", study.STUDIES)
+@pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_a_record_of_at_least_three_seeds_made_by_its_present_plan(name):
-    found, rows = experiments.find(name), experiments.load(name)
-    assert found.name == name
-    for size in ("reduced", "full"):
-        assert len({str(cell) for cell in found.cells(size)}) == len(found.cells(size))
+    study, rows = STUDIES[name], experiments.load(name)
+    for plan in (study.reduced, study.full):
+        assert len({str(settings) for settings in plan}) == len(plan)
     assert len(rows.values("excerpt" if "excerpt" in rows[0] else "seed")) >= 3
-    cells = found.cells("full")
-    assert [{key: row[key] for key in cell} for cell, row in zip(cells, rows, strict=True)] == cells
+    in_record = [{key: row[key] for key in settings} for settings, row in zip(study.full, rows, strict=True)]
+    assert in_record == study.full
+
+
+def test_every_record_of_the_course_is_that_of_a_study():
+    assert {path.stem for path in study.FOLDER.iterdir()} == set(STUDIES)
 
 
 @pytest.mark.parametrize(
@@ -97,10 +99,9 @@ def test_every_study_has_a_record_of_at_least_three_seeds_made_by_its_present_pl
     [
         (lambda: run_study(toy(), "gpu"), "size must be one of reduced, full for toy: got 'gpu'"),
         (
-            lambda: run_study(experiments.find("long-context")),
+            lambda: run_study(STUDIES["long-context"]),
             "size must be full for long-context, which has no reduced",
         ),
-        (lambda: experiments.find("toy"), "name must be one of .*: got 'toy'"),
         (lambda: ROWS.select(arm="A"), "arm must be one of 'a', 'b': got 'A'"),
         (lambda: ROWS.select(arms="a"), "field must be one of arm, seed, loss: got 'arms'"),
         (lambda: experiments.load("toy"), "name must be .*: got 'toy', there are: batch-size, .*, vit-depth"),
@@ -111,33 +112,36 @@ def test_what_there_is_not_is_refused_with_what_there_is(ask, message):
         ask()
 
 
+def exit_status(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        command.main([*map(str, arguments)])
+    return stopped.value.code
+
+
 def test_the_command_writes_a_record_and_says_where(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(study.STUDIES, "toy", f"{__name__}:TOY_STUDY")
-    out = tmp_path / "t.json"
+    monkeypatch.setitem(STUDIES, "toy", TOY_STUDY)
+    out = tmp_path / "t.jsonl"
     assert command.main(["toy", "--size", "reduced", "--out", str(out)]) == 0
     assert "4 runs in" in capsys.readouterr().out
     made = f"`course train toy --size reduced --out {out}` on "
     assert study.read(out).origin.startswith(made)
     assert f"torch {torch.__version__}, 20" in study.read(out).origin
-    assert command.main(["toy", "--out", str(tmp_path / "no" / "t.json")]) == 2
+    assert exit_status("toy", "--out", tmp_path / "no" / "t.jsonl") == 2
     assert "--out must be a file in a folder that exists" in capsys.readouterr().err
 
 
 def test_what_another_run_began_is_one_line_and_an_interruption_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(study.STUDIES, "toy", f"{__name__}:STOPS")
-    out = tmp_path / "t.json"
-    assert command.main(["toy", "--size", "reduced", "--out", str(out)]) == 130
+    monkeypatch.setitem(STUDIES, "toy", STOPS)
+    out = tmp_path / "t.jsonl"
+    assert exit_status("toy", "--size", "reduced", "--out", out) == 130
     assert "the same command goes on from there" in capsys.readouterr().err
-    assert command.main(["toy", "--size", "full", "--out", str(out)]) == 2
-    assert "t.json.partial was begun with another size, cells" in capsys.readouterr().err
-    records.partial(out).write_text("{")
-    assert command.main(["toy", "--size", "reduced", "--out", str(out)]) == 2
+    assert exit_status("toy", "--size", "full", "--out", out) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "t.json.partial is damaged" in line
+    assert "t.jsonl was begun with another size: delete it" in line
 
 
-def stops_at_the_second(cell, progress):
-    if cell["seed"]:
+def stops_at_the_second(settings, progress):
+    if settings["seed"]:
         raise KeyboardInterrupt
     return {"loss": 1.0}
 
@@ -164,7 +168,7 @@ def nothing(fraction):
 
 @pytest.mark.parametrize("name", TOY)
 def test_a_seed_gives_the_same_result_whatever_the_global_state(name):
-    study, results = experiments.find(name), []
+    study, results = STUDIES[name], []
     for global_seed in (1, 2):
         torch.manual_seed(global_seed)
         results.append(study.run(dict(TOY[name]), nothing))
@@ -174,10 +178,11 @@ def test_a_seed_gives_the_same_result_whatever_the_global_state(name):
 
 
 def test_equal_epochs_see_the_same_images_and_equal_updates_step_as_often():
-    cells = experiments.find("batch-size").cells("full")
-    assert len({cell["updates"] for cell in cells if cell["equal"] == "updates"}) == 1
-    seen = {cell["updates"] * cell["batch"] for cell in cells if cell["equal"] == "epochs"}
-    assert max(seen) - min(seen) <= 2 * batch_size.EPOCHS * 64  # what is left of an epoch is dropped
+    plan = STUDIES["batch-size"].full
+    assert len(data.digits().train.labels) == batch_size.IMAGES
+    assert len({settings["updates"] for settings in plan if settings["equal"] == "updates"}) == 1
+    images = {settings["updates"] * settings["batch"] for settings in plan if settings["equal"] == "epochs"}
+    assert max(images) - min(images) <= 2 * batch_size.EPOCHS * 64  # what is left of an epoch is dropped
 
 
 def test_the_adding_problem_asks_for_the_sum_of_the_two_marked_numbers():
@@ -207,10 +212,10 @@ def test_both_kinds_of_lstm_begin_with_the_same_weights_and_an_open_forget_gate(
 
 
 def test_clipping_bounds_what_is_applied_and_says_how_often():
-    cell = {**TOY["lstm-length"], "arm": "LSTM, clipped"}
-    clipped = lstm_length.run(cell, nothing)
+    settings = {**TOY["lstm-length"], "arm": "LSTM, clipped"}
+    clipped = lstm_length.run(settings, nothing)
     assert 0 < clipped["clipped"] <= 1
-    assert lstm_length.run({**cell, "arm": "LSTM"}, nothing)["clipped"] == 0
+    assert lstm_length.run({**settings, "arm": "LSTM"}, nothing)["clipped"] == 0
 
 
 def test_a_run_that_breaks_counts_as_unsolved():
@@ -245,7 +250,7 @@ def test_gradients_and_sizes_are_given_for_each_layer():
     ("name", "field", "same", "other"), [("lstm-length", "gamma", 1.0, 2.0), ("vit-depth", "init", "torch", "Xavier")]
 )
 def test_a_first_size_of_the_weights_changes_the_run_and_the_usual_one_does_not(name, field, same, other):
-    run = experiments.find(name).run
+    run = STUDIES[name].run
     usual = run(dict(TOY[name]), nothing)
     assert run({**TOY[name], field: same}, nothing) == usual
     assert run({**TOY[name], field: other}, nothing) != usual

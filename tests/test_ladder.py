@@ -3,15 +3,16 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from course_utils import runs
 from course_utils.timing import bench, ladder, records
 from course_utils.timing.bench import TINY, cases, main
 from course_utils.timing.ladder import OPERATIONS, Case, CheckFailed, Implementation
-from course_utils.timing.records import RecordError
 
 DIRECTIONS = ("forward", "forward+backward")
 # too large for loops, quick in every other way
@@ -22,8 +23,8 @@ def tiny(operation="layer_norm", direction="forward", dtype="float32"):
     return Case(operation, direction, TINY[operation], dtype)
 
 
-def attempt(case, device="cpu", seed=0, rounds=1, seconds=0.0):
-    return ladder.attempt(case, device, seed, min(rounds, 3), 0.0)
+def check_and_time(case, device="cpu", seed=0, rounds=1, seconds=0.0):
+    return ladder.check_and_time(case, device, seed, min(rounds, 3), 0.0)
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def implementations(monkeypatch):
     """Return a function that replaces the implementations of layer norm."""
 
     def replace(*chosen):
-        monkeypatch.setattr(ladder.Operation, "implementations", lambda self, shape, device: iter(chosen))
+        monkeypatch.setattr(ladder.Operation, "implementations", lambda self, shape, device: chosen)
 
     return replace
 
@@ -43,7 +44,7 @@ def builtin(x, w, b):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_implementation_from_the_loops_up_is_right(operation, direction):
-    results, left_out = attempt(tiny(operation, direction))
+    results, left_out = check_and_time(tiny(operation, direction))
     assert left_out == []
     names = [item["implementation"] for item in results]
     assert names[0] == "loops"
@@ -56,19 +57,31 @@ def test_every_implementation_from_the_loops_up_is_right(operation, direction):
     ("operation", "dtype"), [("layer_norm", "float16"), *((operation, "bfloat16") for operation in OPERATIONS)]
 )
 def test_half_precisions_are_right_to_their_rounding(monkeypatch, operation, dtype):
-    monkeypatch.setattr(torch, "compile", lambda fn, **options: fn)
-    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
-    results, left_out = attempt(Case(operation, "forward+backward", SMALL[operation], dtype))
+    monkeypatch.setattr(torch, "compile", lambda fn, **options: fn)  # what is compiled, without waiting for it
+    results, left_out = check_and_time(Case(operation, "forward+backward", SMALL[operation], dtype))
     assert left_out == []
     assert all(item["tolerances"].keys() == item["errors"].keys() for item in results)
 
 
-def test_beyond_what_loops_bear_there_is_what_the_compiler_makes(monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda fn, **options: fn)
-    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
-    names = [one.name for one in OPERATIONS["layer_norm"].implementations((64, 100), "cpu")]
-    assert names[-2:] == ["compiled", "built-in"]
-    assert "loops" not in names
+def test_loops_are_for_few_numbers_and_the_compiler_is_for_many():
+    few, many = (
+        [rung.name for rung in OPERATIONS["layer_norm"].implementations(shape, "cpu")] for shape in ((8, 16), (64, 100))
+    )
+    assert few[0] == "loops"
+    assert "loops" not in many
+    assert set(many) - set(few) == {"compiled"}
+
+
+@pytest.mark.slow
+def test_the_tenth_shape_is_compiled_too(monkeypatch):
+    graphs = []
+    monkeypatch.setattr(
+        torch, "compile", partial(torch.compile, backend=lambda graph, _: graphs.append(graph) or graph)
+    )
+    for rows in range(60, 70):  # the compiler gives up after eight versions of a function
+        results, _ = check_and_time(Case("rms_norm", "forward", (rows, 100), "float32"))
+        assert "compiled" in [result["implementation"] for result in results]
+    assert len(graphs) == 10
 
 
 @pytest.mark.parametrize(
@@ -99,18 +112,18 @@ def test_a_wrong_implementation_ends_the_case(implementations, direction):
     implementations(Implementation("good", builtin), forgetful)
     quantity = "y" if direction == "forward" else "dbias"
     with pytest.raises(CheckFailed, match=rf"forgets the bias, layer_norm .* relative error of {quantity} .* is 1|0\."):
-        attempt(tiny(direction=direction))
+        check_and_time(tiny(direction=direction))
 
 
 def test_an_error_just_above_the_tolerance_is_refused_and_just_below_passes(implementations):
     implementations(Implementation("off", lambda x, w, b: builtin(x, w, b) * (1 + 1.2e-5)))
     with pytest.raises(CheckFailed, match=r"is 1\.2e-05, allowed are 1e-05"):
-        attempt(tiny())
+        check_and_time(tiny())
     implementations(Implementation("off", lambda x, w, b: builtin(x, w, b) * (1 + 0.8e-5)))
-    assert attempt(tiny())[0]
+    assert check_and_time(tiny())[0]
     implementations(Implementation("NaN", lambda x, w, b: builtin(x, w, b) / 0 * 0))
     with pytest.raises(CheckFailed, match="is nan"):
-        attempt(tiny())
+        check_and_time(tiny())
 
 
 def test_other_people_may_sum_a_weight_gradient_in_half_precision_and_the_course_may_not(implementations):
@@ -118,13 +131,13 @@ def test_other_people_may_sum_a_weight_gradient_in_half_precision_and_the_course
         return builtin(x, w, b.detach() + 1.2 * (b - b.detach()))  # dbias 20 % off
 
     implementations(Implementation("theirs", coarse, ours=False))
-    (item,), _ = attempt(tiny(direction="forward+backward", dtype="bfloat16"))
+    (item,), _ = check_and_time(tiny(direction="forward+backward", dtype="bfloat16"))
     assert item["errors"]["dbias"] == pytest.approx(0.2, rel=0.05)
     with pytest.raises(CheckFailed, match="dbias"):
-        attempt(tiny(direction="forward+backward", dtype="float32"))
+        check_and_time(tiny(direction="forward+backward", dtype="float32"))
     implementations(Implementation("mine", coarse))
     with pytest.raises(CheckFailed, match="dbias"):
-        attempt(tiny(direction="forward+backward", dtype="bfloat16"))
+        check_and_time(tiny(direction="forward+backward", dtype="bfloat16"))
 
 
 def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(implementations):
@@ -132,7 +145,7 @@ def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(im
         raise NotImplementedError("needs 8 features\nand more text")
 
     implementations(Implementation("broken", broken), Implementation("good", builtin))
-    results, left_out = attempt(tiny())
+    results, left_out = check_and_time(tiny())
     assert [item["implementation"] for item in results] == ["good"]
     reasons = [(item["implementation"], item["reason"]) for item in left_out]
     assert reasons == [("broken", "NotImplementedError: needs 8 features")]
@@ -143,7 +156,7 @@ def test_an_implementation_that_writes_over_its_inputs_disturbs_no_other(impleme
         return x.copy_(builtin(x, w, b))
 
     implementations(Implementation("in place", in_place, in_place=True), Implementation("good", builtin))
-    results, _ = attempt(tiny(), rounds=3)
+    results, _ = check_and_time(tiny(), rounds=3)
     assert results[1]["errors"]["y"] < 1e-6
 
 
@@ -163,18 +176,26 @@ PLAN = [tiny(), tiny("rms_norm"), tiny("rope")]
 def bench_here(monkeypatch):
     """Run ``course bench`` on three small cases with one round, in two threads instead of five processes."""
     monkeypatch.setattr(bench, "cases", lambda device: PLAN)
-    monkeypatch.setattr(bench, "attempt", attempt)
+    monkeypatch.setattr(bench, "check_and_time", check_and_time)
     monkeypatch.setattr(bench, "new_process", lambda threads: ThreadPoolExecutor(1))
     monkeypatch.setattr(bench, "PROCESSES", 2)
     monkeypatch.setattr(bench, "keep_freed_memory", lambda: True)
-    return lambda out: main(["--device", "cpu", "--out", str(out)])
+    return lambda out: exit_status("--device", "cpu", "--out", out)
 
 
-def test_a_run_writes_a_record_and_removes_what_it_kept_meanwhile(tmp_path, capfd, bench_here):
-    out = tmp_path / "mine.json"
+def exit_status(*arguments):
+    try:
+        return main([*map(str, arguments)])
+    except SystemExit as stopped:
+        return stopped.code
+
+
+def test_a_run_writes_a_record_with_a_line_for_each_case(tmp_path, capfd, bench_here):
+    out = tmp_path / "mine.jsonl"
     assert bench_here(out) == 0
     record = records.read(out)
     assert list(tmp_path.iterdir()) == [out]
+    assert len(runs.read(out)[1]) == len(PLAN)
     assert {item["operation"] for item in record.results} == {"layer_norm", "rms_norm", "rope"}
     (eager,) = record.select(implementation="eager", shape=(1, 2, 4, 8))
     assert eager["range_ms"][0] < eager["median_ms"] < eager["range_ms"][1]  # the mean of two times
@@ -183,51 +204,47 @@ def test_a_run_writes_a_record_and_removes_what_it_kept_meanwhile(tmp_path, capf
     printed = capfd.readouterr().out
     assert f"{len(record.results)} results in {out}" in printed
     assert "rope (1, 2, 4, 8) float32 forward, eager: " in printed
+    assert bench_here(out) == 0  # it is finished
+    assert records.read(out) == record
 
 
 def test_an_interrupted_run_keeps_what_it_has_and_goes_on_from_there(tmp_path, capsys, monkeypatch, bench_here):
-    out, measured = tmp_path / "mine.json", []
+    out, measured = tmp_path / "mine.jsonl", []
 
     def interrupted(case, *how):
         if case.operation == "rms_norm":
             raise KeyboardInterrupt
-        return attempt(case)
+        return check_and_time(case)
 
     def noting(case, *how):
         measured.append(case.operation)
-        return attempt(case)
+        return check_and_time(case)
 
-    monkeypatch.setattr(bench, "attempt", interrupted)
+    monkeypatch.setattr(bench, "check_and_time", interrupted)
     assert bench_here(out) == 130
-    assert not out.exists()
     assert "the same command goes on from there" in capsys.readouterr().err
-    monkeypatch.setattr(bench, "PROCESSES", 1)
-    assert bench_here(out) == 2
-    assert "mine.json.partial was begun with another processes" in capsys.readouterr().err
-
-    monkeypatch.setattr(bench, "PROCESSES", 2)
-    monkeypatch.setattr(bench, "attempt", noting)
+    monkeypatch.setattr(bench, "check_and_time", noting)
     assert bench_here(out) == 0
     assert measured == ["rms_norm", "rope", "layer_norm", "rms_norm", "rope"]
 
 
-def test_a_wrong_result_ends_the_run_without_a_record(tmp_path, capsys, implementations, bench_here):
+def test_a_wrong_result_ends_the_run_and_is_not_recorded(tmp_path, capsys, implementations, bench_here):
     implementations(Implementation("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b)))
-    assert bench_here(tmp_path / "mine.json") == 1
-    assert not (tmp_path / "mine.json").exists()
+    assert bench_here(tmp_path / "mine.jsonl") == 1
+    assert records.read(tmp_path / "mine.jsonl").results == []
     message = capsys.readouterr().err
-    assert "no record is written, because a check failed: forgets the bias, layer_norm (8, 16)" in message
+    assert "a check failed, so the record is not finished: forgets the bias, layer_norm (8, 16)" in message
 
 
 def test_a_case_that_does_not_fit_into_memory_is_left_out(tmp_path, monkeypatch, bench_here):
     def too_large(case, *how):
         if case.operation == "rope":
             raise torch.OutOfMemoryError("tried to allocate 90 GiB\nand so on")
-        return attempt(case)
+        return check_and_time(case)
 
-    monkeypatch.setattr(bench, "attempt", too_large)
-    assert bench_here(tmp_path / "mine.json") == 0
-    (item,) = records.read(tmp_path / "mine.json").left_out
+    monkeypatch.setattr(bench, "check_and_time", too_large)
+    assert bench_here(tmp_path / "mine.jsonl") == 0
+    (item,) = records.read(tmp_path / "mine.jsonl").left_out
     assert (item["operation"], item["implementation"], item["reason"]) == ("rope", "all", "tried to allocate 90 GiB")
 
 
@@ -235,52 +252,45 @@ def test_a_case_that_does_not_fit_into_memory_is_left_out(tmp_path, monkeypatch,
 def test_a_new_process_measures_with_its_threads_and_the_interpreter_off(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with ladder.new_process(threads=1) as process:
-        results, left_out = process.submit(ladder.attempt, tiny("batch_norm"), "cpu", 0, 5, 0.05).result()
+        results, left_out = process.submit(ladder.check_and_time, tiny("batch_norm"), "cpu", 0, 5, 0.05).result()
         assert process.submit(os.getenv, "TRITON_INTERPRET").result() == "0"
         assert process.submit(torch.get_num_threads).result() == 1
     assert left_out == []
     assert all(result["median_ms"] > 0 for result in results)
-    monkeypatch.setattr(ladder, "new_process", lambda threads: ThreadPoolExecutor(1))
-    assert len(ladder.attempt_elsewhere(tiny("batch_norm"), "cpu", 1, 0.0)[0]) == len(results)
 
 
 def test_several_processes_give_medians_ranges_and_the_largest_error_and_leave_out_what_one_left_out():
     missing = {"implementation": "c", "reason": "no compiler"}
-    entries = []
+    measured = []
     for times, error in (({"a": 3.0, "c": 1.0}, 1e-8), ({"a": 1.0}, 3e-8), ({"a": 8.0, "c": 1.0}, 1e-8)):
         shared = {"runs": 7, "copy_gbps": 1.0, "errors": {"y": error}}
         results = [{"implementation": name, "median_ms": ms, "p10_ms": ms / 2, **shared} for name, ms in times.items()]
-        entries.append({"results": results, "left_out": [] if "c" in times else [missing]})
-    (item,), left_out = bench._merged(entries)
+        measured.append({"results": results, "left_out": [] if "c" in times else [missing]})
+    merged = bench._merged(tiny(), measured)
+    (item,) = merged["results"]
     assert (item["implementation"], item["median_ms"], item["p10_ms"]) == ("a", 3.0, 1.5)
     assert (item["range_ms"], item["runs"], item["errors"]) == ([1.0, 8.0], 21, {"y": 3e-8})
-    assert left_out == [missing]
+    assert merged["left_out"] == [missing]
+    assert merged.items() >= tiny().fields().items()
 
 
 def test_what_it_cannot_do_is_said_in_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main(["--device", "cuda", "--out", str(tmp_path / "mine.json")]) == 2
-    assert main(["--device", "cpu", "--out", "no/such/folder.json"]) == 2
+    assert exit_status("--device", "cuda", "--out", tmp_path / "mine.jsonl") == 2
+    assert exit_status("--device", "cpu", "--out", "no/such/folder.jsonl") == 2
 
     def ended(*args, **kwargs):
         raise BrokenProcessPool
 
     monkeypatch.setattr(bench, "run", ended)
-    assert main(["--device", "cpu", "--out", str(tmp_path / "mine.json")]) == 1
+    assert exit_status("--device", "cpu", "--out", tmp_path / "mine.jsonl") == 1
     no_gpu, no_folder, killed = capsys.readouterr().err.splitlines()
     assert "PyTorch sees none; --device cpu runs anywhere" in no_gpu
-    assert "--out must be a file in a folder that exists: got no/such/folder.json" in no_folder
+    assert "--out must be a file in a folder that exists: got no/such/folder.jsonl" in no_folder
     assert "the same command goes on from there" in killed
 
 
 # -- records
-
-
-@pytest.mark.parametrize("text", ["[1, 2]", '{"cells": []}', '{"provenance": {', ""])
-def test_a_damaged_record_is_one_line_that_names_it(tmp_path, text):
-    (tmp_path / "mine.json").write_text(text)
-    with pytest.raises(RecordError, match=r"^mine\.json is damaged.*$"):
-        records.read(tmp_path / "mine.json")
 
 
 @pytest.mark.parametrize("name", records.available("cpu") + records.available("cuda"))
@@ -303,6 +313,6 @@ def test_every_record_of_the_course_holds_results_that_passed_their_checks(name)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_implementation_on_the_gpu_is_right_and_can_be_captured(operation, direction):
     case = Case(operation, direction, SMALL[operation], "bfloat16")
-    results, left_out = ladder.attempt(case, "cuda", seed=0, rounds=3, seconds=0.0)
+    results, left_out = ladder.check_and_time(case, "cuda", seed=0, rounds=3, seconds=0.0)
     assert [item for item in left_out if not item["implementation"].startswith("peer")] == []
     assert all(item["median_ms"] > 0 for item in results)

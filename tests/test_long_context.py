@@ -99,8 +99,8 @@ def test_the_searched_factors_stretch_beyond_the_window_only_and_are_those_that_
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_record_of_the_shipped_models_is_what_they_give_today(seed):
     recorded = next(iter(load("long-context").select(method="LongRoPE", multiple=2, seed=seed)))
-    cell = {name: recorded[name] for name in ("method", "multiple", "seed", "streams")}
-    today = long_context.ZERO_SHOT.run(cell, lambda fraction: None)
+    settings = {name: recorded[name] for name in ("method", "multiple", "seed", "streams")}
+    today = long_context.ZERO_SHOT.run(settings, lambda fraction: None)
     assert today["local_loss"] == pytest.approx(recorded["local_loss"], abs=0.02)
     assert today["recall"] == pytest.approx(recorded["recall"], abs=0.02)
 
@@ -108,7 +108,7 @@ def test_the_record_of_the_shipped_models_is_what_they_give_today(seed):
 def test_checkpoints_that_are_damaged_missing_or_of_another_model_are_told_apart(tmp_path):
     cut, foreign = tmp_path / "seed-0.safetensors", tmp_path / "foreign.safetensors"
     cut.write_bytes(long_context.checkpoint_path(0).read_bytes()[:1000])
-    with pytest.raises(CheckpointError, match=r"seed-0.*is damaged.*`course checkpoints --seeds 0` makes it again"):
+    with pytest.raises(CheckpointError, match=r"seed-0.*is damaged.*`python -m .*long_context` makes all"):
         pretrained(0, cut)
     with pytest.raises(CheckpointError, match=r"seed-7\.safetensors is missing"):
         pretrained(7)

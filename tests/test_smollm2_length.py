@@ -48,6 +48,6 @@ def test_bins_by_position_end_with_the_last_512_tokens():
 @pytest.mark.skipif(not pretrained.available(), reason=pretrained.MISSING)
 def test_the_record_is_what_the_model_gives_today():
     recorded = next(iter(load("smollm2-length").select(length=1024, method="YaRN", factor=2, excerpt=1)))
-    cell = {name: recorded[name] for name in ("excerpt", "length", "method", "factor")}
-    today = smollm2_length.LENGTH.run(cell, lambda fraction: None)
+    settings = {name: recorded[name] for name in ("excerpt", "length", "method", "factor")}
+    today = smollm2_length.LENGTH.run(settings, lambda fraction: None)
     assert today["by_position"] == pytest.approx(recorded["by_position"], abs=1e-4)

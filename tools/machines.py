@@ -5,7 +5,6 @@ pytest printed of each run that was red.
 """
 
 import hashlib
-import json
 import os
 import re
 import subprocess
@@ -16,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from course_utils import runs
 from tools.notebooks import find_notebooks
 
 __all__ = ["PERSONALITIES", "Personality", "machines"]
@@ -71,22 +71,22 @@ def machines(chapters: Sequence[str], names: Sequence[str] = (), folder: Path = 
     played = [personality for personality in PERSONALITIES if not names or personality.name in names]
     notebooks = find_notebooks(chapters)
     folder.mkdir(exist_ok=True)
-    done = _read(folder / "runs.jsonl")
+    record = folder / "runs.jsonl"
+    done = {run["key"]: run for run in runs.begin(record, runs.machine("cpu"))}
     digests = {path: _digest(path) for path in notebooks}
     keys = {(p.name, path): f"{p.name} {path.stem} {digests[path]}" for p in played for path in notebooks}
     left = [(p, path) for p in played for path in notebooks if keys[p.name, path] not in done]
     with (
         ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-        (folder / "runs.jsonl").open("a", encoding="utf-8") as record,
         tqdm(total=len(keys), initial=len(keys) - len(left), unit="run", disable=None) as bar,
     ):
-        runs = {pool.submit(_run, p, path, folder): (p, path) for p, path in left}
+        started = {pool.submit(_run, p, path, folder): keys[p.name, path] for p, path in left}
         try:
-            for run in as_completed(runs):
-                p, path = runs[run]
-                red, seconds = run.result()
-                done[keys[p.name, path]] = line = {"key": keys[p.name, path], "red": red, "seconds": seconds}
-                print("\n" + json.dumps(line), file=record, end="", flush=True)  # a line that was cut short ends here
+            for future in as_completed(started):
+                key = started[future]
+                red, seconds = future.result()
+                done[key] = {"key": key, "red": red, "seconds": seconds}
+                runs.append(record, done[key])
                 bar.update()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -131,12 +131,6 @@ def _run(personality: Personality, path: Path, folder: Path) -> tuple[list[str],
         log.write_text(printed, encoding="utf-8")
     red = re.findall(r"^(?:FAILED|ERROR) \S+?(?:::(Cell \d+))?(?: - .*)?$", printed, re.MULTILINE)
     return [cell or "all of it" for cell in red] or ([] if is_green else ["all of it"]), time.monotonic() - started
-
-
-def _read(record: Path) -> dict[str, dict]:
-    lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
-    runs = [json.loads(line) for line in lines if line.endswith("}")]  # one may have been cut short
-    return {run["key"]: run for run in runs}
 
 
 def _digest(notebook: Path) -> str:

@@ -13,7 +13,7 @@ In the CNN a batch of 2 gives batch norm 2 · 8 · 8 = 128 values for each mean 
 the network without convolutions it gives 2.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,11 +21,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_utils import data
-from course_utils.experiments.study import NEW_SEEDS, Cell, Progress, Study, grid, seeded
+from course_utils.experiments.study import NEW_SEEDS, Progress, Settings, Study, grid, seeded
+from course_utils.experiments.training import fit
 from course_utils.models import DigitsCNN, DigitsMLP
 
 NETWORKS = {"CNN": DigitsCNN, "MLP": DigitsMLP}
 NORMS = ("batch", "layer", "group", "none")
+WITHOUT_GROUPS = ("batch", "layer", "none")
+BATCHES = (2, 4, 16, 64)
+IMAGES = 1_197  # in the training part
 RATES = (0.0025, 0.01, 0.04, 0.16)
 UPDATES, EPOCHS = 200, 2
 LONG_RATES, LONG_EPOCHS = (*RATES, 0.64), 15
@@ -56,6 +60,17 @@ def index_batches(size: int, batch: int, updates: int, rng: torch.Generator) -> 
         order = order[batch:]
 
 
+def loss_on_batches(part: data.Images, batch: int, updates: int, rng: torch.Generator) -> Callable[[nn.Module], Tensor]:
+    """Return a function that gives a model's cross entropy on the next of so many batches."""
+    batches = index_batches(len(part.labels), batch, updates, rng)
+
+    def loss_of(model: nn.Module) -> Tensor:
+        indices = next(batches)
+        return F.cross_entropy(model(part.images[indices]), part.labels[indices])
+
+    return loss_of
+
+
 @torch.no_grad()
 def accuracy(model: nn.Module, part: data.Images) -> float:
     """Return the share of images that ``model`` names rightly, in evaluation mode."""
@@ -65,25 +80,19 @@ def accuracy(model: nn.Module, part: data.Images) -> float:
     return right
 
 
-def run(cell: Cell, progress: Progress) -> dict[str, float]:
+def run(settings: Settings, progress: Progress) -> dict[str, float]:
     """Train one network with SGD and momentum; return its accuracies, and those with the statistics of test batches."""
     digits = data.digits()
-    with seeded(cell["seed"]):
-        model = NETWORKS[cell["net"]](cell["norm"])
-    optimizer = torch.optim.SGD(model.parameters(), lr=cell["lr"], momentum=0.9)
-    images, labels = digits.train.images, digits.train.labels
-    rng = torch.Generator().manual_seed(1_000 + cell["seed"])
-    for step, chosen in enumerate(index_batches(len(labels), cell["batch"], cell["updates"], rng)):
-        loss = F.cross_entropy(model(images[chosen]), labels[chosen])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if step % 50 == 0:
-            progress(step / cell["updates"])
+    with seeded(settings["seed"]):
+        model = NETWORKS[settings["net"]](settings["norm"])
+    optimizer = torch.optim.SGD(model.parameters(), lr=settings["lr"], momentum=0.9)
+    rng = torch.Generator().manual_seed(1_000 + settings["seed"])
+    loss_of = loss_on_batches(digits.train, settings["batch"], settings["updates"], rng)
+    fit(model, loss_of, optimizer, settings["updates"], progress=progress)
     return {
         "validation": accuracy(model, digits.validation),
         "test": accuracy(model, digits.test),
-        "test_by_batch": _accuracy_in_batches(model, digits.test, cell["batch"]),
+        "test_by_batch": _accuracy_in_batches(model, digits.test, settings["batch"]),
     }
 
 
@@ -101,64 +110,60 @@ def _right(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     return model(images).argmax(dim=1) == labels
 
 
-def cells(size: str) -> list[Cell]:
-    """Return the CNN at equal updates and at equal epochs, and the network without convolutions at equal epochs."""
-    without_groups = ("batch", "layer", "none")
-    batches, rates = ((2, 32), (0.01,)) if size == "reduced" else ((2, 4, 16, 64), RATES)
-    if size == "reduced":
-        settings = [("MLP", "updates", 300, ("batch", "layer")), ("CNN", "updates", 100, NORMS)]
-    else:
-        settings = [
-            ("CNN", "updates", UPDATES, NORMS),
-            ("CNN", "epochs", 0, NORMS),
-            ("MLP", "epochs", 0, without_groups),
-        ]
-    images = len(data.digits().train.labels)
-    found: list[Cell] = []
-    for net, equal, updates, norms in settings:
-        for batch in batches:
-            fixed: dict[str, Any] = {"net": [net], "equal": [equal], "updates": [updates or EPOCHS * (images // batch)]}
-            found += grid(batch=[batch], lr=rates, seed=range(3), norm=norms, **fixed)
-    return found
+def _epochs_plan(net: str, batches: Sequence[int], epochs: int, **fields: Any) -> list[Settings]:
+    """Return a network that sees every image so often."""
+    plan: list[Settings] = []
+    for batch in batches:
+        updates = epochs * (IMAGES // batch)
+        plan += grid(net=[net], batch=[batch], epochs=[epochs], updates=[updates], **fields)
+    return plan
 
 
-def _epochs(net: str, batch: int, epochs: int, **fields: Any) -> list[Cell]:
-    updates = epochs * (len(data.digits().train.labels) // batch)
-    return grid(net=[net], batch=[batch], epochs=[epochs], updates=[updates], **fields)
+def _equal_plan() -> list[Settings]:
+    plan: list[Settings] = []
+    for net, equal, norms in (("CNN", "updates", NORMS), ("CNN", "epochs", NORMS), ("MLP", "epochs", WITHOUT_GROUPS)):
+        for batch in BATCHES:
+            updates = UPDATES if equal == "updates" else EPOCHS * (IMAGES // batch)
+            fixed: dict[str, Any] = {"net": [net], "equal": [equal], "updates": [updates], "batch": [batch]}
+            plan += grid(**fixed, lr=RATES, seed=range(3), norm=norms)
+    return plan
 
 
-def long_cells(size: str) -> list[Cell]:
-    """Return the CNN for 15 epochs, with a grid that is wider by a rate."""
-    batches = () if size == "reduced" else (16, 64)
-    fields = {"lr": LONG_RATES, "seed": range(3), "norm": NORMS}
-    return [cell for batch in batches for cell in _epochs("CNN", batch, LONG_EPOCHS, **fields)]
-
-
-def mlp_cells(size: str) -> list[Cell]:
-    """Return the network without convolutions for 2 epochs, with a grid in factors of two."""
-    batches = () if size == "reduced" else (2, 4, 16, 64)
-    fields = {"lr": FINE_RATES, "seed": range(3), "norm": ("batch", "layer", "none")}
-    return [cell for batch in batches for cell in _epochs("MLP", batch, EPOCHS, **fields)]
-
-
-def seed_cells(size: str) -> list[Cell]:
-    """Return ten new seeds at the chosen rates; of batch and layer norm after 15 epochs also at the rates beside it."""
-    found: list[Cell] = []
-    for (net, budget, batch), chosen in CHOSEN.items() if size == "full" else ():
+def _seeds_plan() -> list[Settings]:
+    """Return new seeds at the chosen rates; of batch and layer norm after 15 epochs also at the rates beside it."""
+    plan: list[Settings] = []
+    for (net, budget, batch), rates_by_norm in CHOSEN.items():
         number, unit = budget.split()
-        updates = int(number) * (len(data.digits().train.labels) // batch if unit == "epochs" else 1)
+        updates = int(number) * (IMAGES // batch if unit == "epochs" else 1)
         fixed: dict[str, Any] = {"net": [net], "budget": [budget], "updates": [updates], "batch": [batch]}
-        for norm, rate in chosen.items():
+        for norm, rate in rates_by_norm.items():
             rates = RATES if budget == "15 epochs" and norm != "group" else (rate,)
-            found += grid(**fixed, norm=[norm], lr=rates, seed=NEW_SEEDS)
-    return found
+            plan += grid(**fixed, norm=[norm], lr=rates, seed=NEW_SEEDS)
+    return plan
 
 
-DIGITS_SEEDS = Study(
-    "digits-seeds", "what do new seeds say of batch norm, at the rates that others chose?", seed_cells, run
-)
 BATCH_SIZE = Study(
-    "batch-size", "which norm serves at which batch size, at equal updates and at equal epochs?", cells, run
+    "batch-size",
+    "which norm serves at which batch size, at equal updates and at equal epochs?",
+    run,
+    full=_equal_plan(),
+    reduced=[
+        *grid(net=["MLP"], equal=["updates"], updates=[300], batch=(2, 32), lr=[0.01], seed=range(3), norm=NORMS[:2]),
+        *grid(net=["CNN"], equal=["updates"], updates=[100], batch=(2, 32), lr=[0.01], seed=range(3), norm=NORMS),
+    ],
 )
-CNN_LONG = Study("cnn-long", "which norm serves a CNN best when it is trained for 15 epochs?", long_cells, run)
-MLP_RATES = Study("mlp-rates", "how far does a fine grid of rates rescue batch norm in small batches?", mlp_cells, run)
+CNN_LONG = Study(
+    "cnn-long",
+    "which norm serves a CNN best when it is trained for 15 epochs?",
+    run,
+    full=_epochs_plan("CNN", (16, 64), LONG_EPOCHS, lr=LONG_RATES, seed=range(3), norm=NORMS),
+)
+MLP_RATES = Study(
+    "mlp-rates",
+    "how far does a fine grid of rates rescue batch norm in small batches?",
+    run,
+    full=_epochs_plan("MLP", BATCHES, EPOCHS, lr=FINE_RATES, seed=range(3), norm=WITHOUT_GROUPS),
+)
+DIGITS_SEEDS = Study(
+    "digits-seeds", "what do new seeds say of batch norm, at the rates that others chose?", run, _seeds_plan()
+)

@@ -1,7 +1,6 @@
 """Tensors on disk that say what they are: safetensors with how they were made, weights in float16 (chapter 15)."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
+
+from course_utils.runs import replacing
 
 
 class CheckpointError(ValueError):
@@ -21,9 +22,8 @@ def save(model: nn.Module, path: Path, facts: Mapping[str, Any]) -> None:
     ``facts`` are what it takes to use and to make it again: sizes, task, seed, steps, versions (JSON).
     """
     tensors = {name: tensor.detach().half().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    unfinished = path.with_name(path.name + ".new")
-    save_file(tensors, unfinished, {"facts": json.dumps(facts, sort_keys=True)})
-    os.replace(unfinished, path)
+    with replacing(path) as unfinished:
+        save_file(tensors, unfinished, {"facts": json.dumps(facts, sort_keys=True)})
 
 
 def load(model: nn.Module, path: Path, wanted: Mapping[str, Any], remedy: str = "") -> None:

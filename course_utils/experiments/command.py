@@ -1,18 +1,47 @@
-"""The command line of ``course train``."""
+"""The command line of ``course train``, and all studies that it knows."""
 
 import argparse
 import shlex
 import sys
 from pathlib import Path
 
-from course_utils.experiments.study import STUDIES, find, run_study
-from course_utils.timing.records import partial
+from course_utils.experiments import (
+    batch_size,
+    copying,
+    extrapolation,
+    hybrid_context,
+    long_context,
+    long_context_tuning,
+    longrope_search,
+    lstm_length,
+    norm_placement,
+    rnn_time,
+    smollm2_length,
+)
+from course_utils.experiments.study import Study, run_study
+
+MODULES = (
+    copying,
+    batch_size,
+    lstm_length,
+    norm_placement,
+    rnn_time,
+    extrapolation,
+    smollm2_length,
+    long_context,
+    long_context_tuning,
+    hybrid_context,
+    longrope_search,
+)
+STUDIES: dict[str, Study] = {
+    value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Study)
+}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run ``course train``: 0 when the record is written, 2 when it cannot run as asked, 130 when interrupted."""
+    """Run ``course train``; it exits with 2 when it cannot run as asked, and with 130 when it is interrupted."""
     argv = sys.argv[1:] if argv is None else argv
-    studies = "\n".join(f"  {name:<20} {find(name).about}" for name in STUDIES)
+    studies = "\n".join(f"  {name:<20} {study.about}" for name, study in STUDIES.items())
     parser = argparse.ArgumentParser(
         prog="course train",
         description=f"Run an experiment of the course and record it.\n\n{studies}",
@@ -26,23 +55,21 @@ def main(argv: list[str] | None = None) -> int:
         help="reduced as the notebooks run it, or full as it is recorded, which is the default",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="the record, by default STUDY.json, or STUDY-reduced.json"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the record, by default STUDY.jsonl, or STUDY-reduced.jsonl; runs that it holds are not made again",
     )
     arguments = parser.parse_args(argv)
-    study = find(arguments.study)
-    out: Path = arguments.out or Path(study.name + "-reduced" * (arguments.size == "reduced") + ".json")
+    study = STUDIES[arguments.study]
+    out: Path = arguments.out or Path(study.name + "-reduced" * (arguments.size == "reduced") + ".jsonl")
     if not out.parent.is_dir() or out.is_dir():
-        return _stop(f"--out must be a file in a folder that exists: got {out}", 2)
+        parser.exit(2, f"course train: --out must be a file in a folder that exists: got {out}\n")
     try:
         rows = run_study(study, arguments.size, out, command=shlex.join(["course", "train", *argv]))
     except KeyboardInterrupt:
-        return _stop(f"interrupted; what is done is kept in {partial(out)}: the same command goes on from there", 130)
+        parser.exit(130, f"course train: interrupted; {out} has what is done: the same command goes on from there\n")
     except (ValueError, OSError) as error:
-        return _stop(str(error), 2)
+        parser.exit(2, f"course train: {error}\n")
     print(f"{study.about}\n{len(rows)} runs in {out}")
     return 0
-
-
-def _stop(message: str, status: int) -> int:
-    print(f"course train: {message}", file=sys.stderr)
-    return status

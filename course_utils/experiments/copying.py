@@ -11,7 +11,7 @@ loss is cross entropy: ln 16 = 2.77 is guessing, 0 is a perfect copy. One networ
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
+from course_utils.experiments.study import Progress, Settings, Study, grid, seeded
+from course_utils.experiments.training import fit
 from course_utils.models import CausalAttention, TransformerBlock
 from course_utils.norms import DynamicTanh
 
@@ -88,44 +89,51 @@ def logits_and_entropy(model: Copier, letters: Tensor) -> tuple[float, float]:
     return largest, min(entropies)
 
 
-def run(cell: Cell, progress: Progress) -> dict[str, float]:
+def run(settings: Settings, progress: Progress) -> dict[str, float]:
     """Train one network on fresh words; return its loss over the last tenth of the steps, its logits and entropy.
 
-    A run that ends in NaN returns ``DIVERGED``, since JSON has no NaN.
+    A run in which a loss is not finite returns ``DIVERGED``, since JSON has no NaN.
     """
-    with seeded(cell["seed"]):
-        model = Copier(cell["depth"], cell["norm"], cell["qk_norm"])
-    rng = torch.Generator().manual_seed(1_000 + cell["seed"])
-    optimizer = torch.optim.Adam(model.parameters(), lr=cell["lr"])
-    losses = []
-    for step in range(cell["steps"]):
+    with seeded(settings["seed"]):
+        model = Copier(settings["depth"], settings["norm"], settings["qk_norm"])
+    rng = torch.Generator().manual_seed(1_000 + settings["seed"])
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings["lr"])
+
+    def loss_of(model: Copier) -> Tensor:
         letters, word = words(rng)
-        loss = F.cross_entropy(model(letters)[:, LENGTH:].flatten(0, 1), word.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-        if not math.isfinite(losses[-1]):
-            return dict(DIVERGED)
-        if step % 10 == 0:
-            progress(step / cell["steps"])
-    last = statistics.fmean(losses[-max(1, cell["steps"] // 10) :])
+        logits = model(letters)[:, LENGTH:]  # (B, LENGTH, LETTERS)
+        return F.cross_entropy(logits.flatten(0, 1), word.flatten())
+
+    losses = fit(model, loss_of, optimizer, settings["steps"], progress=progress).losses
+    if not all(map(math.isfinite, losses)):
+        return dict(DIVERGED)
+    last = statistics.fmean(losses[-max(1, settings["steps"] // 10) :])
     largest, entropy = logits_and_entropy(model, words(torch.Generator().manual_seed(0))[0])
     return {"loss": last, "largest_logit": largest, "entropy_bits": entropy}
 
 
-def _qk_cells(size: str) -> list[Cell]:
-    """Return networks of two blocks, with the norm and without, over learning rates."""
-    rates, steps, seeds = ((0.01, 0.1), 80, 3) if size == "reduced" else ((0.003, 0.01, 0.03, 0.1), 400, 5)
+def _qk_plan(rates: Sequence[float], steps: int, seeds: int) -> list[Settings]:
+    """Return networks of two blocks, with the norm and without."""
     fixed: dict[str, Any] = {"norm": ["layer norm"], "depth": [2], "steps": [steps]}
     return grid(lr=rates, qk_norm=(False, True), seed=range(seeds), **fixed)
 
 
-def _family_cells(size: str) -> list[Cell]:
-    """Return a deeper network with each of the norms: at one learning rate, or over four."""
-    rates, depth, steps, seeds = ((0.01,), 4, 80, 1) if size == "reduced" else ((0.001, 0.003, 0.01, 0.03), 6, 300, 5)
+def _family_plan(rates: Sequence[float], depth: int, steps: int, seeds: int) -> list[Settings]:
+    """Return deeper networks with each of the norms."""
     return grid(lr=rates, norm=NORMS, seed=range(seeds), qk_norm=[False], depth=[depth], steps=[steps])
 
 
-QK_NORM = Study("qk-norm", "does a norm on queries and keys hold attention's logits?", _qk_cells, run)
-NORM_FAMILY = Study("norm-family", "are the norms interchangeable, and can one do without?", _family_cells, run)
+QK_NORM = Study(
+    "qk-norm",
+    "does a norm on queries and keys hold attention's logits?",
+    run,
+    full=_qk_plan((0.003, 0.01, 0.03, 0.1), steps=400, seeds=5),
+    reduced=_qk_plan((0.01, 0.1), steps=80, seeds=3),
+)
+NORM_FAMILY = Study(
+    "norm-family",
+    "are the norms interchangeable, and can one do without?",
+    run,
+    full=_family_plan((0.001, 0.003, 0.01, 0.03), depth=6, steps=300, seeds=5),
+    reduced=_family_plan((0.01,), depth=4, steps=80, seeds=1),
+)

@@ -14,6 +14,7 @@ place: echo by where the token stands, recall by how far back the note is.
 """
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils.experiments.rows import Rows
-from course_utils.experiments.study import Cell, Progress, Study, grid
+from course_utils.experiments.study import Progress, Settings, Study, grid
+from course_utils.experiments.training import fit
 from course_utils.models import POSITIONS, Decoder
 
 WINDOW = 32  # tokens in training
@@ -86,19 +88,20 @@ def train(
     with torch.random.fork_rng(devices=[]):  # layers draw from the global state first, and then from rng
         model = Decoder(VOCABULARY, position=encoding, window=window, width=64, hidden=128, base=base, generator=rng)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01)
-    for step in range(steps):
-        warm, cosine = min(1.0, (step + 1) / WARM_UP), (1 + math.cos(math.pi * step / steps)) / 2
-        for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * warm * cosine
+
+    def loss_of(model: Decoder) -> Tensor:
         batch = draw(BATCH, WINDOW, lag, rng)
         logits = model(batch.tokens).flatten(0, 1)  # (B·T, V)
-        loss = F.cross_entropy(logits, batch.echo.flatten()) + F.cross_entropy(logits, batch.recall.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        if step % 20 == 0:
-            progress(step / steps)
+        echo_loss = F.cross_entropy(logits, batch.echo.flatten())
+        recall_loss = F.cross_entropy(logits, batch.recall.flatten())
+        return echo_loss + recall_loss
+
+    def schedule(step: int) -> float:
+        warm_up = min(1.0, (step + 1) / WARM_UP)
+        cosine = (1 + math.cos(math.pi * step / steps)) / 2
+        return LEARNING_RATE * warm_up * cosine
+
+    fit(model, loss_of, optimizer, steps, schedule=schedule, clip=1.0, progress=progress)
     return model
 
 
@@ -110,26 +113,29 @@ def score(model: Decoder, length: int, lag: int, count: int) -> tuple[dict[str, 
     """
     rng = torch.Generator().manual_seed(10_000 + length)
     places = 1 + max(0, math.ceil(math.log2(length / WINDOW)))
-    right, asked = ({task: torch.zeros(places) for task in GUESSING} for _ in range(2))
+    right = {task: torch.zeros(places) for task in GUESSING}
+    questions = {task: torch.zeros(places) for task in GUESSING}
     for _ in range(0, count, 16):  # the scores of 16 sequences of 512 tokens fit in a cache-friendly 64 MB
-        tokens, *wanted, back = draw(16, length, lag, rng)
-        said = model(tokens).argmax(-1)  # (B, T)
-        ends = torch.arange(1, length + 1).expand_as(tokens), back  # where the token ends, how far back the note is
-        for task, answers, far in zip(GUESSING, wanted, ends, strict=True):
-            place = (far / WINDOW).log2().ceil().clamp(min=0)  # 0: up to one window, 1: up to two, 2: up to four
-            for counts, which in ((right, said == answers), (asked, answers != IGNORED)):
-                counts[task] += place[which].long().bincount(minlength=places)
-    overall = {task: (right[task].sum() / asked[task].sum()).item() for task in GUESSING}
-    return overall, {task: (right[task] / asked[task].clamp(min=1)).tolist() for task in GUESSING}
+        batch = draw(16, length, lag, rng)
+        answers = model(batch.tokens).argmax(-1)  # (B, T)
+        token_ends = torch.arange(1, length + 1).expand_as(answers)
+        for task, expected, distance in (("echo", batch.echo, token_ends), ("recall", batch.recall, batch.back)):
+            place = (distance / WINDOW).log2().ceil().clamp(min=0)  # 0: up to one window, 1: up to two, 2: up to four
+            right[task] += place[answers == expected].long().bincount(minlength=places)
+            questions[task] += place[expected != IGNORED].long().bincount(minlength=places)
+    overall = {task: (right[task].sum() / questions[task].sum()).item() for task in GUESSING}
+    by_place = {task: (right[task] / questions[task].clamp(min=1)).tolist() for task in GUESSING}
+    return overall, by_place
 
 
-def run(cell: Cell, progress: Progress) -> dict[str, list[float]]:
-    """Train one network; return its two scores at every multiple of WINDOW in the cell, and by place at the last."""
-    position, base = ("rope", 13.0) if cell["encoding"] == FAIR else (cell["encoding"], 10_000.0)
-    model = train(position, cell["lag"], cell["steps"], cell["seed"], progress, base=base)
-    scores = [score(model, times * WINDOW, cell["lag"], cell["tested"]) for times in cell["multiples"]]
+def run(settings: Settings, progress: Progress) -> dict[str, list[float]]:
+    """Train one network; return its two scores at the multiples of WINDOW that are set, and by place at the last."""
+    position, base = ("rope", 13.0) if settings["encoding"] == FAIR else (settings["encoding"], 10_000.0)
+    model = train(position, settings["lag"], settings["steps"], settings["seed"], progress, base=base)
+    scores = [score(model, times * WINDOW, settings["lag"], settings["tested"]) for times in settings["multiples"]]
     by_place = {f"{task}_by_place": scores[-1][1][task] for task in GUESSING}
-    return {**{task: [one[task] for one, _ in scores] for task in GUESSING}, **by_place}
+    overall = {task: [shares[task] for shares, _ in scores] for task in GUESSING}
+    return {**overall, **by_place}
 
 
 SETTINGS = ("encoding", "lag", "seed")
@@ -137,36 +143,31 @@ SETTINGS = ("encoding", "lag", "seed")
 
 def points(rows: Rows) -> Rows:
     """Return a row for every run, task and length: "task", "times" the window, and "right", the share of answers."""
-    return Rows(
-        [
-            {**{key: row[key] for key in SETTINGS}, "task": task, "times": times, "right": right}
-            for row in rows
-            for task in GUESSING
-            for times, right in zip(row["multiples"], row[task], strict=True)
-        ],
-        rows.origin,
-    )
+    return _by_task(rows, "times", lambda row, task: zip(row["multiples"], row[task], strict=True))
 
 
 def shares_by_place(rows: Rows) -> Rows:
     """Return a row for every run, task and place in the longest test: "task", "place" of ``PLACES``, and "right"."""
+    return _by_task(rows, "place", lambda row, task: zip(PLACES, row[f"{task}_by_place"], strict=True))
+
+
+def _by_task(rows: Rows, field: str, shares: Callable[[Any, str], Iterable[tuple[Any, float]]]) -> Rows:
+    """Return a row for each value of ``field`` that ``shares`` gives, with the share of right answers."""
     return Rows(
         [
-            {**{key: row[key] for key in SETTINGS}, "task": task, "place": place, "right": right}
+            {**{key: row[key] for key in SETTINGS}, "task": task, field: value, "right": right}
             for row in rows
             for task in GUESSING
-            for place, right in zip(PLACES, row[f"{task}_by_place"], strict=True)
+            for value, right in shares(row, task)
         ],
         rows.origin,
     )
 
 
-def _cells(size: str) -> list[Cell]:
-    if size == "reduced":
-        fixed: dict[str, Any] = {"steps": [150], "tested": [16], "multiples": [[16]]}
-        return grid(lag=[1], encoding=("sinusoidal", "alibi", FAIR), seed=[0], **fixed)
-    fixed = {"steps": [600], "tested": [128], "multiples": [[1, 2, 4, 8, 16]]}
-    return grid(lag=[1], encoding=ENCODINGS, seed=range(3), **fixed)
-
-
-EXTRAPOLATION = Study("extrapolation", "which encodings work at lengths never trained on?", _cells, run)
+EXTRAPOLATION = Study(
+    "extrapolation",
+    "which encodings work at lengths never trained on?",
+    run,
+    full=grid(lag=[1], encoding=ENCODINGS, seed=range(3), steps=[600], tested=[128], multiples=[[1, 2, 4, 8, 16]]),
+    reduced=grid(lag=[1], encoding=("sinusoidal", "alibi", FAIR), seed=[0], steps=[150], tested=[16], multiples=[[16]]),
+)

@@ -18,7 +18,7 @@ from course_utils.experiments.long_context import (
     new_model,
     train_from_scratch,
 )
-from course_utils.experiments.study import Cell, Progress, Study, grid
+from course_utils.experiments.study import Progress, Settings, Study, grid
 from course_utils.models import Decoder
 from course_utils.rope import rope_frequencies
 
@@ -33,19 +33,15 @@ DESIGNS: dict[str, Callable[[int], Decoder]] = {
 }
 
 
-def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
-    model = train_from_scratch(cell["seed"], progress, DESIGNS[cell["design"]](cell["seed"]))
+def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
+    model = train_from_scratch(settings["seed"], progress, DESIGNS[settings["design"]](settings["seed"]))
     scores = [finite(evaluate(model, held_out_streams(multiple, STREAMS))) for multiple in MULTIPLES]
     return {"multiple": list(MULTIPLES), **{field: [score[field] for score in scores] for field in scores[0]}}
-
-
-def _cells(size: str) -> list[Cell]:
-    return [] if size == "reduced" else grid(seed=SEEDS, design=DESIGNS)
 
 
 HYBRID = Study(
     "hybrid-context",
     "does a model that is trained without some of its rotations reach further than one that rotates everything?",
-    _cells,
     _run,
+    full=grid(seed=SEEDS, design=DESIGNS),
 )

@@ -15,11 +15,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
+from course_utils.book.progress_bar import ProgressBar
 from course_utils.experiments import checkpoints
-from course_utils.experiments.study import Cell, Progress, Study, grid, load
+from course_utils.experiments.study import Progress, Settings, Study, grid, load
 from course_utils.experiments.tags import TASK, Score, Streams, Tags
+from course_utils.experiments.training import fit
 from course_utils.models import Decoder
 from course_utils.rope import rope_frequencies
 from course_utils.session import generator
@@ -65,15 +67,15 @@ def methods_of(seed: int) -> dict[str, dict[str, Any]]:
     beyond the window, at whatever length; within it nothing is stretched, and the attention factor stays.
     """
     searches = load("longrope-search").select(objective="all tokens", seed=seed)
-    found = max(searches, key=lambda row: row["budget"])
-    if found["first_tokens"]:
-        raise ValueError(f"first_tokens of the recorded search must be 0 to fit a config: got {found['first_tokens']}")
+    longest = max(searches, key=lambda row: row["budget"])
+    if first_tokens := longest["first_tokens"]:
+        raise ValueError(f"first_tokens of the recorded search must be 0 to fit a config: got {first_tokens}")
     longrope = {
         "rope_theta": BASE,
         "rope_type": "longrope",
         "factor": 8.0,
-        "short_factor": [1.0] * len(found["factors"]),
-        "long_factor": found["factors"],
+        "short_factor": [1.0] * len(longest["factors"]),
+        "long_factor": longest["factors"],
     }
     return {**METHODS, "LongRoPE": longrope}
 
@@ -113,49 +115,32 @@ def new_model(seed: int, nope_layers: tuple[int, ...] = ()) -> Decoder:
 def train_from_scratch(seed: int, progress: Progress = lambda fraction: None, model: Decoder | None = None) -> Decoder:
     """Return the model of this seed, or ``model``, trained at ``TASK.window`` tokens as the shipped one was."""
     model = model or new_model(seed)
-    fit(
-        model,
-        STEPS,
-        length=TASK.window,
-        batch=BATCH,
-        learning_rate=LEARNING_RATE,
-        seed=seed + 10,
-        schedule=lambda done: min(1.0, done * STEPS / WARM_UP) * (0.5 + 0.5 * math.cos(math.pi * done)),
-        after_step=lambda steps: progress(steps / STEPS),
-    )
-    return model
+    optimizer = new_optimizer(model, LEARNING_RATE)
+
+    def schedule(step: int) -> float:
+        done = (step + 1) / STEPS
+        return LEARNING_RATE * (min(1.0, done * STEPS / WARM_UP) * (0.5 + 0.5 * math.cos(math.pi * done)))
+
+    loss_of = next_token_loss(TASK.window, BATCH, seed + 10)
+    fit(model.train(), loss_of, optimizer, STEPS, schedule=schedule, clip=1.0, progress=progress)
+    return model.eval()
 
 
-def fit(
-    model: nn.Module,
-    steps: int,
-    *,
-    length: int,
-    batch: int,
-    learning_rate: float,
-    seed: int,
-    schedule: Callable[[float], float] = lambda done: 1.0,
-    after_step: Callable[[int], None] = lambda steps: None,
-) -> None:
-    """Train ``model`` on new streams, in place.
+def new_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.Optimizer:
+    """Return the optimizer of every training in this chapter."""
+    return torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
 
-    ``schedule`` gives the fraction of the learning rate for the fraction of the steps that is done; ``after_step`` is
-    called with the number of steps done.
-    """
+
+def next_token_loss(length: int, streams: int, seed: int) -> Callable[[nn.Module], Tensor]:
+    """Return a function that gives a model's loss on ``streams`` new streams of ``length`` tokens each time."""
     rng = generator(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
-    model.train()
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * schedule((step + 1) / steps)
-        tokens = TASK.draw(batch, length, rng).tokens
-        loss = F.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        after_step(step + 1)
-    model.eval()
+
+    def loss_of(model: nn.Module) -> Tensor:
+        tokens = TASK.draw(streams, length, rng).tokens  # (B, T)
+        logits = model(tokens)[:, :-1]  # (B, T - 1, V)
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    return loss_of
 
 
 def checkpoint_path(seed: int) -> Path:
@@ -171,7 +156,7 @@ def facts(seed: int) -> dict[str, Any]:
 def pretrained(seed: int, path: Path | None = None) -> Decoder:
     """Return the trained model of this seed, one of ``SEEDS``, from the checkpoint that comes with the course."""
     model = new_model(seed)
-    remedy = f"`course checkpoints --seeds {seed}` makes it again, and so does train_from_scratch({seed})"
+    remedy = f"`python -m {__name__}` makes all of them again, train_from_scratch({seed}) this one"
     checkpoints.load(model, path or checkpoint_path(seed), facts(seed), remedy)
     return model.eval()
 
@@ -195,21 +180,25 @@ def finite(score: Score) -> dict[str, Any]:
     return {**score._asdict(), **shares, "asked": list(score.asked), "answered": list(score.answered)}
 
 
-def _cells(size: str) -> list[Cell]:
-    methods = (*METHODS, "LongRoPE")
-    return [] if size == "reduced" else grid(seed=SEEDS, multiple=MULTIPLES, method=methods, streams=[STREAMS])
-
-
-def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
-    streams = held_out_streams(cell["multiple"], cell["streams"])
-    seed, length = cell["seed"], cell["multiple"] * TASK.window
-    model = apply_method(pretrained(seed), cell["method"], length, methods_of(seed))
+def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
+    streams = held_out_streams(settings["multiple"], settings["streams"])
+    seed, length = settings["seed"], settings["multiple"] * TASK.window
+    model = apply_method(pretrained(seed), settings["method"], length, methods_of(seed))
     return finite(evaluate(model, streams))
 
 
 ZERO_SHOT = Study(
     "long-context",
     "which way of scaling RoPE keeps near order and far memory beyond the trained window, without any training?",
-    _cells,
     _run,
+    full=grid(seed=SEEDS, multiple=MULTIPLES, method=(*METHODS, "LongRoPE"), streams=[STREAMS]),
 )
+
+
+if __name__ == "__main__":  # train the models that come with the course again, and save them
+    torch.set_num_threads(1)  # with which models as small as these are fastest
+    for each_seed in SEEDS:
+        with ProgressBar(f"seed {each_seed}", 1.0) as bar:
+            trained = train_from_scratch(each_seed, bar.show)
+        made = {**facts(each_seed), "torch": torch.__version__}
+        checkpoints.save(trained, checkpoint_path(each_seed), made)

@@ -3,6 +3,7 @@
 Chapter 15.
 """
 
+from itertools import pairwise
 from typing import Any
 
 from course_utils.experiments.long_context import (
@@ -10,12 +11,14 @@ from course_utils.experiments.long_context import (
     apply_method,
     evaluate,
     finite,
-    fit,
     held_out_streams,
+    new_optimizer,
+    next_token_loss,
     pretrained,
 )
-from course_utils.experiments.study import Cell, Progress, Study, grid
+from course_utils.experiments.study import Progress, Settings, Study, grid
 from course_utils.experiments.tags import TASK
+from course_utils.experiments.training import fit
 
 MULTIPLE = 8
 MARKS = (0, 5, 10, 20, 40, 80)  # steps after which the model is tested
@@ -31,22 +34,12 @@ def tune(method: str, seed: int, marks: tuple[int, ...], streams: int, progress:
     """
     length = MULTIPLE * TASK.window
     model, held_out = apply_method(pretrained(seed), method, length), held_out_streams(MULTIPLE, streams, seed=500)
+    optimizer, loss_of = new_optimizer(model, LEARNING_RATE), next_token_loss(length, BATCH, seed=1000 + seed)
     scores = [evaluate(model, held_out)]
-
-    def test_at_marks(steps: int) -> None:
-        progress(steps / marks[-1])
-        if steps in marks:
-            scores.append(evaluate(model, held_out))
-
-    fit(
-        model,
-        marks[-1],
-        length=length,
-        batch=BATCH,
-        learning_rate=LEARNING_RATE,
-        seed=1000 + seed,
-        after_step=test_at_marks,
-    )
+    for before, mark in pairwise(marks):
+        fit(model, loss_of, optimizer, mark - before, clip=1.0)
+        scores.append(evaluate(model, held_out))
+        progress(mark / marks[-1])
     short = finite(evaluate(model, held_out_streams(1, streams, seed=500)))
     longer = held_out_streams(16, max(8, streams // 2), seed=500)
     long = finite(evaluate(apply_method(model, method, 16 * TASK.window), longer))
@@ -60,17 +53,13 @@ def tune(method: str, seed: int, marks: tuple[int, ...], streams: int, progress:
     }
 
 
-def _cells(size: str) -> list[Cell]:
-    return [] if size == "reduced" else grid(seed=SEEDS, method=METHODS, last=[MARKS[-1]], streams=[16])
-
-
-def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
-    return tune(cell["method"], cell["seed"], MARKS, cell["streams"], progress)
+def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
+    return tune(settings["method"], settings["seed"], MARKS, settings["streams"], progress)
 
 
 TUNING = Study(
     "long-context-tuning",
     "how fast does a short fine-tune at eight times the window repair what each way of scaling RoPE broke?",
-    _cells,
     _run,
+    full=grid(seed=SEEDS, method=METHODS, last=[MARKS[-1]], streams=[16]),
 )

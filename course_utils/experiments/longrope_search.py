@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from course_utils.experiments.long_context import BASE, SEEDS, apply_method, evaluate, held_out_streams, pretrained
-from course_utils.experiments.study import Cell, Progress, Study, grid
+from course_utils.experiments.study import Progress, Settings, Study, grid
 from course_utils.experiments.tags import TASK, Score, Streams
 from course_utils.models import Decoder
 from course_utils.rope import Candidate, rope_inv_freq, search
@@ -63,29 +63,25 @@ def from_critical_pair(pair: int, pairs: int) -> Candidate:
     return Candidate(float(FACTOR) ** exponent.clamp(max=1.0) if pair else torch.full((pairs,), float(FACTOR)).double())
 
 
-def _cells(size: str) -> list[Cell]:
-    return [] if size == "reduced" else grid(seed=SEEDS, objective=OBJECTIVES, budget=[120])
-
-
-def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
-    model, streams = pretrained(cell["seed"]), search_streams()
-    objective = OBJECTIVES[cell["objective"]]
-    found = search(
+def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
+    model, streams = pretrained(settings["seed"]), search_streams()
+    objective = OBJECTIVES[settings["objective"]]
+    result = search(
         lambda candidate: objective(evaluate(apply_candidate(model, candidate), streams, task=ASKING)),
         starts(model),
         upper=UPPER,
-        budget=cell["budget"],
-        seed=cell["seed"],
+        budget=settings["budget"],
+        seed=settings["seed"],
         progress=progress,
     )
     held_out = held_out_streams(FACTOR, 32, seed=500)
     yarn = evaluate(apply_method(model, "YaRN", FACTOR * TASK.window), held_out)
-    best = evaluate(apply_candidate(model, found.best), held_out)
+    best = evaluate(apply_candidate(model, result.best), held_out)
     return {
-        "factors": found.best.factors.tolist(),
-        "first_tokens": found.best.first_tokens,
-        "evaluations": [evaluations for evaluations, _ in found.history],
-        "values": [value for _, value in found.history],
+        "factors": result.best.factors.tolist(),
+        "first_tokens": result.best.first_tokens,
+        "evaluations": [evaluations for evaluations, _ in result.history],
+        "values": [value for _, value in result.history],
         **{name: getattr(best, name) for name in REPORTED},
         **{f"yarn_{name}": getattr(yarn, name) for name in REPORTED},
     }
@@ -94,14 +90,14 @@ def _run(cell: Cell, progress: Progress) -> dict[str, Any]:
 SEARCH = Study(
     "longrope-search",
     "does a search over the factor of each pair beat YaRN's formula, and what must it be told to look for?",
-    _cells,
     _run,
+    full=grid(seed=SEEDS, objective=OBJECTIVES, budget=[120]),
 )
 
 
-def _by_critical_pair(cell: Cell, progress: Progress) -> dict[str, Any]:
+def _by_critical_pair(settings: Settings, progress: Progress) -> dict[str, Any]:
     """Return what the trained model is worth when it is stretched in full from pair 0, 1, ..., D/2 on."""
-    model, streams = pretrained(cell["seed"]), search_streams(cell["streams"])
+    model, streams = pretrained(settings["seed"]), search_streams(settings["streams"])
     pairs = model.head_dim // 2
     candidates = [from_critical_pair(pair, pairs) for pair in range(pairs + 1)]
     scores = [evaluate(apply_candidate(model, candidate), streams, task=ASKING) for candidate in candidates]
@@ -112,6 +108,6 @@ def _by_critical_pair(cell: Cell, progress: Progress) -> dict[str, Any]:
 CRITICAL_PAIR = Study(
     "critical-pair",
     "from which pair on should the whole factor be used?",
-    lambda size: [] if size == "reduced" else grid(seed=SEEDS, streams=[16]),
     _by_critical_pair,
+    full=grid(seed=SEEDS, streams=[16]),
 )

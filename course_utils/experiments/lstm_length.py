@@ -10,12 +10,14 @@ gradient clipped, and the same with layer norm. Each learns with every rate of o
 import math
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.experiments.study import NEW_SEEDS, Cell, Progress, Study, grid, seeded
+from course_utils.experiments.study import NEW_SEEDS, Progress, Settings, Study, grid, seeded
+from course_utils.experiments.training import fit
 from course_utils.models import LSTM
 
 ARMS = ("LSTM", "LSTM, clipped", "LN-LSTM")
@@ -58,42 +60,39 @@ class Adder(nn.Module):
         return self.head(self.lstm(x)[0][:, -1]).squeeze(-1)
 
 
-def run(cell: Cell, progress: Progress) -> dict[str, float]:
+def run(settings: Settings, progress: Progress) -> dict[str, float]:
     """Train one arm on fresh sequences until it solves the task; return when, its error, and its gradients' norms.
 
     "updates" are how many were made, "taken" the same where they solved the task and "steps" where they did not;
     "diverged" says whether a gradient that is not finite ended the run.
     """
-    if cell["arm"] not in ARMS:  # else it would be taken for a plain LSTM
-        raise ValueError(f"arm must be one of {', '.join(map(repr, ARMS))}: got {cell['arm']!r}")
-    with seeded(cell["seed"]):
-        model = Adder(layer_norm=cell["arm"] == "LN-LSTM")
-    if cell["arm"] == "LN-LSTM":
+    if settings["arm"] not in ARMS:  # else it would be taken for a plain LSTM
+        raise ValueError(f"arm must be one of {', '.join(map(repr, ARMS))}: got {settings['arm']!r}")
+    with seeded(settings["seed"]):
+        model = Adder(layer_norm=settings["arm"] == "LN-LSTM")
+    if settings["arm"] == "LN-LSTM":
         for place in ("norm_x", "norm_h", "norm_c"):
-            model.lstm.get_parameter(f"{place}.weight").data *= cell.get("gamma", 1.0)
-    rng = torch.Generator().manual_seed(1_000 + cell["seed"])
-    optimizer = torch.optim.Adam(model.parameters(), lr=cell["lr"])
-    limit = CLIP if cell["arm"] == "LSTM, clipped" else math.inf
+            model.lstm.get_parameter(f"{place}.weight").data *= settings.get("gamma", 1.0)
+    rng = torch.Generator().manual_seed(1_000 + settings["seed"])
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings["lr"])
+    limit = CLIP if settings["arm"] == "LSTM, clipped" else math.inf
+
+    def loss_of(model: Adder) -> Tensor:
+        x, target = adding_problem(settings["batch"], settings["length"], rng)
+        return F.mse_loss(model(x), target)
+
     norms: list[float] = []
-    error = _error(model, cell["length"], seed=1)
-    diverged = False
-    while error > SOLVED and len(norms) < cell["steps"]:
-        x, target = adding_problem(cell["batch"], cell["length"], rng)
-        loss = F.mse_loss(model(x), target)
-        optimizer.zero_grad()
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), limit).item()
-        if diverged := not math.isfinite(norm):
-            break
-        norms.append(norm)
-        optimizer.step()
-        if len(norms) % EVERY == 0 or len(norms) == cell["steps"]:
-            error = _error(model, cell["length"], seed=1)
-            progress(len(norms) / cell["steps"])
+    solved = diverged = False
+    while not solved and not diverged and len(norms) < settings["steps"]:
+        updates = min(EVERY, settings["steps"] - len(norms))
+        _, new_norms, diverged = fit(model, loss_of, optimizer, updates, clip=limit)
+        norms += new_norms
+        solved = not diverged and _error(model, settings["length"], seed=1) <= SOLVED
+        progress(len(norms) / settings["steps"])
     return {
-        "solved": error <= SOLVED,
-        "taken": len(norms) if error <= SOLVED else cell["steps"],
-        "error": _error(model, cell["length"], seed=2),
+        "solved": solved,
+        "taken": len(norms) if solved else settings["steps"],
+        "error": _error(model, settings["length"], seed=2),
         "gradient_median": statistics.median(norms),
         "gradient_largest": max(norms),
         "clipped": sum(norm > limit for norm in norms) / len(norms),
@@ -110,57 +109,60 @@ def _error(model: Adder, length: int, seed: int) -> float:
     return min(error, 1.0) if math.isfinite(error) else 1.0
 
 
-def _cells(lengths: Sequence[int], batches: Sequence[int], rates: Sequence[float], steps: int) -> list[Cell]:
-    return grid(length=lengths, batch=batches, lr=rates, seed=range(3), arm=ARMS, steps=[steps])
+def _plan(lengths: Sequence[int], batch: int, rates: Sequence[float], steps: int) -> list[Settings]:
+    return grid(length=lengths, batch=[batch], lr=rates, seed=range(3), arm=ARMS, steps=[steps])
 
 
-def length_cells(size: str) -> list[Cell]:
-    """Return growing lengths in batches of 32."""
-    return _cells((20,), (32,), (0.03,), 400) if size == "reduced" else _cells((25, 50, 100), (32,), RATES, 1_500)
-
-
-def batch_cells(size: str) -> list[Cell]:
-    """Return one length in small batches; those of 32 are in the other study."""
-    return _cells((20,), (4,), (0.03,), 400) if size == "reduced" else _cells((25,), (4,), RATES, 1_500)
-
-
-def edge_cells(size: str) -> list[Cell]:
+def _edges_plan() -> list[Settings]:
     """Return the rate beyond the end of the grid at which an arm of the other studies was best."""
-    lengths = () if size == "reduced" else (25, 50, 100)
-    cells = []
+    plan = []
     for arm, rate in (("LSTM", 0.3), ("LSTM, clipped", 0.3), ("LN-LSTM", 0.003)):
-        cells += grid(length=lengths, batch=[32], lr=[rate], seed=range(3), arm=[arm], steps=[1_500])
-    return cells
+        plan += grid(length=(25, 50, 100), batch=[32], lr=[rate], seed=range(3), arm=[arm], steps=[1_500])
+    return plan
 
 
-def gamma_cells(size: str) -> list[Cell]:
-    """Return layer norm's weight at three first values, each with its own choice of the rate."""
-    gammas = () if size == "reduced" else (0.3, 1.0, 2.0)
-    fields = {"length": [50], "batch": [32], "lr": (0.003, 0.01, 0.03), "seed": range(3), "arm": ["LN-LSTM"]}
-    return grid(gamma=gammas, **fields, steps=[600])
-
-
-def seed_cells(size: str) -> list[Cell]:
+def _seeds_plan() -> list[Settings]:
     """Return ten new seeds at the rates that the other studies chose on seeds 0, 1 and 2."""
-    if size == "reduced":
-        return []
-    fields = {"seed": NEW_SEEDS, "steps": [1_500]}
-    cells = []
+    fields: dict[str, Any] = {"seed": NEW_SEEDS, "steps": [1_500]}
+    plan = []
     for arm, rate, small_rate in (("LSTM", 0.1, 0.03), ("LSTM, clipped", 0.1, 0.03), ("LN-LSTM", 0.01, 0.01)):
-        cells += grid(gamma=[1.0], length=[25, 50, 100], batch=[32], lr=[rate], arm=[arm], **fields)
-        cells += grid(gamma=[1.0], length=[25], batch=[4], lr=[small_rate], arm=[arm], **fields)
+        plan += grid(gamma=[1.0], length=[25, 50, 100], batch=[32], lr=[rate], arm=[arm], **fields)
+        plan += grid(gamma=[1.0], length=[25], batch=[4], lr=[small_rate], arm=[arm], **fields)
     for gamma, rate in ((0.3, 0.03), (2.0, 0.01)):
-        cells += grid(gamma=[gamma], length=[50], batch=[32], lr=[rate], arm=["LN-LSTM"], **fields)
+        plan += grid(gamma=[gamma], length=[50], batch=[32], lr=[rate], arm=["LN-LSTM"], **fields)
     # one rate for both arms: that which suits layer norm, and that which suits the plain LSTM
-    cells += grid(gamma=[1.0], length=[50], batch=[32], lr=[0.01], arm=["LSTM"], **fields)
-    cells += grid(gamma=[1.0], length=[25], batch=[4], lr=[0.1], arm=["LSTM", "LN-LSTM"], **fields)
-    return cells
+    plan += grid(gamma=[1.0], length=[50], batch=[32], lr=[0.01], arm=["LSTM"], **fields)
+    plan += grid(gamma=[1.0], length=[25], batch=[4], lr=[0.1], arm=["LSTM", "LN-LSTM"], **fields)
+    return plan
 
 
-LSTM_SEEDS = Study("lstm-seeds", "what do new seeds say, at the rates that others chose?", seed_cells, run)
-LSTM_EDGES = Study("lstm-edges", "is an arm better beyond the end of its grid of rates?", edge_cells, run)
-LSTM_GAMMA = Study(
-    "lstm-gamma", "does the first size of layer norm's weight decide how fast it learns?", gamma_cells, run
+LSTM_LENGTH = Study(
+    "lstm-length",
+    "does layer norm help an LSTM more on longer sequences?",
+    run,
+    full=_plan((25, 50, 100), 32, RATES, 1_500),
+    reduced=_plan((20,), 32, (0.03,), 400),
 )
-LSTM_LENGTH = Study("lstm-length", "does layer norm help an LSTM more on longer sequences?", length_cells, run)
-LSTM_BATCH = Study("lstm-batch", "does layer norm help an LSTM more in small batches?", batch_cells, run)
+LSTM_BATCH = Study(  # its batches of 32 are those of the other study
+    "lstm-batch",
+    "does layer norm help an LSTM more in small batches?",
+    run,
+    full=_plan((25,), 4, RATES, 1_500),
+    reduced=_plan((20,), 4, (0.03,), 400),
+)
+LSTM_EDGES = Study("lstm-edges", "is an arm better beyond the end of its grid of rates?", run, _edges_plan())
+LSTM_GAMMA = Study(
+    "lstm-gamma",
+    "does the first size of layer norm's weight decide how fast it learns?",
+    run,
+    full=grid(
+        gamma=(0.3, 1.0, 2.0),
+        length=[50],
+        batch=[32],
+        lr=(0.003, 0.01, 0.03),
+        seed=range(3),
+        arm=["LN-LSTM"],
+        steps=[600],
+    ),
+)
+LSTM_SEEDS = Study("lstm-seeds", "what do new seeds say, at the rates that others chose?", run, _seeds_plan())

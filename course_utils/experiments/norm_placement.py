@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_utils import data
-from course_utils.experiments.batch_size import accuracy, index_batches
-from course_utils.experiments.study import NEW_SEEDS, Cell, Progress, Study, grid, seeded
+from course_utils.experiments.batch_size import accuracy, index_batches, loss_on_batches
+from course_utils.experiments.study import NEW_SEEDS, Progress, Settings, Study, grid, seeded
+from course_utils.experiments.training import fit
 from course_utils.models import TransformerBlock, ViT
 
 PLACEMENTS = ("pre", "post", "none")
@@ -32,97 +33,87 @@ def _xavier(model: ViT) -> ViT:
     return model
 
 
-def gradients(cell: Cell, progress: Progress) -> dict[str, Any]:
+def gradients(settings: Settings, progress: Progress) -> dict[str, Any]:
     """Return, for each block of an untrained ViT, the gradient's norm and the size of what leaves the block.
 
     The gradient is that of the weight of the feed-forward part's second layer, as in Xiong et al. 2020, §3.3, with
     Xavier's initialisation as there; the size is the root of the mean square of the residual stream.
     """
     train = data.digits().train
-    with seeded(cell["seed"]):
-        model = _xavier(ViT(cell["depth"], cell["placement"]))
+    with seeded(settings["seed"]):
+        model = _xavier(ViT(settings["depth"], settings["placement"]))
     sizes: list[float] = []
     for block in _blocks(model):
         block.register_forward_hook(lambda _, __, x: sizes.append(x.detach().square().mean().sqrt().item()))
-    chosen = next(index_batches(len(train.labels), 256, 1, torch.Generator().manual_seed(1_000 + cell["seed"])))
+    chosen = next(index_batches(len(train.labels), 256, 1, torch.Generator().manual_seed(1_000 + settings["seed"])))
     loss = F.cross_entropy(model(train.images[chosen]), train.labels[chosen])
     weights = [block.feed_forward[2].get_parameter("weight") for block in _blocks(model)]
     norms = [gradient.norm().item() for gradient in torch.autograd.grad(loss, weights)]
     progress(1.0)
-    layers = list(range(1, cell["depth"] + 1))
+    layers = list(range(1, settings["depth"] + 1))
     return {"layer": layers, "gradient": norms, "size": sizes, "first": norms[0], "last": norms[-1]}
 
 
-def train(cell: Cell, progress: Progress) -> dict[str, float]:
+def train(settings: Settings, progress: Progress) -> dict[str, float]:
     """Train one ViT with Adam, the rate rising over the first ``warm_up`` updates; return its accuracies."""
     digits = data.digits()
-    with seeded(cell["seed"]):
-        model = ViT(cell["depth"], cell["placement"])
-        model = _xavier(model) if cell.get("init") == "Xavier" else model
-    optimizer = torch.optim.Adam(model.parameters(), lr=cell["lr"])
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / max(cell["warm_up"], 1)))
-    images, labels = digits.train.images, digits.train.labels
-    rng = torch.Generator().manual_seed(1_000 + cell["seed"])
-    for step, chosen in enumerate(index_batches(len(labels), BATCH, cell["updates"], rng)):
-        loss = F.cross_entropy(model(images[chosen]), labels[chosen])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if step % 10 == 0:
-            progress(step / cell["updates"])
+    with seeded(settings["seed"]):
+        model = ViT(settings["depth"], settings["placement"])
+        model = _xavier(model) if settings.get("init") == "Xavier" else model
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings["lr"])
+    rng = torch.Generator().manual_seed(1_000 + settings["seed"])
+    loss_of = loss_on_batches(digits.train, BATCH, settings["updates"], rng)
+
+    def schedule(step: int) -> float:
+        return settings["lr"] * min(1.0, (step + 1) / max(settings["warm_up"], 1))
+
+    fit(model, loss_of, optimizer, settings["updates"], schedule=schedule, progress=progress)
     return {"validation": accuracy(model, digits.validation), "test": accuracy(model, digits.test)}
 
 
-def gradient_cells(size: str) -> list[Cell]:
-    """Return every placement at every depth."""
-    depths, seeds = ((2, 12), 3) if size == "reduced" else ((2, 6, 12, 24), 20)
-    return grid(depth=depths, seed=range(seeds), placement=PLACEMENTS)
-
-
-def train_cells(size: str) -> list[Cell]:
-    """Return every placement at both depths and every rate; deep and with norms, also with a warm-up."""
-    settings, updates = ([(2, 0)], 150) if size == "reduced" else ([(2, 0), (12, 0), (12, 100)], 300)
-    rates, seeds = ((0.003,), 1) if size == "reduced" else (RATES, 3)
-    found: list[Cell] = []
-    for depth, warm_up in settings:
-        placements = PLACEMENTS[: 2 if warm_up else 3]
-        fixed: dict[str, Any] = {"depth": [depth], "warm_up": [warm_up], "updates": [updates]}
-        found += grid(lr=rates, seed=range(seeds), placement=placements, **fixed)
-    return found
-
-
-def xavier_cells(size: str) -> list[Cell]:
-    """Return every placement in 24 layers that begin with Xavier's weights, and three rates."""
-    rates = () if size == "reduced" else (0.0001, 0.0003, 0.001)
-    fixed: dict[str, Any] = {"init": ["Xavier"], "depth": [24], "warm_up": [0], "updates": [200]}
-    return grid(lr=rates, seed=range(3), placement=PLACEMENTS, **fixed)
-
-
-def seed_cells(size: str) -> list[Cell]:
+def _seeds_plan() -> list[Settings]:
     """Return ten new seeds at the rates that the other studies chose: 12 layers, and 24 with Xavier's weights."""
-    if size == "reduced":
-        return []
     usual: dict[str, Any] = {"init": ["torch"], "depth": [12], "updates": [300], "seed": NEW_SEEDS}
-    cells = grid(placement=["post"], lr=[0.0003, 0.001], warm_up=[0, 100], **usual)
+    plan = grid(placement=["post"], lr=[0.0003, 0.001], warm_up=[0, 100], **usual)
     for placement, rate, warm_up in (("pre", 0.0003, 0), ("pre", 0.001, 100), ("none", 0.001, 0)):
-        cells += grid(placement=[placement], lr=[rate], warm_up=[warm_up], **usual)
+        plan += grid(placement=[placement], lr=[rate], warm_up=[warm_up], **usual)
     xavier: dict[str, Any] = {"init": ["Xavier"], "depth": [24], "updates": [200], "seed": NEW_SEEDS}
     for placement, rate in (("pre", 0.0003), ("none", 0.0001)):
-        cells += grid(placement=[placement], lr=[rate], warm_up=[0], **xavier)
-    return cells
+        plan += grid(placement=[placement], lr=[rate], warm_up=[0], **xavier)
+    return plan
 
 
-VIT_SEEDS = Study("vit-seeds", "what do new seeds say of deep ViTs, at the rates that others chose?", seed_cells, train)
-VIT_XAVIER = Study(
-    "vit-xavier", "do 24 layers that begin with Xavier's weights train without norms?", xavier_cells, train
-)
 GRADIENT_DEPTH = Study(
     "gradient-depth",
     "how large is each layer's gradient at the start, with norms before or after?",
-    gradient_cells,
     gradients,
+    full=grid(depth=(2, 6, 12, 24), seed=range(20), placement=PLACEMENTS),
+    reduced=grid(depth=(2, 12), seed=range(3), placement=PLACEMENTS),
 )
 VIT_DEPTH = Study(
-    "vit-depth", "does the place of the norm decide whether a ViT learns, shallow and deep?", train_cells, train
+    "vit-depth",
+    "does the place of the norm decide whether a ViT learns, shallow and deep?",
+    train,
+    full=[
+        *grid(depth=(2, 12), warm_up=[0], updates=[300], lr=RATES, seed=range(3), placement=PLACEMENTS),
+        *grid(depth=[12], warm_up=[100], updates=[300], lr=RATES, seed=range(3), placement=PLACEMENTS[:2]),
+    ],
+    reduced=grid(depth=[2], warm_up=[0], updates=[150], lr=[0.003], seed=[0], placement=PLACEMENTS),
+)
+VIT_XAVIER = Study(
+    "vit-xavier",
+    "do 24 layers that begin with Xavier's weights train without norms?",
+    train,
+    full=grid(
+        init=["Xavier"],
+        depth=[24],
+        warm_up=[0],
+        updates=[200],
+        lr=(0.0001, 0.0003, 0.001),
+        seed=range(3),
+        placement=PLACEMENTS,
+    ),
+)
+VIT_SEEDS = Study(
+    "vit-seeds", "what do new seeds say of deep ViTs, at the rates that others chose?", train, _seeds_plan()
 )

@@ -4,12 +4,12 @@ Chapter 11.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
 
-from course_utils.experiments.study import Cell, Progress, Study, grid, seeded
+from course_utils.experiments.study import Progress, Settings, Study, grid, seeded
 from course_utils.models import LSTM, MinGRU, SelfAttention, linear_recurrence, linear_scan
 
 HIDDEN, BATCH = 32, 4
@@ -22,19 +22,19 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def run(cell: Cell, progress: Progress) -> dict[str, float]:
+def run(settings: Settings, progress: Progress) -> dict[str, float]:
     """Return the shortest of several times of one forward pass, in milliseconds of one processor's work."""
-    with seeded(cell["seed"]):
-        layer = LAYERS[cell["layer"]]()
-        x = torch.randn(BATCH, cell["length"], HIDDEN)
+    with seeded(settings["seed"]):
+        layer = LAYERS[settings["layer"]]()
+        x = torch.randn(BATCH, settings["length"], HIDDEN)
     times = []
     with torch.no_grad():
         layer(x)
-        for repeat in range(cell["repeats"]):
+        for repeat in range(settings["repeats"]):
             start = time.process_time()
             layer(x)
             times.append(1e3 * (time.process_time() - start))
-            progress((repeat + 1) / cell["repeats"])
+            progress((repeat + 1) / settings["repeats"])
     return {"ms": min(times)}
 
 
@@ -46,14 +46,16 @@ def power_law(lengths: list[int], times: list[float]) -> tuple[float, float]:
     return slope.item(), ((slope * x).square().sum() / y.square().sum()).item()
 
 
-def cells(size: str) -> list[Cell]:
+def _plan(powers: range, layers: Iterable[str], repeats: int) -> list[Settings]:
     """Return every layer at every length; a seed is one more round of all of them."""
-    longest, repeats = (512, 2) if size == "reduced" else (8192, 5)
-    lengths = [2**power for power in range(6, longest.bit_length())]
-    layers = [layer for layer in LAYERS if size == "full" or "minGRU" not in layer]
+    lengths = [2**power for power in powers]
     return grid(seed=range(3), length=lengths, layer=layers, repeats=[repeats])
 
 
 RNN_TIME = Study(
-    "rnn-time", "how does the time of a recurrent network grow with the length of the sequence?", cells, run
+    "rnn-time",
+    "how does the time of a recurrent network grow with the length of the sequence?",
+    run,
+    full=_plan(range(6, 14), LAYERS, 5),
+    reduced=_plan(range(6, 10), [layer for layer in LAYERS if "minGRU" not in layer], 2),
 )

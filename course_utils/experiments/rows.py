@@ -12,6 +12,10 @@ from typing import Any
 from course_utils.book.tables import Table
 
 
+def _rounded(value: float, digits: int) -> str:
+    return f"{float(f'{value:.{digits}g}'):g}"
+
+
 @dataclass(frozen=True)
 class Spread:
     """One value over several seeds: mean, standard deviation (n - 1; 0 for one seed), extremes, and the values."""
@@ -31,8 +35,8 @@ class Spread:
         return cls(statistics.fmean(values), std, min(values), max(values), tuple(values))
 
     def __str__(self) -> str:
-        mean, std = (f"{float(f'{value:.{digits}g}'):g}" for value, digits in ((self.mean, 3), (self.std, 1)))
-        return f"{mean} ± {std}" if len(self.values) > 1 else mean
+        mean = _rounded(self.mean, 3)
+        return f"{mean} ± {_rounded(self.std, 1)}" if len(self.values) > 1 else mean
 
 
 # Student's t that a mean of 2, 3, … 10 differences must exceed to be called other than zero, wrong once in twenty times
@@ -84,8 +88,7 @@ class Difference:
         return self.t > self.t_needed
 
     def __str__(self) -> str:
-        mean, error = (f"{float(f'{value:.{digits}g}'):g}" for value, digits in ((self.mean, 3), (self.error, 1)))
-        return f"{mean} ± {error}"
+        return f"{_rounded(self.mean, 3)} ± {_rounded(self.error, 1)}"
 
     def __repr__(self) -> str:
         verdict = "decided" if self.decided else "undecided"
@@ -121,11 +124,11 @@ class Rows(list[Mapping[str, Any]]):
         """Return the different values of ``field``, in the order in which they first come."""
         if self and field not in self[0]:
             raise ValueError(f"field must be one of {', '.join(self[0])}: got {field!r}")
-        found: list[Any] = []
+        values: list[Any] = []
         for row in self:
-            if row[field] not in found:
-                found.append(row[field])
-        return found
+            if row[field] not in values:
+                values.append(row[field])
+        return values
 
     def unfold(self, *lists: str) -> "Rows":
         """Return one row for each place of the fields ``lists``, which hold lists of one length in every row."""
@@ -194,12 +197,15 @@ def paired_difference(one: Rows, other: Rows, value: str, by: str | Sequence[str
     1.0
     """
     by = (by,) if isinstance(by, str) else tuple(by)
-    found: list[dict[tuple, float]] = []
-    for name, rows in (("one", one), ("other", other)):
-        runs = {tuple(row[field] for field in by): float(row[value]) for row in rows}
-        if len(runs) < len(rows):
-            raise ValueError(f"{name} must have one run for each {', '.join(by)}: got {len(rows)} for {len(runs)}")
-        found.append(runs)
-    if not found[0] or found[0].keys() != found[1].keys():
-        raise ValueError(f"one and other must have the same {', '.join(by)}: got {[*found[0]]} and {[*found[1]]}")
-    return Difference.of([run - found[1][key] for key, run in found[0].items()])
+    runs, others = _by_key("one", one, value, by), _by_key("other", other, value, by)
+    if not runs or runs.keys() != others.keys():
+        raise ValueError(f"one and other must have the same {', '.join(by)}: got {[*runs]} and {[*others]}")
+    return Difference.of([run - others[key] for key, run in runs.items()])
+
+
+def _by_key(name: str, rows: Rows, value: str, by: Sequence[str]) -> dict[tuple, float]:
+    """Return the field ``value`` of each row by its fields ``by``, which no two rows share."""
+    runs = {tuple(row[field] for field in by): float(row[value]) for row in rows}
+    if len(runs) < len(rows):
+        raise ValueError(f"{name} must have one run for each {', '.join(by)}: got {len(rows)} for {len(runs)}")
+    return runs

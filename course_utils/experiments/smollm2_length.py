@@ -7,6 +7,7 @@ Chapter 14. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, an
     needle   whether five digits are found that stand somewhere before
 """
 
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_utils.experiments.study import Cell, Progress, Study, grid
+from course_utils.experiments.study import Progress, Settings, Study, grid
 from course_utils.models import pretrained
 from course_utils.rope import rope_frequencies
 
@@ -85,61 +86,65 @@ def _versions() -> str:
     return f"transformers {transformers.__version__}, {pretrained.PACKAGE} {pretrained.VERSION}"
 
 
-def _loss(cell: Cell, progress: Progress) -> dict[str, Any]:
+def _loss(settings: Settings, progress: Progress) -> dict[str, Any]:
     """Return the loss of the excerpt's end, and the means of the bins of 512 tokens up to there."""
-    smol, length = _smollm2(), cell["length"]
-    model = set_method(smol.model, cell["method"], cell["factor"], length)
-    each = losses(model, smol.passage(ENDS[cell["excerpt"]] - length, length))
+    smol, length = _smollm2(), settings["length"]
+    model = set_method(smol.model, settings["method"], settings["factor"], length)
+    each = losses(model, smol.passage(ENDS[settings["excerpt"]] - length, length))
     means = [part.mean().item() for part in each.flip(0).split(TARGETS)][::-1]  # the first bin lacks a token
     return {"loss": means[-1], "by_position": means, "versions": _versions()}
 
 
-def _gap(cell: Cell, progress: Progress) -> dict[str, Any]:
+def _gap(settings: Settings, progress: Progress) -> dict[str, Any]:
     """Return the loss of the last 128 of 512 tokens, when from token 256 on all positions are ``gap`` further."""
     smol, half = _smollm2(), TARGETS // 2
-    ids = smol.passage(ENDS[cell["excerpt"]] - LONGEST, TARGETS)
-    positions = torch.arange(TARGETS)[None] + cell["gap"] * (torch.arange(TARGETS) >= half)
-    model = set_method(smol.model, cell["method"], length=TARGETS + cell["gap"])
+    ids = smol.passage(ENDS[settings["excerpt"]] - LONGEST, TARGETS)
+    positions = torch.arange(TARGETS)[None] + settings["gap"] * (torch.arange(TARGETS) >= half)
+    model = set_method(smol.model, settings["method"], length=TARGETS + settings["gap"])
     each = pretrained.token_losses(model, ids, position_ids=positions, attention_mask=torch.ones_like(ids))
     return {"loss": each[0, -half // 2 :].mean().item(), "versions": _versions()}
 
 
-def _find(cell: Cell, progress: Progress) -> dict[str, Any]:
+def _find(settings: Settings, progress: Progress) -> dict[str, Any]:
     smol = _smollm2()
-    set_method(smol.model, cell["method"])
-    return {"found": finds_needle(smol, cell["tokens"], cell["seed"]), "versions": _versions()}
+    set_method(smol.model, settings["method"])
+    return {"found": finds_needle(smol, settings["tokens"], settings["seed"]), "versions": _versions()}
 
 
-def _loss_cells(size: str) -> list[Cell]:
-    def cells(length: int, excerpts: Any, methods: Any = FIXED, factors: tuple[int, ...] = (2,)) -> list[Cell]:
-        return [
-            {"excerpt": excerpt, "length": length, "method": method, "factor": factor}
-            for excerpt in excerpts
-            for method in methods
-            for factor in (factors if method != "none" else (1,))
-        ]
-
-    if size == "reduced":
-        return []
+def _plan(
+    length: int, excerpts: Sequence[int], methods: Iterable[str] = FIXED, factors: Sequence[int] = (2,)
+) -> list[Settings]:
+    """Return every method with every factor, and the model as it is once."""
     return [
-        *cells(1024, (0, 1, 2), factors=(2, 4, 8)),
-        *cells(2048, (0,)),
-        *cells(LONGEST, (0,), METHODS),  # five minutes of a core that does nothing else for each
+        {"excerpt": excerpt, "length": length, "method": method, "factor": factor}
+        for excerpt in excerpts
+        for method in methods
+        for factor in (factors if method != "none" else (1,))
     ]
 
 
-def _gap_cells(size: str) -> list[Cell]:
-    near, far = ({"gap": [gap], "excerpt": range(3)} for gap in (0, 14_000))
-    return [] if size == "reduced" else [*grid(**near, method=["none"]), *grid(**far, method=FIXED)]
-
-
-def _needle_cells(size: str) -> list[Cell]:
-    methods = ("none", "PI", "NTK", "YaRN")
-    return [] if size == "reduced" else grid(tokens=[256], method=methods, seed=range(5))
-
-
 LENGTH = Study(
-    "smollm2-length", "what does each way of scaling RoPE do to a trained language model?", _loss_cells, _loss
+    "smollm2-length",
+    "what does each way of scaling RoPE do to a trained language model?",
+    _loss,
+    full=[
+        *_plan(1024, (0, 1, 2), factors=(2, 4, 8)),
+        *_plan(2048, (0,)),
+        *_plan(LONGEST, (0,), METHODS),  # five minutes of a core that does nothing else for each
+    ],
 )
-GAP = Study("smollm2-gap", "what does a trained language model read at a distance?", _gap_cells, _gap)
-NEEDLE = Study("smollm2-needle", "does a trained language model still find a key in its text?", _needle_cells, _find)
+GAP = Study(
+    "smollm2-gap",
+    "what does a trained language model read at a distance?",
+    _gap,
+    full=[
+        *grid(gap=[0], excerpt=range(3), method=["none"]),
+        *grid(gap=[14_000], excerpt=range(3), method=FIXED),
+    ],
+)
+NEEDLE = Study(
+    "smollm2-needle",
+    "does a trained language model still find a key in its text?",
+    _find,
+    full=grid(tokens=[256], method=("none", "PI", "NTK", "YaRN"), seed=range(5)),
+)

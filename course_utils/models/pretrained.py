@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_utils import data
+from course_utils import data, runs
 from course_utils.models.crepe import crepe_tiny
 
 __all__ = ["GGUF", "SmolLM2", "available", "cached_result", "crepe_tiny", "gguf", "smollm2", "token_losses"]
@@ -279,13 +279,13 @@ def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) ->
         FileNotFoundError: it is to be recorded, and the model is missing.
         KeyError: it was never recorded.
     """
-    path = data.FOLDER / "real_models" / f"{key[:2]}.json"
-    entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path = data.FOLDER / "real_models" / f"{key[:2]}.jsonl"
     recording = os.environ.get("COURSE_RECORD") in ("1", key)
     if not recording and not (live and available()):
-        if key not in entries:
+        results = _recorded_in(path)
+        if key not in results:
             raise KeyError(f"{key} was never recorded: COURSE_RECORD=1 python -m tools run {key[:2]}")
-        return entries[key]["result"]
+        return results[key]["result"]
     if not available():
         raise FileNotFoundError(MISSING)
     result = json.loads(json.dumps(compute(), default=lambda tensor: tensor.tolist()))
@@ -293,13 +293,16 @@ def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) ->
         import transformers
 
         versions = {"torch": torch.__version__, "transformers": transformers.__version__, PACKAGE: VERSION}
-        entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}  # as it is after a long run
-        entries[key] = {"result": result, "threads": torch.get_num_threads(), **versions}
+        results = _recorded_in(path)  # read only now: computing may have taken long
+        results[key] = {"key": key, "result": result, "threads": torch.get_num_threads(), **versions}
         path.parent.mkdir(exist_ok=True)
-        unfinished = path.with_name(path.name + ".new")
-        unfinished.write_text(json.dumps(dict(sorted(entries.items())), indent=1) + "\n", encoding="utf-8")
-        os.replace(unfinished, path)
+        runs.write(path, {"chapter": key[:2]}, [results[name] for name in sorted(results)])
     return result
+
+
+def _recorded_in(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the lines of a record by their keys, none where there is no record."""
+    return {run["key"]: run for run in runs.read(path)[1]} if path.exists() else {}
 
 
 @torch.no_grad()

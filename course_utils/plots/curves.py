@@ -14,7 +14,17 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from course_utils.plots.style import DASHES, HATCHES, INK, MARKERS, MUTED, PALETTE, PAPER, as_series, new_figure
+from course_utils.plots.style import (
+    HATCHES,
+    INK,
+    MUTED,
+    PALETTE,
+    PAPER,
+    as_series,
+    line_style,
+    marker_style,
+    new_figure,
+)
 
 __all__ = ["error_curves", "grouped_bars", "heatmap", "signal_by_depth", "spread_curves"]
 
@@ -71,24 +81,14 @@ def _draw_log_curves(axes: Axes, x: NDArray, lines: Mapping[str, NDArray], mark_
 
     ends = []
     for series, (name, line) in enumerate(lines.items()):
-        colour, dash = PALETTE[series % len(PALETTE)], DASHES[series % len(DASHES)]
+        colour = PALETTE[series % len(PALETTE)]
         finite = np.isfinite(line)
         shown = np.where(finite, np.maximum(line, bottom), top)
-        axes.plot(x, np.where(finite, shown, np.nan), color=colour, linestyle=dash)
+        axes.plot(x, np.where(finite, shown, np.nan), **line_style(series))
         # earlier markers are larger, so that lines on top of each other are all seen
         size = max(5.0, 9.0 - 1.3 * series)
-        marker = MARKERS[series % len(MARKERS)]
-        axes.plot(
-            x,
-            shown,
-            color=colour,
-            marker=marker,
-            markersize=size,
-            markeredgecolor=INK,  # the palette's lightest colours stand out too little from the card by themselves
-            markeredgewidth=0.7,
-            markevery=mark_every,
-            linestyle="",
-        )
+        look = {**marker_style(series), "color": colour, "linestyle": "", "markersize": size}
+        axes.plot(x, shown, **look, markevery=mark_every)
         _name_edge_points(axes, x, line, shown, colour)
         ends.append((float(shown[-1]), float(x[-1]), name, colour))
     _label_ends(axes, ends)
@@ -215,21 +215,12 @@ def _draw_seeds(
     seeds = [np.array([float(row[y]) for row in rows if float(row[x]) == place]) for place in places]
     mean = np.array([values.mean() for values in seeds])
     std = np.array([values.std(ddof=1) if len(values) > 1 else 0.0 for values in seeds])
-    colour, marker = PALETTE[series % len(PALETTE)], MARKERS[series % len(MARKERS)]
+    colour = PALETTE[series % len(PALETTE)]
     low, high = mean - std, mean + std
     if between_seeds:
         low, high = (np.array([edge(values) for values in seeds]) for edge in (np.min, np.max))
     axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
-    axes.plot(
-        places,
-        mean,
-        color=colour,
-        linestyle=DASHES[series % len(DASHES)],
-        marker=marker,
-        markeredgecolor=INK,
-        markeredgewidth=0.7,
-        label=label,
-    )
+    axes.plot(places, mean, **line_style(series), **marker_style(series), label=label)
     dots = [(place, value) for place, values in zip(places, seeds, strict=True) for value in values]
     axes.plot(*zip(*dots, strict=True), color=colour, marker=".", markersize=5, linestyle="", alpha=0.8)
 

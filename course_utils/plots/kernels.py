@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from course_utils.plots.style import INK, MARKERS, MUTED, PALETTE, PAPER, RULE, as_series, new_figure
+from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, RULE, as_series, marker_style, new_figure
 
 __all__ = ["recorded_ladder", "roofline", "row_lanes"]
 
@@ -38,17 +38,9 @@ def roofline(bandwidth_gbps: float, peak_gflops: float, points: Mapping[str, tup
     axes.annotate(f"memory: {bandwidth_gbps:,.3g} GB/s", (low, low * bandwidth_gbps), (14, -3), **limit)
     axes.annotate(f"arithmetic: {peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit)
     for series, (name, (intensity, rate)) in enumerate(points.items()):
-        axes.plot(
-            intensity,
-            rate,
-            linestyle="",
-            marker=MARKERS[(series + series // len(PALETTE)) % len(MARKERS)],  # no colour comes twice with one marker
-            color=PALETTE[series % len(PALETTE)],
-            markersize=9,
-            markeredgecolor=INK,
-            markeredgewidth=0.7,
-            label=name,
-        )
+        marker = marker_style(series + series // len(PALETTE))  # no colour comes twice with one marker
+        look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": "", "markersize": 9}
+        axes.plot(intensity, rate, **look, label=name)
     axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="1e9 operations per second")
     axes.set_ylim(top=peak_gflops * 4)
     figure.legend(loc="outside right upper")

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from course_utils.plots.style import DASHES, INK, MARKERS, MUTED, PALETTE, PAPER, as_series, new_figure
+from course_utils.plots.style import INK, MARKERS, MUTED, PALETTE, PAPER, as_series, line_style, new_figure
 
 __all__ = ["attenuation", "lines", "rope_scaling", "sinusoid"]
 
@@ -44,7 +44,7 @@ def _clock(axes: Axes, pair: NDArray) -> None:
     axes.plot(pair[:, 1], pair[:, 0], ".", color=MUTED, markersize=4)
     for series, position in enumerate((1, 4)):
         sine, cosine = pair[position]
-        look = {"color": PALETTE[series], "linestyle": DASHES[series], "marker": MARKERS[series]}
+        look = {**line_style(series), "marker": MARKERS[series]}
         axes.plot([0, cosine], [0, sine], markevery=[1], label=f"position {position}", **look)
     axes.set(aspect="equal", xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), xlabel="cosine", ylabel="sine")
     axes.set_xticks([-1, 0, 1])
@@ -73,7 +73,7 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike])
 def _draw_lines(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) -> None:
     length = len(np.asarray(next(iter(curves.values()))))
     for number, (name, values) in enumerate(curves.items()):
-        look = {"color": PALETTE[(first_colour + number) % len(PALETTE)], "linestyle": DASHES[number % len(DASHES)]}
+        look = {**line_style(number), "color": line_style(first_colour + number)["color"]}
         axes.plot(as_series(name, values, length), label=name, linewidth=1.4, **look)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.1), borderaxespad=0.2, fontsize=9.5)
     axes.title.set_visible(True)
@@ -131,9 +131,9 @@ def lines(
     figure, axes = new_figure(height=4.1)
     places = np.asarray(x, dtype=float)
     for number, (name, values) in enumerate(curves.items()):
-        look = {"color": PALETTE[number % len(PALETTE)], "linestyle": DASHES[number % len(DASHES)]}
         line = as_series(name, values, len(places))
-        axes.plot(places, np.where(line > 0, line, np.nan) if log_y else line, label=name, linewidth=1.8, **look)
+        drawable = np.where(line > 0, line, np.nan) if log_y else line
+        axes.plot(places, drawable, label=name, linewidth=1.8, **line_style(number))
     for name, place in (marks or {}).items():
         axes.axvline(place, color=INK, linewidth=1, linestyle=":")
         axes.annotate(

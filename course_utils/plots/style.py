@@ -28,6 +28,8 @@ __all__ = [
     "RULE",
     "as_series",
     "image_html",
+    "line_style",
+    "marker_style",
     "new_figure",
     "show",
     "use_style",
@@ -138,6 +140,16 @@ def show(figure: Figure, alt: str) -> None:
         print(text)
     if "matplotlib.pyplot" in sys.modules:  # without pyplot nothing holds on to the figure
         sys.modules["matplotlib.pyplot"].close(figure)
+
+
+def line_style(series: int) -> dict[str, Any]:
+    """Return the colour and the dash of a line, by its place among the others."""
+    return {"color": PALETTE[series % len(PALETTE)], "linestyle": DASHES[series % len(DASHES)]}
+
+
+def marker_style(series: int) -> dict[str, Any]:
+    """Return a marker, with an edge: the palette's lightest colours stand out too little from the card."""
+    return {"marker": MARKERS[series % len(MARKERS)], "markeredgecolor": INK, "markeredgewidth": 0.7}
 
 
 def as_series(name: str, values: ArrayLike, length: int) -> NDArray[np.float64]:

@@ -15,18 +15,20 @@ from datetime import UTC, datetime
 from importlib import metadata
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from tqdm import tqdm
 
+from course_utils import runs
 from course_utils.timing import records
-from course_utils.timing.ladder import OPERATIONS, Case, CheckFailed, Outcome, attempt, new_process
+from course_utils.timing.ladder import OPERATIONS, Case, CheckFailed, check_and_time, new_process
 from course_utils.timing.timers import keep_freed_memory
 
 SEED = 0
 THREADS = 2  # as in the notebooks
 PROCESSES = 5  # on a GPU one
+ROUNDS = 30
 
 # small enough for loops in Python
 TINY = {"layer_norm": (8, 16), "rms_norm": (8, 16), "batch_norm": (4, 4, 3, 3), "rope": (1, 2, 4, 8)}
@@ -69,60 +71,61 @@ def _on_gpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
 def run(device: str, out: Path, command: str) -> records.Record:
     """Check and time every case on ``device``, "cpu" or "cuda", write the record to ``out``, and return it.
 
-    What is measured is kept in a file beside ``out`` until then. A run that was ended, by whatever, goes on
-    from there when it is started again with the same device, versions and cases.
+    A case that a process has measured is on disk at once: a run that was ended, by whatever, goes on from there when it
+    is started again with the same device and versions. A record that is finished is left as it is.
     """
     plan = cases(device)
     processes = 1 if device == "cuda" else PROCESSES
-    origin = {
-        **records.machine(device),
+    provenance = {
+        **runs.machine(device),
         "device_type": device,
         "processes": processes,
         "threads": THREADS,
         "allocator": "freed memory kept" if keep_freed_memory() else "the system's",
         "libraries": _versions(),
         "seed": SEED,
+        "command": command,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    begun = {**origin, "cases": [str(case) for case in plan]}
-    finished = records.resume(records.partial(out), begun)
-    done = [(entry["process"], entry["case"]) for entry in finished]
-    remaining = [(number, case) for number in range(processes) for case in plan if (number, str(case)) not in done]
-    print(f"{origin['device']}: {len(remaining)} of {processes * len(plan)} cases to measure", file=sys.stderr)
+    measured = runs.begin(out, provenance)
+    if measured and "process" not in measured[0]:
+        return records.read(out)
+    done = [(run["process"], _case(run)) for run in measured]
+    remaining = [(number, case) for number in range(processes) for case in plan if (number, case) not in done]
+    print(f"{provenance['device']}: {len(remaining)} of {processes * len(plan)} cases to measure", file=sys.stderr)
 
     with tqdm(total=len(remaining), unit="case", file=sys.stderr) as progress:
-        for number, together in groupby(remaining, key=lambda pair: pair[0]):
+        for number, pairs in groupby(remaining, key=lambda pair: pair[0]):
             with new_process(THREADS) as process:
-                for _, case in together:
+                for _, case in pairs:
                     progress.set_postfix_str(str(case))
                     try:
-                        results, left_out = process.submit(attempt, case, device, SEED, 30, 1 / processes).result()
+                        task = process.submit(check_and_time, case, device, SEED, ROUNDS, 1 / processes)
+                        results, left_out = task.result()
                     except torch.OutOfMemoryError as error:
                         reason = str(error).splitlines()[0]
-                        results, left_out = [], [{**case.fields(), "implementation": "all", "reason": reason}]
-                    entry = {"process": number, "case": str(case), "results": results, "left_out": left_out}
-                    finished.append(entry)
-                    records.keep(records.partial(out), begun, finished)
+                        results, left_out = [], [{"implementation": "all", "reason": reason}]
+                    runs.append(out, {**case.fields(), "process": number, "results": results, "left_out": left_out})
                     progress.update()
 
-    outcomes = [_merged([entry for entry in finished if entry["case"] == str(case)]) for case in plan]
-    content = {
-        "provenance": {**origin, "command": command, "date": datetime.now(UTC).isoformat(timespec="seconds")},
-        "results": [result for results, _ in outcomes for result in results],
-        "left_out": [item for _, items in outcomes for item in items],
-    }
-    records.write_json(content, out)
-    records.partial(out).unlink(missing_ok=True)
+    begun, measured = runs.read(out)
+    runs.write(out, begun, [_merged(case, [run for run in measured if _case(run) == case]) for case in plan])
     return records.read(out)
 
 
-def _merged(entries: Sequence[Mapping[str, Any]]) -> Outcome:
-    """Return one outcome for those of several processes; an implementation that any of them left out is left out."""
-    left_out = {item["implementation"]: item for entry in entries for item in entry["left_out"]}
+def _case(run: Mapping[str, Any]) -> Case:
+    return Case(run["operation"], run["direction"], tuple(run["shape"]), run["dtype"])
+
+
+def _merged(case: Case, measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return one run of a case for those of several processes; what any of them left out is left out."""
+    left_out = {item["implementation"]: item for run in measured for item in run["left_out"]}
     by_name: dict[str, list[Mapping[str, Any]]] = {}
-    for result in (result for entry in entries for result in entry["results"]):
-        by_name.setdefault(result["implementation"], []).append(result)
-    merged = [_median(results) for name, results in by_name.items() if name not in left_out]
-    return merged, list(left_out.values())
+    for run in measured:
+        for result in run["results"]:
+            by_name.setdefault(result["implementation"], []).append(result)
+    results = [_median(results) for name, results in by_name.items() if name not in left_out]
+    return {**case.fields(), "results": results, "left_out": list(left_out.values())}
 
 
 def _median(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -139,45 +142,44 @@ def _median(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     """Return the versions of Triton and of each peer that is installed, by the name that is imported."""
-    names = {"triton", *(library for operation in OPERATIONS.values() for library, _ in operation.peers)}
+    libraries = {rung.library for operation in OPERATIONS.values() for rung in operation.rungs}
+    names = {"triton", *libraries}
     installed = metadata.packages_distributions()
     return {name: metadata.version(installed[name][0]) for name in sorted(names) if name in installed}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run ``course bench``: 0 when the record is written, 1 when a check failed, 2 when it cannot run as asked."""
+    """Run ``course bench``; it exits with 1 when a check failed, 2 when it cannot run, 130 when interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(
         prog="course bench", description="Check every implementation of the ladder against float64, time it, record it."
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the record, in JSON")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the record, in JSON Lines")
     arguments = parser.parse_args(argv)
+
+    def stop(message: str, status: int) -> NoReturn:
+        parser.exit(status, f"course bench: {message}\n")
 
     out: Path = arguments.out
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        return _stop("--device cuda needs a CUDA device, and PyTorch sees none; --device cpu runs anywhere", 2)
+        stop("--device cuda needs a CUDA device, and PyTorch sees none; --device cpu runs anywhere", 2)
     if not out.parent.is_dir() or out.is_dir():
-        return _stop(f"--out must be a file in a folder that exists: got {out}", 2)
-    kept = f"what is measured is kept in {records.partial(out)}: the same command goes on from there"
+        stop(f"--out must be a file in a folder that exists: got {out}", 2)
+    kept = f"{out} has what is measured: the same command goes on from there"
     try:
         record = run(arguments.device, out, shlex.join(["course", "bench", *argv]))
     except KeyboardInterrupt:
-        return _stop(f"interrupted; {kept}", 130)
+        stop(f"interrupted; {kept}", 130)
     except BrokenProcessPool:
-        return _stop(f"a process that measured was ended from outside, perhaps for want of memory; {kept}", 1)
+        stop(f"a process that measured was ended from outside, perhaps for want of memory; {kept}", 1)
     except CheckFailed as failure:
-        return _stop(f"no record is written, because a check failed: {failure}", 1)
-    except (records.RecordError, OSError) as error:
-        return _stop(str(error), 2)
+        stop(f"a check failed, so the record is not finished: {failure}", 1)
+    except (runs.RecordError, OSError) as error:
+        stop(str(error), 2)
     for item in (*record.results, *record.left_out):
         case = f"{item['operation']} {tuple(item['shape'])} {item['dtype']} {item['direction']}"
-        found = f"left out: {item['reason']}" if "reason" in item else f"{item['median_ms']:.3g} ms"
-        print(f"{case}, {item['implementation']}: {found}")
+        outcome = f"left out: {item['reason']}" if "reason" in item else f"{item['median_ms']:.3g} ms"
+        print(f"{case}, {item['implementation']}: {outcome}")
     print(f"\n{len(record.results)} results in {out}")
     return 0
-
-
-def _stop(message: str, status: int) -> int:
-    print(f"course bench: {message}", file=sys.stderr)
-    return status

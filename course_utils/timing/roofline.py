@@ -16,8 +16,8 @@ class Roofline:
     Source: Williams, Waterman and Patterson 2009, Roofline.
 
     >>> machine = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
-    >>> machine.ridge, machine.attainable_gflops(1.0), machine.attainable_gflops(50.0)
-    (5.0, 20.0, 100.0)
+    >>> machine.ridge
+    5.0
     >>> machine.predicted_ms(bytes_moved=40_000_000)
     2.0
     """
@@ -47,10 +47,6 @@ class Roofline:
     def ridge(self) -> float:
         """Operations per byte above which arithmetic is the limit, below which memory is."""
         return self.peak_gflops / self.bandwidth_gbps
-
-    def attainable_gflops(self, intensity: float) -> float:
-        """Return the highest rate for code that does ``intensity`` operations per byte."""
-        return min(self.peak_gflops, intensity * self.bandwidth_gbps)
 
     def predicted_ms(self, bytes_moved: float, operations: float = 0.0) -> float:
         """Return the least time, in milliseconds, for ``bytes_moved`` bytes and ``operations`` operations."""
