@@ -76,9 +76,9 @@ browser-quick: $(VENV)/.test ## the site and three notebooks in Chromium
 soak: $(VENV)/.test ## every notebook in every condition, claims disturbed, small models trained again; hours (NB=02 for one)
 	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)
 
-gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into course_utils/timing/recorded/
+gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into chapters/c09_where_the_time_goes/recorded/
 	$(BIN)/pytest -q -rs -m gpu
-	$(BIN)/course bench --device cuda --out course_utils/timing/recorded/$(RECORD).jsonl
+	$(BIN)/course bench --device cuda --out chapters/c09_where_the_time_goes/recorded/$(RECORD).jsonl
 
 run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
 	$(TOOLS) run $(NB)
@@ -116,4 +116,4 @@ freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
 
 clean: ## remove what was made here, the environment included
 	rm -rf $(VENV) build dist edit machines student handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
-	find course_utils tests notebooks -name __pycache__ -prune -exec rm -rf {} + -o -name .ipynb_checkpoints -prune -exec rm -rf {} +
+	find chapters course_utils tests notebooks -name __pycache__ -prune -exec rm -rf {} + -o -name .ipynb_checkpoints -prune -exec rm -rf {} +

@@ -86,7 +86,11 @@ def site(pytestconfig: pytest.Config) -> Path:
     from tools.site import build_site
 
     folder = pytestconfig.cache.mkdir("site")
-    files = [file for part in ("notebooks", "course_utils", "tools", ".github") for file in (ROOT / part).rglob("*.*")]
+    files = [
+        file
+        for part in ("notebooks", "chapters", "course_utils", "tools", ".github")
+        for file in (ROOT / part).rglob("*.*")
+    ]
     newest = max(file.stat().st_mtime for file in [*files, ROOT / "README.md"] if file.suffix != ".pyc")
     with FileLock(folder / "lock"):
         stamp = folder / "built"
@@ -108,7 +112,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """When nbval has run the last cell of a notebook, which nobody touched: no exercise may count as solved."""
     if item.path.suffix == ".ipynb" and (nextitem is None or nextitem.parent is not item.parent):
-        from course_utils.book import progress
+        from course_utils import progress
 
         assert not progress.passed(), f"{item.path.name}, untouched, passes {', '.join(progress.passed())}"
 

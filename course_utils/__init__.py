@@ -5,23 +5,20 @@ Importing this package is light: each room below loads what it needs when it is 
     norms         layer, RMS, group, instance and batch norm: functions and modules, drop-in for torch.nn; their
                   gradients by hand; moments and moving averages
     rope          sinusoidal and rotary positions, ALiBi, T5; every way to scale RoPE; a model's config.json
-    models        the small networks that the chapters train, and a real one, pretrained
     kernels       layer norm, RMS norm and RoPE in Triton
-    parallel      synchronised batch norm, processes to run it on, and what it costs
-    verify        mine against a reference, both against float64
-    timing        timers, bytes, the roofline, the ladder of `course bench`
-    check         the exercises: checks that name the mistake
-    bugs          the broken functions of chapter 19
+    models        the small networks that the chapters train, and a real one, pretrained
     swap          the course's layers, or yours, inside the models of transformers
-    experiments   what the chapters measure with several seeds: `course train`
-    runs          records of what was measured, a line a run
-    plots         the style and the static figures
-    widgets       the interactive figures
-    conventions   what libraries mean by the same words, each with its proof
-    book          claims, the ledger, sources, chapters, words, tables, progress
+    verify        mine against a reference, both against float64
+    check         the engine of the exercises: checks that name the mistake
+    timing        timers, bytes, the roofline
+    experiments   what is measured with several seeds: settings, runs, records, rows
+    plots         the style and the figures that several chapters draw
+    widgets       what the interactive figures share, and those that several chapters show
     data          small data, with its licence
-    session       a notebook's first cell
-    yours         your passed answers
+    claims        sentences with a verdict, and the evidence that a cell computes for them
+    table, progress, progress_bar, session   what a notebook shows, keeps and begins with
+
+What one chapter alone needs lies in ``chapters/``, in a folder named like its notebook.
 """
 
 import logging
@@ -35,10 +32,10 @@ __version__ = "1.0.0"
 __all__ = ["Claims", "Table", "__version__", "generator", "setup"]
 
 # public name -> the module that defines it, imported when the name is first asked for
-_HOMES = {"Claims": "book.claims", "Table": "book.tables", "generator": "session", "setup": "session"}
+_HOMES = {"Claims": "claims", "Table": "table", "generator": "session", "setup": "session"}
 _ROOMS = (
-    "bugs", "check", "conventions", "data", "experiments", "kernels", "models", "norms", "parallel", "plots", "rope",
-    "runs", "swap", "timing", "verify", "widgets", "yours",
+    "check", "data", "experiments", "kernels", "models", "norms", "plots", "rope", "runs", "swap", "timing", "verify",
+    "widgets",
 )  # fmt: skip
 _room = submodules(__name__)
 

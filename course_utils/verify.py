@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from course_utils.book.tables import Table
 from course_utils.session import generator
+from course_utils.table import Table
 
 __all__ = ["Case", "Comparison", "Line", "assert_close", "cases_for", "compare", "max_error"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from course_utils.parallel.sync_batch_norm import SyncBatchNorm
+from chapters.c08_batch_norm_across_machines.sync_batch_norm import SyncBatchNorm
 
 
 def train(layer, x, upstream):

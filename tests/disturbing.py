@@ -22,7 +22,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from course_utils.book import claims
+from course_utils import claims
 
 BACK = 40  # statements
 KINDS = (

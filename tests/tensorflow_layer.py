@@ -1,7 +1,7 @@
 """``python tests/tensorflow_layer.py``: run S1's layer as it was published, in TensorFlow, and record what it does.
 
 TensorFlow and Keras go into an environment of their own, made for this run and thrown away after it: nothing of the
-course needs them. The record, ``course_utils/data/tensorflow_layer.json``, is what chapter 18 shows.
+course needs them. The record, ``chapters/c18_on_trial/tensorflow_layer.json``, is what chapter 18 shows.
 """
 
 import json
@@ -13,7 +13,7 @@ import venv
 from pathlib import Path
 
 REQUIREMENTS = ["tensorflow-cpu==2.21.0", "keras==3.15.1"]  # the only place where these versions stand
-RECORD = Path(__file__).parents[1] / "course_utils" / "data" / "tensorflow_layer.json"
+RECORD = Path(__file__).parents[1] / "chapters" / "c18_on_trial" / "tensorflow_layer.json"
 
 # S1's code, from its article on layer normalization in the series "Road to ML Engineer"; the indentation is restored.
 PUBLISHED = """\

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.autograd import gradgradcheck
 from torch.testing import assert_close
 
+from chapters.c05_backward_by_hand import intermediates
 from course_utils import norms
-from course_utils.norms import backward, intermediates
+from course_utils.norms import backward
 from course_utils.norms.backward import (
     batch_norm_backward,
     layer_norm_backward,

@@ -17,14 +17,17 @@ from disturbing import Disturber
 from matplotlib.patches import FancyBboxPatch
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from course_utils import Claims, Table, check, plots
-from course_utils.book import chapters, ledger, progress, progress_bar
-from course_utils.book import claims as book_claims
-from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, Chapter, chapter_of, line_back, line_on
-from course_utils.book.claims import VERDICTS, Card, Claim
-from course_utils.book.glossary import ENTRIES
-from course_utils.book.progress_bar import ProgressBar
-from course_utils.book.sources import LISTED, OWN_WORDS, WRITE_UPS, works_named
+from chapters import check, known_claims
+from chapters import contents as chapters
+from chapters.c00_start_here.figures import course_map
+from chapters.c18_on_trial import ledger
+from chapters.c20_words_and_conventions.glossary import ENTRIES
+from chapters.contents import CHAPTERS, NOTEBOOKS, Chapter, chapter_of, line_back, line_on
+from chapters.sources import LISTED, OWN_WORDS, WRITE_UPS, links_in, works_named
+from course_utils import Claims, Table, progress, progress_bar
+from course_utils import claims as book_claims
+from course_utils.claims import VERDICTS, Card, Claim
+from course_utils.progress_bar import ProgressBar
 from tools.ledger import claims_in, collect, ledger_text
 from tools.lint import Page
 from tools.notebooks import find_notebooks
@@ -110,7 +113,7 @@ def test_a_chapter_ends_with_links_to_the_next_one_and_to_others_that_build_on_i
 
 @pytest.mark.usefixtures("all_written")
 def test_the_map_has_a_card_for_every_chapter_with_its_words_inside_and_no_two_overlap():
-    figure = plots.course_map(CHAPTERS)
+    figure = course_map(CHAPTERS)
     figure.draw_without_rendering()
     cards = [box.get_window_extent() for box in figure.axes[0].patches if isinstance(box, FancyBboxPatch)]
     assert len(cards) == len(CHAPTERS)
@@ -124,16 +127,16 @@ def test_the_map_has_a_card_for_every_chapter_with_its_words_inside_and_no_two_o
 
 
 TRIED = {
-    "warm": Claim("02", "warm", "water < ice", "holds", found="{} K, {:.1f} in {}", source="Ba et al. 2016 §1; S3"),
-    "dry": Claim("02", "dry", "water is dry", "does not hold"),
-    "ice": Claim("02", "ice", "water is hard", "holds if", condition="T < 273 K"),
+    "warm": Claim("warm", "water < ice", "holds", found="{} K, {:.1f} in {}", source="Ba et al. 2016 §1; S3"),
+    "dry": Claim("dry", "water is dry", "does not hold"),
+    "ice": Claim("ice", "water is hard", "holds if", condition="T < 273 K"),
 }
 
 
 @pytest.fixture
 def tried(monkeypatch):
-    monkeypatch.setattr(book_claims, "load", lambda chapter: TRIED)
-    return Claims("02")
+    monkeypatch.setattr(book_claims, "load", lambda file: TRIED)
+    return Claims(Path("claims.toml"), links_in)
 
 
 @pytest.mark.parametrize(
@@ -193,8 +196,8 @@ claims.test("dry", (twice(x) - twice(x)).abs().max() < 1e-6)
 
 
 def test_an_entry_says_what_its_verdict_asks_for():
-    for path in book_claims.FOLDER.glob("*.toml"):
-        for claim in book_claims.load(path.stem).values():
+    for chapter in CHAPTERS:
+        for claim in known_claims(chapter.number).values():
             assert claim.verdict in VERDICTS, claim
             assert bool(claim.condition) == (claim.verdict in book_claims.CONDITIONED), claim
             assert claim.source or not claim.quote, claim
@@ -327,7 +330,7 @@ def read(book: nbformat.NotebookNode, folder: Path) -> list:
 
 @pytest.fixture
 def only_dry(monkeypatch):
-    monkeypatch.setattr(book_claims, "load", lambda chapter: {"dry": TRIED["dry"]})
+    monkeypatch.setattr(book_claims, "load", lambda file: {"dry": TRIED["dry"]})
 
 
 @pytest.mark.usefixtures("only_dry")
@@ -346,10 +349,10 @@ def test_an_entry_is_the_call_and_the_card_that_it_showed(tmp_path):
         (notebook(SOURCE.replace('"dry"', 'f"{i}"')), "the key of a claim is computed"),
         (notebook(SOURCE.replace("x.max() < 1", "True")), "the evidence of dry is a constant"),
         (notebook(SOURCE.replace("number=x.max()", "number=0.5")), "the number of dry is written out"),
-        (notebook(SOURCE.replace("dry", "warm"), ["warm"]), "warm has no entry in claims/02.toml"),
+        (notebook(SOURCE.replace("dry", "warm"), ["warm"]), "warm has no entry in c02_layer_norm/claims.toml"),
         (notebook(tags=["nbval-ignore-output"]), "nothing would notice another verdict"),
         (notebook(f"{SOURCE}\n{SOURCE}", ["dry", "dry"]), "test each claim once"),
-        (notebook("", ()), "dry in claims/02.toml is tested in no cell"),
+        (notebook("", ()), "dry in c02_layer_norm/claims.toml is tested in no cell"),
     ],
 )
 def test_a_claim_that_did_not_run_as_it_is_written_is_a_finding(book, message, tmp_path):
@@ -360,9 +363,9 @@ def test_a_claim_that_did_not_run_as_it_is_written_is_a_finding(book, message, t
 
 def test_a_card_of_another_verdict_is_a_finding(monkeypatch, tmp_path):
     book = notebook()
-    monkeypatch.setattr(book_claims, "load", lambda chapter: {"dry": replace(TRIED["dry"], verdict="holds")})
+    monkeypatch.setattr(book_claims, "load", lambda file: {"dry": replace(TRIED["dry"], verdict="holds")})
     (finding,) = read(book, tmp_path)
-    assert "dry has another verdict or sentence in claims/02.toml" in finding.message
+    assert "dry has another verdict or sentence in c02_layer_norm/claims.toml" in finding.message
 
 
 @pytest.fixture

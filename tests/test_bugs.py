@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course_utils import bugs, check
-from course_utils.book import progress
+from chapters import check
+from chapters.c19_find_the_bug import bugs
+from course_utils import progress
 
 each_piece = pytest.mark.parametrize("bug", bugs.BUGS.values(), ids=list(bugs.BUGS))
 WITH_A_BUG = [bug for bug in bugs.BUGS.values() if not bug.is_clean]

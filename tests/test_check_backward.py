@@ -4,10 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils.check import backward_steps, batch_norm_backward, layer_norm_backward, rms_norm_backward
+from chapters import check
 from course_utils.norms import backward
 
-CHECKS = {"layer": layer_norm_backward, "batch": batch_norm_backward, "rms": rms_norm_backward}
+CHECKS = {"layer": check.layer_norm_backward, "batch": check.batch_norm_backward, "rms": check.rms_norm_backward}
 LN = backward.layer_norm_backward
 
 
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said_on_an_input_that_hides_nothing():
         (lambda dy, dx, dw, db: (dx, dw, dy.mul_(3).sum(0)), "It changes"),
         (lambda dy, dx, dw, db: (dx * 1.01, dw, db), "dy = [[1, 0, 0]]"),
     ):
-        report = layer_norm_backward(
+        report = check.layer_norm_backward(
             lambda dy, x, shape, weight=None, eps=1e-5, change=change: change(dy, *LN(dy, x, shape, weight, eps)),
             record=False,
         )
@@ -120,11 +120,11 @@ def steps_by_autograd(dy, steps, dims, rows):
 
 
 def test_the_steps_are_autograds_and_half_of_them_is_right_as_far_as_it_goes():
-    assert backward_steps(steps_by_autograd, record=False).passed
+    assert check.backward_steps(steps_by_autograd, record=False).passed
 
     def first_four(*arguments):
         return dict(list(steps_by_autograd(*arguments).items())[:4])
 
-    report = backward_steps(first_four, record=False)
+    report = check.backward_steps(first_four, record=False)
     assert report.misconception == "not_there"
     assert next(probe.stage for probe in report.probes if not probe.passed) == 'd["variance"]'

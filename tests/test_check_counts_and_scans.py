@@ -7,13 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils import check
+from chapters import check
+from chapters.c08_batch_norm_across_machines.simulate import simulate_ranks
+from chapters.c09_where_the_time_goes.ladder import OPERATIONS
 from course_utils.models import linear_recurrence, linear_scan
 from course_utils.norms import statistics
 from course_utils.norms.statistics import Moments
-from course_utils.parallel import simulate_ranks
 from course_utils.session import generator
-from course_utils.timing.ladder import OPERATIONS
 
 
 def ema_by_lerp(average, value, momentum, convention="torch"):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from course_utils import check
-from course_utils.book import progress
+from chapters import check
+from course_utils import progress
 from course_utils.check import Check, Exercise, Mistake
 from course_utils.check.functions import is_stub
 from course_utils.check.probes import Call, Probe, Tolerance, integers
@@ -289,10 +289,16 @@ def test_a_name_that_is_nearly_an_exercise_is_answered_with_the_exercise():
         _ = check.xyz
 
 
-def test_the_engine_knows_neither_exercises_nor_book():
-    folder = Path(check.__file__).parent
-    for path in set(folder.glob("*.py")) - {folder / "ready_made.py"}:
-        imports = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
-        modules = {node.module for node in imports if node.module.startswith("course_utils.")}
-        assert all(name.startswith("course_utils.check.") for name in modules - {"course_utils.book.tables"}), path
-        assert not any("exercises" in name for name in modules), path
+def test_no_room_of_the_library_imports_a_chapter_and_no_chapter_another():
+    for path in [*Path("course_utils").rglob("*.py"), *Path("chapters").rglob("*.py")]:
+        own = path.parts[1] if path.parts[0] == "chapters" and len(path.parts) > 2 else ""
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                first, *rest = node.module.split(".")
+                if path.parts[0] == "course_utils":
+                    assert first not in ("chapters", "tools"), path
+                elif own:
+                    assert first != "tools", path
+                    assert not (
+                        first == "chapters" and rest and rest[0].startswith("c") and rest[0] not in (own, "contents")
+                    ), path

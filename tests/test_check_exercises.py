@@ -7,13 +7,11 @@ import pytest
 import torch
 from naming import keys_of
 
-from course_utils import check
+from chapters import check
 from course_utils.check.diagnosis import function_with
 
 CHECKS = {  # the kernels' are in test_kernels.py, which has a process with Triton's interpreter
-    name: its_check
-    for name, its_check in check.exercises.CHECKS.items()
-    if its_check.catalogue and not name.endswith("_kernel")
+    name: its_check for name, its_check in check.items() if its_check.catalogue and not name.endswith("_kernel")
 }
 EVERYDAY = {
     name: everyday

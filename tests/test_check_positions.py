@@ -10,7 +10,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-from course_utils import check
+from chapters import check
 from course_utils.rope import apply_rope, rope_cos_sin, rope_frequencies, rope_inv_freq
 
 transformers.logging.set_verbosity_error()

@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils import check
-from course_utils.book import progress
+from chapters import check
+from course_utils import progress
 from course_utils.check.probes import Call
 from course_utils.check.report import Quantity, evidence_for
 

@@ -14,11 +14,11 @@ from transformers.models.llama import modeling_llama
 from transformers.models.phi import modeling_phi
 from transformers.models.qwen3 import modeling_qwen3
 
-from course_utils import conventions
+from chapters.c20_words_and_conventions import conventions
+from chapters.c20_words_and_conventions.conventions import CONVENTIONS, THEMES, Convention, Proofs
+from chapters.c20_words_and_conventions.conventions import rope as proofs_of_rope
+from chapters.contents import NOTEBOOKS, chapter_of
 from course_utils import rope as positions
-from course_utils.book.chapters import NOTEBOOKS, chapter_of
-from course_utils.conventions import CONVENTIONS, THEMES, Convention, Proofs
-from course_utils.conventions import rope as proofs_of_rope
 
 ROWS = {row.question: row for row in CONVENTIONS}
 BY_QUESTION = pytest.mark.parametrize("row", CONVENTIONS, ids=lambda row: row.question)

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from course_utils.experiments import copying
-from course_utils.experiments.command import STUDIES
-from course_utils.experiments.copying import LENGTH, LETTERS, NORMS, Copier, logits_and_entropy, words
+from chapters.c06_the_family import copying
+from chapters.c06_the_family.copying import LENGTH, LETTERS, NORMS, Copier, logits_and_entropy, words
+from chapters.train import STUDIES
 
 SETTINGS = {"qk_norm": False, "lr": 0.01, "norm": "layer norm", "depth": 1, "steps": 3, "seed": 0}
 

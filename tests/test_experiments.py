@@ -5,23 +5,15 @@ import math
 import pytest
 import torch
 
+from chapters import records_of
+from chapters import train as command
+from chapters.c07_norms_at_work import batch_size, lstm_length, norm_placement
+from chapters.contents import FOLDER
+from chapters.train import STUDIES
 from course_utils import data, experiments
-from course_utils.experiments import (
-    Difference,
-    Rows,
-    Spread,
-    Study,
-    at_best,
-    batch_size,
-    command,
-    lstm_length,
-    norm_placement,
-    paired_difference,
-    rnn_time,
-    run_study,
-    study,
-)
-from course_utils.experiments.command import STUDIES
+from course_utils.experiments import Difference, Rows, Spread, Study, at_best, paired_difference, run_study, study
+from course_utils.experiments.adding_problem import adding_problem
+from course_utils.experiments.power_law import power_law
 from course_utils.experiments.study import grid
 
 
@@ -80,9 +72,13 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
     assert len(calls) == 5
 
 
+def record(name):
+    return experiments.read(next(FOLDER.glob(f"c*/recorded/{name}.jsonl")))
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_a_record_of_at_least_three_seeds_made_by_its_present_plan(name):
-    study, rows = STUDIES[name], experiments.load(name)
+    study, rows = STUDIES[name], record(name)
     for plan in (study.reduced, study.full):
         assert len({str(settings) for settings in plan}) == len(plan)
     assert len(rows.values("excerpt" if "excerpt" in rows[0] else "seed")) >= 3
@@ -91,7 +87,7 @@ def test_every_study_has_a_record_of_at_least_three_seeds_made_by_its_present_pl
 
 
 def test_every_record_of_the_course_is_that_of_a_study():
-    assert {path.stem for path in study.FOLDER.iterdir()} == set(STUDIES)
+    assert {path.stem for path in FOLDER.glob("c*/recorded/*.jsonl")} - {"cpu"} == set(STUDIES)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +100,7 @@ def test_every_record_of_the_course_is_that_of_a_study():
         ),
         (lambda: ROWS.select(arm="A"), "arm must be one of 'a', 'b': got 'A'"),
         (lambda: ROWS.select(arms="a"), "field must be one of arm, seed, loss: got 'arms'"),
-        (lambda: experiments.load("toy"), "name must be .*: got 'toy', there are: batch-size, .*, vit-depth"),
+        (lambda: records_of("07")("toy"), "name must be .*: got 'toy', there are: batch-size, .*, vit-depth"),
     ],
 )
 def test_what_there_is_not_is_refused_with_what_there_is(ask, message):
@@ -186,7 +182,7 @@ def test_equal_epochs_see_the_same_images_and_equal_updates_step_as_often():
 
 
 def test_the_adding_problem_asks_for_the_sum_of_the_two_marked_numbers():
-    x, target = lstm_length.adding_problem(200, 9, torch.Generator().manual_seed(0))
+    x, target = adding_problem(200, 9, torch.Generator().manual_seed(0))
     numbers, marks = x.unbind(-1)
     assert torch.equal(marks.sum(dim=1), torch.full((200,), 2.0))
     assert torch.equal(marks[:, :4].sum(dim=1), torch.ones(200))
@@ -195,7 +191,7 @@ def test_the_adding_problem_asks_for_the_sum_of_the_two_marked_numbers():
 
 
 def test_always_answering_one_gives_the_error_that_is_quoted():
-    _, target = lstm_length.adding_problem(200_000, 4, torch.Generator().manual_seed(0))
+    _, target = adding_problem(200_000, 4, torch.Generator().manual_seed(0))
     # the standard error of a mean of 200,000 squares with variance 7/180 is 4e-4
     assert abs((target - 1).square().mean().item() - lstm_length.ALWAYS_ONE) < 2e-3
 
@@ -259,8 +255,8 @@ def test_a_first_size_of_the_weights_changes_the_run_and_the_usual_one_does_not(
 def test_a_power_law_is_recovered_exactly():
     lengths = [10, 20, 40, 80]
     for power in (0.5, 1.0, 2.0):
-        assert rnn_time.power_law(lengths, [3 * length**power for length in lengths]) == pytest.approx((power, 1.0))
-    noisy_power, fit = rnn_time.power_law(lengths, [1, 3, 3, 9])
+        assert power_law(lengths, [3 * length**power for length in lengths]) == pytest.approx((power, 1.0))
+    noisy_power, fit = power_law(lengths, [1, 3, 3, 9])
     assert 0.5 < noisy_power < 1.5
     assert fit < 0.97
 
@@ -305,7 +301,7 @@ def test_new_seeds_ran_at_the_rates_that_the_old_ones_chose():
         ("MLP", 2): ("mlp-rates", "2 epochs"),
     }
     for (net, budget), (name, words) in studies.items():
-        rows = experiments.load(name)
+        rows = record(name)
         rows = rows.select(net=net, equal=budget) if name == "batch-size" else rows.select(net=net)
         best = at_best(rows, "lr", by=("batch", "norm"), value="validation", level=1 / 240)
         rates = {(row["batch"], row["norm"]): row["lr"] for row in best}

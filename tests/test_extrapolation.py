@@ -4,9 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils import experiments
-from course_utils.experiments import extrapolation
-from course_utils.experiments.extrapolation import GUESSING, IGNORED, NOTE, QUESTION, SYMBOLS, VALUES, WINDOW, draw
+from chapters.c12_why_position import extrapolation, load
+from chapters.c12_why_position.extrapolation import GUESSING, IGNORED, NOTE, QUESTION, SYMBOLS, VALUES, WINDOW, draw
 from course_utils.experiments.rows import Rows
 
 
@@ -96,6 +95,6 @@ def test_points_have_a_row_for_each_run_task_and_length():
 
 
 def test_every_recorded_score_is_a_share_and_never_below_guessing_by_much():
-    for row in extrapolation.points(experiments.load("extrapolation")):
+    for row in extrapolation.points(load("extrapolation")):
         # 512 questions at each length: four standard deviations of a share of 1/8 are 0.06
         assert GUESSING[row["task"]] - 0.06 < row["right"] <= 1

@@ -18,16 +18,17 @@ import torch.nn.functional as F
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from course_utils import bugs, check
+from chapters import check
+from chapters.c19_find_the_bug import bugs
+from chapters.contents import CHAPTERS, NOTEBOOKS
 from course_utils.__main__ import main as course
-from course_utils.book.chapters import CHAPTERS, NOTEBOOKS
 from course_utils.check.catalogue import edited
-from course_utils.check.ready_made import ready_made
 from course_utils.norms import layer_norm
 from tools.grading import command
 from tools.grading.command import CSV, REPORT, UNFINISHED, grade_folder
 from tools.grading.needed import needed_statements
 from tools.grading.process import Interrupted, Limits, grade_exercise
+from tools.grading.ready_made import ready_made
 from tools.grading.results import Row, missing, write_csv, write_report
 from tools.grading.submissions import find_files, read_submission
 from tools.notebooks import find_exercises, read_notebook
@@ -37,7 +38,8 @@ TIMEOUT_S, MEMORY_GB = 8.0, 3.0
 RIGHT = "def centre(x):\n    return torch.sub(x, x.mean(-1, keepdim=True))"
 COLUMNS = "def centre(x):\n    return torch.sub(x, x.mean(0, keepdim=True))"
 CHOOSE = """\
-from course_utils import check
+from chapters import check
+
 
 def centre_solution(x):
     return x - x.mean(-1, keepdim=True)
@@ -78,7 +80,7 @@ CELLS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "allocates": ((f"import torch\nhog = bytearray({int(1.5 * MEMORY_GB * 1e9)})\n{RIGHT}",), "error", "MemoryError"),
     "wrong": ((FORGE, COLUMNS, CHOOSE), "wrong", "It subtracts the mean of each column"),
     "calls": (
-        ("from course_utils import check\ndef centre(x):\n    return check.centre.oracle(x)",),
+        ("from chapters import check\ndef centre(x):\n    return check.centre.oracle(x)",),
         "ready-made",
         "It is right, and calls check.centre.oracle.",
     ),

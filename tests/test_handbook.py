@@ -8,14 +8,14 @@ import nbformat
 import pytest
 from markdown_it import MarkdownIt
 
-from course_utils import check
-from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, chapter_of
+from chapters import check
+from chapters.contents import CHAPTERS, NOTEBOOKS, chapter_of
 from tools.handbook import chapter_page, common, handbook, objectives, time_needed
 from tools.notebooks import SOLUTION_SUFFIX, execute, find_exercises, is_code, read_notebook
 from tools.student import ANSWER, make_student_copy
 
 WRITTEN = [chapter for chapter in CHAPTERS if chapter.is_written]
-CHECKS = check.exercises.CHECKS.values()
+CHECKS = check.values()
 COURSE = [chapter for chapter in WRITTEN if chapter.exercises]
 
 

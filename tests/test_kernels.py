@@ -14,9 +14,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from course_utils import check, generator, kernels
-from course_utils.book.chapters import NOTEBOOKS
-from course_utils.kernels.workbench import language, requested
+from chapters import check
+from chapters.c10_fused_kernels.workbench import language, requested
+from chapters.contents import NOTEBOOKS
+from course_utils import generator, kernels
 from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
 SHAPES = [(5, 3), (3, 127), (2, 128), (7, 1000), (2, 3, 64), (3, 4097)]

@@ -9,10 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from chapters.c09_where_the_time_goes import bench, ladder, records
+from chapters.c09_where_the_time_goes.bench import TINY, cases, main
+from chapters.c09_where_the_time_goes.ladder import OPERATIONS, Case, CheckFailed, Implementation
 from course_utils import runs
-from course_utils.timing import bench, ladder, records
-from course_utils.timing.bench import TINY, cases, main
-from course_utils.timing.ladder import OPERATIONS, Case, CheckFailed, Implementation
 
 DIRECTIONS = ("forward", "forward+backward")
 # too large for loops, quick in every other way

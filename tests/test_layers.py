@@ -9,8 +9,8 @@ import pytest
 import torch
 import transformers
 
-from course_utils import check
-from course_utils.models.layers import FAR, PUBLISHED, layer_table, read_layers
+from chapters import check
+from chapters.c17_models_of_today.published_models import FAR, PUBLISHED, layer_table, read_layers
 from course_utils.rope import from_config, rope_inv_freq
 from course_utils.rope.config import as_transformers, text_part
 from course_utils.widgets.scaling import reading

@@ -8,7 +8,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils.book.chapters import CHAPTERS, chapter_of, line_back, line_on
+from chapters.contents import CHAPTERS, chapter_of, line_back, line_on
 from tools.lint import lint, lint_notebook, write_links
 from tools.notebooks import FOLDED
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_utils.experiments import checkpoints, load, long_context, longrope_search
-from course_utils.experiments.checkpoints import CheckpointError
-from course_utils.experiments.long_context import METHODS, SEEDS, apply_method, new_model, pretrained
-from course_utils.experiments.tags import TASK
+from chapters.c15_longer_context import checkpoints, load, long_context, longrope_search
+from chapters.c15_longer_context.checkpoints import CheckpointError
+from chapters.c15_longer_context.long_context import METHODS, SEEDS, apply_method, new_model, pretrained
+from chapters.c15_longer_context.longrope import Candidate
+from chapters.c15_longer_context.tags import TASK
 from course_utils.models import Decoder
-from course_utils.rope import Candidate
 
 
 def generator(seed=0):

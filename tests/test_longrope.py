@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 
-from course_utils.experiments import longrope_search
-from course_utils.experiments.long_context import BASE, new_model
-from course_utils.rope import Candidate, critical_dimension, rope_inv_freq, search, turns
+from chapters.c15_longer_context import longrope_search
+from chapters.c15_longer_context.long_context import BASE, new_model
+from chapters.c15_longer_context.longrope import Candidate, critical_dimension, search
+from course_utils.rope import rope_inv_freq, turns
 
 PAIRS = 8
 TARGET = torch.linspace(1, 4, PAIRS, dtype=torch.float64)

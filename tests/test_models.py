@@ -10,7 +10,8 @@ from tensorflow_layer import PUBLISHED, REQUIREMENTS
 from torch import nn
 from torch.testing import assert_close
 
-from course_utils.data import FOLDER
+from chapters.c18_on_trial.writeup_layer_norms import LAYERS
+from chapters.contents import chapter_of
 from course_utils.models import (
     LSTM,
     POSITIONS,
@@ -27,7 +28,6 @@ from course_utils.models import (
     patches,
 )
 from course_utils.models.decoder import windowed_attention
-from course_utils.models.source_layers import LAYERS
 from course_utils.rope import rope_inv_freq
 
 
@@ -227,7 +227,7 @@ def test_a_layer_divides_by_what_its_write_up_says_with_the_variance_over_n(sour
 
 
 def test_the_record_of_the_layer_in_tensorflow_is_of_the_published_code():
-    record = json.loads((FOLDER / "tensorflow_layer.json").read_text())
+    record = json.loads((chapter_of("18").folder / "tensorflow_layer.json").read_text())
     assert record["source"] == PUBLISHED
     assert [f"{name}=={record['versions'][name.split('-')[0]]}" for name in ("tensorflow-cpu", "keras")] == REQUIREMENTS
 

@@ -8,17 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from chapters.c08_batch_norm_across_machines import processes
+from chapters.c08_batch_norm_across_machines.cost import Traffic, gather, layer_step
+from chapters.c08_batch_norm_across_machines.processes import RanksFailed, run_processes
+from chapters.c08_batch_norm_across_machines.simulate import simulate_ranks
+from chapters.c08_batch_norm_across_machines.sync_batch_norm import SyncBatchNorm, convert, merge_ranks
 from course_utils import norms
-from course_utils.parallel import (
-    RanksFailed,
-    SyncBatchNorm,
-    convert,
-    merge_ranks,
-    processes,
-    run_processes,
-    simulate_ranks,
-)
-from course_utils.parallel.cost import Traffic, gather, layer_step
 from course_utils.session import generator
 
 STEPS, CHANNELS = 3, 4

@@ -15,11 +15,18 @@ from IPython.utils.capture import capture_output
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
+from chapters.c01_why_normalize.figures import signal_by_depth
+from chapters.c06_the_family.figures import norm_map
+from chapters.c09_where_the_time_goes import records
+from chapters.c09_where_the_time_goes.figures import recorded_ladder, roofline
+from chapters.c09_where_the_time_goes.ladder import Case
+from chapters.c10_fused_kernels.figures import row_lanes
+from chapters.c12_why_position.figures import sinusoid
+from chapters.c13_rope.figures import attenuation
 from course_utils import plots
 from course_utils.plots import style
 from course_utils.rope import sinusoidal
-from course_utils.timing import Roofline, records
-from course_utils.timing.ladder import Case
+from course_utils.timing import Roofline
 
 NAN, INFINITY = float("nan"), float("inf")
 MAPS = np.repeat(np.arange(4)[:, None], 6, axis=1)
@@ -44,7 +51,7 @@ def error_figure():
 
 def depth_figure():
     signals = {"too large": 10.0 ** np.arange(40), "overflow": [1.0] * 20 + [INFINITY] * 20, "kept": [1.0] * 40}
-    return plots.signal_by_depth(signals, "spread")
+    return signal_by_depth(signals, "spread")
 
 
 def heat_figure():
@@ -58,11 +65,11 @@ def bar_figure():
 
 def a_norm_map(arrows=(("layer norm", "2 groups", "G = 2"), ("layer norm", "tanh", "none")), second_line=""):
     notes = {name: f"a note on {name}{second_line}" for name in PANELS}
-    return plots.norm_map(PANELS, [["layer norm", "2 groups", "instance norm"], ["tanh"]], arrows, notes)
+    return norm_map(PANELS, [["layer norm", "2 groups", "instance norm"], ["tanh"]], arrows, notes)
 
 
 def a_roofline(**others):
-    return plots.roofline(**{"bandwidth_gbps": 20.0, "peak_gflops": 100.0, "points": POINTS, **others})
+    return roofline(**{"bandwidth_gbps": 20.0, "peak_gflops": 100.0, "points": POINTS, **others})
 
 
 FIGURES = {
@@ -73,15 +80,15 @@ FIGURES = {
     "spread": lambda: plots.spread_curves(RUNS, "batch", "loss", "norm", xlabel="batch", ylabel="loss", log_x=True),
     "panels": lambda: plots.spread_curves(RUNS, "batch", "loss", "norm", xlabel="batch", panels="seed", log_y=True),
     "norm map": a_norm_map,
-    "lanes": lambda: plots.row_lanes({"a name as long as any": range(16)}, 9),
+    "lanes": lambda: row_lanes({"a name as long as any": range(16)}, 9),
     "roofline": lambda: a_roofline(),
-    "ladder": lambda: plots.recorded_ladder(records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"),
-    "sinusoid": lambda: plots.sinusoid(sinusoidal(64, 32), pairs=(0, 3)),
-    "one pair": lambda: plots.sinusoid(sinusoidal(64, 32)[:9, :2], pairs=(0, 0)),
+    "ladder": lambda: recorded_ladder(records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"),
+    "sinusoid": lambda: sinusoid(sinusoidal(64, 32), pairs=(0, 3)),
+    "one pair": lambda: sinusoid(sinusoidal(64, 32)[:9, :2], pairs=(0, 0)),
     "lines": lambda: plots.lines(
         [0, 1], {"PI": [1.0, 0.5], "none": [1.0, 0.0]}, "pair", "g/f", marks={"1 turn": 1}, log_y=True
     ),
-    "attenuation": lambda: plots.attenuation({"base 100": [3.0, 2.0]}, {"one": [1.0, 0.5], "other": [0.0, 0.1]}),
+    "attenuation": lambda: attenuation({"base 100": [3.0, 2.0]}, {"one": [1.0, 0.5], "other": [0.0, 0.1]}),
 }
 
 
@@ -199,7 +206,7 @@ def test_the_roof_is_what_the_machine_attains_and_every_point_has_a_look_of_its_
 def test_a_case_of_a_record_is_drawn_with_all_that_it_holds_and_whiskers_where_several_processes_measured():
     record, case = records.load("cpu"), Case("rms_norm", "forward", (4096, 1024), "float32")
     several, single = (replace(record, provenance={**record.provenance, "processes": n}) for n in (2, 1))
-    (axes,) = plots.recorded_ladder(several, **case.fields()).axes
+    (axes,) = recorded_ladder(several, **case.fields()).axes
     results = {result["implementation"]: result for result in record.select(**case.fields())}
     assert axes.get_title(loc="left") == f"rms norm, (4096, 1024) float32, forward\n{record.origin}"
     names = [tick.get_text() for tick in axes.get_yticklabels()]
@@ -210,12 +217,12 @@ def test_a_case_of_a_record_is_drawn_with_all_that_it_holds_and_whiskers_where_s
         moved, (fastest_ms, slowest_ms) = results[name]["bytes_moved"] / 1e6, results[name]["range_ms"]
         assert bar.get_width() == pytest.approx(moved / results[name]["median_ms"])
         assert list(whisker.get_xdata()) == pytest.approx([moved / slowest_ms, moved / fastest_ms])
-    assert len(plots.recorded_ladder(single, **case.fields()).axes[0].lines) == 1
+    assert len(recorded_ladder(single, **case.fields()).axes[0].lines) == 1
 
 
 @pytest.mark.parametrize("pair", [0, 3])
 def test_the_hands_of_a_clock_are_a_shift_apart(pair):
-    clock = plots.sinusoid(sinusoidal(64, 32), pairs=(pair, pair)).axes[1]
+    clock = sinusoid(sinusoidal(64, 32), pairs=(pair, pair)).axes[1]
     hands = [line.get_xydata()[1] for line in clock.lines if line.get_label().startswith("position")]
     turned = np.diff([np.arctan2(y, x) for x, y in hands])[0]
     assert turned % (2 * np.pi) == pytest.approx(3 * 10_000 ** (-2 * pair / 32), abs=1e-6)
@@ -228,12 +235,12 @@ def test_the_hands_of_a_clock_are_a_shift_apart(pair):
         (lambda: plots.error_curves([1, 2], {"a": [1.0, -1.0]}, "x", "y"), "'a' must have no negative value"),
         (lambda: plots.heatmap([1.0, 2.0], "row", "column"), "matrix must have two dimensions"),
         (lambda: plots.spread_curves([], "x", "y", "z", xlabel="x"), "rows must hold at least one run"),
-        (lambda: plots.norm_map({**PANELS, "other": MAPS[:2]}, [["layer norm"]], [], {}), r"one shape \(N, C\)"),
+        (lambda: norm_map({**PANELS, "other": MAPS[:2]}, [["layer norm"]], [], {}), r"one shape \(N, C\)"),
         (lambda: a_norm_map([("layer norm", "nowhere", "")]), "arrows must join panels that are drawn: got nowhere"),
-        (lambda: plots.row_lanes(LANES, 5), "number of lanes: got 5, 4 lanes"),
+        (lambda: row_lanes(LANES, 5), "number of lanes: got 5, 4 lanes"),
         (lambda: a_roofline(points={"copy": (0.0, 1.0)}), "must be positive: got 0"),
-        (lambda: plots.recorded_ladder(records.load("cpu"), "rope", "forward", (1, 2), "float32"), "hold the case"),
-        (lambda: plots.sinusoid(np.zeros((4, 3)), (0, 0)), "code must be"),
+        (lambda: recorded_ladder(records.load("cpu"), "rope", "forward", (1, 2), "float32"), "hold the case"),
+        (lambda: sinusoid(np.zeros((4, 3)), (0, 0)), "code must be"),
     ],
 )
 def test_data_that_cannot_be_drawn_are_refused_by_name(call, message):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_utils import check, yours
-from course_utils.book import progress
+from chapters import check, yours
+from course_utils import progress
 
 TODAY = date.today().isoformat()
 
@@ -147,9 +147,9 @@ def test_an_answer_that_passed_is_at_hand_with_what_it_uses(folder, tmp_path, mo
 
 def test_an_answer_that_fails_today_is_the_courses(folder, capsys):
     progress.keep("rms_norm", "def rms_norm(x, normalized_shape, weight=None, eps=None):\n    return x\n")
-    assert yours.rms_norm.__module__.startswith("course_utils.")
+    assert yours.rms_norm.__module__.startswith("chapters.")
     progress.keep("rope", "rope = gone\n")
-    assert yours.rope.__module__.startswith("course_utils.")
+    assert yours.rope.__module__.startswith("chapters.")
     assert capsys.readouterr().out.splitlines() == [
         "The course's rms_norm: yours passes no more.",
         "The course's rope: yours fails to run (NameError: name 'gone' is not defined).",

@@ -13,8 +13,8 @@ import yaml
 from PIL import Image
 
 import course_utils
+from chapters.contents import CHAPTERS
 from course_utils.__main__ import main as course
-from course_utils.book.chapters import CHAPTERS
 from tools.readme import PICTURE, numbers, repository, with_addresses, with_numbers
 
 ROOT = Path(__file__).parent.parent

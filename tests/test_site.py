@@ -11,8 +11,8 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils import bugs
-from course_utils.book.chapters import CHAPTERS
+from chapters.c19_find_the_bug import bugs
+from chapters.contents import CHAPTERS
 from tools.lint import Page
 from tools.notebooks import METADATA, NOTEBOOKS, has_tag, is_code
 from tools.site import build_site

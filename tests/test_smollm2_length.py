@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from course_utils.experiments import load, smollm2_length
-from course_utils.experiments.smollm2_length import BASE, HEAD_DIM, METHODS, WINDOW, losses, set_method
+from chapters.c15_longer_context import load, smollm2_length
+from chapters.c15_longer_context.smollm2_length import BASE, HEAD_DIM, METHODS, WINDOW, losses, set_method
 from course_utils.models import pretrained
 
 

@@ -155,7 +155,7 @@ def test_chapters_are_found_by_number_and_by_path(tmp_path: Path) -> None:
 
 def folded_exercise() -> NotebookNode:
     notebook = notebook_of(
-        "from course_utils import check\n---\n"
+        "from chapters import check\n---\n"
         'def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n    """Normalize."""\n    ...\n---\n'
         "def layer_norm_solution(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n"
         "    secret = x - x.mean()\n    return secret\n\n\n"

@@ -18,9 +18,17 @@ from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
 from transformers.models.t5.modeling_t5 import T5Attention
 
+from chapters import widgets_of
+from chapters.c05_backward_by_hand import widgets as gradients
+from chapters.c05_backward_by_hand.widgets import gradient_projection
+from chapters.c08_batch_norm_across_machines.cost import gather, reduce
+from chapters.c08_batch_norm_across_machines.widgets import RANKS
+from chapters.c09_where_the_time_goes.widgets import least_time, measured_ms
+from chapters.c11_scan import widgets as scan
+from chapters.c13_rope.widgets import rope_clocks
+from chapters.c18_on_trial.widgets import ledger_table
+from chapters.contents import CHAPTERS
 from course_utils import widgets
-from course_utils.book.tables import format_number
-from course_utils.parallel.cost import gather, reduce
 from course_utils.rope import (
     apply_rope,
     from_config,
@@ -30,8 +38,9 @@ from course_utils.rope import (
     sinusoidal,
     yarn_paper_ramp,
 )
+from course_utils.table import format_number
 from course_utils.timing import Roofline
-from course_utils.widgets import axes, batches, costs, gradients, rows, scaling, scan
+from course_utils.widgets import axes, batches, rows, scaling
 from course_utils.widgets.scaling_examples import EXAMPLES, PUBLISHED
 
 MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
@@ -40,7 +49,10 @@ NAMES = (
     *("rope_clocks", "running_average", "rope_scaling", "sync_cost", "normalized_shape", "rope_shapes"),
     *("kernel_blocks", "scan_rounds"),
 )
-MAKERS = {name: getattr(widgets, name) for name in NAMES} | {"least_time": partial(widgets.least_time, MACHINE)}
+MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
+MAKERS = {name: next(getattr(module, name) for module in MODULES if hasattr(module, name)) for name in NAMES} | {
+    "least_time": partial(least_time, MACHINE)
+}
 
 
 def random_states(name, count, seed=0):
@@ -138,7 +150,7 @@ def test_every_state_has_a_picture_and_words_of_its_own(name):
     assert len(set(words)) == len(words)
 
 
-@pytest.mark.parametrize("maker", [*MAKERS.values(), widgets.ledger_table], ids=[*MAKERS, "ledger_table"])
+@pytest.mark.parametrize("maker", [*MAKERS.values(), ledger_table], ids=[*MAKERS, "ledger_table"])
 def test_the_browsers_module_fetches_nothing(maker):
     module = maker()._esm
     assert not re.search(r"https?://|\bimport\b|\bfetch\(|XMLHttpRequest|<script", module)
@@ -572,14 +584,14 @@ def test_a_bar_moves_by_hand_and_by_arrow_keys_and_becomes_the_learners_own(in_b
         const above = module.barAt(arriving.right, arriving.top - 80, taken, 760, true, data);
         return [module.barAt(5, middle, state, 760, false, data), taken, above];
     }"""
-    widget = widgets.gradient_projection(shape="constant")
+    widget = gradient_projection(shape="constant")
     ((beside, taken, above),) = in_browser("gradient_projection", drag, [[widget.state, widget.data]])
     assert beside is None
     assert taken["gradient"][:6] == [0.0] + [1.5] * 5  # what was shown is kept, and only the bar in hand moves
     assert taken["shape"] == "free"
     assert above["gradient"] == [gradients.LIMIT, *taken["gradient"][1:]]
     press = "(state, key, data) => module.barByKey({ key }, state, data)"
-    state = widgets.gradient_projection(features=3).state | {"picked": 2}
+    state = gradient_projection(features=3).state | {"picked": 2}
     calls = [[state, key, widget.data] for key in ("ArrowRight", "ArrowLeft", "ArrowUp", "a")]
     right, left, up, other = in_browser("gradient_projection", press, calls)
     assert (right["picked"], left["picked"], other) == (2, 1, None)
@@ -621,7 +633,7 @@ def test_the_exchanges_take_the_messages_and_bytes_of_the_algorithms(figures):
         sending = layers * (answer["forward"]["bytes"] + answer["backward"]["bytes"]) / state["bandwidth"] / 1e6
         assert answer["stepMs"] == pytest.approx(waiting + sending)
         assert answer["waiting"] == pytest.approx(waiting / (waiting + sending))
-        at = costs.RANKS.index(ranks)
+        at = RANKS.index(ranks)
         assert answer["forwardMs"][at] + answer["backwardMs"][at] == pytest.approx(answer["stepMs"])
         assert answer["forwardMs"] == sorted(answer["forwardMs"])
 
@@ -638,14 +650,14 @@ def test_the_bytes_and_operations_of_a_layer_norm_are_those_of_the_chapter(figur
 
 
 def test_the_kernel_measures_the_state_that_it_was_asked_for():
-    widget = widgets.least_time(MACHINE, rows=4, features=64)
+    widget = least_time(MACHINE, rows=4, features=64)
     assert widget.answer["measured_ms"] > 0
     widget.request = 7
     assert widget.answer["request"] == 7
-    small, large = (costs.measured_ms(rows, 1024, "float32", "both") for rows in (1, 4096))
+    small, large = (measured_ms(rows, 1024, "float32", "both") for rows in (1, 4096))
     assert large > 10 * small  # 4,096 times the work; a call of its own price hides most of the difference
     with pytest.raises(ValueError, match=r"machine must be a Roofline, as Roofline\.of\(\"cpu\"\) returns: got 'cpu'"):
-        widgets.least_time("cpu")
+        least_time("cpu")
 
 
 # --- encoding_by_distance and rope_clocks ---
@@ -677,7 +689,7 @@ def vectors_of(state):
     """A query and a key (dim,) in the half layout that the words of the widget describe."""
     count = state["dim"] // 2
     if state["vectors"] == "random":
-        random = torch.tensor(widgets.rope_clocks().data["random"], dtype=torch.float64)
+        random = torch.tensor(rope_clocks().data["random"], dtype=torch.float64)
         query, key, angle = random[:, :count]
         return torch.cat((query * angle.cos(), query * angle.sin())), torch.cat((key, 0 * key))
     query = torch.ones(state["dim"], dtype=torch.float64)

@@ -3,16 +3,17 @@
 import pytest
 from in_node import call_in_node
 
-from course_utils import widgets
-from course_utils.book import ledger
-from course_utils.book.claims import Claim
+from chapters.c18_on_trial import ledger
+from chapters.c18_on_trial.widgets import ledger_html, ledger_table
+from course_utils import claims
+from course_utils.claims import Claim
 from tools.lint import html_elements
 
 ENTRIES = ledger.load()
 
 
 def test_without_a_kernel_every_claim_is_there_with_a_link_to_its_cell():
-    data, _ = widgets.ledger_table()._repr_mimebundle_()
+    data, _ = ledger_table()._repr_mimebundle_()
     assert list(data) == ["text/plain", "application/vnd.jupyter.widget-view+json", "text/html"]
     assert str(len(ENTRIES)) in data["text/plain"]
     links = [e.attributes["href"] for e in html_elements(data["text/html"]) if e.tag == "a"]
@@ -23,10 +24,10 @@ def test_without_a_kernel_every_claim_is_there_with_a_link_to_its_cell():
 
 
 def test_what_a_claim_says_is_text_and_never_markup(monkeypatch):
-    claim = Claim("02", "key", "a < b & <script>alert(1)</script>", "holds if", condition="<b>1</b>", source="S0")
-    monkeypatch.setattr(ledger.claims, "load", lambda chapter: {"key": claim})
+    claim = Claim("key", "a < b & <script>alert(1)</script>", "holds if", condition="<b>1</b>", source="S0")
+    monkeypatch.setattr(claims, "load", lambda file: {"key": claim})
     entry = ledger.Entry("02", "key", "cell", "<b>1</b>")
-    html = widgets.ledger_html([entry])
+    html = ledger_html([entry])
     assert "<script>" not in html
     assert "<b>" not in html
     assert "a &lt; b &amp; &lt;script&gt;" in html
@@ -35,7 +36,7 @@ def test_what_a_claim_says_is_text_and_never_markup(monkeypatch):
 def test_an_unknown_choice_is_refused():
     for chosen in ({"source": "S9"}, {"verdict": "maybe"}):
         with pytest.raises(ValueError, match=f"{next(iter(chosen))} must be one of"):
-            widgets.ledger_table(**chosen)
+            ledger_table(**chosen)
 
 
 ROW = {"id": "1", "text": "S2: notes ε = 1e-12 is safe NaN in float16", "source": "S2", "verdict": "holds if"}
@@ -43,7 +44,7 @@ ANY = {"text": "", "source": "", "verdict": ""}
 
 
 def test_a_row_is_shown_when_it_has_every_word_the_source_and_the_verdict_and_counted_once(tmp_path):
-    module = widgets.ledger_table()._esm
+    module = ledger_table()._esm
     shown = [
         ({}, True),
         ({"text": "  SAFE nan "}, True),  # words in any order and case

@@ -119,7 +119,7 @@ def html() -> int:
 
 def ledger() -> int:
     """Write the ledger of claims from what the notebooks say; a claim that did not run stops it."""
-    from course_utils.book.ledger import LEDGER
+    from chapters.c18_on_trial.ledger import LEDGER
     from tools.ledger import collect, ledger_text
 
     entries, findings = collect(find_notebooks())

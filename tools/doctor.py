@@ -117,7 +117,7 @@ def _memory() -> Finding:
 
 def _progress() -> Finding:
     try:
-        from course_utils.book import progress
+        from course_utils import progress
     except ImportError as missing:
         return Finding("progress", "fix", f"cannot load ({missing})", _INSTALL)
     if progress.is_writable():

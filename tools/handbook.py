@@ -1,7 +1,7 @@
 """The instructor's handbook: weeks, what each chapter takes and teaches, what goes wrong in it, what to talk about.
 
 The text around it is ``handbook.md``, the weeks and the questions are ``handbook.toml``; all else comes from the
-chapters' first cells, from ``course_utils.book.chapters`` and from the catalogues of the checks. It shows code that is
+chapters' first cells, from ``chapters.contents`` and from the catalogues of the checks. It shows code that is
 wrong and says how, so it is no handout.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from course_utils import check
-from course_utils.book.chapters import CHAPTERS, NOTEBOOKS, Chapter, chapter_of
+from chapters import check
+from chapters.contents import CHAPTERS, NOTEBOOKS, Chapter, chapter_of
 from course_utils.check import Check, Mistake
 from tools.notebooks import read_notebook
 

@@ -1,7 +1,7 @@
 """Make the ledger of claims from what ran: the call of ``claims.test`` in a cell beside the card that the cell showed.
 
 nbval runs every cell anew and compares its output, so a stored card is an assertion that holds; this module makes sure
-that each call has its card, each card its call, and each entry of ``book/claims/NN.toml`` both.
+that each call has its card, each card its call, and each entry of ``claims.toml`` both.
 """
 
 import ast
@@ -12,8 +12,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from course_utils.book import claims
-from course_utils.book.ledger import Entry
+from chapters import known_claims
+from chapters.c18_on_trial.ledger import Entry
+from chapters.contents import chapter_of
 from tools.lint import Finding, Page
 from tools.notebooks import has_tag, parse_code
 
@@ -36,7 +37,8 @@ def ledger_text(entries: Iterable[Entry]) -> str:
 def claims_in(page: Page) -> Iterator[Entry | Finding]:
     """Yield each claim of a notebook, or why it cannot be one."""
     chapter, seen = page.path.stem.split("_")[0], set[str]()
-    known = claims.load(chapter) if (claims.FOLDER / f"{chapter}.toml").exists() else {}
+    known = known_claims(chapter)
+    file = f"{chapter_of(chapter).folder.name}/claims.toml"
     for index, cell in page.code_cells():
         tests, shown = list(_tests(cell.source)), _shown(cell)
         problems = [problem for test in tests if (problem := _problem(test))]
@@ -48,9 +50,9 @@ def claims_in(page: Page) -> Iterator[Entry | Finding]:
         for key, text in shown.items():
             start = known[key].line if key in known else ""
             if key not in known:
-                problems.append(f"{key} has no entry in claims/{chapter}.toml")
+                problems.append(f"{key} has no entry in {file}")
             elif not text.startswith(start):
-                problems.append(f"{key} has another verdict or sentence in claims/{chapter}.toml: run the notebook")
+                problems.append(f"{key} has another verdict or sentence in {file}: run the notebook")
             elif key in seen:
                 problems.append(f"{key} is tested twice in this chapter: give the claim its own key")
             elif not problems:
@@ -58,7 +60,7 @@ def claims_in(page: Page) -> Iterator[Entry | Finding]:
             seen.add(key)
         yield from (page.finding(index, "claim", problem) for problem in problems)
     for key in known.keys() - seen:
-        yield page.finding(None, "claim", f"{key} in claims/{chapter}.toml is tested in no cell")
+        yield page.finding(None, "claim", f"{key} in {file} is tested in no cell")
 
 
 def _problem(test: ast.Call) -> str:

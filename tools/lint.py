@@ -19,7 +19,7 @@ from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 
-from course_utils.book.chapters import CHAPTERS, line_back, line_on
+from chapters.contents import CHAPTERS, line_back, line_on
 from tools.notebooks import (
     FOLDED,
     NOTEBOOKS,

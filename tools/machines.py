@@ -63,7 +63,7 @@ def machines(chapters: Sequence[str], names: Sequence[str] = (), folder: Path = 
     """
     from tqdm import tqdm
 
-    from course_utils.book.tables import Table
+    from course_utils.table import Table
 
     known = [personality.name for personality in PERSONALITIES]
     if unknown := [name for name in names if name not in known]:
@@ -136,7 +136,8 @@ def _run(personality: Personality, path: Path, folder: Path) -> tuple[list[str],
 def _digest(notebook: Path) -> str:
     """Name the notebook and all that it may run or read by their contents: a change of one makes a run void."""
     digest = hashlib.sha256(notebook.read_bytes())
-    for file in sorted(Path("course_utils").rglob("*.*")):
-        if file.suffix != ".pyc":
-            digest.update(file.read_bytes())
+    for folder in ("chapters", "course_utils"):
+        for file in sorted(Path(folder).rglob("*.*")):
+            if file.is_file() and file.suffix != ".pyc":
+                digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

@@ -17,10 +17,11 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
-from course_utils import check, widgets
-from course_utils.book import ledger
-from course_utils.book.chapters import CHAPTERS
-from course_utils.book.claims import VERDICTS
+from chapters import check
+from chapters.c13_rope.widgets import rope_clocks
+from chapters.c18_on_trial import ledger
+from chapters.contents import CHAPTERS
+from course_utils.claims import VERDICTS
 from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, read_notebook
 
 __all__ = ["PICTURE", "numbers", "repository", "with_addresses", "with_numbers", "write_picture"]
@@ -42,7 +43,7 @@ from google.colab import output; output.enable_custom_widget_manager()
 
 def numbers() -> dict[str, int]:
     """Return what is counted, keyed by its words, from the notebooks, the checks and the ledger of claims."""
-    catalogues = [checked.catalogue for checked in check.exercises.CHECKS.values()]
+    catalogues = [checked.catalogue for checked in check.values()]
     notebooks = [read_notebook(path) for path in find_notebooks()]
     code_cells = [cell for notebook in notebooks for cell in notebook.cells if is_code(cell)]
     bug_hunts = sum(not catalogue for catalogue in catalogues)  # chapter 19's checks judge an input, not an answer
@@ -126,7 +127,7 @@ def _frames() -> Iterator[tuple[Figure, int]]:
         box: dict[str, Any] = {"facecolor": "#fff3e0", "edgecolor": "#ef6c00", "boxstyle": "square,pad=0.6"}
         figure.text(0.04, 0.51, "\n".join(told), size=8.5, bbox=box, visible=shown, **text)
         yield figure, 6000 if shown else 1800
-    clocks = widgets.rope_clocks()
+    clocks = rope_clocks()
     for distance in (*range(33), *range(32, -1, -2)):
         clocks.state = {**clocks.state, "distance": distance}
         figure, _ = clocks.picture()

@@ -1,7 +1,6 @@
 """Exercise checks and the catalogue of known mistakes.
 
-    from course_utils import check
-
+    check = Checks(exercise, another)
     check.layer_norm(my_layer_norm)                    # a Report: shows itself, and is true when the function passed
     check.layer_norm.catalogue                         # the known mistakes
     layer_norm = check.layer_norm.choose(mine, the_course_s)
@@ -21,15 +20,10 @@ by what it returns, whatever its source looks like.
     report      what the learner reads
     sandbox     a call that ends in time and leaves the process as it was
     norms       what the probes of all norms share
-    exercises   by subject: right answers, probes, and beside each in NAME.toml what is known to go wrong
 
 A new exercise is a function that is right (its signature is the contract), probes in the order of what they look at,
 and a catalogue whose examples the tests run.
 """
-
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
 
 from course_utils.check.catalogue import Mistake
 from course_utils.check.engine import Check, Checks
@@ -39,17 +33,4 @@ from course_utils.rooms import submodules
 
 __all__ = ["Check", "Checks", "Exercise", "Mistake", "Report"]
 
-_submodule = submodules(__name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    exercises = import_module("course_utils.check.exercises")
-    if name == "exercises" or name in exercises.CHECKS:
-        return exercises if name == "exercises" else getattr(exercises.CHECKS, name)
-    return _submodule(name) if find_spec(f"{__name__}.{name}") else getattr(exercises.CHECKS, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *import_module("course_utils.check.exercises").CHECKS])
+__getattr__ = submodules(__name__)

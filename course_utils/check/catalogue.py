@@ -68,11 +68,11 @@ class Mistake:
 def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
     """Return the known mistakes of ``exercise`` by key, in the order of its file.
 
-    Edits are made in the source of ``reference``. The file and the functions that it names in ``examples`` lie beside
-    the reference; so does a file of shared mistakes, or else beside this module.
+    Edits are made in the source of ``reference``. The file lies in ``mistakes/`` beside the reference's module,
+    which has the functions that it names in ``examples``; so does a file of shared mistakes, or else here.
     """
     beside = sys.modules[reference.__module__]
-    folder = Path(str(beside.__file__)).parent
+    folder = Path(str(beside.__file__)).parent / "mistakes"
     own = _read(folder / f"{exercise}.toml")
     shared = own.pop("shared", None)
     entries = _shared_entries(folder, **shared) if shared else {}

@@ -19,7 +19,7 @@ How one wrong answer goes through, a layer norm whose author wrote ``x.var(dims)
    stage, "half precision", takes ``half_statistics`` besides. Each is a `Mistake`: a title, what is wrong, a hint.
 5. A `Shrink` makes the call of the first failed probe smaller for as long as the answer fails in the same way: fewer
    arguments, fewer entries, simpler numbers. What is left, ``x = [[1, 2, 3]]``, is the report's `Evidence`.
-6. The `Report` goes to whoever called, by way of ``on_report``, which may note it (`course_utils.yours` does).
+6. The `Report` goes to whoever called, by way of ``on_report``, which may note it (`chapters.yours` does).
 
 Of an answer's source no more is read than whether its body is empty (2.) and the line in which an error arose (3.).
 """

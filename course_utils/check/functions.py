@@ -12,6 +12,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_COURSE = ("course_utils.", "chapters.")
+
+
 def code_of(function: Callable[..., Any]) -> CodeType | None:
     """Return the code of a function, of what a decorator wraps; None for what is not written in Python."""
     try:
@@ -27,7 +30,7 @@ def mark_as_course(function: Callable[..., Any]) -> None:
 
 def is_of_course(function: Callable[..., Any]) -> bool:
     """Return whether a function is one of the course's: marked, or out of this package."""
-    return hasattr(function, "__course_solution__") or _module(function).startswith("course_utils.")
+    return hasattr(function, "__course_solution__") or _module(function).startswith(_COURSE)
 
 
 def is_of_torch(function: Callable[..., Any]) -> bool:

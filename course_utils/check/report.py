@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from course_utils.book.tables import Table
 from course_utils.check.catalogue import Mistake
 from course_utils.check.probes import Call
+from course_utils.table import Table
 
 __all__ = ["Evidence", "ProbeResult", "Quantity", "Report", "evidence_for", "format_tensor"]
 

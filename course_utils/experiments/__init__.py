@@ -12,7 +12,7 @@ Each other module holds an experiment.
 """
 
 from course_utils.experiments.rows import Difference, Rows, Spread, at_best, paired_difference
-from course_utils.experiments.study import Study, load, run_study, seeded
+from course_utils.experiments.study import Study, read, run_study, seeded
 from course_utils.experiments.training import fit
 from course_utils.rooms import submodules
 
@@ -23,8 +23,8 @@ __all__ = [
     "Study",
     "at_best",
     "fit",
-    "load",
     "paired_difference",
+    "read",
     "run_study",
     "seeded",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_utils.book.tables import Table
+from course_utils.table import Table
 
 
 def _rounded(value: float, digits: int) -> str:

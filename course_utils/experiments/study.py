@@ -11,10 +11,8 @@ from typing import Any
 import torch
 
 from course_utils import runs
-from course_utils.book.progress_bar import ProgressBar
 from course_utils.experiments.rows import Rows
-
-FOLDER = Path(__file__).parent / "recorded"
+from course_utils.progress_bar import ProgressBar
 
 NEW_SEEDS = range(3, 13)  # of the runs that only report: seeds 0, 1 and 2 have chosen the rates
 
@@ -75,15 +73,6 @@ def run_study(
             if out is not None:
                 runs.append(out, rows[-1])
     return Rows(rows) if out is None else read(out)
-
-
-def load(name: str) -> Rows:
-    """Return the rows of the record ``name`` that comes with the course; ``.origin`` says where they were measured."""
-    path = FOLDER / f"{name}.jsonl"
-    if not path.is_file():
-        known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.jsonl")))
-        raise FileNotFoundError(f"name must be a recorded experiment: got {name!r}, there are: {known}")
-    return read(path)
 
 
 def read(path: Path) -> Rows:

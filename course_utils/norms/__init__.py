@@ -4,25 +4,23 @@ core              x̂ and the three numerical decisions behind it
 functional        the five norms on top of it (chapters 02, 03 and 06)
 modules           the norms with parameters and running statistics; dynamic tanh, which does without statistics
 builtin_errors    what PyTorch refuses
-backward          the gradients by hand (chapter 05); intermediates: each of their steps beside autograd's
+backward          the gradients by hand (chapter 05)
 statistics        moving averages, Precise BN (chapter 04), moments that merge (08)
 
 Every norm of the repository:
 
-norm                                      file                              what it is for
-----------------------------------------  --------------------------------  -----------------------------------------
-layer, RMS, group, instance, batch norm   norms/functional.py               use, as torch.nn.functional's
-LayerNorm … InstanceNorm3d                norms/modules.py                  use, as torch.nn's
-layer, batch, RMS norm, gradient by hand  norms/backward.py                 read the gradient; the least is saved
-layer and RMS norm in Triton              kernels/norm_kernels.py           speed on a GPU: kernels.layer_norm
-SyncBatchNorm                             parallel/sync_batch_norm.py       one batch on several processes
-a function in place of a model's norm     swap/replace.py                   models of transformers
-loops, one pass, two passes               timing/ladder.py                  be timed
-the course's layer and RMS norm           check/exercises/trailing.py       hold answers to chapters 02 and 06 against
-the course's norms over channels          check/exercises/channels.py       the same, chapters 03 and 06
-a norm kernel, its backward pass          check/exercises/kernels.py        the same, in Triton
-five layer norms of write-ups             models/source_layers.py           compare what they divide by
-pieces with a bug each                    bugs/pieces/*.py                  be found out
+norm                                     file                                   what it is for
+---------------------------------------  -------------------------------------  --------------------------
+layer, RMS, group, instance, batch norm  course_utils/norms/functional.py       use, as F.layer_norm
+LayerNorm … InstanceNorm3d               course_utils/norms/modules.py          use, as nn.LayerNorm
+gradients by hand                        course_utils/norms/backward.py         read; the least is saved
+layer and RMS norm in Triton             course_utils/kernels/norm_kernels.py   speed on a GPU
+a function in place of a model's norm    course_utils/swap/replace.py           models of transformers
+SyncBatchNorm                            chapters/c08_*/sync_batch_norm.py      one batch, many processes
+loops, one pass, two passes              chapters/c09_*/ladder/*_norm.py        be timed
+right answers and known mistakes         chapters/c*/exercises.py               hold answers against
+five layer norms of write-ups            chapters/c18_*/writeup_layer_norms.py  compare what they divide by
+pieces with a bug each                   chapters/c19_*/bugs/pieces/*.py        be found out
 
 A `torch.fx` tracer must take the modules for leaves, as it does ``torch.nn``'s (``Tracer.is_leaf_module``).
 """

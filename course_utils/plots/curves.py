@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from course_utils.plots.style import (
     HATCHES,
     INK,
-    MUTED,
     PALETTE,
     PAPER,
     as_series,
@@ -26,7 +25,7 @@ from course_utils.plots.style import (
     new_figure,
 )
 
-__all__ = ["error_curves", "grouped_bars", "heatmap", "signal_by_depth", "spread_curves"]
+__all__ = ["error_curves", "grouped_bars", "heatmap", "spread_curves"]
 
 
 def error_curves(
@@ -46,32 +45,12 @@ def error_curves(
     """
     figure, axes = new_figure()
     _ticks_at(axes, x)
-    _draw_log_curves(axes, np.asarray(x, dtype=float), {n: as_series(n, v, len(x)) for n, v in curves.items()})
+    draw_log_curves(axes, np.asarray(x, dtype=float), {n: as_series(n, v, len(x)) for n, v in curves.items()})
     axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
     return figure
 
 
-def signal_by_depth(curves: Mapping[str, ArrayLike], ylabel: str) -> Figure:
-    """Draw how large the signal is after each layer, on a logarithmic axis with a rule at 1.
-
-    Args:
-        curves: what each network is called, and its standard deviation after layers 1, 2, ..., (depth,) each.
-        ylabel: the vertical quantity.
-
-    Raises:
-        ValueError: the networks differ in depth, or a standard deviation is negative.
-    """
-    figure, axes = new_figure()
-    depth = len(np.asarray(next(iter(curves.values()))))
-    axes.axhline(1.0, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
-    lines = {name: as_series(name, values, depth) for name, values in curves.items()}
-    _draw_log_curves(axes, np.arange(1.0, depth + 1), lines, mark_every=max(1, depth // 12))
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set(xlabel="layer", ylabel=ylabel)
-    return figure
-
-
-def _draw_log_curves(axes: Axes, x: NDArray, lines: Mapping[str, NDArray], mark_every: int = 1) -> None:
+def draw_log_curves(axes: Axes, x: NDArray, lines: Mapping[str, NDArray], mark_every: int = 1) -> None:
     for name, line in lines.items():
         if (line < 0).any():
             raise ValueError(f"{name!r} must have no negative value on a logarithmic axis: got {line.min():g}")

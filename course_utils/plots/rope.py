@@ -4,79 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from course_utils.plots.style import INK, MARKERS, MUTED, PALETTE, PAPER, as_series, line_style, new_figure
+from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, as_series, line_style, new_figure
 
-__all__ = ["attenuation", "lines", "rope_scaling", "sinusoid"]
-
-
-def sinusoid(code: ArrayLike, pairs: tuple[int, int]) -> Figure:
-    """Draw a sinusoidal code as a heat map, and two of its pairs as clocks with the hands of positions 1 and 4.
-
-    Args:
-        code: (T, dim), sine in the even columns.
-        pairs: which pairs of columns get a clock.
-
-    Raises:
-        ValueError: the code has not two dimensions, or an odd number of columns.
-    """
-    values = np.asarray(code, dtype=float)
-    if values.ndim != 2 or values.shape[1] % 2:
-        raise ValueError(f"code must be (T, dim) with an even dim: got shape {values.shape}")
-    figure, (heat, *clocks) = new_figure(height=3.6, ncols=3, width_ratios=[1.7, 1, 1])
-    image = heat.imshow(values.T, cmap="cividis", aspect="auto", vmin=-1, vmax=1, interpolation="nearest")
-    heat.grid(visible=False)
-    heat.set(xlabel="position", ylabel="column", title="the code")
-    figure.colorbar(image, ax=heat, location="bottom", label="value", aspect=30, ticks=[-1, 0, 1])
-    for axes, pair in zip(clocks, pairs, strict=True):
-        _clock(axes, values[:, 2 * pair : 2 * pair + 2])
-        axes.set_title(f"columns {2 * pair}, {2 * pair + 1}")
-    return figure
-
-
-def _clock(axes: Axes, pair: NDArray) -> None:
-    """Draw (cos, sin) of every position on the circle, and the hands of two of them."""
-    angle = np.linspace(0, 2 * np.pi, 200)
-    axes.plot(np.cos(angle), np.sin(angle), color=MUTED, linewidth=1, linestyle="-")
-    axes.plot(pair[:, 1], pair[:, 0], ".", color=MUTED, markersize=4)
-    for series, position in enumerate((1, 4)):
-        sine, cosine = pair[position]
-        look = {**line_style(series), "marker": MARKERS[series]}
-        axes.plot([0, cosine], [0, sine], markevery=[1], label=f"position {position}", **look)
-    axes.set(aspect="equal", xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), xlabel="cosine", ylabel="sine")
-    axes.set_xticks([-1, 0, 1])
-    axes.set_yticks([-1, 0, 1])
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), fontsize=9)
-
-
-def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike]) -> Figure:
-    """Draw the mean of |S_p| by distance in one panel, and scores as shares of |q||k| in the other.
-
-    Args:
-        bound: what each bound is called, and its value at distances 0, 1, 2, ...
-        scores: what each score is called, and its value at distances 0, 1, 2, ...
-
-    Raises:
-        ValueError: curves of one panel differ in length.
-    """
-    figure, (left, right) = new_figure(height=3.9, ncols=2)
-    _draw_lines(left, bound, first_colour=0)
-    _draw_lines(right, scores, first_colour=2)
-    left.set(xlabel="distance (positions)", ylabel="mean of |S|", title="the bound", ylim=(0, None))
-    right.set(xlabel="distance (positions)", ylabel="score / (|q||k|)", title="scores", ylim=(-1.05, 1.05))
-    return figure
-
-
-def _draw_lines(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) -> None:
-    length = len(np.asarray(next(iter(curves.values()))))
-    for number, (name, values) in enumerate(curves.items()):
-        look = {**line_style(number), "color": line_style(first_colour + number)["color"]}
-        axes.plot(as_series(name, values, length), label=name, linewidth=1.4, **look)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.1), borderaxespad=0.2, fontsize=9.5)
-    axes.title.set_visible(True)
+__all__ = ["lines", "rope_scaling"]
 
 
 def rope_scaling(wavelengths: Mapping[str, Sequence[float]], window: int, length: int) -> Figure:

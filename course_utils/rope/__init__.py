@@ -12,7 +12,6 @@ from course_utils.rooms import submodules
 from course_utils.rope.biases import alibi_bias, alibi_slopes, t5_relative_bucket
 from course_utils.rope.config import RopeConfig, from_config
 from course_utils.rope.embedding import RotaryEmbedding
-from course_utils.rope.longrope_search import Candidate, critical_dimension, search
 from course_utils.rope.rotation import (
     apply_rope,
     axial_rope_2d,
@@ -43,7 +42,6 @@ from course_utils.rope.scaling import (
 
 __all__ = [
     "ROPE_TYPES",
-    "Candidate",
     "RopeConfig",
     "RopeParameters",
     "RopeWarning",
@@ -53,7 +51,6 @@ __all__ = [
     "alibi_slopes",
     "apply_rope",
     "axial_rope_2d",
-    "critical_dimension",
     "dynamic",
     "from_config",
     "half_to_interleaved",
@@ -67,7 +64,6 @@ __all__ = [
     "rope_cos_sin",
     "rope_frequencies",
     "rope_inv_freq",
-    "search",
     "sinusoidal",
     "t5_relative_bucket",
     "turns",

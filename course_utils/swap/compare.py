@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.book.tables import Table
+from course_utils.table import Table
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from course_utils import norms
-from course_utils.book.tables import Table
 from course_utils.rope import apply_rope, from_config, rope_cos_sin
+from course_utils.table import Table
 
 ROTATION = "apply_rotary_pos_emb"  # the name of the function in every model of transformers with half-split RoPE
 
@@ -173,7 +173,7 @@ def _same_function(module: nn.Module, candidate: _SwappedNorm) -> bool:
 
 def _full_name(function: Any) -> str:
     """Return the module and the name of a function, or of the type of whatever else can be called."""
-    if function.__module__.startswith("course_utils.check."):
+    if function.__module__.startswith("chapters."):
         return "the course's answer"
     return f"{function.__module__}.{getattr(function, '__name__', type(function).__name__)}"
 

@@ -16,32 +16,17 @@ base        what they share; js/: what the browser draws and computes
 from course_utils.rooms import submodules
 from course_utils.widgets.axes import axis_explorer
 from course_utils.widgets.batches import batch_neighbours, running_average
-from course_utils.widgets.costs import least_time, sync_cost
-from course_utils.widgets.gradients import gradient_projection
-from course_utils.widgets.ledger import ledger_html, ledger_table
-from course_utils.widgets.positions import encoding_by_distance, rope_clocks
 from course_utils.widgets.rows import normalize_row
 from course_utils.widgets.scaling import rope_scaling
-from course_utils.widgets.scan import scan_rounds
-from course_utils.widgets.shapes import kernel_blocks, normalized_shape, rope_shapes
+from course_utils.widgets.shapes import rope_shapes
 
 __all__ = [
     "axis_explorer",
     "batch_neighbours",
-    "encoding_by_distance",
-    "gradient_projection",
-    "kernel_blocks",
-    "least_time",
-    "ledger_html",
-    "ledger_table",
     "normalize_row",
-    "normalized_shape",
-    "rope_clocks",
     "rope_scaling",
     "rope_shapes",
     "running_average",
-    "scan_rounds",
-    "sync_cost",
 ]
 
 __getattr__ = submodules(__name__)

@@ -19,15 +19,18 @@ _SHARED = ("controls", "canvas", "mount")
 
 
 @cache
-def browser_module(*parts: str) -> str:
+def browser_module(*parts: str | Path) -> str:
     """Return one JavaScript module: what all widgets share, then ``parts``, the last of which has the exports.
+
+    A part is the name of a file in ``js/``, or the path of a chapter's own.
 
     The browser gets one text without imports, so nothing is built and nothing is fetched. The palette is written in
     front of it, so that pictures drawn there and here have the same colours.
     """
     names = ("palette", "paper", "ink", "muted", "rule")
     colours = {name: getattr(style, name.upper()) for name in names}
-    files = [(_SOURCES / f"{part}.js").read_text(encoding="utf-8") for part in (*_SHARED, *parts)]
+    paths = [part if isinstance(part, Path) else _SOURCES / f"{part}.js" for part in (*_SHARED, *parts)]
+    files = [path.read_text(encoding="utf-8") for path in paths]
     return "\n".join([f"const STYLE = {json.dumps(colours)};", *files])
 
 

@@ -4,10 +4,10 @@ import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
 
-from course_utils.book.tables import format_number
 from course_utils.norms.statistics import bias_corrected, ema
 from course_utils.plots.style import INK, MUTED, PALETTE, new_figure
 from course_utils.session import generator
+from course_utils.table import format_number
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["batch_neighbours", "running_average"]

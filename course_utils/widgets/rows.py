@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from course_utils.book.tables import format_number
 from course_utils.plots.style import MUTED, PALETTE, new_figure
+from course_utils.table import format_number
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["normalize_row"]

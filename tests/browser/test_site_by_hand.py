@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
 
-from course_utils import bugs
+from chapters.c19_find_the_bug import bugs
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from course_utils import experiments
-from course_utils.experiments import long_context
-from course_utils.experiments.long_context import apply_method, evaluate
-from course_utils.experiments.tags import TASK
+from chapters.c15_longer_context import load, long_context
+from chapters.c15_longer_context.long_context import apply_method, evaluate
+from chapters.c15_longer_context.tags import TASK
 
 
 def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_spread(
@@ -16,7 +15,7 @@ def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_sp
     again = long_context.train_from_scratch(0)
     for method in ("none", "PI", "NTK", "by parts", "YaRN", "sliding window"):
         for multiple in (1, 8):
-            rows = experiments.load("long-context").select(method=method, multiple=multiple)
+            rows = load("long-context").select(method=method, multiple=multiple)
             model = apply_method(again, method, multiple * TASK.window)
             score = evaluate(model, long_context.held_out_streams(multiple, long_context.STREAMS))
             for field in ("local_loss", "recall"):

@@ -16,8 +16,8 @@ from textwrap import shorten
 from threading import Event
 from typing import Any
 
-from course_utils.book.chapters import NOTEBOOKS, Chapter, chapter_of
-from course_utils.book.progress_bar import ProgressBar
+from chapters.contents import NOTEBOOKS, Chapter, chapter_of
+from course_utils.progress_bar import ProgressBar
 from tools.grading.needed import binding_statements
 from tools.grading.process import Limits, grade_exercise
 from tools.grading.results import Row, missing, write_csv, write_report

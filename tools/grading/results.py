@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 
-from course_utils import check
-from course_utils.book.tables import Table
+from chapters import check
+from course_utils.table import Table
 from tools.notebooks import write_atomically
 
 __all__ = ["STATUSES", "Row", "missing", "write_csv", "write_report"]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from course_utils.book.chapters import CHAPTERS, Chapter
+from chapters.contents import CHAPTERS, Chapter
 from tools.notebooks import is_code, read_notebook
 
 __all__ = ["Unreadable", "find_files", "read_submission"]

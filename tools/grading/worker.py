@@ -18,10 +18,10 @@ from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from course_utils.check.exercises import CHECKS
+from chapters import check
 from course_utils.check.functions import is_of_course, is_of_torch
-from course_utils.check.ready_made import prepare, ready_made
 from tools.grading.needed import needed_statements
+from tools.grading.ready_made import prepare, ready_made
 from tools.grading.submissions import read_submission
 
 __all__ = ["main"]
@@ -87,7 +87,7 @@ def _judge(exercise: str, answer: Any, is_bound: bool, failures: list[str]) -> d
         return {"status": "not defined", "message": f"No cell defines {exercise}."}
     if is_of_torch(answer):
         return {"status": "ready-made", "message": f"{exercise} is torch's own function."}
-    its_check = CHECKS[exercise]
+    its_check = check[exercise]
     try:
         report = its_check(answer, record=False)
         called = ready_made(its_check, answer) if report.passed else ""

@@ -14,13 +14,16 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
 import nbformat
 from nbformat.v4 import new_markdown_cell
 from sphinx.cmd.build import main as sphinx_build
 
-from course_utils import bugs, widgets
-from course_utils.book.chapters import CHAPTERS, Chapter
+from chapters import widgets_of
+from chapters.c13_rope.widgets import rope_clocks
+from chapters.c19_find_the_bug import bugs
+from chapters.contents import CHAPTERS, Chapter
 from tools.notebooks import NOTEBOOKS, has_tag, is_code, read_notebook, write_notebook
 from tools.site.live import live_html, make_live
 
@@ -66,7 +69,7 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
     chapters = [chapter for chapter in CHAPTERS if (project / NOTEBOOKS / chapter.file).exists()]
     for chapter in chapters:
         notebook = read_notebook(project / NOTEBOOKS / chapter.file)
-        _say_it_to_sphinx(notebook, scripts)
+        _say_it_to_sphinx(notebook, scripts, widgets_of(chapter.number))
         notebook.cells = list(_with_notes(notebook))
         write_notebook(notebook, sources / NOTEBOOKS / chapter.file)
     readme = (project / "README.md").read_text(encoding="utf-8")
@@ -75,7 +78,7 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
             (sources / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(project / file, sources / file)
     index = (_HERE / "index.md").read_text(encoding="utf-8")
-    clocks = widgets.rope_clocks()
+    clocks = rope_clocks()
     play = live_html(clocks, clocks._repr_mimebundle_()[0]["text/html"], scripts, "_static")
     index = index.replace("PLAY", play).replace(
         "CARDS", "".join(_card(project, chapter, scripts) for chapter in chapters)
@@ -97,7 +100,7 @@ def _card(project: Path, chapter: Chapter, static: Path) -> str:
     return f'<a class="course-card" href="{address}">{picture}<strong>{chapter.label}</strong><span>{about}</span></a>'
 
 
-def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path) -> None:
+def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path, widgets: ModuleType) -> None:
     """Say in the words of Sphinx and MyST-NB, in place, what a notebook says in those of JupyterLab."""
     for cell in notebook.cells:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
@@ -111,7 +114,7 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path) -> None:
             if is_code(cell) and (piece := _PIECE.fullmatch(cell.source)):
                 output.data["text/markdown"] += _puzzle(bugs.bug(ast.literal_eval(piece[1])))
         if is_code(cell):
-            make_live(cell, scripts)
+            make_live(cell, scripts, widgets)
 
 
 def _with_anchors(source: str, html: str) -> str:

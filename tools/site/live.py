@@ -4,11 +4,11 @@ import ast
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from nbformat import NotebookNode
 
-from course_utils import widgets
 from tools.notebooks import parse_code
 
 __all__ = ["live_html", "make_live"]
@@ -16,9 +16,11 @@ __all__ = ["live_html", "make_live"]
 _EXPORTS = re.compile(r"^export \{[^}]*\};\nexport default \{ render \};\s*\Z", re.MULTILINE)
 
 
-def make_live(cell: NotebookNode, scripts: Path) -> None:
-    """Let the widget that ends ``cell`` be drawn by its own JavaScript, in place; see ``live_html``."""
-    widget = _widget_of(cell.source)
+def make_live(cell: NotebookNode, scripts: Path, widgets: ModuleType) -> None:
+    """Let the widget that ends ``cell`` be drawn by its own JavaScript, in place; see ``live_html``.
+
+    ``widgets`` is what the notebook calls so."""
+    widget = _widget_of(cell.source, widgets)
     for output in cell.outputs if widget is not None else ():
         if picture := output.get("data", {}).get("text/html"):
             output.data["text/html"] = live_html(widget, picture, scripts, "../_static")
@@ -49,7 +51,7 @@ def live_html(widget: Any, picture: str, scripts: Path, address: str) -> str:
     )
 
 
-def _widget_of(source: str) -> Any:
+def _widget_of(source: str, widgets: ModuleType) -> Any:
     """Return the widget that a cell ends in, made anew from the arguments that are written out; None without one."""
     last = (parse_code(source) or ast.Module([], [])).body[-1:]
     call = last[0].value if last and isinstance(last[0], ast.Expr) else None

@@ -1,0 +1,9 @@
+"""Chapter 00, Start here: what its notebook alone needs."""
+
+from chapters import checks_of, claims_of
+from chapters.c00_start_here import exercises
+
+__all__ = ["check", "claims"]
+
+check = checks_of(exercises)
+claims = claims_of("00")

@@ -1,0 +1,322 @@
+"""Chapter 10: three Triton kernels, graded in Triton's interpreter: a norm, its backward pass, RoPE in place.
+
+The references are plain functions, so that this module needs no Triton; a launch makes kernels of them. Every tensor
+lies apart from the others in memory and is guarded: an address outside of all of them is an IndexError.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from chapters.c10_fused_kernels.workbench import guarded
+from course_utils.check.catalogue import load
+from course_utils.check.exercise import Exercise
+from course_utils.check.probes import Call, Probe, Tolerance, integers
+from course_utils.check.report import format_tensor
+from course_utils.kernels import available
+
+__all__ = ["norm_backward_kernel", "norm_kernel", "rope_kernel"]
+
+tl: Any = SimpleNamespace(constexpr="constexpr")  # what the references are defined with; Triton's when they run
+_MARGIN = 4096  # elements between two tensors: what goes astray by less lands in none of them
+_BETWEEN = 1000.0  # what lies there, and between two rows
+_OFFSET = Tolerance(0.0, 5e-3)  # as in chapter 02: the mean itself is rounded, by 4e-4 of the spread
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One launch of a kernel: a program for each of ``grid``, and what is passed, in order."""
+
+    grid: int
+    tensors: Mapping[str, Tensor]
+    sizes: Mapping[str, int]
+    constants: Mapping[str, float]
+    result: Callable[[], Any]
+    written: tuple[str, ...] = ()  # the tensors that hold nothing yet
+
+    def run(self, kernel: Callable[..., Any]) -> Any:
+        from triton.runtime.errors import InterpreterError
+
+        with guarded(**self.tensors):
+            try:
+                _jitted(kernel)[(self.grid,)](*self.tensors.values(), *self.sizes.values(), **self.constants)
+            except InterpreterError as error:
+                cause: BaseException = error
+                while isinstance(cause, InterpreterError) and cause.__cause__:  # one for each function called
+                    cause = cause.__cause__
+                raise cause from None  # what went wrong, at the learner's own line
+        return self.result()
+
+    def lines(self, name: str) -> list[str]:
+        """Return the launch and its inputs as a report shows them."""
+        values = [f"{key}={value:g}" for key, value in {**self.sizes, **self.constants}.items()]
+        inputs = [f"{key} = {format_tensor(t)}" for key, t in self.tensors.items() if key not in self.written]
+        return [f"{name}[({self.grid},)]({', '.join([*self.tensors, *values])})", *inputs]
+
+
+@cache
+def _jitted(function: Callable[..., Any]) -> Any:
+    """Return a kernel of a plain function."""
+    import triton
+
+    fresh = FunctionType(function.__code__, function.__globals__ | {"tl": triton.language}, function.__name__)
+    fresh.__annotations__ = function.__annotations__
+    return triton.jit(fresh)
+
+
+def _missing_interpreter() -> str:
+    """Return why no kernel can run here, or nothing."""
+    return available("cpu").reason
+
+
+def _kernel_exercise(
+    name: str,
+    reference: Any,
+    truth: Callable[..., Any],
+    plan: Callable[..., KernelCall],
+    probes: list[Probe],
+    **how: Any,
+) -> Exercise:
+    """Return the exercise of a kernel: ``plan`` makes a launch of a probe's arguments, ``truth`` what is right."""
+
+    def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
+        if function is reference:
+            return truth
+        return lambda *arguments, **keywords: plan(*arguments, **keywords).run(function)
+
+    return Exercise(
+        name,
+        reference,
+        probes,
+        load(name, reference),
+        adapt=adapt,
+        format_call=lambda call: plan(**call.arguments).lines(name),
+        interpreter=_missing_interpreter,
+        **how,
+    )
+
+
+def _placed(x: Tensor, gap: int = 0) -> Tensor:
+    """Return a copy of ``x`` (C,) or (R, C) with room around it, its rows ``gap`` elements apart."""
+    stride = x.shape[-1] + gap
+    room = x.new_full((2 * _MARGIN + x[..., 0].numel() * stride,), _BETWEEN)
+    return room.as_strided(x.shape, (stride, 1)[-x.ndim :], _MARGIN).copy_(x)
+
+
+def _nothing(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return _placed(torch.full(shape, torch.nan, dtype=dtype))
+
+
+def _block(size: int, least: int = 1) -> int:
+    return 1 << (max(size, least) - 1).bit_length()
+
+
+def _norm_kernel(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    inside = lanes < n_cols
+    x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
+    mean = tl.sum(x) / n_cols
+    centred = tl.where(inside, x - mean, 0.0)
+    variance = tl.sum(centred * centred) / n_cols
+    y = centred / tl.sqrt(variance + EPS)
+    tl.store(y_ptr + row * n_cols + lanes, y, mask=inside)
+
+
+def _norm(x, gap=0, eps=1e-5, lanes=1):
+    return F.layer_norm(x, x.shape[1:], eps=eps)
+
+
+def _norm_launch(x: Tensor, gap: int = 0, eps: float = 1e-5, lanes: int = 1) -> KernelCall:
+    y, sizes = _nothing(*x.shape, dtype=x.dtype), {"stride": x.shape[1] + gap, "n_cols": x.shape[1]}
+    constants = {"EPS": eps, "BLOCK": _block(x.shape[1], lanes)}
+    return KernelCall(len(x), {"x": _placed(x, gap), "y": y}, sizes, constants, lambda: y, ("y",))
+
+
+def _rows(name: str, stage: str, x: Tensor, rough: bool = False, **others: Any) -> Probe:
+    tolerance = _OFFSET if stage == "large offset" else None
+    return Probe(name, stage, Call({"x": x, **others}, {"x": "RC"}), rough=rough, tolerance=tolerance)
+
+
+def _far(*shape: int, seed: int, offset: float = 200.0) -> Tensor:
+    return integers(*shape, seed=seed, scale=100.0, offset=offset)  # epsilon is below float32's rounding there
+
+
+norm_kernel = _kernel_exercise(
+    "norm_kernel",
+    _norm_kernel,
+    _norm,
+    _norm_launch,
+    [
+        _rows("rows of 8 in 8 lanes", "whole blocks", _far(3, 8, seed=200)),
+        _rows("rows of 5 in 8 lanes", "padding", _far(3, 5, seed=201)),
+        _rows("the worked number", "padding", torch.tensor([[3.0, 5.0, 4.0, 6.0, 2.0]]), eps=0.0),
+        _rows("rows of 100 in 128 lanes", "padding", _far(2, 100, seed=202)),
+        _rows("rows of 4 in 16 lanes", "padding", _far(4, 4, seed=203), lanes=16),
+        _rows("rows of 8, 11 apart", "strides", _far(3, 8, seed=204), gap=3),
+        _rows("rows of 5, 7 apart", "strides", _far(3, 5, seed=205), gap=2),
+        _rows("values around 0.001", "epsilon", integers(3, 5, seed=206, scale=3e-4)),
+        _rows("eps=1", "epsilon", integers(3, 5, seed=207), eps=1.0),
+        _rows("one value a row", "epsilon", integers(3, 1, seed=208), lanes=4),
+        _rows("values near 10,000", "large offset", integers(8, 48, seed=209, scale=0.25, offset=1e4), rough=True),
+        _rows("float16, a pair near 300", "half precision", torch.tensor([[-300.0, 300.0, 500.0]]).half(), rough=True),
+        _rows("float16, sums beyond it", "half precision", _far(2, 100, seed=210, offset=4e3).half(), rough=True),
+    ],
+    may_shrink_to=lambda call: call.arguments["x"].shape[1] >= 3,
+)
+
+
+def _norm_backward_kernel(
+    dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols, BLOCK: tl.constexpr
+):
+    lanes = tl.arange(0, BLOCK)
+    inside = lanes < n_cols
+    weight = tl.load(weight_ptr + lanes, mask=inside, other=0.0).to(tl.float32)
+    dweight = tl.zeros((BLOCK,), tl.float32)
+    for row in range(tl.program_id(0), n_rows, tl.num_programs(0)):
+        here = row * n_cols + lanes
+        dy = tl.load(dy_ptr + here, mask=inside, other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + here, mask=inside, other=0.0).to(tl.float32)
+        rstd = tl.load(rstd_ptr + row)
+        x_hat = (x - tl.load(mean_ptr + row)) * rstd
+        g = dy * weight
+        centred = g - tl.sum(g) / n_cols
+        projected = centred - x_hat * (tl.sum(g * x_hat) / n_cols)
+        tl.store(dx_ptr + here, projected * rstd, mask=inside)
+        dweight += dy * x_hat
+    tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, dweight, mask=inside)
+
+
+def _norm_backward(dy, x, weight, programs=2, lanes=1, spare=0):
+    wide = torch.promote_types(x.dtype, torch.float32)  # the sums for the weight are never rounded to half precision
+    rows, weight = (t.detach().to(wide).requires_grad_() for t in (x[: len(x) - spare], weight))
+    y, upstream = F.layer_norm(rows, x.shape[1:], weight), dy[: len(rows)].to(wide)
+    dx, dweight = torch.autograd.grad(y, (rows, weight), upstream)
+    return dx.to(x.dtype), dweight
+
+
+def _norm_backward_launch(
+    dy: Tensor, x: Tensor, weight: Tensor, programs: int = 2, lanes: int = 1, spare: int = 0
+) -> KernelCall:
+    n_rows, n_cols, wide = len(x) - spare, x.shape[1], x.double()
+    rstd = torch.rsqrt(wide.var(1, correction=0) + 1e-5).float()
+    inputs = {"dy": dy, "x": x, "weight": weight, "mean": wide.mean(1).float(), "rstd": rstd}
+    dx, sums = _nothing(*x.shape, dtype=x.dtype), _nothing(programs + spare, n_cols)
+    tensors = {name: _placed(tensor) for name, tensor in inputs.items()} | {"dx": dx, "sums": sums}
+    sizes, constants = {"n_rows": n_rows, "n_cols": n_cols}, {"BLOCK": _block(n_cols, lanes)}
+    return KernelCall(
+        programs, tensors, sizes, constants, lambda: (dx[:n_rows], sums[:programs].sum(0)), ("dx", "sums")
+    )
+
+
+def _pass_back(name: str, stage: str, rows: int, columns: int, *compares: str, half: bool = False, **others) -> Probe:
+    x = integers(rows, columns, seed=220 + columns, offset=3.0)
+    dy, weight = integers(rows, columns, seed=221, offset=2.0), integers(columns, seed=222, offset=12.0) / 4
+    if stage == "dx":
+        weight = torch.ones(columns)
+    if half:  # squares and products beyond 65,504, and a sum that needs more than eleven bits
+        x, dy, weight = (64 * x).half(), (32 * dy).half(), (weight / 7).half()
+    call = Call({"dy": dy, "x": x, "weight": weight, **others}, {"dy": "RC", "x": "RC", "weight": "C"})
+    return Probe(name, stage, call, compares=compares or None, rough=half)
+
+
+_ONE = torch.tensor([[1.0, 0.0, 0.0]])
+_WORKED = Call({"dy": _ONE, "x": torch.tensor([[1.0, 2.0, 4.0]]), "weight": torch.ones(3), "programs": 1})
+
+norm_backward_kernel = _kernel_exercise(
+    "norm_backward_kernel",
+    _norm_backward_kernel,
+    _norm_backward,
+    _norm_backward_launch,
+    [
+        _pass_back("a program a row, weights of 1", "dx", 3, 8, "dx", programs=3),
+        _pass_back("a program a row, with weights", "dx with a weight", 3, 8, "dx", programs=3),
+        Probe("the worked numbers", "padding", _WORKED, compares=("dx",)),
+        _pass_back("rows of 5 in 8 lanes", "padding", 7, 5, "dx", programs=3, spare=4),
+        _pass_back("rows of 4 in 16 lanes", "padding", 15, 4, "dx", programs=3, lanes=16, spare=12),
+        _pass_back("seven rows, three programs", "several rows", 11, 5, "dx", programs=3, spare=4),
+        _pass_back("one program", "sums for the weight", 4, 8, "dweight", programs=1),
+        _pass_back("seven rows, three programs", "sums for the weight", 11, 5, "dweight", programs=3, spare=4),
+        _pass_back("a row, two programs", "sums for the weight", 5, 5, programs=2, spare=4),
+        _pass_back("seven rows, and no more", "the end of memory", 7, 5, programs=3),
+        _pass_back("float16", "half precision", 6, 24, half=True),
+    ],
+    returns=("dx", "dweight"),
+    may_shrink_to=lambda call: call.arguments["x"].shape[1] >= 3,
+)
+
+
+def _rope_kernel(x_ptr, cos_ptr, sin_ptr, stride, n_positions, n_pairs, POSITIONS: tl.constexpr, PAIRS: tl.constexpr):
+    position = tl.program_id(0) * POSITIONS + tl.arange(0, POSITIONS)[:, None]
+    pair = tl.arange(0, PAIRS)[None, :]
+    inside = (position < n_positions) & (pair < n_pairs)
+    angle = position * n_pairs + pair
+    cos = tl.load(cos_ptr + angle, mask=inside)
+    sin = tl.load(sin_ptr + angle, mask=inside)
+    first_ptr = x_ptr + position * stride + pair
+    second_ptr = first_ptr + n_pairs
+    first = tl.load(first_ptr, mask=inside).to(tl.float32)
+    second = tl.load(second_ptr, mask=inside).to(tl.float32)
+    tl.store(first_ptr, first * cos - second * sin, mask=inside)
+    tl.store(second_ptr, second * cos + first * sin, mask=inside)
+
+
+def _rope(x, cos, sin, spare=0, tile=2):
+    tokens, pairs = len(x) - spare, cos.shape[1]
+    if tokens < 1 or x.shape[1] < 2 * pairs:
+        raise ValueError("there must be a position, and its row must hold its pairs")
+    wide = torch.promote_types(x.dtype, torch.float32)
+    turn = torch.complex(cos.to(wide), sin.to(wide))[:tokens]
+    turned = torch.complex(*x[:tokens, : 2 * pairs].to(wide).chunk(2, -1)) * turn
+    result = x.to(wide, copy=True)
+    result[:tokens, : 2 * pairs] = torch.cat([turned.real, turned.imag], -1)
+    return result.to(x.dtype)
+
+
+def _rope_launch(x: Tensor, cos: Tensor, sin: Tensor, spare: int = 0, tile: int = 2) -> KernelCall:
+    tokens, pairs = len(x) - spare, cos.shape[1]
+    tensors = {"x": _placed(x), "cos": _placed(cos), "sin": _placed(sin)}
+    sizes = {"stride": x.shape[1], "n_positions": tokens, "n_pairs": pairs}
+    constants = {"POSITIONS": tile, "PAIRS": _block(pairs)}
+    return KernelCall(-(-tokens // tile), tensors, sizes, constants, lambda: tensors["x"])
+
+
+def _turned(name: str, stage: str, tokens: int, pairs: int, *, rest: int = 0, half: bool = False, **others) -> Probe:
+    x = integers(tokens, 2 * pairs + rest, seed=230 + pairs)
+    angles = torch.arange(1.0, tokens + 1)[:, None] * 0.7 ** torch.arange(pairs)
+    call = Call({"x": x.half() if half else x, "cos": angles.cos(), "sin": angles.sin(), **others},
+                {"x": "TS", "cos": "TP", "sin": "TP"})  # fmt: skip
+    return Probe(name, stage, call, rough=half)
+
+
+rope_kernel = _kernel_exercise(
+    "rope_kernel",
+    _rope_kernel,
+    _rope,
+    _rope_launch,
+    [
+        Probe(
+            "the worked numbers",
+            "one pair",
+            Call(
+                {"x": torch.tensor([[1.0, 0.0]]), "cos": torch.tensor([[0.6]]), "sin": torch.tensor([[0.8]]), "tile": 1}
+            ),
+        ),
+        _turned("one pair, a position a program", "one pair", 3, 1, tile=1),
+        _turned("four pairs, a position a program", "pairs", 3, 4, tile=1),
+        _turned("four pairs, two positions a program", "tiles", 4, 4),
+        _turned("six more features in a row, which do not turn", "rows further apart", 4, 4, rest=6),
+        _turned("three pairs in four lanes", "padding", 7, 3, spare=3),
+        _turned("five positions of eight, two a program", "padding", 8, 4, spare=3),
+        _turned("five positions of ten, four a program, three pairs", "padding", 10, 3, spare=5, tile=4),
+        _turned("five positions, and no more", "the end of memory", 5, 3),
+        _turned("float16", "half precision", 6, 8, half=True),
+    ],
+    simplest={"cos": lambda shape, dtype: torch.zeros(*shape), "sin": lambda shape, dtype: torch.ones(*shape)},
+)

@@ -1,0 +1,97 @@
+"""What an encoding tells attention, by distance."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from course_utils.plots.style import INK, PALETTE, new_figure
+from course_utils.rope import alibi_slopes, t5_relative_bucket
+from course_utils.table import format_number
+from course_utils.widgets.base import CourseWidget, browser_module, one_of
+
+__all__ = ["encoding_by_distance"]
+
+ENCODINGS = {"none": "none", "sinusoidal": "sinusoidal", "t5": "T5 bias", "alibi": "ALiBi"}
+DISTANCE_STOPS: dict[str, list[int]] = {
+    "heads": list(range(1, 17)),
+    "dim": [2, 4, 8, 16, 32, 64, 128],
+    "base": [10, 100, 1000, 10_000, 100_000],
+    "max_distance": [32, 64, 128, 256],
+    "reach": [32, 128, 512],
+}
+_LABELS = {
+    "none": "added to the score",
+    "alibi": "added to the score",
+    "sinusoidal": "product of two codes,\nas a share of the largest",
+    "t5": "bucket",
+}
+
+
+def encoding_by_distance(
+    encoding: str = "alibi",
+    *,
+    heads: int = 8,
+    head: int = 1,
+    dim: int = 64,
+    base: int = 10_000,
+    max_distance: int = 128,
+    reach: int = 32,
+) -> CourseWidget:
+    """Return a curve against distance with a choice of encodings, ready to display.
+
+    Args:
+        encoding: ``"none"``, ``"sinusoidal"``, ``"t5"`` or ``"alibi"``.
+        heads: number of heads, for ALiBi: 1 to 16.
+        head: the one that is shown, counted from 1.
+        dim: columns of the sinusoidal code: 2, 4, 8, ... 128.
+        base: of the sinusoidal code: 10, 100, ... 100,000.
+        max_distance: what T5's buckets are laid out for (the last one starts a little before it): 32, 64, 128 or 256.
+        reach: the last distance on the axis: 32, 128 or 512.
+    """
+    choices = {"encoding": ENCODINGS, **DISTANCE_STOPS, "head": range(1, heads + 1)}
+    chosen = one_of(
+        choices, heads=heads, encoding=encoding, head=head, dim=dim, base=base, max_distance=max_distance, reach=reach
+    )
+    slopes = [alibi_slopes(count).tolist() for count in DISTANCE_STOPS["heads"]]
+    buckets = [_buckets(distance) for distance in DISTANCE_STOPS["max_distance"]]
+    data = {"encodings": ENCODINGS, "stops": DISTANCE_STOPS, "slopes": slopes, "buckets": buckets}
+    return _EncodingByDistance(chosen, data)
+
+
+class _EncodingByDistance(CourseWidget):
+    _esm = browser_module(Path(__file__).with_name("encoding_by_distance.js"))
+
+    def picture(self) -> tuple[Figure, str]:
+        state: dict[str, Any] = self.state
+        encoding, distances = state["encoding"], np.arange(state["reach"] + 1)
+        values, settings = np.zeros(len(distances)), ""
+        if encoding == "sinusoidal":
+            frequencies = state["base"] ** (-np.arange(0, state["dim"], 2) / state["dim"])
+            values = np.cos(distances[:, None] * frequencies).mean(1)
+            settings = f", {state['dim']} columns, base {state['base']:,}"
+        elif encoding == "alibi":
+            values = -alibi_slopes(state["heads"])[state["head"] - 1].item() * distances
+            settings = f", head {state['head']} of {state['heads']}"
+        elif encoding == "t5":
+            buckets = _buckets(state["max_distance"])
+            values = np.array(buckets[: len(distances)])
+            settings = f", last bucket from distance {buckets.index(buckets[-1])}"
+
+        figure, axes = new_figure(height=3.4)
+        axes.axhline(0, color=INK, linewidth=0.8, linestyle="-")
+        axes.plot(values, color=PALETTE[0], marker="o" if len(values) <= 64 else "", linestyle="-")
+        axes.set(xlabel="distance (tokens)", ylabel=_LABELS[encoding])
+        return figure, (
+            f"What the encoding «{ENCODINGS[encoding]}»{settings} tells attention about distances 0 to "
+            f"{state['reach']}: from {format_number(float(values[0]))} to {format_number(float(values[-1]))}."
+        )
+
+
+@cache
+def _buckets(max_distance: int) -> list[int]:
+    distances = torch.arange(DISTANCE_STOPS["reach"][-1] + 1)
+    return t5_relative_bucket(-distances, bidirectional=False, max_distance=max_distance).tolist()

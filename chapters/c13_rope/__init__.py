@@ -1,0 +1,9 @@
+"""Chapter 13, RoPE: what its notebook alone needs."""
+
+from chapters import checks_of, claims_of
+from chapters.c13_rope import exercises
+
+__all__ = ["check", "claims"]
+
+check = checks_of(exercises)
+claims = claims_of("13")

@@ -1,0 +1,7 @@
+"""Chapter 16, A real Llama: what its notebook alone needs."""
+
+from chapters import claims_of
+
+__all__ = ["claims"]
+
+claims = claims_of("16")

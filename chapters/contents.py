@@ -1,0 +1,163 @@
+"""The chapters of the course (``contents.toml``): their order, ideas and what those build on, and the exercises.
+
+Whatever lists chapters is made from here: the map, the lines that link a chapter back and on, the tables of chapter 00
+and of the README.
+"""
+
+import tomllib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from course_utils.table import Inline, Table
+
+__all__ = [
+    "CHAPTERS",
+    "NOTEBOOKS",
+    "Chapter",
+    "Idea",
+    "chapter_of",
+    "contents",
+    "line_back",
+    "line_on",
+    "standing",
+]
+
+FOLDER = Path(__file__).parent
+NOTEBOOKS = FOLDER.parent / "notebooks"
+
+
+@dataclass(frozen=True)
+class Idea:
+    """What a chapter holds, in a few words. ``builds_on`` names ideas before it, of this chapter or of others."""
+
+    name: str
+    builds_on: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Chapter:
+    """One notebook.
+
+    Args:
+        number, name, title: ``02``, ``layer_norm``, ``Layer norm``; the file and its heading are made of them.
+        part: which part of the course it belongs to.
+        column: where it stands on the map, from the left; its row follows from what it builds on.
+        about: what a learner builds in it, in one line.
+        ideas: two or three.
+        exercises: names of checks.
+    """
+
+    number: str
+    name: str
+    title: str
+    part: str
+    column: int
+    about: str
+    ideas: tuple[Idea, ...] = ()
+    exercises: Sequence[str] = ()
+
+    @property
+    def file(self) -> str:
+        """The notebook's file name."""
+        return f"{self.number}_{self.name}.ipynb"
+
+    @property
+    def folder(self) -> Path:
+        """Where lies what this chapter alone needs."""
+        return FOLDER / f"c{self.number}_{self.name}"
+
+    @property
+    def label(self) -> str:
+        """Number and title."""
+        return f"{self.number} {self.title}"
+
+    @property
+    def link(self) -> str:
+        """A Markdown link from another notebook of the course."""
+        return f"[{self.label}]({self.file})"
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the notebook is part of this copy of the course."""
+        return (NOTEBOOKS / self.file).exists()
+
+    @property
+    def builds_on(self) -> tuple[str, ...]:
+        """The numbers of the other chapters whose ideas this one's ideas build on."""
+        homes = {_home(earlier) for idea in self.ideas for earlier in idea.builds_on}
+        return tuple(sorted(homes - {self.number}))
+
+
+_TEXT = Path(__file__).with_name("contents.toml").read_text(encoding="utf-8")
+CHAPTERS = tuple(
+    Chapter(**(fields | {"ideas": tuple(Idea(**idea) for idea in fields["ideas"])}))
+    for fields in tomllib.loads(_TEXT)["chapters"]
+)
+
+
+def chapter_of(number: str) -> Chapter:
+    """Return the chapter with this number."""
+    for chapter in CHAPTERS:
+        if chapter.number == number:
+            return chapter
+    raise ValueError(f"number must be a chapter's, 00 to {CHAPTERS[-1].number}: got {number!r}")
+
+
+@cache
+def _home(idea: str) -> str:
+    """Return the number of the chapter that holds ``idea``."""
+    homes = [chapter.number for chapter in CHAPTERS if idea in (held.name for held in chapter.ideas)]
+    if len(homes) != 1:
+        raise ValueError(
+            f"builds_on must name an idea of exactly one chapter: got {idea!r}, found in {homes or 'none'}"
+        )
+    return homes[0]
+
+
+def line_back(chapter: Chapter) -> str:
+    """Return the sentence that a chapter's first cell says: what it builds on, in links."""
+    earlier = [chapter_of(number).link for number in chapter.builds_on]
+    if not earlier:
+        return "Builds on nothing but a little Python and PyTorch."
+    return f"Builds on {' and '.join([', '.join(earlier[:-1])] * (len(earlier) > 1) + earlier[-1:])}."
+
+
+def line_on(chapter: Chapter) -> str:
+    """Return the line that a chapter ends with: to the next one, to others that build on it, back, and to the map."""
+    written = [other for other in CHAPTERS if other.is_written or other == chapter]
+    following = [later for this, later in pairwise(written) if this == chapter]
+    parts = {
+        "Next": following,
+        "Also from here": [other for other in written if chapter.number in other.builds_on],
+        "Back": [chapter_of(number) for number in chapter.builds_on],
+        "Map": [CHAPTERS[0]],
+        "Words": [CHAPTERS[-1]] if CHAPTERS[-1].is_written else [],
+    }
+    said, shown = {chapter}, []
+    for heading, others in parts.items():
+        links = [other.link + f": {other.about}" * (heading == "Next") for other in others if other not in said]
+        shown += [f"**{heading}:** {', '.join(links)}"] if links else []
+        said.update(others)
+    return " · ".join(shown)
+
+
+def contents() -> Table:
+    """Return a table of the written chapters with links to them, part by part. Chapter 00."""
+    rows, above = [], ""
+    for chapter in CHAPTERS:
+        if chapter.is_written:
+            rows.append((chapter.part if chapter.part != above else "", Inline(chapter.link), Inline(chapter.about)))
+            above = chapter.part
+    return Table(("part", "chapter", "what you build"), rows, "The chapters, with links", folded=True)
+
+
+def standing(passed: Collection[str]) -> str:
+    """Return how many exercises are passed, and the first that is not: "3 of 41 passed, next: batch_norm in 03"."""
+    at = {exercise: chapter.number for chapter in reversed(CHAPTERS) for exercise in chapter.exercises}
+    still_open = (name for chapter in CHAPTERS for name in chapter.exercises if name not in passed)
+    name = next(still_open, "")
+    done = f"{len(at.keys() & set(passed))} of {len(at)} passed"
+    return f"{done}, next: {name} in {at[name]}" if name else f"{done}: all of them"
