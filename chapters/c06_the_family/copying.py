@@ -130,6 +130,19 @@ QK_NORM = Study(
     full=_qk_plan((0.003, 0.01, 0.03, 0.1), steps=400, seeds=5),
     reduced=_qk_plan((0.01, 0.1), steps=80, seeds=3),
 )
+NORM_SEEDS = Study(
+    "norm-seeds",
+    "what do ten new seeds say, at the rate that the first five chose for each of these norms?",
+    run,
+    full=grid(
+        norm=("layer norm", "RMS norm", "dynamic tanh, α = 0.5"),
+        seed=range(5, 15),
+        lr=[0.01],
+        qk_norm=[False],
+        depth=[6],
+        steps=[300],
+    ),
+)
 NORM_FAMILY = Study(
     "norm-family",
     "are the norms interchangeable, and can one do without?",
