@@ -1,4 +1,10 @@
-"""Chapter 00, Start here: what its notebook alone needs."""
+"""Chapter 00, Start here: what its notebook alone needs.
+
+exercises    centring the rows of a table
+figures      the map of the course
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c00_start_here import exercises

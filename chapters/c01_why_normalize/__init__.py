@@ -1,4 +1,10 @@
-"""Chapter 01, Why normalize: what its notebook alone needs."""
+"""Chapter 01, Why normalize: what its notebook alone needs.
+
+exercises    standardizing over any dimensions
+figures      how a signal's size goes with depth
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c01_why_normalize import exercises

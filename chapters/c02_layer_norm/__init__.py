@@ -1,4 +1,10 @@
-"""Chapter 02, Layer norm: what its notebook alone needs."""
+"""Chapter 02, Layer norm: what its notebook alone needs.
+
+exercises    layer norm
+widgets      ``normalized_shape``, cell by cell
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c02_layer_norm import exercises

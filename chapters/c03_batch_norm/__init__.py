@@ -1,4 +1,9 @@
-"""Chapter 03, Batch norm: what its notebook alone needs."""
+"""Chapter 03, Batch norm: what its notebook alone needs.
+
+exercises    batch norm
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c03_batch_norm import exercises

@@ -1,4 +1,9 @@
-"""Chapter 04, Running statistics: what its notebook alone needs."""
+"""Chapter 04, Running statistics: what its notebook alone needs.
+
+exercises    one step of a running average
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c04_running_statistics import exercises

@@ -1,4 +1,11 @@
-"""Chapter 05, Backward by hand: what its notebook alone needs."""
+"""Chapter 05, Backward by hand: what its notebook alone needs.
+
+exercises      the backward passes of layer, batch and RMS norm
+intermediates  gradients of named intermediates, by hand beside autograd's
+widgets        a gradient on its way back through a norm
+mistakes/      what is known to go wrong in each exercise
+claims.toml    what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c05_backward_by_hand import exercises

@@ -1,4 +1,12 @@
-"""Chapter 06, The family: what its notebook alone needs."""
+"""Chapter 06, The family: what its notebook alone needs.
+
+copying      do QK norm and dynamic tanh do for a small transformer what their papers say
+exercises    group, instance and RMS norm
+figures      the family of norms as a map
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+recorded/    what was measured, with where it comes from
+"""
 
 from chapters import checks_of, claims_of, records_of
 from chapters.c06_the_family import exercises

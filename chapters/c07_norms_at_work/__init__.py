@@ -1,4 +1,13 @@
-"""Chapter 07, Norms at work: what its notebook alone needs."""
+"""Chapter 07, Norms at work: what its notebook alone needs.
+
+batch_size      does batch norm fail in small batches, and does it beat the others in a CNN
+exercises       which setting to choose, and what to report of it
+lstm_length     does layer norm help an LSTM, more on longer sequences, more in smaller batches?
+norm_placement  where a transformer has its norms
+mistakes/       what is known to go wrong in each exercise
+claims.toml     what the chapter claims
+recorded/       what was measured, with where it comes from
+"""
 
 from chapters import checks_of, claims_of, records_of
 from chapters.c07_norms_at_work import exercises

@@ -1,4 +1,15 @@
-"""Chapter 09, Where the time goes: what its notebook alone needs."""
+"""Chapter 09, Where the time goes: what its notebook alone needs.
+
+bench        the command ``course bench``
+exercises    the fewest bytes and the least time of a norm, and what it keeps for its backward pass
+figures      the figures of the chapter on time
+ladder/      the ladder of each operation in every way the course knows, from loops to kernels
+records      results of the ladder that were measured elsewhere, with where they come from
+widgets      a layer norm's bytes and operations on this machine, and what they take at least
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+recorded/    what was measured, with where it comes from
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c09_where_the_time_goes import exercises

@@ -1,4 +1,12 @@
-"""Chapter 10, Fused kernels: what its notebook alone needs."""
+"""Chapter 10, Fused kernels: what its notebook alone needs.
+
+exercises    three Triton kernels, graded in Triton's interpreter
+figures      the figures of the chapter on kernels
+widgets      the slots of a kernel's program, and what a mask leaves in them
+workbench    whateeds to write kernels
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c10_fused_kernels import exercises

@@ -1,4 +1,13 @@
-"""Chapter 12, Why position: what its notebook alone needs."""
+"""Chapter 12, Why position: what its notebook alone needs.
+
+exercises      sinusoids, and ALiBi's slopes
+extrapolation  trained on 32 tokens, tested on up to 512
+figures        the sinusoidal code, drawn
+widgets        what an encoding tells attention, by distance
+mistakes/      what is known to go wrong in each exercise
+claims.toml    what the chapter claims
+recorded/      what was measured, with where it comes from
+"""
 
 from chapters import checks_of, claims_of, records_of
 from chapters.c12_why_position import exercises

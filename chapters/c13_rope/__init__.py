@@ -1,4 +1,11 @@
-"""Chapter 13, RoPE: what its notebook alone needs."""
+"""Chapter 13, RoPE: what its notebook alone needs.
+
+exercises    rotary embeddings, and the permutation between their layouts
+figures      how far a sum of rotations can reach, by distance
+widgets      the clocks of a rotary embedding
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c13_rope import exercises

@@ -1,4 +1,9 @@
-"""Chapter 14, Scaling RoPE: what its notebook alone needs."""
+"""Chapter 14, Scaling RoPE: what its notebook alone needs.
+
+exercises    the frequencies of scaled RoPE
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c14_scaling_rope import exercises

@@ -1,4 +1,18 @@
-"""Chapter 15, Longer context: what its notebook alone needs."""
+"""Chapter 15, Longer context: what its notebook alone needs.
+
+checkpoints          tensors on disk that say what they are
+exercises            how many dimensions make a whole turn in a window
+hybrid_context       does a model reach further that is trained without some of its rotations?
+long_context         what does each way of scaling do to a small model at lengths that it never saw?
+long_context_tuning  how fast does a short fine-tune repair each way of scaling?
+longrope             LongRoPE's search, and the critical dimension
+longrope_search      does a search over the factors of the pairs beat YaRN's formula?
+smollm2_length       what does each way of scaling do to SmolLM2?
+tags                 the task of the long-context experiment, "tags"
+mistakes/            what is known to go wrong in each exercise
+claims.toml          what the chapter claims
+recorded/            what was measured, with where it comes from
+"""
 
 from chapters import checks_of, claims_of, records_of
 from chapters.c15_longer_context import exercises

@@ -1,4 +1,7 @@
-"""Chapter 16, A real Llama: what its notebook alone needs."""
+"""Chapter 16, A real Llama: what its notebook alone needs.
+
+claims.toml  what the chapter claims
+"""
 
 from chapters import claims_of
 

@@ -1,4 +1,10 @@
-"""Chapter 17, Models of today: what its notebook alone needs."""
+"""Chapter 17, Models of today: what its notebook alone needs.
+
+exercises         softmax with a learned sink for each head
+published_models  what a published configuration builds, layer by layer
+mistakes/         what is known to go wrong in each exercise
+claims.toml       what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c17_models_of_today import exercises

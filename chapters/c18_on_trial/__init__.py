@@ -1,4 +1,12 @@
-"""Chapter 18, On trial: what its notebook alone needs."""
+"""Chapter 18, On trial: what its notebook alone needs.
+
+exercises            a number for how far an output is from the truth, and what it must not overlook
+ledger               the ledger
+widgets              the ledger as a table to search
+writeup_layer_norms  the layer norms of the five write-ups, as they print them
+mistakes/            what is known to go wrong in each exercise
+claims.toml          what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c18_on_trial import exercises

@@ -1,4 +1,9 @@
-"""Chapter 19, Find the bug: what its notebook alone needs."""
+"""Chapter 19, Find the bug: what its notebook alone needs.
+
+bugs/        pieces of code with one bug each, modelled on published defects
+exercises    the puzzles ofs exercises, A to N
+claims.toml  what the chapter claims
+"""
 
 from chapters import checks_of, claims_of
 from chapters.c19_find_the_bug import exercises

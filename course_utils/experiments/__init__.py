@@ -1,14 +1,11 @@
-"""The experiments of chapters 06, 07, 12 and 15: run live in a reduced form, and recorded in full.
+"""What experiments with several seeds share: settings, the loop that trains, records, rows.
 
-    course train lstm-length --size full --out lstm-length.jsonl
+study                what an experiment is, and how it is run and recorded
+training             the loop that trains
+rows                 what came out: means, spreads, differences seed by seed
+adding_problem, power_law   a task and a fit that two chapters use
 
-runs one; ``load("lstm-length")`` returns the rows of the record that comes with the course, in ``recorded/``.
-
-study.py, rows.py    what an experiment is and what it gives; training.py: the loop that trains
-command.py           the command line of ``course train``, which names every study
-tags.py, checkpoints.py  the task and the weights of the long-context experiments; long_context.py, run, makes them
-
-Each other module holds an experiment.
+An experiment lies in the folder of its chapter, its record in ``recorded/`` there; ``course train`` runs one.
 """
 
 from course_utils.experiments.rows import Difference, Rows, Spread, at_best, paired_difference

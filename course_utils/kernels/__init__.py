@@ -17,7 +17,6 @@ Importing this module imports no Triton; the first call of a kernel does. A fuse
     norm_kernels    the Triton code of both norms
     norm_function   the autograd function around it
     rotary          the Triton code of RoPE and its autograd function
-    workbench       what a notebook needs to write kernels of its own
 """
 
 import os

@@ -3,9 +3,7 @@
 networks            LSTM, CNN, MLP and vision transformer on 8×8 digits (chapters 06, 07 and 11)
 recurrence          a linear recurrence as a loop and as a scan (chapter 11)
 decoder             a transformer whose positions are exchangeable (chapters 12 to 15)
-source_layers       the layer norms of the write-ups that the course grew from (chapter 18)
 crepe               a network that hears pitch, with six batch norms and its trained weights (chapters 03 and 04)
-layers              what a published configuration builds, layer by layer (chapter 17)
 pretrained          a language model that somebody trained, out of a package's file (chapters 06 and 13 to 16)
 """
 

@@ -5,7 +5,6 @@ embedding  rotary embeddings as a module
 scaling    RoPE scaled to a longer context: one function a method, and ``rope_frequencies``, which picks one
 config     what a model's config.json says of RoPE
 biases     ALiBi and T5's buckets
-longrope_search   LongRoPE's search, and the critical dimension
 """
 
 from course_utils.rooms import submodules

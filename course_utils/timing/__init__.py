@@ -1,10 +1,8 @@
-"""How long things take and what they move (chapter 09, used in all).
+"""How long things take and what they move.
 
 timers.py     the time of a call: of single runs, in turns with what it is compared with
 roofline.py   what a machine can do at most
 dispatch.py   the operators of a call, the bytes that they move, and what is kept for the backward pass
-ladder/      every implementation of an operation, checked against float64 and timed; bench.py: ``course bench``
-records.py    what was measured elsewhere, with where it comes from
 """
 
 from course_utils.rooms import submodules

@@ -1,16 +1,12 @@
-"""The interactive figures: each a function that returns a widget, with a static picture where no kernel runs.
+"""The interactive figures that several chapters show: each a function that returns a widget, with a static picture
+where no kernel runs. A widget of one chapter lies in its folder, in ``widgets.py``.
 
-axes        axis_explorer: who shares a statistic (chapters 01, 06)
-rows        normalize_row: one row before and after (00, 02)
-batches     batch_neighbours (03), running_average (04)
-gradients   gradient_projection (05)
-costs       sync_cost (08), least_time (09)
-positions   encoding_by_distance (12), rope_clocks (13)
-shapes      normalized_shape (02), kernel_blocks (10), rope_shapes (13)
-scan        scan_rounds (11)
-scaling     rope_scaling (14); scaling_examples: models' configurations to paste
-ledger      ledger_table (18)
-base        what they share; js/: what the browser draws and computes
+base        what all widgets share; js/: what the browser draws and computes
+axes        axis_explorer: who shares a statistic
+rows        normalize_row: one row before and after
+batches     batch_neighbours, running_average
+shapes      rope_shapes, and cards of cells for the widgets of shapes
+scaling     rope_scaling; scaling_examples: models' configurations to paste
 """
 
 from course_utils.rooms import submodules
