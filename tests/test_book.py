@@ -295,7 +295,7 @@ def test_a_claim_that_names_a_write_up_answers_a_sentence_of_it(work):
 
 def test_every_source_that_a_claim_names_is_known():
     unknown = {e.claim.source for e in CLAIMS.values() if works_named(e.claim.source) == ["this course"]} - OWN_WORDS
-    assert unknown == set(), "add the work to book/sources.toml"
+    assert unknown == set(), "add the work to chapters/sources.toml"
 
 
 @pytest.mark.parametrize(

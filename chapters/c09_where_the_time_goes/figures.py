@@ -52,8 +52,8 @@ def recorded_ladder(record: Any, operation: str, direction: str, shape: tuple[in
     the medians that they found.
 
     Args:
-        record: as ``timing.records.load`` returns it.
-        operation, direction, shape, dtype: the case, as ``timing.ladder.Case`` has it.
+        record: as ``records.load`` returns it.
+        operation, direction, shape, dtype: the case, as ``ladder.Case`` has it.
 
     Raises:
         ValueError: the record has no such case.
