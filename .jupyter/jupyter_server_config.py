@@ -12,13 +12,15 @@ c.LabApp.default_url = "/lab/tree/notebooks/00_start_here.ipynb"
 c.ServerApp.ip = "127.0.0.1"  # with a token, as is JupyterLab's default
 c.ServerApp.allow_root = hasattr(os, "geteuid") and os.geteuid() == 0  # as in most containers
 
-# What JupyterLab and a kernel say to each other is encrypted; kernels warn where it is not, even within one machine.
+# What JupyterLab and a kernel say to each other is encrypted; kernels warn where it is not, even
+# within one machine.
 c.KernelManager.transport_encryption = "auto"
 
 # Jupyter asks for 90 seconds, and Tornado warns that it takes 30: say so at once.
 c.ServerApp.tornado_settings = {"ws_ping_timeout": 30_000}
 
-# Threads that wait sleep: spinning, they slow small operations tenfold and more where other notebooks compute as well.
+# Threads that wait sleep: spinning, they slow small operations tenfold and more where other
+# notebooks compute as well.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Kernels read it first; who has one of their own keeps it.
@@ -26,7 +28,8 @@ os.environ.setdefault("PYTHONSTARTUP", str(Path(__file__).parent / "startup.py")
 
 
 def as_committed(model, **_):
-    """Take out what JupyterLab writes into a notebook that is only opened: a clone of the course stays clean."""
+    """Take out what JupyterLab writes into a notebook that is only opened: a clone of the course
+    stays clean."""
     if model["type"] != "notebook":
         return
     metadata = model["content"]["metadata"]
@@ -40,5 +43,6 @@ c.ContentsManager.pre_save_hook = as_committed
 # Jupyter hands a manager its settings twice, and warns that the hook takes its own place.
 warnings.filterwarnings("ignore", "Overriding existing pre_save_hook")
 
-# A cloned notebook is "not trusted": its stored outputs are shown without JavaScript. The course stores none.
+# A cloned notebook is "not trusted": its stored outputs are shown without JavaScript. The course
+# stores none.
 logging.getLogger("ServerApp").addFilter(lambda record: "is not trusted" not in record.msg)

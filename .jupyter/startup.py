@@ -1,4 +1,5 @@
-"""What a kernel of `make lab` says to an interrupt, and to a cell that runs before those above it: one plain line."""
+"""What a kernel of `make lab` says to an interrupt, and to a cell that runs before those above it:
+one plain line."""
 
 
 def _say_it_plainly(shell):
@@ -19,16 +20,22 @@ def _say_it_plainly(shell):
             notebook = json.loads(Path(os.environ["JPY_SESSION_NAME"]).read_text(encoding="utf-8"))
         except (KeyError, OSError, ValueError):
             return False
-        code = ("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
+        code = (
+            "".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"
+        )
         return any(is_bound_by(name, source) for source in code)
 
     def say(shell, kind, error, trace, tb_offset=None):
         if kind is KeyboardInterrupt:
-            lines = ["Interrupted. What was computed before is kept; run the cell again when you like."]
+            lines = [
+                "Interrupted. What was computed before is kept; run the cell again when you like."
+            ]
         elif kind is NameError and is_of_this_notebook(error.name):
             lines = [f"{error}: run the cells above first."]
         else:
-            lines = shell.InteractiveTB.structured_traceback(kind, error, trace, tb_offset=tb_offset)
+            lines = shell.InteractiveTB.structured_traceback(
+                kind, error, trace, tb_offset=tb_offset
+            )
         shell._showtraceback(kind, error, lines)
 
     shell.set_custom_exc((KeyboardInterrupt, NameError), say)

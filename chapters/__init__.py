@@ -1,7 +1,8 @@
-"""What each lesson alone needs: a folder a chapter, named like its notebook. What several share is ``course_utils``.
+"""What each lesson alone needs: a folder a chapter, named like its notebook. What several share is
+``course_utils``.
 
-    c02_layer_norm/     claims.toml, exercises.py with mistakes/, widgets.py with its JavaScript, figures.py, …
-    contents            the chapters: their order, their ideas, their exercises
+    c02_layer_norm/     claims.toml, exercises.py with mistakes/, widgets.py with its JavaScript,
+    figures.py, … contents            the chapters: their order, their ideas, their exercises
     sources             whose claims the course tests
 
 A notebook imports from its own folder and from ``course_utils``; no chapter imports another.
@@ -38,13 +39,17 @@ def claims_of(number: str) -> claims.Claims:
 
 
 def widgets_of(number: str) -> ModuleType:
-    """Return the widgets of a chapter: its own module of them, which has what it shows of the shared ones, or those."""
+    """Return the widgets of a chapter: its own module of them, which has what it shows of the
+    shared ones, or those."""
     own = chapter_of(number).folder
-    return import_module(f"chapters.{own.name}.widgets" if (own / "widgets.py").exists() else "course_utils.widgets")
+    return import_module(
+        f"chapters.{own.name}.widgets" if (own / "widgets.py").exists() else "course_utils.widgets"
+    )
 
 
 def checks_of(exercises: ModuleType) -> "Checks":
-    """Return the checks of a chapter's exercises; what they report is noted, and an answer that passes is kept."""
+    """Return the checks of a chapter's exercises; what they report is noted, and an answer that
+    passes is kept."""
     from chapters import yours
     from course_utils.check import Checks, Exercise
 
@@ -53,7 +58,8 @@ def checks_of(exercises: ModuleType) -> "Checks":
 
 
 def records_of(number: str) -> "Callable[[str], Rows]":
-    """Return the function that reads a record of a chapter's experiments, by the name of the study."""
+    """Return the function that reads a record of a chapter's experiments, by the name of the
+    study."""
 
     def load(name: str) -> "Rows":
         from course_utils.experiments import read
@@ -62,7 +68,8 @@ def records_of(number: str) -> "Callable[[str], Rows]":
         if not (folder / f"{name}.jsonl").is_file():
             known = ", ".join(sorted(path.stem for path in folder.glob("*.jsonl")))
             raise FileNotFoundError(
-                f"name must be a recorded experiment of chapter {number}: got {name!r}, there are: {known}"
+                f"name must be a recorded experiment of chapter {number}: got {name!r}, there are: "
+                f"{known}"
             )
         return read(folder / f"{name}.jsonl")
 

@@ -1,7 +1,8 @@
-"""The chapters of the course (``contents.toml``): their order, ideas and what those build on, and the exercises.
+"""The chapters of the course (``contents.toml``): their order, ideas and what those build on, and
+the exercises.
 
-Whatever lists chapters is made from here: the map, the lines that link a chapter back and on, the tables of chapter 00
-and of the README.
+Whatever lists chapters is made from here: the map, the lines that link a chapter back and on, the
+tables of chapter 00 and of the README.
 """
 
 import tomllib
@@ -31,7 +32,8 @@ NOTEBOOKS = FOLDER.parent / "notebooks"
 
 @dataclass(frozen=True)
 class Idea:
-    """What a chapter holds, in a few words. ``builds_on`` names ideas before it, of this chapter or of others."""
+    """What a chapter holds, in a few words. ``builds_on`` names ideas before it, of this chapter or
+    of others."""
 
     name: str
     builds_on: Sequence[str] = ()
@@ -42,7 +44,8 @@ class Chapter:
     """One notebook.
 
     Args:
-        number, name, title: ``02``, ``layer_norm``, ``Layer norm``; the file and its heading are made of them.
+        number, name, title: ``02``, ``layer_norm``, ``Layer norm``; the file and its heading are
+            made of them.
         part: which part of the course it belongs to.
         column: where it stands on the map, from the left; its row follows from what it builds on.
         about: what a learner builds in it, in one line.
@@ -109,10 +112,13 @@ def chapter_of(number: str) -> Chapter:
 @cache
 def _home(idea: str) -> str:
     """Return the number of the chapter that holds ``idea``."""
-    homes = [chapter.number for chapter in CHAPTERS if idea in (held.name for held in chapter.ideas)]
+    homes = [
+        chapter.number for chapter in CHAPTERS if idea in (held.name for held in chapter.ideas)
+    ]
     if len(homes) != 1:
         raise ValueError(
-            f"builds_on must name an idea of exactly one chapter: got {idea!r}, found in {homes or 'none'}"
+            f"builds_on must name an idea of exactly one chapter: got {idea!r}, found in "
+            f"{homes or 'none'}"
         )
     return homes[0]
 
@@ -122,11 +128,14 @@ def line_back(chapter: Chapter) -> str:
     earlier = [chapter_of(number).link for number in chapter.builds_on]
     if not earlier:
         return "Builds on nothing but a little Python and PyTorch."
-    return f"Builds on {' and '.join([', '.join(earlier[:-1])] * (len(earlier) > 1) + earlier[-1:])}."
+    return (
+        f"Builds on {' and '.join([', '.join(earlier[:-1])] * (len(earlier) > 1) + earlier[-1:])}."
+    )
 
 
 def line_on(chapter: Chapter) -> str:
-    """Return the line that a chapter ends with: to the next one, to others that build on it, back, and to the map."""
+    """Return the line that a chapter ends with: to the next one, to others that build on it, back,
+    and to the map."""
     written = [other for other in CHAPTERS if other.is_written or other == chapter]
     following = [later for this, later in pairwise(written) if this == chapter]
     parts = {
@@ -138,7 +147,11 @@ def line_on(chapter: Chapter) -> str:
     }
     said, shown = {chapter}, []
     for heading, others in parts.items():
-        links = [other.link + f": {other.about}" * (heading == "Next") for other in others if other not in said]
+        links = [
+            other.link + f": {other.about}" * (heading == "Next")
+            for other in others
+            if other not in said
+        ]
         shown += [f"**{heading}:** {', '.join(links)}"] if links else []
         said.update(others)
     return " · ".join(shown)
@@ -149,14 +162,25 @@ def contents() -> Table:
     rows, above = [], ""
     for chapter in CHAPTERS:
         if chapter.is_written:
-            rows.append((chapter.part if chapter.part != above else "", Inline(chapter.link), Inline(chapter.about)))
+            rows.append(
+                (
+                    chapter.part if chapter.part != above else "",
+                    Inline(chapter.link),
+                    Inline(chapter.about),
+                )
+            )
             above = chapter.part
-    return Table(("part", "chapter", "what you build"), rows, "The chapters, with links", folded=True)
+    return Table(
+        ("part", "chapter", "what you build"), rows, "The chapters, with links", folded=True
+    )
 
 
 def standing(passed: Collection[str]) -> str:
-    """Return how many exercises are passed, and the first that is not: "3 of 41 passed, next: batch_norm in 03"."""
-    at = {exercise: chapter.number for chapter in reversed(CHAPTERS) for exercise in chapter.exercises}
+    """Return how many exercises are passed, and the first that is not: "3 of 41 passed, next:
+    batch_norm in 03"."""
+    at = {
+        exercise: chapter.number for chapter in reversed(CHAPTERS) for exercise in chapter.exercises
+    }
     still_open = (name for chapter in CHAPTERS for name in chapter.exercises if name not in passed)
     name = next(still_open, "")
     done = f"{len(at.keys() & set(passed))} of {len(at)} passed"

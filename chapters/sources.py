@@ -1,4 +1,5 @@
-"""Chapter 18, whose claims the course tests: five write-ups, what they say, and the papers (``sources.toml``).
+"""Chapter 18, whose claims the course tests: five write-ups, what they say, and the papers
+(``sources.toml``).
 
 >>> works_named("S2; Su et al. 2021 §3.4.3")
 ['S2', 'Su et al. 2021']
@@ -11,14 +12,25 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["LISTED", "OWN_WORDS", "WORKS", "WRITE_UPS", "ListedClaim", "Work", "links_in", "works_in", "works_named"]
+__all__ = [
+    "LISTED",
+    "OWN_WORDS",
+    "WORKS",
+    "WRITE_UPS",
+    "ListedClaim",
+    "Work",
+    "links_in",
+    "works_in",
+    "works_named",
+]
 
 
 @dataclass(frozen=True)
 class Work:
     """Something that claims come from: "S0", "Ba et al. 2016", "libraries", "this course".
 
-    ``pattern`` is a regular expression that finds it in a claim's ``source``; ``link`` is where to read it.
+    ``pattern`` is a regular expression that finds it in a claim's ``source``; ``link`` is where to
+    read it.
     """
 
     name: str
@@ -29,7 +41,8 @@ class Work:
 
 @dataclass(frozen=True)
 class ListedClaim:
-    """One thing that a write-up says, in the course's words, and the claims that answer it as ``chapter:key``."""
+    """One thing that a write-up says, in the course's words, and the claims that answer it as
+    ``chapter:key``."""
 
     source: str
     says: str
@@ -40,7 +53,9 @@ _DATA = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encodin
 
 WORKS = tuple(Work(**work) for work in _DATA["works"])
 LISTED = tuple(
-    ListedClaim(source, says, tuple(names)) for source, said in _DATA["listed"].items() for says, names in said.items()
+    ListedClaim(source, says, tuple(names))
+    for source, said in _DATA["listed"].items()
+    for says, names in said.items()
 )
 WRITE_UPS = tuple(work for work in WORKS if work.name in _DATA["listed"])
 # all that a claim's source may say besides a work's name
@@ -53,10 +68,12 @@ def works_in(source: str) -> list[tuple[Work, str]]:
 
 
 def works_named(source: str) -> list[str]:
-    """Return the names of the works that a claim's ``source`` speaks of; "this course" where it names none."""
+    """Return the names of the works that a claim's ``source`` speaks of; "this course" where it
+    names none."""
     return [work.name for work, _ in works_in(source)] or ["this course"]
 
 
 def links_in(source: str) -> dict[str, str]:
-    """Return the links of the works that a claim's ``source`` speaks of, by the words that do; "" where it has none."""
+    """Return the links of the works that a claim's ``source`` speaks of, by the words that do; ""
+    where it has none."""
     return {words: work.link for work, words in works_in(source)}

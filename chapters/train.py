@@ -32,12 +32,16 @@ MODULES = (
     longrope_search,
 )
 STUDIES: dict[str, Study] = {
-    value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Study)
+    value.name: value
+    for module in MODULES
+    for value in vars(module).values()
+    if isinstance(value, Study)
 }
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run ``course train``; it exits with 2 when it cannot run as asked, and with 130 when it is interrupted."""
+    """Run ``course train``; it exits with 2 when it cannot run as asked, and with 130 when it is
+    interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     studies = "\n".join(f"  {name:<20} {study.about}" for name, study in STUDIES.items())
     parser = argparse.ArgumentParser(
@@ -56,17 +60,24 @@ def main(argv: list[str] | None = None) -> int:
         "--out",
         type=Path,
         metavar="FILE",
-        help="the record, by default STUDY.jsonl, or STUDY-reduced.jsonl; runs that it holds are not made again",
+        help="the record, by default STUDY.jsonl, or STUDY-reduced.jsonl; runs that it holds are "
+        "not made again",
     )
     arguments = parser.parse_args(argv)
     study = STUDIES[arguments.study]
-    out: Path = arguments.out or Path(study.name + "-reduced" * (arguments.size == "reduced") + ".jsonl")
+    out: Path = arguments.out or Path(
+        study.name + "-reduced" * (arguments.size == "reduced") + ".jsonl"
+    )
     if not out.parent.is_dir() or out.is_dir():
         parser.exit(2, f"course train: --out must be a file in a folder that exists: got {out}\n")
     try:
         rows = run_study(study, arguments.size, out, command=shlex.join(["course", "train", *argv]))
     except KeyboardInterrupt:
-        parser.exit(130, f"course train: interrupted; {out} has what is done: the same command goes on from there\n")
+        parser.exit(
+            130,
+            f"course train: interrupted; {out} has what is done: the same command goes on from "
+            "there\n",
+        )
     except (ValueError, OSError) as error:
         parser.exit(2, f"course train: {error}\n")
     print(f"{study.about}\n{len(rows)} runs in {out}")

@@ -1,7 +1,9 @@
-"""Your passed answers, in every chapter: ``from chapters import yours``, then ``yours.rms_norm`` (chapter 16).
+"""Your passed answers, in every chapter: ``from chapters import yours``, then ``yours.rms_norm``
+(chapter 16).
 
-What passes a check is kept as source, with the imports, constants and functions of your notebook that it uses. When it
-is asked for it is checked again; what is missing, or passes no more, is the course's, and a line says which it is.
+What passes a check is kept as source, with the imports, constants and functions of your notebook
+that it uses. When it is asked for it is checked again; what is missing, or passes no more, is the
+course's, and a line says which it is.
 """
 
 import inspect
@@ -44,7 +46,8 @@ def __getattr__(name: str) -> Any:
 
 
 def note(report: "Report", answer: Callable[..., Any]) -> "Report":
-    """Note what a check said of the learner's ``answer``, and keep one that passed; a pass says what is left to do."""
+    """Note what a check said of the learner's ``answer``, and keep one that passed; a pass says
+    what is left to do."""
     progress.record(report.name, report.passed)
     if not report.passed:
         return report
@@ -54,9 +57,12 @@ def note(report: "Report", answer: Callable[..., Any]) -> "Report":
 
 
 def source_of(name: str, function: Callable[..., Any]) -> str | None:
-    """Return a program that defines ``function`` as ``name``, or None where its source is not to be had."""
+    """Return a program that defines ``function`` as ``name``, or None where its source is not to be
+    had."""
     try:
-        return "\n".join([*dict.fromkeys(_parts(function, set())), f"{name} = {function.__name__}", ""])
+        return "\n".join(
+            [*dict.fromkeys(_parts(function, set())), f"{name} = {function.__name__}", ""]
+        )
     except (OSError, TypeError, AttributeError):
         return None
 
@@ -77,7 +83,8 @@ def _parts(function: Any, written: set[str]) -> Iterator[str]:
 
 
 def _definition(name: str, value: Any) -> str:
-    """Return the line that binds ``name`` to a module, something of one or a constant; nothing for others."""
+    """Return the line that binds ``name`` to a module, something of one or a constant; nothing for
+    others."""
     if isinstance(value, ModuleType):
         return f"import {value.__name__} as {name}"
     if hasattr(value, "__module__") and hasattr(value, "__qualname__"):

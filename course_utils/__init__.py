@@ -2,10 +2,11 @@
 
 Importing this package is light: each room below loads what it needs when it is first used.
 
-    norms         layer, RMS, group, instance and batch norm: functions and modules, drop-in for torch.nn; their
+    norms         layer, RMS, group, instance and batch norm: functions and modules, drop-in for
+    torch.nn; their
                   gradients by hand; moments and moving averages
-    rope          sinusoidal and rotary positions, ALiBi, T5; every way to scale RoPE; a model's config.json
-    kernels       layer norm, RMS norm and RoPE in Triton
+    rope          sinusoidal and rotary positions, ALiBi, T5; every way to scale RoPE; a model's
+    config.json kernels       layer norm, RMS norm and RoPE in Triton
     models        the small networks that the chapters train, and a real one, pretrained
     swap          the course's layers, or yours, inside the models of transformers
     verify        mine against a reference, both against float64
@@ -34,14 +35,17 @@ __all__ = ["Claims", "Table", "__version__", "generator", "setup"]
 # public name -> the module that defines it, imported when the name is first asked for
 _HOMES = {"Claims": "claims", "Table": "table", "generator": "session", "setup": "session"}
 _ROOMS = (
-    "check", "data", "experiments", "kernels", "models", "norms", "plots", "rope", "runs", "swap", "timing", "verify",
-    "widgets",
+    "check", "data", "experiments", "kernels", "models", "norms", "plots", "rope", "runs", "swap",
+    "timing", "verify", "widgets",
 )  # fmt: skip
 _room = submodules(__name__)
 
 sys.meta_path.append(MissingExtra)  # type: ignore[arg-type]
-# Where nothing can be written at home, matplotlib takes a temporary folder and would say so in the first cell.
-logging.getLogger("matplotlib").addFilter(lambda record: record.funcName != "_get_config_or_cache_dir")
+# Where nothing can be written at home, matplotlib takes a temporary folder and would say so in the
+# first cell.
+logging.getLogger("matplotlib").addFilter(
+    lambda record: record.funcName != "_get_config_or_cache_dir"
+)
 
 
 def __getattr__(name: str) -> Any:

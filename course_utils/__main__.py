@@ -1,7 +1,7 @@
 """The command ``course``, also ``python -m course_utils``: one word chooses what to do.
 
-The commands are the entry points ``course_utils.commands`` of ``pyproject.toml``: the word, and the function that takes
-what follows it.
+The commands are the entry points ``course_utils.commands`` of ``pyproject.toml``: the word, and the
+function that takes what follows it.
 """
 
 import sys
@@ -26,14 +26,20 @@ def main(argv: list[str] | None = None) -> int:
     word = arguments[0]
     if word not in commands:
         if word in ABOUT:
-            return _stop("the installed package is older than this copy of the course: `make lab` installs it again")
+            return _stop(
+                "the installed package is older than this copy of the course: `make lab` installs "
+                "it again"
+            )
         return _stop(f"unknown command {word!r}; known are {', '.join(ABOUT)}")
     try:
         command = commands[word].load()
     except ModuleNotFoundError as error:
         if error.name != "tools":
             raise
-        return _stop(f"{word} needs the folder tools/ of the course's repository, and only the package is installed")
+        return _stop(
+            f"{word} needs the folder tools/ of the course's repository, and only the package is "
+            "installed"
+        )
     return command(arguments[1:])
 
 

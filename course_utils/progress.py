@@ -1,7 +1,7 @@
 """Which checks a learner has passed, in a small file of the learner's own (chapter 00).
 
-Set ``COURSE_PROGRESS_DIR`` to keep it elsewhere, as the tests of the course do. Where nothing can be written, progress
-lasts as long as the process.
+Set ``COURSE_PROGRESS_DIR`` to keep it elsewhere, as the tests of the course do. Where nothing can
+be written, progress lasts as long as the process.
 """
 
 import json
@@ -24,8 +24,12 @@ _answers_in_memory: dict[str, str] = {}
 
 
 def directory() -> Path:
-    """Return where progress is kept: ``COURSE_PROGRESS_DIR``, or the user's data directory for this course."""
-    return Path(os.environ.get("COURSE_PROGRESS_DIR") or user_data_dir("normalization-and-position", appauthor=False))
+    """Return where progress is kept: ``COURSE_PROGRESS_DIR``, or the user's data directory for this
+    course."""
+    return Path(
+        os.environ.get("COURSE_PROGRESS_DIR")
+        or user_data_dir("normalization-and-position", appauthor=False)
+    )
 
 
 def is_writable() -> bool:
@@ -39,7 +43,8 @@ def is_writable() -> bool:
 
 
 def record(name: str, passed: bool) -> None:
-    """Note that ``name`` was attempted today, and passed if it was; what was once passed stays passed."""
+    """Note that ``name`` was attempted today, and passed if it was; what was once passed stays
+    passed."""
     today = date.today().isoformat()
     try:
         with _locked():
@@ -57,7 +62,8 @@ def passed() -> dict[str, str]:
 
 
 def attempted() -> dict[str, str]:
-    """Return the exercises that were tried, passed or not, each with the date (ISO) of the first time."""
+    """Return the exercises that were tried, passed or not, each with the date (ISO) of the first
+    time."""
     return _dates("attempted")
 
 
@@ -108,7 +114,8 @@ def _note(entries: _Entries, name: str, passed: bool, today: str) -> None:
 
 
 def _read() -> _Entries:
-    """Return the entries of the file; a file that is none of ours is set aside under another name, with a warning."""
+    """Return the entries of the file; a file that is none of ours is set aside under another name,
+    with a warning."""
     path = directory() / _FILE
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
@@ -118,9 +125,16 @@ def _read() -> _Entries:
         entries = None
     if _is_valid(entries):
         return entries
-    aside = next(p for n in range(1, 10_000) if not (p := path.with_name(f"progress.damaged-{n}.json")).exists())
+    aside = next(
+        p
+        for n in range(1, 10_000)
+        if not (p := path.with_name(f"progress.damaged-{n}.json")).exists()
+    )
     path.replace(aside)
-    warnings.warn(f"The progress file could not be read. It is kept as {aside}, and a new one begins.", stacklevel=2)
+    warnings.warn(
+        f"The progress file could not be read. It is kept as {aside}, and a new one begins.",
+        stacklevel=2,
+    )
     return {}
 
 
@@ -148,7 +162,8 @@ def _write(entries: _Entries) -> None:
 
 @contextmanager
 def _locked() -> Iterator[None]:
-    """Hold the lock on the file against other kernels, where the system has such locks (not on Windows)."""
+    """Hold the lock on the file against other kernels, where the system has such locks (not on
+    Windows)."""
     directory().mkdir(parents=True, exist_ok=True)
     try:
         import fcntl

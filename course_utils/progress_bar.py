@@ -1,4 +1,5 @@
-"""A progress bar for long work: in a notebook a bar that leaves one line behind, in a terminal tqdm's."""
+"""A progress bar for long work: in a notebook a bar that leaves one line behind, in a terminal
+tqdm's."""
 
 import sys
 import time
@@ -12,8 +13,8 @@ EVERY_S = 0.2
 class ProgressBar:
     """A context in which ``show(done)`` moves the bar.
 
-    In a notebook the bar stands under ``title`` and goes when the work is done or interrupted; what stays is the title
-    alone, the same on every machine.
+    In a notebook the bar stands under ``title`` and goes when the work is done or interrupted; what
+    stays is the title alone, the same on every machine.
 
     Args:
         title: what is being done.
@@ -38,7 +39,9 @@ class ProgressBar:
             from tqdm import tqdm
 
             layout = "{l_bar}{bar}| {elapsed}<{remaining}"
-            self._tqdm = tqdm(total=self.total, desc=self.title, file=sys.stderr, bar_format=layout, leave=True)
+            self._tqdm = tqdm(
+                total=self.total, desc=self.title, file=sys.stderr, bar_format=layout, leave=True
+            )
         return self
 
     def show(self, done: float) -> None:
@@ -51,11 +54,17 @@ class ProgressBar:
             self._tqdm.update(done - self._tqdm.n)
         if self._handle is not None:
             left = f", about {now / done * (self.total - done):.0f} s left" if done > 0 else ""
-            bar = f'<progress value="{done:g}" max="{self.total:g}" aria-label="{self.title}"></progress>'
+            bar = (
+                f'<progress value="{done:g}" max="{self.total:g}" '
+                f'aria-label="{self.title}"></progress>'
+            )
             self._handle.update(self._bundle(f"{bar} {now:.0f} s{left}"), raw=True)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._tqdm is not None:
             if kind is None:

@@ -1,4 +1,5 @@
-"""How the rooms open: a submodule when it is first asked for, and in a sentence what an installation lacks."""
+"""How the rooms open: a submodule when it is first asked for, and in a sentence what an
+installation lacks."""
 
 import sys
 from collections.abc import Callable
@@ -9,7 +10,8 @@ __all__ = ["MissingExtra", "submodules"]
 
 
 def submodules(room: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package: its submodules, imported when they are first asked for."""
+    """Return the ``__getattr__`` of a package: its submodules, imported when they are first asked
+    for."""
 
     def get(name: str) -> Any:
         from difflib import get_close_matches
@@ -27,7 +29,8 @@ def submodules(room: str) -> Callable[[str], Any]:
 
 
 class MissingExtra:
-    """Python asks it last, for a module that is nowhere; where a room imports that, it names the extra."""
+    """Python asks it last, for a module that is nowhere; where a room imports that, it names the
+    extra."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
@@ -37,5 +40,8 @@ class MissingExtra:
             frame = frame.f_back
         importer = frame.f_globals.get("__name__", "")
         if importer.startswith("course_utils.") and path is None:
-            needs = f"{importer} needs {name}, which the extra `course` brings: pip install 'course-utils[course]'"
+            needs = (
+                f"{importer} needs {name}, which the extra `course` brings: pip install "
+                "'course-utils[course]'"
+            )
             raise ModuleNotFoundError(needs, name=name)

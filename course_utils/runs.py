@@ -1,7 +1,7 @@
 """Records of runs: JSON Lines, the first says where they come from, then one line a run.
 
-A run is on disk as soon as it ends: what was interrupted goes on when it is started again, and skips the runs that are
-there. A line that was cut short is no run.
+A run is on disk as soon as it ends: what was interrupted goes on when it is started again, and
+skips the runs that are there. A line that was cut short is no run.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "toy.jsonl"
@@ -41,7 +41,9 @@ def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the provenance and the runs of a record, finished or not."""
     first, *runs = [_parsed(line) for line in path.read_text(encoding="utf-8").splitlines()] or [{}]
     if "provenance" not in first:
-        raise RecordError(f"{path.name} is damaged or no record: its first line must hold the provenance")
+        raise RecordError(
+            f"{path.name} is damaged or no record: its first line must hold the provenance"
+        )
     return first["provenance"], [run for run in runs if run]
 
 
@@ -66,7 +68,9 @@ def begin(path: Path, provenance: Fields) -> list[dict[str, Any]]:
     compared = [key for key in present if key not in _OF_EACH_START]
     if differing := [key for key in compared if begun.get(key) != present[key]]:
         differences = ", ".join(differing)
-        raise RecordError(f"{path.name} was begun with another {differences}: delete it or choose another file")
+        raise RecordError(
+            f"{path.name} was begun with another {differences}: delete it or choose another file"
+        )
     write(path, begun, runs)  # without a line that was cut short
     return runs
 
@@ -79,7 +83,8 @@ def append(path: Path, run: Fields) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which replaces ``path`` in one step when the block ends without an error."""
+    """Give a path to write to, which replaces ``path`` in one step when the block ends without an
+    error."""
     unfinished = path.with_name(path.name + ".new")
     yield unfinished
     os.replace(unfinished, path)
@@ -122,7 +127,11 @@ def _processor() -> str:
         for line in described.read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    return _output_of("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor() or platform.machine()
+    return (
+        _output_of("sysctl", "-n", "machdep.cpu.brand_string")
+        or platform.processor()
+        or platform.machine()
+    )
 
 
 def _output_of(*command: str) -> str:

@@ -7,24 +7,38 @@ from typing import Any
 
 __all__ = ["Inline", "Table", "format_number"]
 
-# JupyterLab's own colours where it defines them, so that a table follows the light and the dark theme.
-_CELL = "padding:4px 12px;text-align:{align};border-bottom:1px solid var(--jp-border-color2,#bdbdbd);white-space:normal"
+# JupyterLab's own colours where it defines them, so that a table follows the light and the dark
+# theme.
+_CELL = (
+    "padding:4px 12px;text-align:{align};border-bottom:1px solid "
+    "var(--jp-border-color2,#bdbdbd);white-space:normal"
+)
 _COLOURS = "color:var(--jp-content-font-color1,#212121);background:var(--jp-layout-color0,#ffffff)"
 
 
 def format_number(value: Any) -> str:
-    """Return ``value`` as a reader wants it: floats to 3 significant digits, integers whole, the rest as text."""
+    """Return ``value`` as a reader wants it: floats to 3 significant digits, integers whole, the
+    rest as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, float):
-        return f"{value:,}" if isinstance(value, int) else value if isinstance(value, str) else str(value)
+        return (
+            f"{value:,}"
+            if isinstance(value, int)
+            else value
+            if isinstance(value, str)
+            else str(value)
+        )
     if value == 0 or value != value or value in (float("inf"), float("-inf")):
         return {"0.0": "0", "-0.0": "0", "nan": "NaN"}.get(str(value), str(value))
-    return format(value, ".1e" if not 1e-3 <= abs(value) < 1e5 else ",.3g" if abs(value) < 999.5 else ",.0f")
+    return format(
+        value, ".1e" if not 1e-3 <= abs(value) < 1e5 else ",.3g" if abs(value) < 999.5 else ",.0f"
+    )
 
 
 class Inline(str):
-    """A cell of inline Markdown, shown as such in a notebook: `code`, **bold**, [links](02_layer_norm.ipynb)."""
+    """A cell of inline Markdown, shown as such in a notebook: `code`, **bold**,
+    [links](02_layer_norm.ipynb)."""
 
     __slots__ = ()
 
@@ -43,7 +57,8 @@ class Table:
 
     Args:
         columns: the column headings.
-        rows: one sequence of cells per row; numbers are shown to 3 significant digits and aligned right.
+        rows: one sequence of cells per row; numbers are shown to 3 significant digits and aligned
+            right.
         caption: one line above the table.
         folded: in a notebook, show the caption alone until it is clicked.
     """
@@ -58,7 +73,8 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(
-                    f"rows must have one cell per column: got {len(row)} cells for {len(self.columns)} columns"
+                    f"rows must have one cell per column: got {len(row)} cells for "
+                    f"{len(self.columns)} columns"
                 )
         self.cells = [[format_number(cell) for cell in row] for row in self.rows]
 
@@ -81,15 +97,27 @@ class Table:
     def _repr_html_(self) -> str:
         def row(tag: str, cells: Sequence[str]) -> str:
             scope = ' scope="col"' if tag == "th" else ""
-            styles = [_CELL.format(align="right" if self._is_numeric(i) else "left") for i in range(len(cells))]
+            styles = [
+                _CELL.format(align="right" if self._is_numeric(i) else "left")
+                for i in range(len(cells))
+            ]
             pairs = zip(styles, cells, strict=True)
-            return "".join(f'<{tag}{scope} style="{style}">{_as_html(cell)}</{tag}>' for style, cell in pairs)
+            return "".join(
+                f'<{tag}{scope} style="{style}">{_as_html(cell)}</{tag}>' for style, cell in pairs
+            )
 
-        caption = f'<caption style="caption-side:top;text-align:left;padding:4px 12px">{escape(self.caption)}</caption>'
+        caption = (
+            '<caption style="caption-side:top;text-align:left;padding:4px '
+            f'12px">{escape(self.caption)}</caption>'
+        )
         body = "".join(f"<tr>{row('td', cells)}</tr>" for cells in self.cells)
         html = (
             f'<table style="border-collapse:collapse;margin:4px 0;{_COLOURS}">'
             f"{caption if self.caption and not self.folded else ''}"
             f"<thead><tr>{row('th', self.columns)}</tr></thead><tbody>{body}</tbody></table>"
         )
-        return f"<details><summary>{escape(self.caption)}</summary>{html}</details>" if self.folded else html
+        return (
+            f"<details><summary>{escape(self.caption)}</summary>{html}</details>"
+            if self.folded
+            else html
+        )

@@ -1,4 +1,5 @@
-"""What authors and instructors run; a learner needs none of it, and nothing in ``course_utils`` imports it.
+"""What authors and instructors run; a learner needs none of it, and nothing in ``course_utils``
+imports it.
 
 notebooks   the notebooks as files: find, read, run, normalize, find their exercises
 text_view   a notebook as a Python file to edit, and back

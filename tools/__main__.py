@@ -16,7 +16,9 @@ def main(argv: list[str] | None = None) -> int:
     for name, run_it in {**OF_CHAPTERS, **OF_THE_COURSE}.items():
         command = commands.add_parser(name, help=run_it.__doc__, description=run_it.__doc__)
         if name in OF_CHAPTERS:
-            command.add_argument("chapters", nargs="*", metavar="NB", help="a chapter's number or a notebook; or all")
+            command.add_argument(
+                "chapters", nargs="*", metavar="NB", help="a chapter's number or a notebook; or all"
+            )
     arguments = parser.parse_args(argv)
     if not NOTEBOOKS.is_dir():
         parser.error(f"run it from the project's folder: there is no {NOTEBOOKS}/ here")
@@ -29,15 +31,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(chapters: list[str]) -> int:
-    """Execute notebooks and store their outputs, the same bytes every time; a failure stops none of the others."""
+    """Execute notebooks and store their outputs, the same bytes every time; a failure stops none of
+    the others."""
     from tools.notebooks import ExecutionFailed, execute
 
     failed = 0
     for path in find_notebooks(chapters):
         try:
-            print(
-                f"{path}: {'executed, changed' if execute(path) else 'executed, the same bytes as before'}", flush=True
-            )
+            outcome = "changed" if execute(path) else "the same bytes as before"
+            print(f"{path}: executed, {outcome}", flush=True)
         except ExecutionFailed as failure:
             failed += 1
             print(failure, f"failed so far: {failed}", sep="\n", file=sys.stderr)
@@ -45,7 +47,8 @@ def run(chapters: list[str]) -> int:
 
 
 def machines(chapters: list[str]) -> int:
-    """Run notebooks strictly as other machines would; go on where an earlier run was interrupted."""
+    """Run notebooks strictly as other machines would; go on where an earlier run was
+    interrupted."""
     from tools.machines import machines as play
 
     names = [name for name in os.environ.get("MACHINES", "").split(",") if name]
@@ -64,7 +67,10 @@ def lint(chapters: list[str]) -> int:
         print(finding)
     harness, lines = map(sum, zip(*(harness_of(Page.read(path)) for path in paths), strict=True))
     is_much = harness > LARGEST_HARNESS_OF_ALL * lines
-    print(f"harness: {harness} of {lines} visible code lines, {harness / lines:.1%}{': too much' if is_much else ''}")
+    print(
+        f"harness: {harness} of {lines} visible code lines, "
+        f"{harness / lines:.1%}{': too much' if is_much else ''}"
+    )
     print(f"notebooks: {len(paths)}, findings: {len(findings)}")
     return int(bool(findings) or is_much)
 
@@ -73,7 +79,10 @@ def edit(chapters: list[str]) -> int:
     """Write text views to edit, into ``edit/``."""
     from tools.text_view import open_view
 
-    return _each(chapters, lambda path: f"{open_view(path)}: edit it, then `make update` brings it back into {path}")
+    return _each(
+        chapters,
+        lambda path: f"{open_view(path)}: edit it, then `make update` brings it back into {path}",
+    )
 
 
 def update(chapters: list[str]) -> int:
@@ -82,7 +91,9 @@ def update(chapters: list[str]) -> int:
 
     views = [view for chapter in chapters or [""] for view in sorted(VIEWS.glob(f"{chapter}*.py"))]
     if not views:
-        raise ValueError(f"no text view of {' '.join(chapters) or 'any'} in {VIEWS}/: make one with `make edit`")
+        raise ValueError(
+            f"no text view of {' '.join(chapters) or 'any'} in {VIEWS}/: make one with `make edit`"
+        )
     for path, changed in map(bring_back, views):
         print(f"{path}: {'updated; now `make run`' if changed else 'already says the same'}")
     return 0
@@ -92,7 +103,10 @@ def links(chapters: list[str]) -> int:
     """Write the lines that link chapters back and on, from the list of chapters."""
     from tools.lint import write_links
 
-    return _each(chapters, lambda path: f"{path}: {'linked anew' if write_links(path) else 'already says the same'}")
+    return _each(
+        chapters,
+        lambda path: f"{path}: {'linked anew' if write_links(path) else 'already says the same'}",
+    )
 
 
 def student(chapters: list[str]) -> int:
@@ -127,7 +141,10 @@ def ledger() -> int:
         print(finding)
     if not findings:
         write_atomically(LEDGER, ledger_text(entries).encode())
-        print(f"ledger: {len(entries)} claims; chapter 18 shows them: `make run NB=18` if any has changed")
+        print(
+            f"ledger: {len(entries)} claims; chapter 18 shows them: `make run NB=18` if any has "
+            "changed"
+        )
     return int(bool(findings))
 
 
@@ -141,7 +158,8 @@ def handbook() -> int:
 
 
 def readme() -> int:
-    """Bring the numbers in README.md up to date, the addresses there and in CITATION.cff, and the moving picture."""
+    """Bring the numbers in README.md up to date, the addresses there and in CITATION.cff, and the
+    moving picture."""
     from tools.readme import numbers, repository, with_addresses, with_numbers, write_picture
 
     counted = numbers()

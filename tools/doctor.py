@@ -1,4 +1,5 @@
-"""``course doctor``: can this machine run the course? A line for each thing, OK or what to do about it.
+"""``course doctor``: can this machine run the course? A line for each thing, OK or what to do about
+it.
 
 Nothing heavy is imported: the doctor must be able to speak when everything else is broken.
 """
@@ -17,13 +18,18 @@ from pathlib import Path
 __all__ = ["Finding", "examine", "main"]
 
 _INSTALL = "run `make lab`, or `pip install -e '.[course]'` in the course's folder"
-_OLDEST_PYTHON = (3, 11)  # as in pyproject.toml, which an interpreter too old for the course may not be able to read
+# as in pyproject.toml, which an interpreter too old for the course may not be able to read
+_OLDEST_PYTHON = (
+    3,
+    11,
+)
 _MARKS = {"ok": "OK", "optional": "optional", "fix": "FIX"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. ``status`` is "ok", "optional" (the course runs without it) or "fix"."""
+    """One line of the report. ``status`` is "ok", "optional" (the course runs without it) or
+    "fix"."""
 
     subject: str
     status: str
@@ -40,7 +46,11 @@ def main(argv: list[str] | None = None) -> int:
     findings = list(examine())
     print("\n".join(map(str, findings)))
     broken = sum(finding.status == "fix" for finding in findings)
-    print("Everything that the course needs is here." if not broken else f"{broken} to fix before you start.")
+    print(
+        "Everything that the course needs is here."
+        if not broken
+        else f"{broken} to fix before you start."
+    )
     return int(broken > 0)
 
 
@@ -60,7 +70,12 @@ def _python() -> Finding:
     version = platform.python_version()
     if sys.version_info[:2] >= _OLDEST_PYTHON:
         return Finding("Python", "ok", version)
-    return Finding("Python", "fix", version, "the course needs Python 3.11 or newer: make lab PYTHON=python3.12")
+    return Finding(
+        "Python",
+        "fix",
+        version,
+        "the course needs Python 3.11 or newer: make lab PYTHON=python3.12",
+    )
 
 
 def _dependencies() -> Iterator[Finding]:
@@ -72,7 +87,9 @@ def _dependencies() -> Iterator[Finding]:
         return
     for requirement in requirements:
         range_, _, marker = requirement.partition(";")
-        if not marker or re.fullmatch(r"""\s*extra == ['"]course['"]""", marker):  # Triton's also names a system
+        if not marker or re.fullmatch(
+            r"""\s*extra == ['"]course['"]""", marker
+        ):  # Triton's also names a system
             yield _dependency(range_)
 
 
@@ -84,11 +101,14 @@ def _dependency(requirement: str) -> Finding:
         return Finding(name, "fix", "not installed", _INSTALL)
     if all(_satisfies(version, bound.strip()) for bound in wanted.split(",") if bound):
         return Finding(name, "ok", version)
-    return Finding(name, "fix", version, f"the course is written for {name}{wanted.strip()}: {_INSTALL}")
+    return Finding(
+        name, "fix", version, f"the course is written for {name}{wanted.strip()}: {_INSTALL}"
+    )
 
 
 def _satisfies(version: str, bound: str) -> bool:
-    """Compare release numbers against one ``>=`` or ``<`` bound: all that the course's own ranges use."""
+    """Compare release numbers against one ``>=`` or ``<`` bound: all that the course's own ranges
+    use."""
 
     def numbers(text: str) -> tuple[int, ...]:
         release = re.match(r"[\d.]+", text)
@@ -101,7 +121,9 @@ def _satisfies(version: str, bound: str) -> bool:
 
 
 def _cores() -> Finding:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     advice = "" if cores >= 2 else "times in the course are for two cores; expect twice as long"
     return Finding("cores", "optional" if advice else "ok", str(cores), advice)
 
@@ -122,7 +144,10 @@ def _progress() -> Finding:
         return Finding("progress", "fix", f"cannot load ({missing})", _INSTALL)
     if progress.is_writable():
         return Finding("progress", "ok", "writable")
-    advice = "the course works, but forgets what you passed; set COURSE_PROGRESS_DIR to a folder you can write to"
+    advice = (
+        "the course works, but forgets what you passed; set COURSE_PROGRESS_DIR to a folder you "
+        "can write to"
+    )
     return Finding("progress", "optional", f"{progress.directory()} is not writable", advice)
 
 
@@ -132,9 +157,13 @@ def _gpu() -> Finding:
         return Finding("GPU", "optional", "none found", "everything runs on the CPU")
     query = [nvidia_smi, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+        answer = subprocess.run(
+            query, capture_output=True, text=True, timeout=20, check=True
+        ).stdout.strip()
     except (subprocess.SubprocessError, OSError) as failure:
-        return Finding("GPU", "optional", f"nvidia-smi failed ({type(failure).__name__})", "check the driver")
+        return Finding(
+            "GPU", "optional", f"nvidia-smi failed ({type(failure).__name__})", "check the driver"
+        )
     found = ", driver ".join(part.strip() for part in answer.splitlines()[0].split(","))
     if _torch_sees_cuda():
         return Finding("GPU", "ok", found)
@@ -154,7 +183,9 @@ def _triton() -> Finding:
     try:
         return Finding("Triton", "ok", metadata.version("triton"))
     except metadata.PackageNotFoundError:
-        advice = "chapter 10 starts no kernel without it; on Linux with x86-64, `make lab` installs it"
+        advice = (
+            "chapter 10 starts no kernel without it; on Linux with x86-64, `make lab` installs it"
+        )
         return Finding("Triton", "optional", "not installed", advice)
 
 
@@ -163,5 +194,7 @@ def _compiler() -> Finding:
     compiler = next((path for path in map(shutil.which, wanted) if path), None)
     if compiler:
         return Finding("C++ compiler", "ok", Path(compiler).name)
-    advice = "torch.compile needs one on the CPU; without it `course bench` leaves the compiled ways out"
+    advice = (
+        "torch.compile needs one on the CPU; without it `course bench` leaves the compiled ways out"
+    )
     return Finding("C++ compiler", "optional", "none found", advice)

@@ -1,8 +1,9 @@
-"""The instructor's handbook: weeks, what each chapter takes and teaches, what goes wrong in it, what to talk about.
+"""The instructor's handbook: weeks, what each chapter takes and teaches, what goes wrong in it,
+what to talk about.
 
-The text around it is ``handbook.md``, the weeks and the questions are ``handbook.toml``; all else comes from the
-chapters' first cells, from ``chapters.contents`` and from the catalogues of the checks. It shows code that is
-wrong and says how, so it is no handout.
+The text around it is ``handbook.md``, the weeks and the questions are ``handbook.toml``; all else
+comes from the chapters' first cells, from ``chapters.contents`` and from the catalogues of the
+checks. It shows code that is wrong and says how, so it is no handout.
 """
 
 import inspect
@@ -24,9 +25,15 @@ PLAN = tomllib.loads(Path(__file__).with_name("handbook.toml").read_text(encodin
 
 
 def handbook() -> str:
-    """Return the handbook as Markdown: the weeks, a page for every written chapter, and every known mistake."""
+    """Return the handbook as Markdown: the weeks, a page for every written chapter, and every known
+    mistake."""
     written = [chapter for chapter in CHAPTERS if chapter.is_written]
-    mistakes = [line for chapter in written for name in chapter.exercises for line in _exercise(getattr(check, name))]
+    mistakes = [
+        line
+        for chapter in written
+        for name in chapter.exercises
+        for line in _exercise(getattr(check, name))
+    ]
     parts = {"syllabus": _weeks(), "chapters": map(chapter_page, written), "appendix": mistakes}
     text = Path(__file__).with_name("handbook.md").read_text(encoding="utf-8")
     for place, lines in parts.items():
@@ -40,7 +47,11 @@ def _weeks() -> Iterator[str]:
         chapters = [c for c in CHAPTERS if c.number in week["chapters"] and c.is_written]
         names = ", ".join(f"{chapter.number} {chapter.title}" for chapter in chapters)
         exercises = [f"`{name}`" for chapter in chapters for name in chapter.exercises]
-        hand_in = "three puzzles of your choice" if len(exercises) > 10 else ", ".join(exercises) or "a page of notes"
+        hand_in = (
+            "three puzzles of your choice"
+            if len(exercises) > 10
+            else ", ".join(exercises) or "a page of notes"
+        )
         yield f"| {number} | {names} | {week['theme']} | {hand_in} |"
 
 
@@ -51,24 +62,44 @@ def chapter_page(chapter: Chapter) -> str:
     lines = [f"## {chapter.number} · {chapter.title}", ""]
     lines += [f"- **Time:** {time_needed(first_cell)}"] * bool(time_needed(first_cell))
     lines += [f"- **Prerequisites:** {earlier or 'a little Python and PyTorch'}"]
-    lines += [f"- **Exercises:** {', '.join(f'`{name}`' for name in chapter.exercises) or 'none of its own'}", ""]
+    lines += [
+        "- **Exercises:** "
+        f"{', '.join(f'`{name}`' for name in chapter.exercises) or 'none of its own'}",
+        "",
+    ]
     lines += ["By the end a learner can", "", *objectives(first_cell), ""]
-    if found := [(name, mistake) for name in chapter.exercises for mistake in common(getattr(check, name))[:_SHOWN]]:
+    if found := [
+        (name, mistake)
+        for name in chapter.exercises
+        for mistake in common(getattr(check, name))[:_SHOWN]
+    ]:
         lines += ["**What goes wrong**, the most usual first:", ""]
-        lines += [f"- `{name}`: {mistake.wrong} *Ask:* {mistake.hint}" for name, mistake in found] + [""]
-    lines += ["**To discuss**", "", *(f"- {question}" for question in PLAN["questions"][chapter.number]), ""]
+        lines += [
+            f"- `{name}`: {mistake.wrong} *Ask:* {mistake.hint}" for name, mistake in found
+        ] + [""]
+    lines += [
+        "**To discuss**",
+        "",
+        *(f"- {question}" for question in PLAN["questions"][chapter.number]),
+        "",
+    ]
     return "\n".join(lines)
 
 
 def common(its_check: Check) -> list[Mistake]:
-    """Return the known mistakes: everyday slips first, and of those the ones that the most forms are known of."""
-    return sorted(its_check.catalogue.values(), key=lambda mistake: (not mistake.everyday, -len(mistake.examples)))
+    """Return the known mistakes: everyday slips first, and of those the ones that the most forms
+    are known of."""
+    return sorted(
+        its_check.catalogue.values(),
+        key=lambda mistake: (not mistake.everyday, -len(mistake.examples)),
+    )
 
 
 def time_needed(first_cell: str) -> str:
-    """Return what a chapter's first cell says of time: the rest of the paragraph that says what it builds on.
+    """Return what a chapter's first cell says of time: the rest of the paragraph that says what it
+    builds on.
 
-    >>> time_needed("Builds on [00 Start here](00_start_here.ipynb). Half an hour to work through, ten seconds to run.")
+    >>> time_needed("Builds on [00](00.ipynb). Half an hour to work through, ten seconds to run.")
     'Half an hour to work through, ten seconds to run.'
     """
     found = re.search(r"^Builds on .*?\.\s+(.+)$", first_cell, re.MULTILINE)
@@ -83,7 +114,11 @@ def objectives(first_cell: str) -> list[str]:
 def _exercise(its_check: Check) -> Iterator[str]:
     yield f"### `{its_check.name}{inspect.signature(its_check.oracle)}`\n"
     known = len(its_check.catalogue)
-    yield f"{known} known mistakes.\n" if known else "Its check judges every answer by itself, without a catalogue.\n"
+    yield (
+        f"{known} known mistakes.\n"
+        if known
+        else "Its check judges every answer by itself, without a catalogue.\n"
+    )
     yield from map(_mistake, common(its_check))
 
 

@@ -1,7 +1,9 @@
-"""Make the ledger of claims from what ran: the call of ``claims.test`` in a cell beside the card that the cell showed.
+"""Make the ledger of claims from what ran: the call of ``claims.test`` in a cell beside the card
+that the cell showed.
 
-nbval runs every cell anew and compares its output, so a stored card is an assertion that holds; this module makes sure
-that each call has its card, each card its call, and each entry of ``claims.toml`` both.
+nbval runs every cell anew and compares its output, so a stored card is an assertion that holds;
+this module makes sure that each call has its card, each card its call, and each entry of
+``claims.toml`` both.
 """
 
 import ast
@@ -24,9 +26,12 @@ _EVIDENCE = ("evidence", "holds", "fails")
 
 
 def collect(paths: Iterable[Path]) -> tuple[list[Entry], list[Finding]]:
-    """Return the claims of the notebooks at ``paths``, and what is wrong with those that are left out."""
+    """Return the claims of the notebooks at ``paths``, and what is wrong with those that are left
+    out."""
     found = [one for path in paths for one in claims_in(Page.read(path))]
-    return [one for one in found if isinstance(one, Entry)], [one for one in found if isinstance(one, Finding)]
+    return [one for one in found if isinstance(one, Entry)], [
+        one for one in found if isinstance(one, Finding)
+    ]
 
 
 def ledger_text(entries: Iterable[Entry]) -> str:
@@ -44,19 +49,34 @@ def claims_in(page: Page) -> Iterator[Entry | Finding]:
         problems = [problem for test in tests if (problem := _problem(test))]
         keys = [_key(test) for test in tests]
         if keys != list(shown):
-            problems.append(f"the cell tests {_list(keys)} and showed {_list(shown)}: run it, and test each claim once")
+            problems.append(
+                f"the cell tests {_list(keys)} and showed {_list(shown)}: run it, and test each "
+                "claim once"
+            )
         if keys and has_tag(cell, "nbval-ignore-output"):
-            problems.append(f"{_list(keys)} in a cell tagged nbval-ignore-output: nothing would notice another verdict")
+            problems.append(
+                f"{_list(keys)} in a cell tagged nbval-ignore-output: nothing would notice another "
+                "verdict"
+            )
         for key, text in shown.items():
             start = known[key].line if key in known else ""
             if key not in known:
                 problems.append(f"{key} has no entry in {file}")
             elif not text.startswith(start):
-                problems.append(f"{key} has another verdict or sentence in {file}: run the notebook")
+                problems.append(
+                    f"{key} has another verdict or sentence in {file}: run the notebook"
+                )
             elif key in seen:
-                problems.append(f"{key} is tested twice in this chapter: give the claim its own key")
+                problems.append(
+                    f"{key} is tested twice in this chapter: give the claim its own key"
+                )
             elif not problems:
-                yield Entry(chapter, key, cell.id, text.removeprefix(start).strip().removeprefix("[").removesuffix("]"))
+                yield Entry(
+                    chapter,
+                    key,
+                    cell.id,
+                    text.removeprefix(start).strip().removeprefix("[").removesuffix("]"),
+                )
             seen.add(key)
         yield from (page.finding(index, "claim", problem) for problem in problems)
     for key in known.keys() - seen:
@@ -72,7 +92,9 @@ def _problem(test: ast.Call) -> str:
         given["evidence"] = test.args[1]
     if any(isinstance(given[name], ast.Constant) for name in _EVIDENCE if name in given):
         return f"the evidence of {key} is a constant: it cannot fail"
-    if "number" in given and not any(isinstance(node, ast.Name) for node in ast.walk(given["number"])):
+    if "number" in given and not any(
+        isinstance(node, ast.Name) for node in ast.walk(given["number"])
+    ):
         return f"the number of {key} is written out: compute it"
     return ""
 
@@ -96,7 +118,11 @@ def _shown(cell: NotebookNode) -> dict[str, str]:
     bundles = [output.get("data", {}) for output in cell.get("outputs", ())]
     cards = [(bundle.get("text/html", ""), bundle.get("text/plain", "")) for bundle in bundles]
     marker = '<div id="claim-'
-    return {html.removeprefix(marker).partition('"')[0]: text for html, text in cards if html.startswith(marker)}
+    return {
+        html.removeprefix(marker).partition('"')[0]: text
+        for html, text in cards
+        if html.startswith(marker)
+    }
 
 
 def _list(names: Iterable[str | None]) -> str:

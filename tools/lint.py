@@ -1,6 +1,7 @@
 """What a reader of the notebooks would trip over, and what to do about it.
 
-What nbval, which compares outputs, says nothing of. Each rule is a function from a ``Page`` to findings.
+What nbval, which compares outputs, says nothing of. Each rule is a function from a ``Page`` to
+findings.
 """
 
 import ast
@@ -38,10 +39,24 @@ from tools.notebooks import (
 )
 from tools.student import without_solution
 
-__all__ = ["RULES", "Element", "Finding", "Page", "harness_of", "html_elements", "lint", "lint_notebook", "write_links"]
+__all__ = [
+    "RULES",
+    "Element",
+    "Finding",
+    "Page",
+    "harness_of",
+    "html_elements",
+    "lint",
+    "lint_notebook",
+    "write_links",
+]
 
 LONGEST_CELL, WIDEST_CODE, WIDEST_PRINT = 40, 88, 100  # lines, columns, columns
-LARGEST_HARNESS, LARGEST_HARNESS_OF_ALL = 0.18, 0.10  # of the code lines that a reader sees, in a chapter and in all
+# of the code lines that a reader sees, in a chapter and in all
+LARGEST_HARNESS, LARGEST_HARNESS_OF_ALL = (
+    0.18,
+    0.10,
+)
 LARGEST_BYTES = 1_500_000
 _RUN = "run the notebook with `make run`"
 _NOT_OURS = {"edit", "student", "site", "build", "dist", "node_modules"}  # ignored by git
@@ -49,7 +64,8 @@ _NOT_OURS = {"edit", "student", "site", "build", "dist", "node_modules"}  # igno
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to mend. ``cell`` counts from 0, as nbval and JupyterLab's cell list do; None is the whole file."""
+    """One thing to mend. ``cell`` counts from 0, as nbval and JupyterLab's cell list do; None is
+    the whole file."""
 
     path: Path
     cell: int | None
@@ -86,7 +102,8 @@ class Page:
 
     @classmethod
     def read(cls, path: Path) -> "Page":
-        """Read the notebook at ``path`` as it is: nothing is repaired on the way in, only lines are joined."""
+        """Read the notebook at ``path`` as it is: nothing is repaired on the way in, only lines are
+        joined."""
         raw = nbformat.reader.reads(path.read_text(encoding="utf-8"))
         if raw.get("nbformat") != 4:
             raise nbformat.ValidationError(f"nbformat must be 4: got {raw.get('nbformat')}")
@@ -101,18 +118,25 @@ class Page:
         return ((index, cell) for index, cell in enumerate(self.cells) if is_code(cell))
 
     def visible_code(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the index of each code cell that is not folded, and its lines that are not empty."""
+        """Yield the index of each code cell that is not folded, and its lines that are not
+        empty."""
         for index, cell in self.code_cells():
             if not cell.metadata.get("jupyter", {}).get("source_hidden"):
                 yield index, [line for line in cell.source.splitlines() if line.strip()]
 
     def markdown_cells(self) -> Iterator[tuple[int, NotebookNode]]:
         """Yield the index of each Markdown cell, and the cell."""
-        return ((index, cell) for index, cell in enumerate(self.cells) if cell.cell_type == "markdown")
+        return (
+            (index, cell) for index, cell in enumerate(self.cells) if cell.cell_type == "markdown"
+        )
 
     def outputs(self) -> Iterator[tuple[int, NotebookNode]]:
         """Yield the index of the cell of each output, and the output."""
-        return ((index, output) for index, cell in self.code_cells() for output in cell.get("outputs", ()))
+        return (
+            (index, output)
+            for index, cell in self.code_cells()
+            for output in cell.get("outputs", ())
+        )
 
     @cached_property
     def headings(self) -> list[Heading]:
@@ -120,19 +144,26 @@ class Page:
         return [
             Heading(index, int(tag.name[1]), tag.get_text())
             for index, cell in self.markdown_cells()
-            for tag in _parsed(MarkdownIt().render(cell.source)).find_all(["h1", "h2", "h3", "h4", "h5", "h6"])
+            for tag in _parsed(MarkdownIt().render(cell.source)).find_all(
+                ["h1", "h2", "h3", "h4", "h5", "h6"]
+            )
         ]
 
     @cached_property
     def elements(self) -> list[tuple[int, Element]]:
-        """Links, images and other HTML elements of the Markdown cells and of the outputs, with their cells."""
+        """Links, images and other HTML elements of the Markdown cells and of the outputs, with
+        their cells."""
         found = [
-            (index, element) for index, cell in self.markdown_cells() for element in _markdown_elements(cell.source)
+            (index, element)
+            for index, cell in self.markdown_cells()
+            for element in _markdown_elements(cell.source)
         ]
         for index, output in self.outputs():
             data = output.get("data", {})
             found += [(index, element) for element in html_elements(data.get("text/html", ""))]
-            found += [(index, element) for element in _markdown_elements(data.get("text/markdown", ""))]
+            found += [
+                (index, element) for element in _markdown_elements(data.get("text/markdown", ""))
+            ]
         return found
 
     @cached_property
@@ -144,7 +175,8 @@ class Page:
 def html_elements(html: str) -> list[Element]:
     """Return the opening tags of ``html`` with their attributes."""
     return [
-        Element(tag.name, {key: str(value) for key, value in tag.attrs.items()}) for tag in _parsed(html).find_all(True)
+        Element(tag.name, {key: str(value) for key, value in tag.attrs.items()})
+        for tag in _parsed(html).find_all(True)
     ]
 
 
@@ -152,7 +184,8 @@ def _parsed(html: str) -> BeautifulSoup:
     return BeautifulSoup(html, "html.parser", multi_valued_attributes=None)
 
 
-_MATHEMATICS = re.compile(r"(?<!\\)\$\$.+?\$\$|(?<![\\$])\$[^$\n]+?\$", re.DOTALL)  # $f[i](x)$ is no link
+# $f[i](x)$ is no link
+_MATHEMATICS = re.compile(r"(?<!\\)\$\$.+?\$\$|(?<![\\$])\$[^$\n]+?\$", re.DOTALL)
 
 
 def _markdown_elements(markdown: str) -> list[Element]:
@@ -161,21 +194,33 @@ def _markdown_elements(markdown: str) -> list[Element]:
 
 # What a notebook says: headings, links, pictures, paths
 
-# a path from the root of somebody's machine, in POSIX or Windows dress; a URL's path and a fraction are none
+# a path from the root of somebody's machine, in POSIX or Windows dress; a URL's path and a fraction
+# are none
 _ABSOLUTE_PATH = re.compile(
     r"(?<![\w./:\\~])(?:/(?:home|Users|root|tmp|usr|opt|var|work|mnt|content|private)/[\w.-]+|[A-Z]:\\\w+|~/[\w.-]+)"
 )
 _WEB = {"http", "https"}
-_FETCHES = {"img": "src", "script": "src", "iframe": "src", "link": "href", "source": "src", "video": "src"}
+_FETCHES = {
+    "img": "src",
+    "script": "src",
+    "iframe": "src",
+    "link": "href",
+    "source": "src",
+    "video": "src",
+}
 
 
 def one_title(page: Page) -> Iterator[Finding]:
     """Exactly one level-1 heading, in the first cell."""
     titles = [heading for heading in page.headings if heading.level == 1]
     if not titles or titles[0].cell != 0:
-        yield page.finding(0, "title", "the first cell must hold the notebook's title: one line with a single #")
+        yield page.finding(
+            0, "title", "the first cell must hold the notebook's title: one line with a single #"
+        )
     for heading in titles[1:]:
-        yield page.finding(heading.cell, "title", f"a second title, «{heading.text}»: make it level 2 (##)")
+        yield page.finding(
+            heading.cell, "title", f"a second title, «{heading.text}»: make it level 2 (##)"
+        )
 
 
 def headings_step_by_one(page: Page) -> Iterator[Finding]:
@@ -187,19 +232,29 @@ def headings_step_by_one(page: Page) -> Iterator[Finding]:
 
 
 def pictures_are_described(page: Page) -> Iterator[Finding]:
-    """Every picture has an alternative text, in the Markdown and among the outputs, a widget's stand-in too."""
+    """Every picture has an alternative text, in the Markdown and among the outputs, a widget's
+    stand-in too."""
     for index, (tag, attributes) in page.elements:
         if tag == "img" and not attributes.get("alt", "").strip():
-            yield page.finding(index, "alt-text", "a picture without alt text: say in a sentence what it shows")
+            yield page.finding(
+                index, "alt-text", "a picture without alt text: say in a sentence what it shows"
+            )
         if tag in ("svg", "canvas") and attributes.get("aria-hidden") != "true":
             named = attributes.get("aria-label") or attributes.get("aria-labelledby")
             if not named or attributes.get("role") != "img":
-                message = f'a drawn <{tag}> without a description: give it role="img" and aria-label="…"'
+                message = (
+                    f'a drawn <{tag}> without a description: give it role="img" and aria-label="…"'
+                )
                 yield page.finding(index, "alt-text", message)
     for index, output in page.outputs():
         data = output.get("data", {})
-        if any(mime.startswith("image/") for mime in data) and "<img" not in data.get("text/html", ""):
-            message = 'a picture that says nothing to those who cannot see it: show it with plots.show(fig, alt="…")'
+        if any(mime.startswith("image/") for mime in data) and "<img" not in data.get(
+            "text/html", ""
+        ):
+            message = (
+                "a picture that says nothing to those who cannot see it: show it with "
+                'plots.show(fig, alt="…")'
+            )
             yield page.finding(index, "alt-text", message)
 
 
@@ -208,14 +263,21 @@ def nothing_is_fetched(page: Page) -> Iterator[Finding]:
     for index, (tag, attributes) in page.elements:
         source = attributes.get(_FETCHES.get(tag, ""), "")
         if source.startswith("//") or urlsplit(source).scheme in _WEB:
-            yield page.finding(index, "remote", f"<{tag}> fetches {source}: keep the file in the project")
+            yield page.finding(
+                index, "remote", f"<{tag}> fetches {source}: keep the file in the project"
+            )
 
 
 def links_resolve(page: Page) -> Iterator[Finding]:
     """A link to a file, a notebook, a heading or a cell leads there."""
     for index, (tag, attributes) in page.elements:
         target = attributes.get({"a": "href", "img": "src"}.get(tag, ""))
-        if target is not None and urlsplit(target).scheme not in {*_WEB, "mailto", "data", "attachment"}:
+        if target is not None and urlsplit(target).scheme not in {
+            *_WEB,
+            "mailto",
+            "data",
+            "attachment",
+        }:
             problem = _broken(page, target)
             if problem:
                 yield page.finding(index, "link", f"{target} {problem}")
@@ -233,13 +295,16 @@ def _broken(page: Page, target: str) -> str:
         return ""
     if unquote(parts.fragment) in _anchors(path, path.stat().st_mtime_ns):
         return ""
-    return f"names no heading or cell of {path.name}: a heading's link is its text with - for spaces"
+    return (
+        f"names no heading or cell of {path.name}: a heading's link is its text with - for spaces"
+    )
 
 
 @lru_cache
 def _anchors(path: Path, _modified: int) -> frozenset[str]:
     page = Page.read(path)
-    headings = (heading.text.replace(" ", "-") for heading in page.headings)  # as JupyterLab and nbconvert have it
+    # as JupyterLab and nbconvert have it
+    headings = (heading.text.replace(" ", "-") for heading in page.headings)
     cells = (f"cell-id={cell.get('id')}" for cell in page.cells)
     elements = (element.attributes.get("id", "") for _, element in page.elements)
     return frozenset({*headings, *cells, *elements} - {""})
@@ -250,22 +315,36 @@ def paths_are_relative(page: Page) -> Iterator[Finding]:
     for index, cell in enumerate(page.cells):
         texts = [cell.source]
         for output in cell.get("outputs", ()):
-            texts += [output.get("text", ""), output.get("evalue", ""), *output.get("traceback", ())]
-            texts += [content for mime, content in output.get("data", {}).items() if mime.startswith("text/")]
+            texts += [
+                output.get("text", ""),
+                output.get("evalue", ""),
+                *output.get("traceback", ()),
+            ]
+            texts += [
+                content
+                for mime, content in output.get("data", {}).items()
+                if mime.startswith("text/")
+            ]
         found = _ABSOLUTE_PATH.search(re.sub(r"base64,[A-Za-z0-9+/=]+", "", "\n".join(texts)))
         if found:
-            yield page.finding(index, "absolute-path", f"{found[0]}… exists on one machine only: use a relative path")
+            yield page.finding(
+                index,
+                "absolute-path",
+                f"{found[0]}… exists on one machine only: use a relative path",
+            )
 
 
 # The lines that link a chapter back to what it builds on and on to what follows
 
 _CHAPTERS = {chapter.file: chapter for chapter in CHAPTERS}
-_BACK = re.compile(r"^Builds on .*?\.(?=\s|$)", re.MULTILINE)  # the dot of a file name stands before a letter
+# the dot of a file name stands before a letter
+_BACK = re.compile(r"^Builds on .*?\.(?=\s|$)", re.MULTILINE)
 _ON = re.compile(r"^\*\*(?:Next|Also from here|Back|Map|Words):\*\*.*\Z", re.MULTILINE)
 
 
 def chapters_are_linked(page: Page) -> Iterator[Finding]:
-    """A chapter begins with what it builds on and ends with what follows, as the list of chapters has it."""
+    """A chapter begins with what it builds on and ends with what follows, as the list of chapters
+    has it."""
     chapter = _CHAPTERS.get(page.path.name)
     if chapter is None:
         return
@@ -274,21 +353,30 @@ def chapters_are_linked(page: Page) -> Iterator[Finding]:
     if _BACK.findall(first.source) != [line_back(chapter)]:
         yield page.finding(0, "links", f"must say, once, «{line_back(chapter)}»: {write}")
     if last.cell_type != "markdown" or last.source.splitlines()[-1:] != [line_on(chapter)]:
-        yield page.finding(len(page.cells) - 1, "links", f"must end with the line «{line_on(chapter)}»: {write}")
+        yield page.finding(
+            len(page.cells) - 1, "links", f"must end with the line «{line_on(chapter)}»: {write}"
+        )
 
 
 def write_links(path: Path) -> bool:
-    """Write the two lines into the notebook at ``path``, over older ones; return whether the file changed."""
+    """Write the two lines into the notebook at ``path``, over older ones; return whether the file
+    changed."""
     chapter = _CHAPTERS.get(path.name)
     if chapter is None:
-        raise ValueError(f"path must be a chapter's notebook: got {path}; the list of chapters does not have it")
+        raise ValueError(
+            f"path must be a chapter's notebook: got {path}; the list of chapters does not have it"
+        )
     notebook = read_notebook(path)
     if notebook.cells[-1].cell_type != "markdown":
         notebook.cells.append(nbformat.v4.new_markdown_cell())
     for cell, pattern, line in ((0, _BACK, line_back(chapter)), (-1, _ON, line_on(chapter))):
         text = notebook.cells[cell].source
         found = pattern.search(text)  # a new line stands in a paragraph of its own at the end
-        new = text[: found.start()] + line + text[found.end() :] if found else f"{text.rstrip()}\n\n{line}".lstrip()
+        new = (
+            text[: found.start()] + line + text[found.end() :]
+            if found
+            else f"{text.rstrip()}\n\n{line}".lstrip()
+        )
         notebook.cells[cell].source = new
     return write_notebook(notebook, path)
 
@@ -299,12 +387,16 @@ _REDRAWS_OUTPUT = {"interact", "interactive", "interact_manual", "interactive_ou
 
 
 def plain_python(page: Page) -> Iterator[Finding]:
-    """No magics and no shell: an install or a shell line would not run for everyone, and no tool can read it."""
+    """No magics and no shell: an install or a shell line would not run for everyone, and no tool
+    can read it."""
     for index, cell in page.code_cells():
         if not cell.source.strip():
             yield page.finding(index, "empty", "an empty code cell: delete it")
         if parse_code(cell.source) is None:
-            message = "not plain Python: no line with % or !, no half a line; installing is left to `make lab`"
+            message = (
+                "not plain Python: no line with % or !, no half a line; installing is left to "
+                "`make lab`"
+            )
             yield page.finding(index, "plain-python", message)
 
 
@@ -313,7 +405,10 @@ def short_cells(page: Page) -> Iterator[Finding]:
     for index, cell in page.code_cells():
         lines = len(cell.source.splitlines())
         if lines > LONGEST_CELL:
-            message = f"{lines} lines, {LONGEST_CELL} at most: split it, or move it into course_utils with a good name"
+            message = (
+                f"{lines} lines, {LONGEST_CELL} at most: split it, or move it into course_utils "
+                "with a good name"
+            )
             yield page.finding(index, "long-cell", message)
 
 
@@ -321,25 +416,35 @@ def lines_fit(page: Page) -> Iterator[Finding]:
     """No line of code, where it is in sight, and no printed line that a page would clip."""
     for index, lines in page.visible_code():
         if widest := [line for line in lines if len(line) > WIDEST_CODE]:
-            yield page.finding(index, "wide", f"a line over {WIDEST_CODE} columns: {widest[0].strip()[:40]}…")
+            yield page.finding(
+                index, "wide", f"a line over {WIDEST_CODE} columns: {widest[0].strip()[:40]}…"
+            )
     for index, output in page.outputs():
         text = output.text if output.output_type == "stream" else ""
         if widest := [line for line in text.splitlines() if len(line) > WIDEST_PRINT]:
-            yield page.finding(index, "wide", f"prints a line over {WIDEST_PRINT} columns: {widest[0].strip()[:40]}…")
+            yield page.finding(
+                index,
+                "wide",
+                f"prints a line over {WIDEST_PRINT} columns: {widest[0].strip()[:40]}…",
+            )
 
 
 def the_subject_is_in_sight(page: Page) -> Iterator[Finding]:
     """Few of the code lines that a reader sees draw, tabulate or keep books."""
     harness, lines = harness_of(page)
     if harness > LARGEST_HARNESS * lines:
-        message = f"{harness} of {lines} visible code lines draw, tabulate or keep books: fold those cells"
+        message = (
+            f"{harness} of {lines} visible code lines draw, tabulate or keep books: fold those "
+            "cells"
+        )
         yield page.finding(None, "harness", message)
 
 
 def harness_of(page: Page) -> tuple[int, int]:
     """Return how many of the visible code lines are harness, and how many there are.
 
-    Harness are statements that draw or tabulate, and calls of ``claims`` and ``verify`` over two lines.
+    Harness are statements that draw or tabulate, and calls of ``claims`` and ``verify`` over two
+    lines.
     """
     harness = total = 0
     for _, lines in page.visible_code():
@@ -348,7 +453,9 @@ def harness_of(page: Page) -> tuple[int, int]:
             call = getattr(node, "value", None)
             name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
             length = (node.end_lineno or 0) - node.lineno + 1
-            if name.startswith(("plots.", "Table")) or (name.startswith(("claims.", "verify.")) and length > 2):
+            if name.startswith(("plots.", "Table")) or (
+                name.startswith(("claims.", "verify.")) and length > 2
+            ):
                 harness += length
     return harness, total
 
@@ -356,18 +463,28 @@ def harness_of(page: Page) -> tuple[int, int]:
 def first_cell_sets_up(page: Page) -> Iterator[Finding]:
     """The first code cell calls ``course_utils.setup()``, and none changes ``sys.path``."""
     cells = list(page.code_cells())
-    if not cells or "course_utils.setup" not in map(ast.unparse, _nodes(cells[0][1].source, ast.Attribute)):
-        yield page.finding(cells[0][0] if cells else None, "set-up", "the first code cell calls course_utils.setup()")
+    if not cells or "course_utils.setup" not in map(
+        ast.unparse, _nodes(cells[0][1].source, ast.Attribute)
+    ):
+        yield page.finding(
+            cells[0][0] if cells else None,
+            "set-up",
+            "the first code cell calls course_utils.setup()",
+        )
     for index, cell in cells:
         if "sys.path" in map(ast.unparse, _nodes(cell.source, ast.Attribute)):
-            yield page.finding(index, "sys-path", "leave sys.path alone: the package is installed, import it")
+            yield page.finding(
+                index, "sys-path", "leave sys.path alone: the package is installed, import it"
+            )
 
 
 def value_widgets(page: Page) -> Iterator[Finding]:
     """No ``interact``, ``interactive`` or ``Output``: they hang execution and redraw slowest."""
     for index, cell in page.code_cells():
         names = {node.attr for node in _nodes(cell.source, ast.Attribute)}
-        names |= {alias.name for node in _nodes(cell.source, ast.ImportFrom) for alias in node.names}
+        names |= {
+            alias.name for node in _nodes(cell.source, ast.ImportFrom) for alias in node.names
+        }
         for name in sorted(names & (_REDRAWS_OUTPUT | {"Output"})):
             message = f"{name} redraws an output area: use a widget of course_utils.widgets"
             yield page.finding(index, "value-widget", message)
@@ -383,7 +500,8 @@ def every_cell_runs(page: Page) -> Iterator[Finding]:
 
 
 def exercises_are_whole(page: Page) -> Iterator[Finding]:
-    """A stub is empty and tagged, and ends in its check: one run writes, checks and shows. A solution follows."""
+    """A stub is empty and tagged, and ends in its check: one run writes, checks and shows. A
+    solution follows."""
     solved = {exercise.solution for exercise in page.exercises}
     for exercise in page.exercises:
         names = ", ".join(exercise.names) or "?"
@@ -392,31 +510,47 @@ def exercises_are_whole(page: Page) -> Iterator[Finding]:
             yield page.finding(exercise.stub, "stub", message)
         last_line = page.cells[exercise.stub].source.rstrip().rpartition("\n")[2]
         if not check_names(last_line):
-            yield page.finding(exercise.stub, "exercise", f"its last line is no check: add check.NAME({names})")
+            yield page.finding(
+                exercise.stub, "exercise", f"its last line is no check: add check.NAME({names})"
+            )
         if exercise.solution is None:
-            message = f"no solution follows {names}: a folded cell tagged solution defines {names}{SOLUTION_SUFFIX}"
+            message = (
+                f"no solution follows {names}: a folded cell tagged solution defines "
+                f"{names}{SOLUTION_SUFFIX}"
+            )
             yield page.finding(exercise.stub, "exercise", message)
     for index, cell in page.code_cells():
         if stub_names(cell.source) and not has_tag(cell, "exercise"):
             yield page.finding(index, "exercise", "a stub that is not tagged: add the tag exercise")
         if has_tag(cell, "solution") and index not in solved:
-            yield page.finding(index, "solution", "no exercise before it: tag the stub with exercise")
+            yield page.finding(
+                index, "solution", "no exercise before it: tag the stub with exercise"
+            )
 
 
 def solutions_are_folded(page: Page) -> Iterator[Finding]:
-    """A solution is tagged and collapsed, defines what its stub leaves open, and can be taken out for students."""
+    """A solution is tagged and collapsed, defines what its stub leaves open, and can be taken out
+    for students."""
     names = {exercise.solution: exercise.names for exercise in page.exercises}
     for index, cell in page.code_cells():
         defined = defined_names(cell.source)
         if not has_tag(cell, "solution"):
             if any(name.endswith(SOLUTION_SUFFIX) for name in defined):
-                yield page.finding(index, "solution", "a solution in plain sight: add the tag solution, and fold it")
+                yield page.finding(
+                    index,
+                    "solution",
+                    "a solution in plain sight: add the tag solution, and fold it",
+                )
             continue
         if {**cell.metadata, **FOLDED} != cell.metadata:
-            yield page.finding(index, "solution", f"not folded everywhere: {_RUN}, which completes its metadata")
+            yield page.finding(
+                index, "solution", f"not folded everywhere: {_RUN}, which completes its metadata"
+            )
         for name in names.get(index, ()):
             if name + SOLUTION_SUFFIX not in defined:
-                yield page.finding(index, "solution", f"must define {name}{SOLUTION_SUFFIX}, for the stub {name}")
+                yield page.finding(
+                    index, "solution", f"must define {name}{SOLUTION_SUFFIX}, for the stub {name}"
+                )
         try:
             without_solution(cell.source, cell.metadata.get("stand_in"))
         except ValueError as error:
@@ -438,38 +572,57 @@ def executed_in_order(page: Page) -> Iterator[Finding]:
         if stored is None:
             yield page.finding(index, "not-run", f"never executed: {_RUN}")
         elif stored != count:
-            yield page.finding(index, "order", f"executed as number {stored}, stands as number {count}: {_RUN}")
+            yield page.finding(
+                index, "order", f"executed as number {stored}, stands as number {count}: {_RUN}"
+            )
 
 
 def errors_are_tagged(page: Page) -> Iterator[Finding]:
-    """An error is stored only where it is meant, and only meant where it is stored; a warning is meant nowhere."""
+    """An error is stored only where it is meant, and only meant where it is stored; a warning is
+    meant nowhere."""
     for index, cell in page.code_cells():
         raised = any(output.output_type == "error" for output in cell.get("outputs", ()))
         if raised and not has_tag(cell, "raises-exception"):
-            yield page.finding(index, "error", "stores an error: mend it, or tag the cell raises-exception if meant")
+            yield page.finding(
+                index,
+                "error",
+                "stores an error: mend it, or tag the cell raises-exception if meant",
+            )
         if not raised and has_tag(cell, "raises-exception"):
-            yield page.finding(index, "error", "tagged raises-exception but raises nothing: remove the tag")
+            yield page.finding(
+                index, "error", "tagged raises-exception but raises nothing: remove the tag"
+            )
     for index, output in page.outputs():
         if output.output_type == "stream" and output.get("name") == "stderr":
             first_line = output.text.strip().split("\n")[0][:80]
-            yield page.finding(index, "stderr", f"prints to stderr ({first_line}): remove the cause, do not hide it")
+            yield page.finding(
+                index,
+                "stderr",
+                f"prints to stderr ({first_line}): remove the cause, do not hide it",
+            )
 
 
 def no_widget_state(page: Page) -> Iterator[Finding]:
     """No stored widget state: it is large, and differs every time."""
     if "widgets" in page.notebook.metadata:
-        yield page.finding(None, "widget-state", f"metadata.widgets is stored: {_RUN}, which drops it")
+        yield page.finding(
+            None, "widget-state", f"metadata.widgets is stored: {_RUN}, which drops it"
+        )
 
 
 def ids_are_unique(page: Page) -> Iterator[Finding]:
     """Every cell has an id of its own, so that links to cells hold."""
     if page.notebook.get("nbformat_minor", 0) < 5:
-        yield page.finding(None, "ids", f"an old format without cell ids: {_RUN}, which writes format 4.5")
+        yield page.finding(
+            None, "ids", f"an old format without cell ids: {_RUN}, which writes format 4.5"
+        )
     ids = Counter(cell.get("id") for cell in page.cells)
     for index, cell in enumerate(page.cells):
         cell_id = cell.get("id")
         if ids[cell_id] > 1 or not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", cell_id or ""):
-            yield page.finding(index, "ids", f"id {cell_id!r}: give it its own, of letters, digits, - and _")
+            yield page.finding(
+                index, "ids", f"id {cell_id!r}: give it its own, of letters, digits, - and _"
+            )
 
 
 def size_is_bounded(page: Page) -> Iterator[Finding]:
@@ -481,15 +634,17 @@ def size_is_bounded(page: Page) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Page], Iterator[Finding]], ...] = (
-    one_title, headings_step_by_one, pictures_are_described, nothing_is_fetched, links_resolve, paths_are_relative,
-    chapters_are_linked, plain_python, short_cells, lines_fit, the_subject_is_in_sight, first_cell_sets_up,
-    value_widgets, every_cell_runs, exercises_are_whole, solutions_are_folded, executed_in_order, errors_are_tagged,
+    one_title, headings_step_by_one, pictures_are_described, nothing_is_fetched, links_resolve,
+    paths_are_relative, chapters_are_linked, plain_python, short_cells, lines_fit,
+    the_subject_is_in_sight, first_cell_sets_up, value_widgets, every_cell_runs,
+    exercises_are_whole, solutions_are_folded, executed_in_order, errors_are_tagged,
     no_widget_state, ids_are_unique, size_is_bounded,
 )  # fmt: skip
 
 
 def lint(paths: Iterable[Path], root: Path = Path()) -> list[Finding]:
-    """Return the findings in the notebooks at ``paths`` and, below ``root``, notebooks that no test would run."""
+    """Return the findings in the notebooks at ``paths`` and, below ``root``, notebooks that no test
+    would run."""
     findings = [finding for path in paths for finding in lint_notebook(path)]
     for path in find_notebooks(folder=root):
         first = path.relative_to(root).parts[0]
@@ -503,7 +658,12 @@ def lint_notebook(path: Path) -> list[Finding]:
     """Return the findings in one notebook, by cell; a file that cannot be read is a finding too."""
     try:
         page = Page.read(path)
-    except (nbformat.reader.NotJSONError, nbformat.ValidationError, KeyError, AttributeError) as error:
+    except (
+        nbformat.reader.NotJSONError,
+        nbformat.ValidationError,
+        KeyError,
+        AttributeError,
+    ) as error:
         first_line = str(error).strip().splitlines()[0]
         message = f"not a notebook ({first_line}): bring it back from git and run it again"
         return [Finding(path, None, "format", message)]

@@ -1,7 +1,8 @@
-"""Play other machines: every notebook, strictly, held to the instructions, sums and threads that others have.
+"""Play other machines: every notebook, strictly, held to the instructions, sums and threads that
+others have.
 
-What ran is kept in ``machines/``, a line a run; a run that was interrupted goes on where it was. Beside it lies what
-pytest printed of each run that was red.
+What ran is kept in ``machines/``, a line a run; a run that was interrupted goes on where it was.
+Beside it lies what pytest printed of each run that was red.
 """
 
 import hashlib
@@ -26,7 +27,8 @@ LIMIT_S = 1200  # for one notebook; the longest takes 40 s on two quiet cores
 
 @dataclass(frozen=True)
 class Personality:
-    """A machine to play: what PyTorch's own kernels, MKL and oneDNN may use, and on how many threads."""
+    """A machine to play: what PyTorch's own kernels, MKL and oneDNN may use, and on how many
+    threads."""
 
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -35,11 +37,24 @@ class Personality:
     @property
     def command(self) -> list[str]:
         """What runs a notebook on it, but for the notebook's path."""
-        return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", f"--threads={self.threads}"]
+        return [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--nbval",
+            f"--threads={self.threads}",
+        ]
 
 
 def _held_to(aten: str, mkl: str, onednn: str) -> dict[str, str]:
-    return {"ATEN_CPU_CAPABILITY": aten, "MKL_ENABLE_INSTRUCTIONS": mkl, "ONEDNN_MAX_CPU_ISA": onednn}
+    return {
+        "ATEN_CPU_CAPABILITY": aten,
+        "MKL_ENABLE_INSTRUCTIONS": mkl,
+        "ONEDNN_MAX_CPU_ISA": onednn,
+    }
 
 
 PERSONALITIES = (
@@ -53,7 +68,8 @@ PERSONALITIES = (
 
 
 def machines(chapters: Sequence[str], names: Sequence[str] = (), folder: Path = FOLDER) -> int:
-    """Run the notebooks of ``chapters`` on each personality, or on those that ``names`` lists; print a table of both.
+    """Run the notebooks of ``chapters`` on each personality, or on those that ``names`` lists;
+    print a table of both.
 
     Returns:
         0 when every run was green, else 1.
@@ -67,14 +83,22 @@ def machines(chapters: Sequence[str], names: Sequence[str] = (), folder: Path = 
 
     known = [personality.name for personality in PERSONALITIES]
     if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"a personality must be one of {', '.join(known)}: got {', '.join(unknown)}")
-    played = [personality for personality in PERSONALITIES if not names or personality.name in names]
+        raise ValueError(
+            f"a personality must be one of {', '.join(known)}: got {', '.join(unknown)}"
+        )
+    played = [
+        personality for personality in PERSONALITIES if not names or personality.name in names
+    ]
     notebooks = find_notebooks(chapters)
     folder.mkdir(exist_ok=True)
     record = folder / "runs.jsonl"
     done = {run["key"]: run for run in runs.begin(record, runs.machine("cpu"))}
     digests = {path: _digest(path) for path in notebooks}
-    keys = {(p.name, path): f"{p.name} {path.stem} {digests[path]}" for p in played for path in notebooks}
+    keys = {
+        (p.name, path): f"{p.name} {path.stem} {digests[path]}"
+        for p in played
+        for path in notebooks
+    }
     left = [(p, path) for p in played for path in notebooks if keys[p.name, path] not in done]
     with (
         ThreadPoolExecutor(os.cpu_count() or 1) as pool,
@@ -96,7 +120,11 @@ def machines(chapters: Sequence[str], names: Sequence[str] = (), folder: Path = 
     in_all = [sum(results[p.name, path]["seconds"] for path in notebooks) for p in played]
     reds = sum(bool(result["red"]) for result in results.values())
     columns = ["notebook", *(p.name for p in played)]
-    print(Table(columns, [*rows, ("seconds", *map(round, in_all))], f"{len(results)} runs, {reds} red"))
+    print(
+        Table(
+            columns, [*rows, ("seconds", *map(round, in_all))], f"{len(results)} runs, {reds} red"
+        )
+    )
     for (name, path), result in results.items():
         if result["red"]:
             print(f"{name}, {path.stem}: {', '.join(result['red'])} ({_log(folder, name, path)})")
@@ -130,11 +158,14 @@ def _run(personality: Personality, path: Path, folder: Path) -> tuple[list[str],
     if not is_green:
         log.write_text(printed, encoding="utf-8")
     red = re.findall(r"^(?:FAILED|ERROR) \S+?(?:::(Cell \d+))?(?: - .*)?$", printed, re.MULTILINE)
-    return [cell or "all of it" for cell in red] or ([] if is_green else ["all of it"]), time.monotonic() - started
+    return [cell or "all of it" for cell in red] or (
+        [] if is_green else ["all of it"]
+    ), time.monotonic() - started
 
 
 def _digest(notebook: Path) -> str:
-    """Name the notebook and all that it may run or read by their contents: a change of one makes a run void."""
+    """Name the notebook and all that it may run or read by their contents: a change of one makes a
+    run void."""
     digest = hashlib.sha256(notebook.read_bytes())
     for folder in ("chapters", "course_utils"):
         for file in sorted(Path(folder).rglob("*.*")):

@@ -1,4 +1,5 @@
-"""The notebooks as files: find and read them, run them so that the same source gives the same bytes, find exercises."""
+"""The notebooks as files: find and read them, run them so that the same source gives the same
+bytes, find exercises."""
 
 import ast
 import os
@@ -11,30 +12,46 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError
+from nbclient.exceptions import (
+    CellControlSignal,
+    CellExecutionError,
+    CellTimeoutError,
+    DeadKernelError,
+)
 
 from tools.outputs import say_the_same
 
 __all__ = [
-    "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed", "Exercise",
-    "check_names", "defined_names", "execute", "find_exercises", "find_notebooks", "has_tag", "is_code",
-    "keep_only_known_metadata", "normalize", "parse_code", "read_notebook", "stub_names", "write_atomically",
-    "write_notebook",
+    "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed",
+    "Exercise", "check_names", "defined_names", "execute", "find_exercises", "find_notebooks",
+    "has_tag", "is_code", "keep_only_known_metadata", "normalize", "parse_code", "read_notebook",
+    "stub_names", "write_atomically", "write_notebook",
 ]  # fmt: skip
 
 NOTEBOOKS = Path("notebooks")  # from the project's folder, where make and CI stand
 
 
 def find_notebooks(chapters: Sequence[str] = (), folder: Path = NOTEBOOKS) -> list[Path]:
-    """Return the notebooks of ``folder``, sorted, or those that ``chapters`` name: a number ("02") or a path."""
+    """Return the notebooks of ``folder``, sorted, or those that ``chapters`` name: a number ("02")
+    or a path."""
     if not chapters:
-        return sorted(path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+        return sorted(
+            path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts
+        )
     found: list[Path] = []
     for chapter in chapters:
-        matches = [Path(chapter)] if Path(chapter).is_file() else sorted(folder.glob(f"{chapter}*.ipynb"))
+        matches = (
+            [Path(chapter)] if Path(chapter).is_file() else sorted(folder.glob(f"{chapter}*.ipynb"))
+        )
         if not matches:
-            known = ", ".join(path.stem.split("_")[0] for path in find_notebooks(folder=folder)) or "none"
-            raise ValueError(f"NB must be a chapter's number or a notebook's path: got {chapter!r}, known are {known}")
+            known = (
+                ", ".join(path.stem.split("_")[0] for path in find_notebooks(folder=folder))
+                or "none"
+            )
+            raise ValueError(
+                f"NB must be a chapter's number or a notebook's path: got {chapter!r}, known are "
+                f"{known}"
+            )
         found.extend(matches)
     return found
 
@@ -45,7 +62,8 @@ def read_notebook(path: Path) -> nbformat.NotebookNode:
 
 
 def write_notebook(notebook: nbformat.NotebookNode, path: Path) -> bool:
-    """Write ``notebook`` to ``path`` unless it holds the same bytes already; return whether anything was written."""
+    """Write ``notebook`` to ``path`` unless it holds the same bytes already; return whether
+    anything was written."""
     text = nbformat.writes(notebook, version=4)
     data = (text if text.endswith("\n") else text + "\n").encode()
     if path.exists() and path.read_bytes() == data:
@@ -55,7 +73,8 @@ def write_notebook(notebook: nbformat.NotebookNode, path: Path) -> bool:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Put ``data`` in place of ``path``: whoever reads it, or pulls the plug, finds the old file or the new one."""
+    """Put ``data`` in place of ``path``: whoever reads it, or pulls the plug, finds the old file or
+    the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -73,7 +92,8 @@ SOLUTION_SUFFIX = "_solution"
 
 @dataclass(frozen=True)
 class Exercise:
-    """The positions of an exercise's cells, counted from 0: the stub, which its check ends, and the solution."""
+    """The positions of an exercise's cells, counted from 0: the stub, which its check ends, and the
+    solution."""
 
     names: tuple[str, ...]
     stub: int
@@ -91,7 +111,8 @@ def has_tag(cell: nbformat.NotebookNode, tag: str) -> bool:
 
 
 def parse_code(source: str) -> ast.Module | None:
-    """Return the syntax tree of a cell, or None where it is not plain Python (a magic, a half-written line)."""
+    """Return the syntax tree of a cell, or None where it is not plain Python (a magic, a
+    half-written line)."""
     try:
         return ast.parse(source)
     except SyntaxError:
@@ -99,9 +120,15 @@ def parse_code(source: str) -> ast.Module | None:
 
 
 def stub_names(source: str) -> tuple[str, ...]:
-    """Return what a cell leaves to write: functions and classes with ``...`` for a body, and ``answer = ...``."""
+    """Return what a cell leaves to write: functions and classes with ``...`` for a body, and
+    ``answer = ...``."""
     tree = parse_code(source)
-    return tuple(name for node in (tree.body if tree else ()) if _is_open(node) for name in _names_bound_by(node))
+    return tuple(
+        name
+        for node in (tree.body if tree else ())
+        if _is_open(node)
+        for name in _names_bound_by(node)
+    )
 
 
 def defined_names(source: str) -> tuple[str, ...]:
@@ -137,8 +164,13 @@ def find_exercises(notebook: nbformat.NotebookNode) -> Iterator[Exercise]:
     """Yield the exercises of ``notebook`` in order; each ends where the next one begins."""
     stubs = [index for index, cell in enumerate(notebook.cells) if has_tag(cell, "exercise")]
     for stub, end in pairwise([*stubs, len(notebook.cells)]):
-        solution = next((index for index in range(stub + 1, end) if has_tag(notebook.cells[index], "solution")), None)
-        names = stub_names(notebook.cells[stub].source) or defined_names(notebook.cells[stub].source)
+        solution = next(
+            (index for index in range(stub + 1, end) if has_tag(notebook.cells[index], "solution")),
+            None,
+        )
+        names = stub_names(notebook.cells[stub].source) or defined_names(
+            notebook.cells[stub].source
+        )
         yield Exercise(names, stub, solution)
 
 
@@ -148,12 +180,15 @@ def check_names(source: str) -> tuple[str, ...]:
     names = (
         node.attr
         for node in (ast.walk(tree) if tree else ())
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "check"
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "check"
     )
     return tuple(dict.fromkeys(names))
 
 
-# The same for every notebook: the versions that a kernel reports about itself would only make noise in a diff.
+# The same for every notebook: the versions that a kernel reports about itself would only make noise
+# in a diff.
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {
@@ -165,8 +200,13 @@ METADATA = {
     },
 }
 
-# A solution is folded where a page can fold: in JupyterLab and VS Code, in Colab; what nbconvert exports leaves it out.
-FOLDED = {"jupyter": {"source_hidden": True}, "cellView": "form", "transient": {"remove_source": True}}
+# A solution is folded where a page can fold: in JupyterLab and VS Code, in Colab; what nbconvert
+# exports leaves it out.
+FOLDED = {
+    "jupyter": {"source_hidden": True},
+    "cellView": "form",
+    "transient": {"remove_source": True},
+}
 # all that a cell may carry
 _CELL_METADATA = frozenset({"tags", "editable", "deletable", "stand_in", *FOLDED})
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -183,8 +223,8 @@ _STANDARD_LIBRARY = re.compile(_PATH_START + r"lib[/\\](python3\.\d+[/\\])")
 def normalize(notebook: nbformat.NotebookNode, root: Path | None = None) -> None:
     """Make an executed ``notebook`` the same whenever and wherever it ran, in place.
 
-    Gone are timings, live widgets and their state, memory addresses, and the folders of the machine; tracebacks show
-    files from ``root``, the project's folder, by default the current one.
+    Gone are timings, live widgets and their state, memory addresses, and the folders of the
+    machine; tracebacks show files from ``root``, the project's folder, by default the current one.
     """
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     keep_only_known_metadata(notebook)
@@ -195,21 +235,27 @@ def normalize(notebook: nbformat.NotebookNode, root: Path | None = None) -> None
                 output.text = _clean(output.text)
             elif output.output_type == "error":
                 output.evalue = _clean(output.evalue)
-                output.traceback = [_without_folders(_clean(line), root or Path.cwd()) for line in output.traceback]
+                output.traceback = [
+                    _without_folders(_clean(line), root or Path.cwd()) for line in output.traceback
+                ]
             else:
                 _normalize_data(output.data)
 
 
 def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
-    """Drop all metadata but the kernel's name and what the course's conventions give a cell, in place."""
+    """Drop all metadata but the kernel's name and what the course's conventions give a cell, in
+    place."""
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         kept = {key: cell.metadata[key] for key in cell.metadata if key in _CELL_METADATA}
-        cell.metadata = nbformat.from_dict({**kept, **FOLDED} if has_tag(cell, "solution") else kept)
+        cell.metadata = nbformat.from_dict(
+            {**kept, **FOLDED} if has_tag(cell, "solution") else kept
+        )
 
 
 def _normalize_data(data: nbformat.NotebookNode) -> None:
-    # A live view means nothing without its kernel: in a trusted notebook it shows an error where the picture would be.
+    # A live view means nothing without its kernel: in a trusted notebook it shows an error where
+    # the picture would be.
     data.pop(_WIDGET_VIEW, None)
     for mime, content in data.items():
         if mime.startswith("text/") and isinstance(content, str):
@@ -217,15 +263,18 @@ def _normalize_data(data: nbformat.NotebookNode) -> None:
 
 
 def _clean(text: str) -> str:
-    """Mask what a run leaves in a text, but for the base64 of a picture, where a match could only be an accident."""
+    """Mask what a run leaves in a text, but for the base64 of a picture, where a match could only
+    be an accident."""
     parts = re.split(r"(base64,[A-Za-z0-9+/=]+)", text)
     return "".join(
-        part if index % 2 else _BAR_TIME.sub("[time]", _ADDRESS.sub("at 0x…", part)) for index, part in enumerate(parts)
+        part if index % 2 else _BAR_TIME.sub("[time]", _ADDRESS.sub("at 0x…", part))
+        for index, part in enumerate(parts)
     )
 
 
 def _without_folders(line: str, root: Path) -> str:
-    """Show the files of a traceback from the project, the packages, or the standard library, wherever they lie."""
+    """Show the files of a traceback from the project, the packages, or the standard library,
+    wherever they lie."""
     line = _KERNEL_FILE.sub("cell.py", line)
     line = _SITE_PACKAGES.sub("site-packages/", line)
     line = _STANDARD_LIBRARY.sub(r"\1", line)
@@ -239,16 +288,18 @@ CELL_TIMEOUT_S = 120
 
 
 class ExecutionFailed(Exception):
-    """A cell failed, took too long, or killed its kernel; the message names the notebook and the cell."""
+    """A cell failed, took too long, or killed its kernel; the message names the notebook and the
+    cell."""
 
 
 def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
-    """Replace the notebook at ``path`` by its executed, normalized form, and return whether the file changed.
+    """Replace the notebook at ``path`` by its executed, normalized form, and return whether the
+    file changed.
 
-    A stored text that says the same as the fresh one stays (``tools.outputs``), so that another machine's last digits
-    change no file; a picture stays only where its bytes are the same. A cell may raise only where it is tagged
-    ``raises-exception``, and may take ``timeout`` seconds. Where anything goes wrong, the file stays as it was and an
-    ``ExecutionFailed`` says why.
+    A stored text that says the same as the fresh one stays (``tools.outputs``), so that another
+    machine's last digits change no file; a picture stays only where its bytes are the same. A cell
+    may raise only where it is tagged ``raises-exception``, and may take ``timeout`` seconds. Where
+    anything goes wrong, the file stays as it was and an ``ExecutionFailed`` says why.
     """
     notebook = read_notebook(path)
     stored = {cell.id: cell.outputs for cell in notebook.cells if is_code(cell)}
@@ -267,7 +318,11 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
     )
     with tempfile.TemporaryDirectory() as fresh_progress:
         # nothing that the author has solved, and sums in the order that two threads give
-        alike = {"COURSE_PROGRESS_DIR": fresh_progress, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
+        alike = {
+            "COURSE_PROGRESS_DIR": fresh_progress,
+            "OMP_NUM_THREADS": "2",
+            "OMP_WAIT_POLICY": "passive",
+        }
         try:
             client.execute(env={**os.environ, **alike})
         except (CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError) as error:
@@ -281,7 +336,9 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
     return write_notebook(notebook, path)
 
 
-def _keep_what_agrees(stored: list[nbformat.NotebookNode], fresh: list[nbformat.NotebookNode]) -> None:
+def _keep_what_agrees(
+    stored: list[nbformat.NotebookNode], fresh: list[nbformat.NotebookNode]
+) -> None:
     if [output.output_type for output in stored] != [output.output_type for output in fresh]:
         return
     for old, new in zip(stored, fresh, strict=True):
@@ -289,15 +346,25 @@ def _keep_what_agrees(stored: list[nbformat.NotebookNode], fresh: list[nbformat.
             new.text = old.text
         for mime, content in new.get("data", {}).items():
             before = old.data.get(mime)
-            if isinstance(before, str) and isinstance(content, str) and say_the_same(before, content):
+            if (
+                isinstance(before, str)
+                and isinstance(content, str)
+                and say_the_same(before, content)
+            ):
                 new.data[mime] = before
 
 
 def _explain(error: Exception, path: Path, index: int, cell_id: str, timeout: float) -> str:
     if isinstance(error, CellTimeoutError):
-        what = f"took longer than {timeout:g} s: make it smaller, or move the long part into recorded results"
+        what = (
+            f"took longer than {timeout:g} s: make it smaller, or move the long part into recorded "
+            "results"
+        )
     elif isinstance(error, CellExecutionError):
-        what = f"{error.ename}: {error.evalue.splitlines()[0] if error.evalue else ''}\n{error.traceback}"
+        what = (
+            f"{error.ename}: "
+            f"{error.evalue.splitlines()[0] if error.evalue else ''}\n{error.traceback}"
+        )
     else:
         what = f"the kernel died ({error}): look for a crash or for too little memory"
     return f"{path}, cell {index} (id {cell_id}): {what}\n{path} is as it was."

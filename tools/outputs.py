@@ -1,11 +1,14 @@
-"""When two runs of a cell say the same: word for word, and each number to the precision that is printed.
+"""When two runs of a cell say the same: word for word, and each number to the precision that is
+printed.
 
-Another machine adds in another order, so the last digit that a cell prints may be another there. nbval compares texts;
-``conftest.py`` hands it this comparison, and ``make run`` keeps a stored output that agrees with the fresh one.
+Another machine adds in another order, so the last digit that a cell prints may be another there.
+nbval compares texts; ``conftest.py`` hands it this comparison, and ``make run`` keeps a stored
+output that agrees with the fresh one.
 
-The convention is that of pytest's doctest option NUMBER. Its own code is not used: it subtracts floats, which makes
-3.8e-08 and 3.7e-08 differ, and it accepts any number for one that is written with no digit after the point. Nor is
-scipy-doctest's, which evaluates what is printed as Python and holds it to a relative error.
+The convention is that of pytest's doctest option NUMBER. Its own code is not used: it subtracts
+floats, which makes 3.8e-08 and 3.7e-08 differ, and it accepts any number for one that is written
+with no digit after the point. Nor is scipy-doctest's, which evaluates what is printed as Python and
+holds it to a relative error.
 """
 
 import re
@@ -14,17 +17,20 @@ from decimal import Decimal
 __all__ = ["Printed", "say_the_same"]
 
 # with a fraction or an exponent; no part of a name, a version or a colour
-_NUMBER = re.compile(r"(?<![\w.#])[+\-−]?(?:\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?!\d|\.\d)", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?<![\w.#])[+\-−]?(?:\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?!\d|\.\d)", re.IGNORECASE
+)
 _ALT_TEXT = re.compile(r'\balt="[^"]*"')
 _SPACES = re.compile(r"[ \t]+")
 _RULES = re.compile(r"-{3,}")
 
 
 def say_the_same(stored: str, fresh: str) -> bool:
-    """Whether two printed texts differ at most in the last digit of numbers with a fraction or an exponent.
+    """Whether two printed texts differ at most in the last digit of numbers with a fraction or an
+    exponent.
 
-    Words, integers, alternative texts and the number of lines must be equal. Where a number differs, the columns that
-    it stands in may be wider or narrower.
+    Words, integers, alternative texts and the number of lines must be equal. Where a number
+    differs, the columns that it stands in may be wider or narrower.
 
     >>> say_the_same("off by 3.8e-08 in 12 of 12", "off by 3.7e-08 in 12 of 12")
     True
@@ -45,7 +51,8 @@ def _without_numbers(text: str) -> list[str]:
 
 
 def _agree(stored: str, fresh: str) -> bool:
-    """Whether two numbers differ by one unit in the last place of the one with more places, at most."""
+    """Whether two numbers differ by one unit in the last place of the one with more places, at
+    most."""
     one, other = (Decimal(text.replace("−", "-")) for text in (stored, fresh))
     if one == other:
         return one.is_signed() == other.is_signed()  # 0.0 and -0.0 are two things

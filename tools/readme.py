@@ -1,7 +1,8 @@
-"""README.md: its numbers, counted; its addresses, from the one in pyproject.toml; and its moving picture.
+"""README.md: its numbers, counted; its addresses, from the one in pyproject.toml; and its moving
+picture.
 
-``[project.urls] Repository`` is the address of the copy at hand. From it come those of the site, of Binder, of each
-chapter on Colab, and of the citation; where it is not set, none of them is shown.
+``[project.urls] Repository`` is the address of the copy at hand. From it come those of the site, of
+Binder, of each chapter on Colab, and of the citation; where it is not set, none of them is shown.
 """
 
 import inspect
@@ -27,11 +28,15 @@ from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, re
 __all__ = ["PICTURE", "numbers", "repository", "with_addresses", "with_numbers", "write_picture"]
 
 PICTURE = Path(".github/course.gif")
-_PROJECT = tomllib.loads(Path(__file__).parent.with_name("pyproject.toml").read_text(encoding="utf-8"))["project"]
+_PROJECT = tomllib.loads(
+    Path(__file__).parent.with_name("pyproject.toml").read_text(encoding="utf-8")
+)["project"]
 _SIZE, _DPI, _COLOURS = (9.0, 4.6), 90, 48
-# What Colab lacks or has too old, but its Jupyter, which must stay; its torchvision wants the torch that was there.
+# What Colab lacks or has too old, but its Jupyter, which must stay; its torchvision wants the torch
+# that was there.
 _COLAB = """\
-On Colab, a chapter a click: {chapters}. First run this in a cell of its own; red lines on other packages do no harm.
+On Colab, a chapter a click: {chapters}. First run this in a cell of its own; red lines on other
+packages do no harm.
 
 ```text
 %pip uninstall -q -y torchvision torchaudio
@@ -42,11 +47,13 @@ from google.colab import output; output.enable_custom_widget_manager()
 
 
 def numbers() -> dict[str, int]:
-    """Return what is counted, keyed by its words, from the notebooks, the checks and the ledger of claims."""
+    """Return what is counted, keyed by its words, from the notebooks, the checks and the ledger of
+    claims."""
     catalogues = [checked.catalogue for checked in check.values()]
     notebooks = [read_notebook(path) for path in find_notebooks()]
     code_cells = [cell for notebook in notebooks for cell in notebook.cells if is_code(cell)]
-    bug_hunts = sum(not catalogue for catalogue in catalogues)  # chapter 19's checks judge an input, not an answer
+    # chapter 19's checks judge an input, not an answer
+    bug_hunts = sum(not catalogue for catalogue in catalogues)
     entries = ledger.load()
     verdicts = Counter(entry.claim.verdict for entry in entries.values())
     found = re.search(r"(\d+) configurations", entries["14:one-function"].found)
@@ -57,21 +64,30 @@ def numbers() -> dict[str, int]:
         "exercises": sum(len(list(find_exercises(notebook))) for notebook in notebooks) - bug_hunts,
         "more exercises": bug_hunts,
         "known mistakes": len({key for catalogue in catalogues for key in catalogue}),
-        "wrong answers": sum(len(mistake.examples) for catalogue in catalogues for mistake in catalogue.values()),
+        "wrong answers": sum(
+            len(mistake.examples) for catalogue in catalogues for mistake in catalogue.values()
+        ),
         "claims": len(entries),
-        **{verdict.replace("does", "do").replace("holds", "hold"): verdicts[verdict] for verdict in VERDICTS},
+        **{
+            verdict.replace("does", "do").replace("holds", "hold"): verdicts[verdict]
+            for verdict in VERDICTS
+        },
         "configurations": int(found[1]) if found else 0,
     }
 
 
 def with_numbers(text: str, counted: Mapping[str, int]) -> str:
-    """Return ``text`` with the number in front of each of the words of ``counted`` replaced by today's.
+    """Return ``text`` with the number in front of each of the words of ``counted`` replaced by
+    today's.
 
-    >>> with_numbers("9 claims: 7 hold, 2 hold with a condition", {"hold": 1205, "hold with a condition": 3})
+    >>> counts = {"hold": 1205, "hold with a condition": 3}
+    >>> with_numbers("9 claims: 7 hold, 2 hold with a condition", counts)
     '9 claims: 1,205 hold, 3 hold with a condition'
     """
     longest_first = "|".join(sorted(map(re.escape, counted), key=len, reverse=True))
-    return re.sub(rf"\b[\d,]+ ({longest_first})\b", lambda found: f"{counted[found[1]]:,} {found[1]}", text)
+    return re.sub(
+        rf"\b[\d,]+ ({longest_first})\b", lambda found: f"{counted[found[1]]:,} {found[1]}", text
+    )
 
 
 def repository() -> str:
@@ -80,16 +96,22 @@ def repository() -> str:
 
 
 def with_addresses(text: str, repository: str) -> str:
-    """Return README.md or CITATION.cff with what stands between its marks made from the address, or empty."""
+    """Return README.md or CITATION.cff with what stands between its marks made from the address, or
+    empty."""
     owner, _, name = repository.removeprefix("https://github.com/").partition("/")
     colab = f"https://colab.research.google.com/github/{owner}/{name}/blob/main/notebooks"
     binder = f"https://mybinder.org/v2/gh/{owner}/{name}/HEAD?urlpath=lab/tree/notebooks/{CHAPTERS[0].file}"
     chapters = " · ".join(f"[{c.number}]({colab}/{c.file})" for c in CHAPTERS if c.is_written)
     wanted = [*_PROJECT["dependencies"], *_PROJECT["optional-dependencies"]["course"]]
-    needed = " ".join(f"'{one.partition(';')[0].strip()}'" for one in wanted if not re.match("jupyterlab|ipyw", one))
+    needed = " ".join(
+        f"'{one.partition(';')[0].strip()}'"
+        for one in wanted
+        if not re.match("jupyterlab|ipyw", one)
+    )
     blocks = {
-        "live": f"**[Read and play, nothing to install](https://{owner}.github.io/{name}/)** · [Binder]({binder}) · "
-        f"[the repository]({repository})",
+        "live": f"**[Read and play, nothing to install](https://{owner}.github.io/{name}/)** · "
+        f"[Binder]({binder}) · [the "
+        f"repository]({repository})",
         "colab": _COLAB.format(chapters=chapters, needed=needed, repository=repository),
         "citation": f"repository-code: {repository}\nurl: https://{owner}.github.io/{name}/",
     }
@@ -97,7 +119,12 @@ def with_addresses(text: str, repository: str) -> str:
     def made(mark: re.Match[str]) -> str:
         return f"{mark[1]}\n{blocks[mark[2]]}\n{mark[3]}" if repository else f"{mark[1]}\n{mark[3]}"
 
-    return re.sub(r"((?:<!--|#) from pyproject.toml: (\w+).*?)\n.*?((?:<!--|#) until here)", made, text, flags=re.S)
+    return re.sub(
+        r"((?:<!--|#) from pyproject.toml: (\w+).*?)\n.*?((?:<!--|#) until here)",
+        made,
+        text,
+        flags=re.S,
+    )
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):  # type: ignore[no-untyped-def]
@@ -114,7 +141,13 @@ def _frames() -> Iterator[tuple[Figure, int]]:
     report = check.layer_norm(layer_norm, record=False)
     code = inspect.getsource(layer_norm).replace("  # type: ignore[no-untyped-def]", "")
     count = f"{sum(one.passed for one in report.probes)} of {len(report.probes)} right"
-    told = [f"layer_norm: {report.verdict}, {count}", "", *wrap(report.message, 84), "", "It shows in:"]
+    told = [
+        f"layer_norm: {report.verdict}, {count}",
+        "",
+        *wrap(report.message, 84),
+        "",
+        "It shows in:",
+    ]
     told += [
         *(f"  {line}" for line in getattr(report.evidence, "lines", tuple)()),
         "",
@@ -124,7 +157,11 @@ def _frames() -> Iterator[tuple[Figure, int]]:
     for shown in (False, True):
         figure = Figure(_SIZE, facecolor="white")
         figure.text(0.03, 0.96, f"{code}\ncheck.layer_norm(layer_norm)", size=10, **text)
-        box: dict[str, Any] = {"facecolor": "#fff3e0", "edgecolor": "#ef6c00", "boxstyle": "square,pad=0.6"}
+        box: dict[str, Any] = {
+            "facecolor": "#fff3e0",
+            "edgecolor": "#ef6c00",
+            "boxstyle": "square,pad=0.6",
+        }
         figure.text(0.04, 0.51, "\n".join(told), size=8.5, bbox=box, visible=shown, **text)
         yield figure, 6000 if shown else 1800
     clocks = rope_clocks()
@@ -136,12 +173,15 @@ def _frames() -> Iterator[tuple[Figure, int]]:
 
 
 def write_picture(path: Path = PICTURE) -> Path:
-    """Write the moving picture: a wrong answer, its named mistake and smallest input; RoPE's clocks dragged."""
+    """Write the moving picture: a wrong answer, its named mistake and smallest input; RoPE's clocks
+    dragged."""
     images, durations = [], []
     for figure, duration in _frames():
         data = io.BytesIO()
         figure.savefig(data, dpi=_DPI, format="png")
         images.append(Image.open(data).convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE))
         durations.append(duration)
-    images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
+    images[0].save(
+        path, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True
+    )
     return path

@@ -1,11 +1,14 @@
-"""A copy of a notebook without its answers, for a class: stubs stay, and it still runs from top to bottom.
+"""A copy of a notebook without its answers, for a class: stubs stay, and it still runs from top to
+bottom.
 
-Outputs, folded answers and key lines are left out, and so is the text of a solution. In its place stands what the
-exercise's check compares with, so that the rest of the notebook works for those who have not solved it yet:
-``layer_norm_solution = check.layer_norm.oracle``. An exercise without a check of its own says in its solution's
-metadata what stands in: ``"stand_in": {"answer": "math:pi"}``.
+Outputs, folded answers and key lines are left out, and so is the text of a solution. In its place
+stands what the exercise's check compares with, so that the rest of the notebook works for those who
+have not solved it yet: ``layer_norm_solution = check.layer_norm.oracle``. An exercise without a
+check of its own says in its solution's metadata what stands in:
+``"stand_in": {"answer": "math:pi"}``.
 
-The copy is an assignment for nbgrader: a stub is the cell to solve, and the cell where its solution stood is the test.
+The copy is an assignment for nbgrader: a stub is the cell to solve, and the cell where its solution
+stood is the test.
 """
 
 import ast
@@ -13,11 +16,21 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from tools.notebooks import SOLUTION_SUFFIX, defined_names, find_exercises, parse_code, read_notebook, write_notebook
+from tools.notebooks import (
+    SOLUTION_SUFFIX,
+    defined_names,
+    find_exercises,
+    parse_code,
+    read_notebook,
+    write_notebook,
+)
 
 __all__ = ["ANSWER", "make_student_copy", "without_solution"]
 
-ANSWER = re.compile(r"<details><summary>[^<]*(?:answer|key line|the line)[^<]*</summary>.*?</details>\n*", re.I | re.S)
+ANSWER = re.compile(
+    r"<details><summary>[^<]*(?:answer|key line|the line)[^<]*</summary>.*?</details>\n*",
+    re.I | re.S,
+)
 _TEST = """\
 from os import environ
 
@@ -35,14 +48,19 @@ def make_student_copy(path: Path, folder: Path) -> Path:
             cell.source = ANSWER.sub("", cell.source).rstrip()
         else:
             cell.outputs, cell.execution_count = [], None
-            cell.source = re.sub(r'^(bugs\.show\("\w")\)$', r"\1, hints=2)", cell.source)  # the third is the key
+            # the third is the key
+            cell.source = re.sub(r'^(bugs\.show\("\w")\)$', r"\1, hints=2)", cell.source)
     for exercise in find_exercises(notebook):
         name, stub = exercise.names[0], notebook.cells[exercise.stub]
         stub.metadata.nbgrader = _cell(name, solution=True, grade=False, locked=False)
         if exercise.solution is not None:
             cell = notebook.cells[exercise.solution]
-            cell.source = _TEST.format(name, without_solution(cell.source, cell.metadata.pop("stand_in", {})))
-            cell.metadata.nbgrader = _cell(f"{name}-test", solution=False, grade=True, locked=True, points=1)
+            cell.source = _TEST.format(
+                name, without_solution(cell.source, cell.metadata.pop("stand_in", {}))
+            )
+            cell.metadata.nbgrader = _cell(
+                f"{name}-test", solution=False, grade=True, locked=True, points=1
+            )
     write_notebook(notebook, folder / path.name)
     return folder / path.name
 
@@ -52,20 +70,30 @@ def _cell(grade_id: str, **roles: bool | int) -> dict[str, bool | int | str]:
 
 
 def without_solution(source: str, stand_ins: dict[str, str] | None = None) -> str:
-    """Return a solution cell's ``source`` with every definition of a ``…_solution`` replaced by its stand-in.
+    """Return a solution cell's ``source`` with every definition of a ``…_solution`` replaced by its
+    stand-in.
 
-    ``stand_ins`` gives for a name without the suffix the "module:attribute" that does the same; a solution for which
-    there is none, nor a check that chooses it, is a ``ValueError``.
+    ``stand_ins`` gives for a name without the suffix the "module:attribute" that does the same; a
+    solution for which there is none, nor a check that chooses it, is a ``ValueError``.
     """
     tree = parse_code(source)
     if tree is None:
         raise ValueError(f"a solution cell must be plain Python: got {source.splitlines()[:1]}")
     lines = source.splitlines()
     for node in reversed(tree.body):  # from the bottom, so that the line numbers above stay right
-        solutions = [name for name in defined_names(ast.unparse(node)) if name.endswith(SOLUTION_SUFFIX)]
+        solutions = [
+            name for name in defined_names(ast.unparse(node)) if name.endswith(SOLUTION_SUFFIX)
+        ]
         if solutions or ast.unparse(node).startswith("bugs.reveal("):
-            first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-            lines[first - 1 : node.end_lineno] = [_stand_in(name, source, stand_ins or {}) for name in solutions]
+            first = min(
+                [
+                    node.lineno,
+                    *(decorator.lineno for decorator in getattr(node, "decorator_list", ())),
+                ]
+            )
+            lines[first - 1 : node.end_lineno] = [
+                _stand_in(name, source, stand_ins or {}) for name in solutions
+            ]
     return "\n".join(lines)
 
 
@@ -77,12 +105,17 @@ def _stand_in(solution: str, source: str, stand_ins: dict[str, str]) -> str:
         try:
             getattr(import_module(module), attribute)
         except (ImportError, AttributeError) as missing:
-            raise ValueError(f"stand_in must name something that exists: got {stand_ins[name]!r}") from missing
+            raise ValueError(
+                f"stand_in must name something that exists: got {stand_ins[name]!r}"
+            ) from missing
         return f"from {module} import {attribute} as {solution}"
-    chosen = re.search(rf"\bcheck\.(\w+)\.choose\(\s*\w+,\s*{solution}\b", source)  # yours, or the solution
+    # yours, or the solution
+    chosen = re.search(rf"\bcheck\.(\w+)\.choose\(\s*\w+,\s*{solution}\b", source)
     if chosen and chosen[1] in import_module("chapters").check:
         return f"{solution} = check.{chosen[1]}.oracle"
     raise ValueError(
-        f"a solution needs a stand-in for the students' copy: no check says what is right for {name!r}; go on with "
-        f'check.NAME.choose({name}, {solution}), or add "stand_in": {{"{name}": "module:attribute"}} to the metadata'
+        "a solution needs a stand-in for the students' copy: no check says what is right for "
+        f"{name!r}; go on with "
+        f'check.NAME.choose({name}, {solution}), or add "stand_in": {{"{name}": '
+        f'"module:attribute"}} to the metadata'
     )

@@ -1,6 +1,8 @@
-"""A notebook as a Python file to edit (jupytext's percent format), and back, without losing outputs or edits.
+"""A notebook as a Python file to edit (jupytext's percent format), and back, without losing outputs
+or edits.
 
-The view lies in ``edit/``, which git ignores; beside it, a hidden copy remembers which state of the notebook it shows.
+The view lies in ``edit/``, which git ignores; beside it, a hidden copy remembers which state of the
+notebook it shows.
 """
 
 from pathlib import Path
@@ -9,7 +11,13 @@ import jupytext
 import nbformat
 from jupytext.combine import combine_inputs_with_outputs
 
-from tools.notebooks import NOTEBOOKS, keep_only_known_metadata, read_notebook, write_atomically, write_notebook
+from tools.notebooks import (
+    NOTEBOOKS,
+    keep_only_known_metadata,
+    read_notebook,
+    write_atomically,
+    write_notebook,
+)
 
 __all__ = ["VIEWS", "Conflict", "bring_back", "open_view"]
 
@@ -22,19 +30,24 @@ class Conflict(ValueError):
 
 
 def open_view(path: Path, views: Path = VIEWS) -> Path:
-    """Write the text view of the notebook at ``path``, and return where it is; unsaved edits are a ``Conflict``."""
+    """Write the text view of the notebook at ``path``, and return where it is; unsaved edits are a
+    ``Conflict``."""
     view, text = views / f"{path.stem}.py", jupytext.writes(read_notebook(path), fmt=_FORMAT)
     if view.exists() and view.read_text() not in (text, _shown(view)):
-        raise Conflict(f"{view} holds edits that are not in {path} yet: bring them back (make update), or delete it")
+        raise Conflict(
+            f"{view} holds edits that are not in {path} yet: bring them back (make update), or "
+            "delete it"
+        )
     _show(view, text)
     return view
 
 
 def bring_back(view: Path, folder: Path = NOTEBOOKS) -> tuple[Path, bool]:
-    """Take the edits of a text view into its notebook, and return the notebook's path and whether it changed.
+    """Take the edits of a text view into its notebook, and return the notebook's path and whether
+    it changed.
 
-    Cells that did not change keep their ids and outputs. Where there is no notebook yet, it is made; where it has
-    changed since the view was made, that is a ``Conflict``.
+    Cells that did not change keep their ids and outputs. Where there is no notebook yet, it is
+    made; where it has changed since the view was made, that is a ``Conflict``.
     """
     path, text = folder / f"{view.stem}.ipynb", view.read_text()
     edited = jupytext.reads(text, fmt=_FORMAT)

@@ -1,7 +1,8 @@
-"""The map of the course: a card for each chapter with its ideas, a line from each idea to those that build on it.
+"""The map of the course: a card for each chapter with its ideas, a line from each idea to those
+that build on it.
 
-Lines run in the gaps between the columns of cards. A mark on a card's corner tells the learner's progress by its shape.
-Chapter 00.
+Lines run in the gaps between the columns of cards. A mark on a card's corner tells the learner's
+progress by its shape. Chapter 00.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,7 +29,8 @@ _MARK = 8  # the radius of a progress mark
 
 @dataclass(frozen=True)
 class _Card:
-    """Where a chapter stands: the left and top of its card, in pixels from the figure's left and top."""
+    """Where a chapter stands: the left and top of its card, in pixels from the figure's left and
+    top."""
 
     chapter: Chapter
     left: int
@@ -51,7 +53,8 @@ def course_map(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> Fig
     """Draw the chapters from top to bottom, each below those it builds on.
 
     Args:
-        chapters: each after those it builds on; ``column`` is its place from the left, ``part`` its colour.
+        chapters: each after those it builds on; ``column`` is its place from the left, ``part`` its
+            colour.
         passed: the exercises that the learner has passed.
     """
     cards = _lay_out(chapters)
@@ -65,7 +68,11 @@ def course_map(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> Fig
     axes.set_position((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set(xlim=(0, _WIDTH_PX), ylim=(height, 0))
-    places = {idea.name: (card, row) for card in cards for row, idea in enumerate(card.chapter.ideas, len(card.title))}
+    places = {
+        idea.name: (card, row)
+        for card in cards
+        for row, idea in enumerate(card.chapter.ideas, len(card.title))
+    }
     for card in cards:
         for idea in card.chapter.ideas:
             for earlier in idea.builds_on:
@@ -84,7 +91,8 @@ def course_map(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> Fig
 
 
 def describe_course(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> str:
-    """Return what the map shows, in words: each chapter with its ideas, what it builds on, and the progress in it."""
+    """Return what the map shows, in words: each chapter with its ideas, what it builds on, and the
+    progress in it."""
     return "Map of the course. " + " ".join(_describe(chapter, passed) for chapter in chapters)
 
 
@@ -119,15 +127,19 @@ def _colours(chapters: Sequence[Chapter]) -> dict[str, str]:
 
 
 def _share_passed(chapter: Chapter, passed: Collection[str]) -> float | None:
-    """Return the share of a chapter's exercises that are passed; None where there is nothing to pass."""
+    """Return the share of a chapter's exercises that are passed; None where there is nothing to
+    pass."""
     if not chapter.exercises:
         return None
     return len(set(chapter.exercises) & set(passed)) / len(chapter.exercises)
 
 
 def _legend(colours: dict[str, str]) -> list[tuple[float | None, str | None, str]]:
-    """Return the legend's lines: a progress mark or none, the colour of a part or none, and the words."""
-    parts: list[tuple[float | None, str | None, str]] = [(None, colour, part) for part, colour in colours.items()]
+    """Return the legend's lines: a progress mark or none, the colour of a part or none, and the
+    words."""
+    parts: list[tuple[float | None, str | None, str]] = [
+        (None, colour, part) for part, colour in colours.items()
+    ]
     marks = [(1.0, None, "exercises passed"), (0.5, None, "some of them"), (0.0, None, "open")]
     return [*parts, *marks, (None, None, "a line: builds on")]
 
@@ -140,7 +152,9 @@ def _draw_card(axes: Axes, card: _Card, colour: str) -> None:
     for row, line in enumerate(card.title):
         axes.text(card.left + 9, card.line(row), line, weight="bold", **words)
     for row, idea in enumerate(card.chapter.ideas, len(card.title)):
-        axes.add_patch(Circle((card.left, card.line(row)), 3.2, facecolor=colour, edgecolor=PAPER, zorder=4))
+        axes.add_patch(
+            Circle((card.left, card.line(row)), 3.2, facecolor=colour, edgecolor=PAPER, zorder=4)
+        )
         axes.text(card.left + 9, card.line(row), idea.name, **words)
 
 
@@ -152,9 +166,18 @@ def _draw_mark(axes: Axes, place: tuple[float, float], share: float | None) -> N
     if share == 1:
         axes.add_patch(Circle(place, _MARK, facecolor=INK, edgecolor=INK, zorder=5))
         (x, y) = place
-        axes.plot((x - 4, x - 1, x + 4), (y, y + 3, y - 4), color=PAPER, linestyle="-", linewidth=1.8, zorder=6)
+        axes.plot(
+            (x - 4, x - 1, x + 4),
+            (y, y + 3, y - 4),
+            color=PAPER,
+            linestyle="-",
+            linewidth=1.8,
+            zorder=6,
+        )
     elif share > 0:
-        axes.add_patch(Wedge(place, _MARK, -90, -90 + 360 * share, facecolor=INK, edgecolor=INK, zorder=5))
+        axes.add_patch(
+            Wedge(place, _MARK, -90, -90 + 360 * share, facecolor=INK, edgecolor=INK, zorder=5)
+        )
 
 
 def _line(axes: Axes, start: tuple[_Card, int], end: tuple[_Card, int]) -> None:

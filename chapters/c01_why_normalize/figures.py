@@ -20,7 +20,8 @@ def signal_by_depth(curves: Mapping[str, ArrayLike], ylabel: str) -> Figure:
     """Draw how large the signal is after each layer, on a logarithmic axis with a rule at 1.
 
     Args:
-        curves: what each network is called, and its standard deviation after layers 1, 2, ..., (depth,) each.
+        curves: what each network is called, and its standard deviation after layers 1, 2, ...,
+            (depth,) each.
         ylabel: the vertical quantity.
 
     Raises:

@@ -5,7 +5,14 @@ import torch.nn.functional as F
 
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.norms import LAYER, has_three_values, in_stages, numbers, trailing_call, trailing_probes
+from course_utils.check.norms import (
+    LAYER,
+    has_three_values,
+    in_stages,
+    numbers,
+    trailing_call,
+    trailing_probes,
+)
 from course_utils.check.probes import Probe
 
 __all__ = ["layer_norm"]
@@ -33,7 +40,11 @@ layer_norm = Exercise(
     in_stages(
         [
             *trailing_probes(LAYER, torch.tensor([[1.0, 2.0, 3.0, 4.0]])),
-            Probe("weight and bias", "affine", trailing_call(numbers(5, 6, seed=16), weight=True, bias=True)),
+            Probe(
+                "weight and bias",
+                "affine",
+                trailing_call(numbers(5, 6, seed=16), weight=True, bias=True),
+            ),
         ]
     ),
     load("layer_norm", _layer_norm_in_steps),

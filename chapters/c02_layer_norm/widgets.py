@@ -20,14 +20,18 @@ WEIGHTS = {"B,T,C": ["", "C", "T,C", "T", "T,1"], "B,C,H,W": ["", "C,H,W", "W", 
 SIZE_LIMITS = {"B": 3, "T": 4, "C": 6, "H": 4, "W": 4}
 
 
-def normalized_shape(layout: str = "B,T,C", shape: str | None = None, weight: str | None = None) -> CourseWidget:
-    """Return a tensor whose elements show the mean and the weight that they are given, ready to display.
+def normalized_shape(
+    layout: str = "B,T,C", shape: str | None = None, weight: str | None = None
+) -> CourseWidget:
+    """Return a tensor whose elements show the mean and the weight that they are given, ready to
+    display.
 
     Args:
         layout: the axes of x: ``"B,T,C"`` or ``"B,C,H,W"``.
-        shape: ``normalized_shape``, as axes: ``"C"``, ``"T,C"``, ``"B,T,C"`` or ``"T"``, or for images ``"C,H,W"``,
-            ``"H,W"``, ``"W"`` or ``"C"``; by default the first.
-        weight: the weight's shape, as axes: ``""`` for none, or one of ``WEIGHTS``; by default that of the first shape.
+        shape: ``normalized_shape``, as axes: ``"C"``, ``"T,C"``, ``"B,T,C"`` or ``"T"``, or for
+            images ``"C,H,W"``, ``"H,W"``, ``"W"`` or ``"C"``; by default the first.
+        weight: the weight's shape, as axes: ``""`` for none, or one of ``WEIGHTS``; by default that
+            of the first shape.
     """
     one_of({"layout": SHAPES}, layout=layout)
     chosen = {"shape": SHAPES[layout][0] if shape is None else shape}
@@ -46,7 +50,11 @@ class _NormalizedShape(CourseWidget):
     def picture(self) -> tuple[Figure, str]:
         x, normalized, weight = (self._sizes(name) for name in ("layout", "shape", "weight"))
         given = f"F.layer_norm, x {x}, normalized_shape {normalized}, weight {weight or 'none'}"
-        refusal = refusal_of(lambda: F.layer_norm(torch.zeros(x), normalized, torch.zeros(weight) if weight else None))
+        refusal = refusal_of(
+            lambda: F.layer_norm(
+                torch.zeros(x), normalized, torch.zeros(weight) if weight else None
+            )
+        )
         lines, ids = np.full(x, "μ –", dtype=object), np.zeros(x, dtype=int)
         if x[-len(normalized) :] == normalized:
             ids = np.arange(prod(x)).reshape(x) // prod(normalized)

@@ -25,7 +25,9 @@ from course_utils.check.probes import Call, Probe
 __all__ = ["batch_norm"]
 
 
-def _batch_norm_in_steps(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def _batch_norm_in_steps(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
     dims = (0, *range(2, x.ndim))  # all but the channels
     column = (1, -1, *[1] * (x.ndim - 2))  # what broadcasts along the channels
     weight, bias = (None if p is None else p.reshape(column) for p in (weight, bias))
@@ -48,7 +50,9 @@ def _batch_norm_in_steps(x, running_mean, running_var, weight=None, bias=None, t
     return y.to(x.dtype)
 
 
-def _batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def _batch_norm(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
     return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -76,11 +80,19 @@ _STATISTICS = {
 }
 _OUTPUTS = [
     *(("statistics", name, _training(x)) for name, x in _STATISTICS.items()),
-    ("statistics", "an affine step that changes nothing", _training(numbers(8, 3, seed=8), **identity(3))),
+    (
+        "statistics",
+        "an affine step that changes nothing",
+        _training(numbers(8, 3, seed=8), **identity(3)),
+    ),
     ("evaluation", "vectors, evaluation", running_call(_VECTORS)),
     ("evaluation", "one vector, evaluation", running_call(numbers(1, 3, seed=11))),
     ("evaluation", "images, evaluation", running_call(numbers(2, 4, 3, 4, seed=12))),
-    ("epsilon", "small running_var", running_call(numbers(4, 3, seed=24, scale=2.0**-10), **SMALL_VARIANCE)),
+    (
+        "epsilon",
+        "small running_var",
+        running_call(numbers(4, 3, seed=24, scale=2.0**-10), **SMALL_VARIANCE),
+    ),
     ("affine", "as wide as channels", _training(numbers(2, 4, 3, 4, seed=27), **_BOTH)),
     ("affine", "vectors with weights", _training(numbers(6, 3, seed=28), **_BOTH)),
     ("affine", "weights in evaluation", running_call(numbers(2, 3, 4, seed=29), **_BOTH)),
@@ -106,7 +118,9 @@ batch_norm = Exercise(
         [
             *norm_probes(_NORM),
             *(Probe(name, stage, call, compares=("output",)) for stage, name, call in _OUTPUTS),
-            Probe("evaluation, no step", "running statistics in evaluation", running_call(_VECTORS)),
+            Probe(
+                "evaluation, no step", "running statistics in evaluation", running_call(_VECTORS)
+            ),
             Probe(
                 "the worked number",
                 "running statistics",
@@ -114,14 +128,20 @@ batch_norm = Exercise(
                 tolerance=AS_PRINTED,
             ),
             *(Probe(name, "running statistics", call) for name, call in _STEPS.items()),
-            Probe("running_mean=None", "no running statistics", _training(numbers(4, 3, seed=18), running=False)),
+            Probe(
+                "running_mean=None",
+                "no running statistics",
+                _training(numbers(4, 3, seed=18), running=False),
+            ),
             Probe(
                 "gradients in evaluation",
                 "gradient",
                 running_call(numbers(4, 3, seed=32), **_BOTH),
                 ("x", *_BOTH),
             ),
-            Probe("bfloat16, evaluation", "half precision", _HALF, compares=("output",), rough=True),
+            Probe(
+                "bfloat16, evaluation", "half precision", _HALF, compares=("output",), rough=True
+            ),
         ]
     ),
     load("batch_norm", _batch_norm_in_steps),

@@ -28,8 +28,9 @@ from course_utils.check.report import format_tensor
 
 __all__ = ["backward_steps", "batch_norm_backward", "layer_norm_backward", "rms_norm_backward"]
 
-# Near 10,000 the mean of a set is known to half a unit in the last place, 5e-4, and x̂ no better. Relative to the
-# largest element, two-pass forms and torch's own are off by up to 5e-4, E[x²] − E[x]² by 300 and more.
+# Near 10,000 the mean of a set is known to half a unit in the last place, 5e-4, and x̂ no better.
+# Relative to the largest element, two-pass forms and torch's own are off by up to 5e-4, E[x²] −
+# E[x]² by 300 and more.
 _OFFSET = Tolerance(0.0, 5e-3)
 # A mean of 259 is no bfloat16, and neither is 518; (4097² + 4095²) / 2 is no float32.
 _NEAR_256 = torch.tensor([[256.0, 258.0, 260.0, 262.0], [512.0, 516.0, 520.0, 524.0]]).bfloat16()
@@ -37,13 +38,19 @@ _NEAR_4096 = torch.tensor([[4097.0, 4095.0, 4095.0, 4097.0], [8194.0, 8190.0, 81
 
 
 def _one_in_each_row(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Return 1, 0, 0, ... in every row. (Next to x = 1, 2, 3 a dy of 1, 2, 3 would hide everything: dx is 0.)"""
+    """Return 1, 0, 0, ... in every row. (Next to x = 1, 2, 3 a dy of 1, 2, 3 would hide everything:
+    dx is 0.)"""
     return torch.eye(1, shape[-1], dtype=dtype).expand(tuple(shape)).clone()
 
 
 def _one_in_each_channel(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """Return 1, 0, 0, ... in every channel."""
-    return torch.eye(shape[0], 1, dtype=dtype).reshape(-1, *[1] * (len(shape) - 1)).expand(tuple(shape)).clone()
+    return (
+        torch.eye(shape[0], 1, dtype=dtype)
+        .reshape(-1, *[1] * (len(shape) - 1))
+        .expand(tuple(shape))
+        .clone()
+    )
 
 
 def _gradient(x: Tensor, seed: int = 91) -> Tensor:
@@ -75,14 +82,22 @@ def _probes(
     *,
     sums: Sequence[str] = ("dbias", "dweight"),
 ) -> list[Probe]:
-    """Return the probes by stage: the sums, dx, then dx with a weight, each without what the next one looks at."""
+    """Return the probes by stage: the sums, dx, then dx with a weight, each without what the next
+    one looks at."""
 
     def looking_at(result: str, calls: dict[str, Call], stage: str) -> list[Probe]:
         return [Probe(name, stage, call, compares=(result,)) for name, call in calls.items()]
 
     def half(name: str, x: Tensor, **arguments: Any) -> Probe:
-        # A gradient computed in half precision from statistics that are not is rounded, and not wrong.
-        return Probe(name, "half precision", norm.call(x, **arguments), rough=True, tolerance=GRADIENTS[x.dtype])
+        # A gradient computed in half precision from statistics that are not is rounded, and not
+        # wrong.
+        return Probe(
+            name,
+            "half precision",
+            norm.call(x, **arguments),
+            rough=True,
+            tolerance=GRADIENTS[x.dtype],
+        )
 
     return [
         *(probe for result in sums for probe in looking_at(result, plain | weighted, result)),
@@ -92,7 +107,9 @@ def _probes(
         *precise,
         half("bfloat16, values near 128", integers(*norm.half, seed=30, offset=128.0).bfloat16()),
         half("float16, values near 300", integers(*norm.half, seed=31, scale=64.0).half()),
-        half("bfloat16 with weight", integers(*norm.half_gradient, seed=33).bfloat16(), weight=True),
+        half(
+            "bfloat16 with weight", integers(*norm.half_gradient, seed=33).bfloat16(), weight=True
+        ),
         Probe(
             "1,024 rows in bfloat16",
             "sums in half precision",
@@ -116,7 +133,12 @@ def _about_the_mean(sets: str, near_4096: Call, near_10000: Call, near_256: Call
     return [
         Probe(f"{sets} near 4,096", "large offset", near_4096, tolerance=_OFFSET),
         Probe("values near 10,000", "large offset", near_10000, rough=True, tolerance=_OFFSET),
-        Probe(f"bfloat16, {sets} near 256", "half precision", near_256, tolerance=GRADIENTS[torch.bfloat16]),
+        Probe(
+            f"bfloat16, {sets} near 256",
+            "half precision",
+            near_256,
+            tolerance=GRADIENTS[torch.bfloat16],
+        ),
     ]
 
 
@@ -134,7 +156,10 @@ _WEIGHTED_ROWS = {
     "weight": _rows(numbers(5, 6, seed=10), weight=True),
     "weights of two axes": _rows(numbers(2, 3, 4, seed=11), 2, weight=True),
 }
-_MANY_ROWS = _rows(torch.tensor([[3.0, 5.0, 5.0, 3.0]]).repeat(1024, 1).bfloat16(), dy=torch.ones(1024, 4).bfloat16())
+_MANY_ROWS = _rows(
+    torch.tensor([[3.0, 5.0, 5.0, 3.0]]).repeat(1024, 1).bfloat16(),
+    dy=torch.ones(1024, 4).bfloat16(),
+)
 
 
 def _layer_norm_backward(dy, x, normalized_shape, weight=None, eps=1e-5):
@@ -228,7 +253,9 @@ batch_norm_backward = Exercise(
             **{name: _channels(x) for name, x in CHANNELS.items()},
             "as many vectors as channels": _channels(numbers(4, 4, seed=42)),
             "dy not contiguous": _channels(numbers(2, 3, 3, 4, seed=48), dy=_STRIDED),
-            "the numbers of the task": _channels(_WORKED, dy=_one_in_each_channel((3, 1), torch.float32)),
+            "the numbers of the task": _channels(
+                _WORKED, dy=_one_in_each_channel((3, 1), torch.float32)
+            ),
         },
         {
             "weight": _channels(numbers(6, 3, seed=50), weight=True),
@@ -241,7 +268,8 @@ batch_norm_backward = Exercise(
             _channels(integers(48, 64, seed=56, scale=0.25, offset=1e4)),
             _channels(_NEAR_256.t().contiguous()),
         ),
-        _channels(_ALTERNATING, dy=_ALTERNATING - 3),  # dy follows x̂: all terms of dweight are of one sign
+        # dy follows x̂: all terms of dweight are of one sign
+        _channels(_ALTERNATING, dy=_ALTERNATING - 3),
     ),
     load("batch_norm_backward", _batch_norm_backward),
     returns=("dx", "dweight", "dbias"),
@@ -302,7 +330,17 @@ rms_norm_backward = Exercise(
 )
 
 
-_STEPS = ("bias", "weight", "x_hat", "rstd", "variance", "centred", "mean", "x")  # in the order of the way back
+# in the order of the way back
+_STEPS = (
+    "bias",
+    "weight",
+    "x_hat",
+    "rstd",
+    "variance",
+    "centred",
+    "mean",
+    "x",
+)
 
 
 def _backward_steps(dy, steps, dims, rows):
@@ -321,7 +359,8 @@ def _backward_steps(dy, steps, dims, rows):
 
 
 def _after_a_forward_pass(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function`` of named steps as one of the forward pass's inputs; a gradient it leaves out is NaN."""
+    """Return ``function`` of named steps as one of the forward pass's inputs; a gradient it leaves
+    out is NaN."""
 
     def gradients(dy, x, weight, bias, dims, rows):
         steps = {"x": x, "weight": weight, "bias": bias}
@@ -347,7 +386,11 @@ def _format_steps(call: Call) -> list[str]:
 
 def _step_call(x: Tensor, size: Sequence[int], dims: Any, rows: Any) -> Call:
     """Return a call with parameters of ``size`` and a dy that hide nothing."""
-    flat = channel_call(x, weight=True, bias=True) if len(size) > 1 else trailing_call(x, weight=True, bias=True)
+    flat = (
+        channel_call(x, weight=True, bias=True)
+        if len(size) > 1
+        else trailing_call(x, weight=True, bias=True)
+    )
     affine = {name: flat.arguments[name].reshape(tuple(size)) for name in ("weight", "bias")}
     axes = {"dy": flat.axes["x"], "x": flat.axes["x"]}
     letters = axes["x"][1] + "ij"[: len(size) - 1]
@@ -360,13 +403,19 @@ _STEP_CALLS = {
     "five rows of six": _step_call(numbers(5, 6, seed=61), (6,), -1, 0),
     "as many rows as features": _step_call(numbers(4, 4, seed=62), (4,), -1, 0),
     "rows near 0.004": _step_call(numbers(4, 5, seed=63, scale=2.0**-10), (5,), -1, 0),
-    "batch norm of images": _step_call(numbers(3, 2, 3, 4, seed=64), (2, 1, 1), _CHANNEL_DIMS, _CHANNEL_DIMS),
+    "batch norm of images": _step_call(
+        numbers(3, 2, 3, 4, seed=64), (2, 1, 1), _CHANNEL_DIMS, _CHANNEL_DIMS
+    ),
 }
 
 backward_steps = Exercise(
     "backward_steps",
     _backward_steps,
-    [Probe(name, f'd["{step}"]', call, compares=(step,)) for step in _STEPS for name, call in _STEP_CALLS.items()],
+    [
+        Probe(name, f'd["{step}"]', call, compares=(step,))
+        for step in _STEPS
+        for name, call in _STEP_CALLS.items()
+    ],
     load("backward_steps", _backward_steps),
     returns=_STEPS,
     adapt=_after_a_forward_pass,

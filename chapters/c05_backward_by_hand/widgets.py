@@ -1,4 +1,5 @@
-"""A gradient on its way back through a norm: what of it is taken off, and what comes through. Chapter 05."""
+"""A gradient on its way back through a norm: what of it is taken off, and what comes through.
+Chapter 05."""
 
 from pathlib import Path
 
@@ -12,7 +13,12 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 __all__ = ["gradient_projection"]
 
 NORMS = {"layer": "layer norm", "rms": "RMS norm"}
-SHAPES = {"free": "as dragged", "constant": "a constant", "x_hat": "along x̂", "both": "a constant and x̂"}
+SHAPES = {
+    "free": "as dragged",
+    "constant": "a constant",
+    "x_hat": "along x̂",
+    "both": "a constant and x̂",
+}
 ROW = (1.2, -0.4, 0.9, 2.1, -1.5, 0.3, -0.8, 1.7)
 GRADIENT = (1.9, 0.2, -0.4, 2.6, -0.8, 1.2, 0.5, -1.1)
 LIMIT = 3.0  # no bar can be dragged beyond
@@ -20,18 +26,31 @@ EPS = 1e-5
 STOPS = {"deviation": [0.0001, 0.0003, 0.001, 0.002, 0.00316, 0.005, 0.01, 0.03, 0.1, 1.0, 10.0]}
 
 
-def gradient_projection(norm: str = "layer", shape: str = "free", features: int = 6) -> CourseWidget:
-    """Return a gradient as bars that can be dragged, what a norm takes off it, and what comes through.
+def gradient_projection(
+    norm: str = "layer", shape: str = "free", features: int = 6
+) -> CourseWidget:
+    """Return a gradient as bars that can be dragged, what a norm takes off it, and what comes
+    through.
 
     Args:
         norm: ``"layer"`` or ``"rms"``.
-        shape: ``"free"``, or what to set the gradient to: ``"constant"``, ``"x_hat"`` or ``"both"``.
+        shape: ``"free"``, or what to set the gradient to: ``"constant"``, ``"x_hat"`` or
+            ``"both"``.
         features: how many values the row has, 2 to 8.
     """
     choices = {"norm": NORMS, "shape": SHAPES, "features": range(2, len(ROW) + 1)}
     chosen = one_of(choices, norm=norm, shape=shape, features=features)
-    data = {"row": list(ROW), "eps": EPS, "limit": LIMIT, "norms": NORMS, "shapes": SHAPES, "stops": STOPS}
-    return _GradientProjection({"gradient": list(GRADIENT), "deviation": 1.0, **chosen, "picked": 0}, data)
+    data = {
+        "row": list(ROW),
+        "eps": EPS,
+        "limit": LIMIT,
+        "norms": NORMS,
+        "shapes": SHAPES,
+        "stops": STOPS,
+    }
+    return _GradientProjection(
+        {"gradient": list(GRADIENT), "deviation": 1.0, **chosen, "picked": 0}, data
+    )
 
 
 class _GradientProjection(CourseWidget):
@@ -45,16 +64,27 @@ class _GradientProjection(CourseWidget):
         x_hat = row / np.sqrt(np.mean(row**2)) * deviation / np.sqrt(deviation**2 + EPS)
         along_x_hat = 1.5 * x_hat / np.abs(x_hat).max()
         free = np.array(self.state["gradient"][:n])
-        g = {"free": free, "constant": np.full(n, 1.5), "x_hat": along_x_hat, "both": 1 + along_x_hat}[shape]
+        g = {
+            "free": free,
+            "constant": np.full(n, 1.5),
+            "x_hat": along_x_hat,
+            "both": 1 + along_x_hat,
+        }[shape]
         constant = g.mean() if norm == "layer" else 0.0
         along = (g * x_hat).mean() * x_hat
         left = g - constant - along  # dx / r
         length, length_left = np.linalg.norm(g), np.linalg.norm(left)
         parts = {"g arrives": g, "taken off": g - left, "dx / r leaves": left}
-        figure = grouped_bars(parts, [str(place + 1) for place in range(n)], "gradient", number_format=None)
-        removed = "its mean and its part along x̂ are" if norm == "layer" else "its part along x̂ is"
+        figure = grouped_bars(
+            parts, [str(place + 1) for place in range(n)], "gradient", number_format=None
+        )
+        removed = (
+            ("its mean and its part along x̂ are") if norm == "layer" else "its part along x̂ is"
+        )
         return figure, (
-            f"A gradient of {n} values ({SHAPES[shape]}) on its way back through {NORMS[norm]}, row of deviation "
-            f"{format_number(deviation)}: {removed} taken off, and of a length of {length:.2f} a length of "
+            f"A gradient of {n} values ({SHAPES[shape]}) on its way back through {NORMS[norm]}, "
+            "row of deviation "
+            f"{format_number(deviation)}: {removed} taken off, and of a length of {length:.2f} a "
+            "length of "
             f"{length_left:.2f} is left."
         )

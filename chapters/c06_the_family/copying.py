@@ -2,11 +2,13 @@
 
 Chapter 06.
 
-The task is to read eight letters and to write them down again, which takes attention that looks back at one place. The
-loss is cross entropy: ln 16 = 2.77 is guessing, 0 is a perfect copy. One network, two questions:
+The task is to read eight letters and to write them down again, which takes attention that looks
+back at one place. The loss is cross entropy: ln 16 = 2.77 is guessing, 0 is a perfect copy. One
+network, two questions:
 
-    QK_NORM      do attention's logits grow with the learning rate, and does a norm on queries and keys hold them?
-    NORM_FAMILY  are layer norm, RMS norm, dynamic tanh and nothing at all interchangeable?
+    QK_NORM      do attention's logits grow with the learning rate, and does a norm on queries and
+    keys hold them? NORM_FAMILY  are layer norm, RMS norm, dynamic tanh and nothing at all
+    interchangeable?
 """
 
 import math
@@ -27,7 +29,12 @@ from course_utils.norms import DynamicTanh
 LETTERS, LENGTH, BATCH = 16, 8, 16
 WIDTH, HEADS = 32, 4
 GUESSING = math.log(LETTERS)
-DIVERGED = {"loss": 10.0, "largest_logit": -1.0, "entropy_bits": -1.0}  # stands for a run that ended in NaN
+# stands for a run that ended in NaN
+DIVERGED = {
+    "loss": 10.0,
+    "largest_logit": -1.0,
+    "entropy_bits": -1.0,
+}
 
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "layer norm": nn.LayerNorm,
@@ -40,7 +47,8 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
 
 
 class Copier(nn.Module):
-    """A pre-norm transformer over letters (B, T); returns logits of the next letter (B, T, LETTERS).
+    """A pre-norm transformer over letters (B, T); returns logits of the next letter (B, T,
+    LETTERS).
 
     ``norm``, one of ``NORMS``, is in the three places where a pre-norm transformer has one.
     """
@@ -65,17 +73,22 @@ class Copier(nn.Module):
 
 
 def words(rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return inputs (B, 2·LENGTH), a word, a mark and the word but its last letter, and the words (B, LENGTH)."""
+    """Return inputs (B, 2·LENGTH), a word, a mark and the word but its last letter, and the words
+    (B, LENGTH)."""
     word = torch.randint(LETTERS, (BATCH, LENGTH), generator=rng)
     return torch.cat([word, torch.full((BATCH, 1), LETTERS), word[:, :-1]], dim=1), word
 
 
 @torch.no_grad()
 def logits_and_entropy(model: Copier, letters: Tensor) -> tuple[float, float]:
-    """Return the largest logit of any attention, and the least mean entropy of a layer's rows, in bits."""
+    """Return the largest logit of any attention, and the least mean entropy of a layer's rows, in
+    bits."""
     inputs: dict[CausalAttention, Tensor] = {}
     layers = [module for module in model.modules() if isinstance(module, CausalAttention)]
-    hooks = [layer.register_forward_pre_hook(lambda module, x: inputs.update({module: x[0]})) for layer in layers]
+    hooks = [
+        layer.register_forward_pre_hook(lambda module, x: inputs.update({module: x[0]}))
+        for layer in layers
+    ]
     model(letters)
     for hook in hooks:
         hook.remove()
@@ -90,7 +103,8 @@ def logits_and_entropy(model: Copier, letters: Tensor) -> tuple[float, float]:
 
 
 def run(settings: Settings, progress: Progress) -> dict[str, float]:
-    """Train one network on fresh words; return its loss over the last tenth of the steps, its logits and entropy.
+    """Train one network on fresh words; return its loss over the last tenth of the steps, its
+    logits and entropy.
 
     A run in which a loss is not finite returns ``DIVERGED``, since JSON has no NaN.
     """
@@ -120,7 +134,9 @@ def _qk_plan(rates: Sequence[float], steps: int, seeds: int) -> list[Settings]:
 
 def _family_plan(rates: Sequence[float], depth: int, steps: int, seeds: int) -> list[Settings]:
     """Return deeper networks with each of the norms."""
-    return grid(lr=rates, norm=NORMS, seed=range(seeds), qk_norm=[False], depth=[depth], steps=[steps])
+    return grid(
+        lr=rates, norm=NORMS, seed=range(seeds), qk_norm=[False], depth=[depth], steps=[steps]
+    )
 
 
 QK_NORM = Study(

@@ -77,7 +77,11 @@ _GROUP_CALLS = [
     ("statistics", "vectors", _grouped(numbers(4, 6, seed=6))),
     ("statistics", "volumes", _grouped(numbers(2, 4, 2, 2, 3, seed=7))),
     ("statistics", "not contiguous", _grouped(numbers(2, 2, 3, 6, seed=8).permute(0, 3, 1, 2))),
-    ("statistics", "an affine step that changes nothing", _grouped(numbers(2, 6, 2, 3, seed=9), **identity(6))),
+    (
+        "statistics",
+        "an affine step that changes nothing",
+        _grouped(numbers(2, 6, 2, 3, seed=9), **identity(6)),
+    ),
     ("affine", "weight and bias", _grouped(numbers(2, 6, 2, 3, seed=15), 3, **_BOTH)),
     ("affine", "as wide as channels", _grouped(numbers(2, 4, 3, 4, seed=16), **_BOTH)),
     ("affine", "vectors with weights", _grouped(numbers(4, 6, seed=17), **_BOTH)),
@@ -88,8 +92,18 @@ group_norm = Exercise(
     _group_norm,
     in_stages(
         [
-            Probe("the worked number, one group", "statistics", _grouped(_ONE_OR_TWO, 1), tolerance=AS_PRINTED),
-            Probe("the worked number, two groups", "epsilon", _grouped(_ONE_OR_TWO), tolerance=AS_PRINTED),
+            Probe(
+                "the worked number, one group",
+                "statistics",
+                _grouped(_ONE_OR_TWO, 1),
+                tolerance=AS_PRINTED,
+            ),
+            Probe(
+                "the worked number, two groups",
+                "epsilon",
+                _grouped(_ONE_OR_TWO),
+                tolerance=AS_PRINTED,
+            ),
             *norm_probes(_GROUP),
             *(Probe(name, stage, call) for stage, name, call in _GROUP_CALLS),
         ]
@@ -100,7 +114,14 @@ group_norm = Exercise(
 
 
 def _instance_norm_in_steps(
-    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+    x,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-5,
 ):
     dims = tuple(range(2, x.ndim))  # the positions
     column = (1, -1, *[1] * (x.ndim - 2))  # what broadcasts along the channels
@@ -125,13 +146,24 @@ def _instance_norm_in_steps(
 
 
 def _instance_norm(
-    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+    x,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-5,
 ):
-    return F.instance_norm(x, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    return F.instance_norm(
+        x, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
 
 
 def _without_buffers(x: Tensor, **arguments: Any) -> Call:
-    return running_call(x, running=False, **arguments).without("running_mean").without("running_var")
+    return (
+        running_call(x, running=False, **arguments).without("running_mean").without("running_var")
+    )
 
 
 def _frozen(x: Tensor, **arguments: Any) -> Call:
@@ -154,16 +186,28 @@ _SIGNALS = numbers(2, 3, 4, seed=11)
 _IMAGES = numbers(3, 2, 2, 3, seed=16)
 
 _STATISTICS = {
-    **{name: x for name, x in CHANNELS.items() if name in ("images", "signals", "signals as long as channels")},
+    **{
+        name: x
+        for name, x in CHANNELS.items()
+        if name in ("images", "signals", "signals as long as channels")
+    },
     "volumes": numbers(2, 2, 2, 2, 3, seed=4),
     "not contiguous": numbers(2, 3, 4, 3, seed=5).permute(0, 3, 1, 2),
 }
 _INSTANCE_OUTPUTS = [
     *(("statistics", name, running_call(x)) for name, x in _STATISTICS.items()),
-    ("statistics", "an affine step that changes nothing", running_call(numbers(2, 3, 4, seed=6), **identity(3))),
+    (
+        "statistics",
+        "an affine step that changes nothing",
+        running_call(numbers(2, 3, 4, seed=6), **identity(3)),
+    ),
     ("evaluation", "images, evaluation", _frozen(numbers(2, 4, 3, 4, seed=10))),
     ("evaluation", "signals, evaluation", _frozen(_SIGNALS)),
-    ("no running statistics", "no running statistics", _without_buffers(numbers(2, 3, 2, 4, seed=18))),
+    (
+        "no running statistics",
+        "no running statistics",
+        _without_buffers(numbers(2, 3, 2, 4, seed=18)),
+    ),
     ("affine", "as wide as channels", _without_buffers(numbers(2, 4, 3, 4, seed=27), **_BOTH)),
     ("affine", "signals with weights", _without_buffers(numbers(2, 3, 5, seed=28), **_BOTH)),
 ]
@@ -172,7 +216,11 @@ _INSTANCE_CALLS = [
     ("running statistics", "images, one step", running_call(_IMAGES)),
     ("running statistics", "signals of two, one step", running_call(numbers(3, 2, 2, seed=17))),
     ("running statistics", "momentum=0.5", running_call(_IMAGES, momentum=0.5)),
-    ("epsilon", "small running_var", _frozen(numbers(2, 3, 4, seed=24, scale=2.0**-10), **SMALL_VARIANCE)),
+    (
+        "epsilon",
+        "small running_var",
+        _frozen(numbers(2, 3, 4, seed=24, scale=2.0**-10), **SMALL_VARIANCE),
+    ),
     ("affine", "weights in evaluation", _frozen(numbers(2, 3, 4, seed=29), **_BOTH)),
 ]
 
@@ -182,7 +230,10 @@ instance_norm = Exercise(
     in_stages(
         [
             *norm_probes(_INSTANCE),
-            *(Probe(name, stage, call, compares=("output",)) for stage, name, call in _INSTANCE_OUTPUTS),
+            *(
+                Probe(name, stage, call, compares=("output",))
+                for stage, name, call in _INSTANCE_OUTPUTS
+            ),
             Probe(
                 "the worked number",
                 "running statistics",
@@ -220,7 +271,8 @@ def _rms_norm(x, normalized_shape, weight=None, eps=None):
 
 
 _TINY = trailing_call(integers(4, 5, seed=30, scale=2.0**-18, offset=2.0**-19), eps=0.0)
-_PAIR = trailing_call(torch.tensor([[300.0, 400.0]]).half())  # 300² is infinite in float16, and so is the mean square
+# 300² is infinite in float16, and so is the mean square
+_PAIR = trailing_call(torch.tensor([[300.0, 400.0]]).half())
 _NEAR_0 = trailing_call((integers(8, 16, seed=31) / 256).bfloat16())
 
 rms_norm = Exercise(

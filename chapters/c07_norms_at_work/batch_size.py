@@ -1,16 +1,18 @@
-"""Does batch norm fail in small batches, and does it beat the others in a CNN? It turns on what is held equal.
+"""Does batch norm fail in small batches, and does it beat the others in a CNN? It turns on what is
+held equal.
 
 Chapter 07.
 
-The images are the 8×8 handwritten digits. A CNN, and a network without convolutions, learn with batch, layer, group or
-no norm in batches of 2 to 64, each with every learning rate of one grid; the rate is chosen on the validation part and
-the accuracy is that of the test part.
+The images are the 8×8 handwritten digits. A CNN, and a network without convolutions, learn with
+batch, layer, group or no norm in batches of 2 to 64, each with every learning rate of one grid; the
+rate is chosen on the validation part and the accuracy is that of the test part.
 
-"updates": every batch size makes the same number of updates, and sees fewer images the smaller it is.
-"epochs": every batch size sees the same images as often, and makes more updates the smaller it is.
+"updates": every batch size makes the same number of updates, and sees fewer images the smaller it
+is. "epochs": every batch size sees the same images as often, and makes more updates the smaller it
+is.
 
-In the CNN a batch of 2 gives batch norm 2 · 8 · 8 = 128 values for each mean in its first layer and 8 in its last; in
-the network without convolutions it gives 2.
+In the CNN a batch of 2 gives batch norm 2 · 8 · 8 = 128 values for each mean in its first layer and
+8 in its last; in the network without convolutions it gives 2.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,8 +37,9 @@ UPDATES, EPOCHS = 200, 2
 LONG_RATES, LONG_EPOCHS = (*RATES, 0.64), 15
 FINE_RATES = tuple(3e-4 * 2**k for k in range(10))
 
-# network, budget, batch: the rate of each norm that seeds 0, 1 and 2 chose in the other studies. Of the rates that are
-# at most one validation image a seed behind the best, it is the middle one (of two, the lower).
+# network, budget, batch: the rate of each norm that seeds 0, 1 and 2 chose in the other studies. Of
+# the rates that are at most one validation image a seed behind the best, it is the middle one (of
+# two, the lower).
 CHOSEN = {
     ("CNN", "200 updates", 16): {"batch": 0.01, "layer": 0.01, "group": 0.01},
     ("CNN", "200 updates", 64): {"batch": 0.04, "layer": 0.04, "group": 0.04},
@@ -51,7 +54,8 @@ CHOSEN = {
 
 
 def index_batches(size: int, batch: int, updates: int, rng: torch.Generator) -> Iterator[Tensor]:
-    """Yield ``updates`` batches (``batch``,) of indices below ``size``, epoch after epoch, each in a new order."""
+    """Yield ``updates`` batches (``batch``,) of indices below ``size``, epoch after epoch, each in
+    a new order."""
     order = torch.empty(0, dtype=torch.long)
     for _ in range(updates):
         if len(order) < batch:  # what is left of an epoch is dropped: every batch is full
@@ -60,7 +64,9 @@ def index_batches(size: int, batch: int, updates: int, rng: torch.Generator) -> 
         order = order[batch:]
 
 
-def loss_on_batches(part: data.Images, batch: int, updates: int, rng: torch.Generator) -> Callable[[nn.Module], Tensor]:
+def loss_on_batches(
+    part: data.Images, batch: int, updates: int, rng: torch.Generator
+) -> Callable[[nn.Module], Tensor]:
     """Return a function that gives a model's cross entropy on the next of so many batches."""
     batches = index_batches(len(part.labels), batch, updates, rng)
 
@@ -81,7 +87,8 @@ def accuracy(model: nn.Module, part: data.Images) -> float:
 
 
 def run(settings: Settings, progress: Progress) -> dict[str, float]:
-    """Train one network with SGD and momentum; return its accuracies, and those with the statistics of test batches."""
+    """Train one network with SGD and momentum; return its accuracies, and those with the statistics
+    of test batches."""
     digits = data.digits()
     with seeded(settings["seed"]):
         model = NETWORKS[settings["net"]](settings["norm"])
@@ -98,7 +105,8 @@ def run(settings: Settings, progress: Progress) -> dict[str, float]:
 
 @torch.no_grad()
 def _accuracy_in_batches(model: nn.Module, part: data.Images, batch: int) -> float:
-    """Return the accuracy when the norms use the statistics of batches of the training's size, as in training."""
+    """Return the accuracy when the norms use the statistics of batches of the training's size, as
+    in training."""
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     pairs = zip(part.images.split(batch), part.labels.split(batch), strict=True)
     right = [_right(model, images, labels) for images, labels in pairs if len(labels) == batch]
@@ -121,21 +129,36 @@ def _epochs_plan(net: str, batches: Sequence[int], epochs: int, **fields: Any) -
 
 def _equal_plan() -> list[Settings]:
     plan: list[Settings] = []
-    for net, equal, norms in (("CNN", "updates", NORMS), ("CNN", "epochs", NORMS), ("MLP", "epochs", WITHOUT_GROUPS)):
+    for net, equal, norms in (
+        ("CNN", "updates", NORMS),
+        ("CNN", "epochs", NORMS),
+        ("MLP", "epochs", WITHOUT_GROUPS),
+    ):
         for batch in BATCHES:
             updates = UPDATES if equal == "updates" else EPOCHS * (IMAGES // batch)
-            fixed: dict[str, Any] = {"net": [net], "equal": [equal], "updates": [updates], "batch": [batch]}
+            fixed: dict[str, Any] = {
+                "net": [net],
+                "equal": [equal],
+                "updates": [updates],
+                "batch": [batch],
+            }
             plan += grid(**fixed, lr=RATES, seed=range(3), norm=norms)
     return plan
 
 
 def _seeds_plan() -> list[Settings]:
-    """Return new seeds at the chosen rates; of batch and layer norm after 15 epochs also at the rates beside it."""
+    """Return new seeds at the chosen rates; of batch and layer norm after 15 epochs also at the
+    rates beside it."""
     plan: list[Settings] = []
     for (net, budget, batch), rates_by_norm in CHOSEN.items():
         number, unit = budget.split()
         updates = int(number) * (IMAGES // batch if unit == "epochs" else 1)
-        fixed: dict[str, Any] = {"net": [net], "budget": [budget], "updates": [updates], "batch": [batch]}
+        fixed: dict[str, Any] = {
+            "net": [net],
+            "budget": [budget],
+            "updates": [updates],
+            "batch": [batch],
+        }
         for norm, rate in rates_by_norm.items():
             rates = RATES if budget == "15 epochs" and norm != "group" else (rate,)
             plan += grid(**fixed, norm=[norm], lr=rates, seed=NEW_SEEDS)
@@ -148,8 +171,24 @@ BATCH_SIZE = Study(
     run,
     full=_equal_plan(),
     reduced=[
-        *grid(net=["MLP"], equal=["updates"], updates=[300], batch=(2, 32), lr=[0.01], seed=range(3), norm=NORMS[:2]),
-        *grid(net=["CNN"], equal=["updates"], updates=[100], batch=(2, 32), lr=[0.01], seed=range(3), norm=NORMS),
+        *grid(
+            net=["MLP"],
+            equal=["updates"],
+            updates=[300],
+            batch=(2, 32),
+            lr=[0.01],
+            seed=range(3),
+            norm=NORMS[:2],
+        ),
+        *grid(
+            net=["CNN"],
+            equal=["updates"],
+            updates=[100],
+            batch=(2, 32),
+            lr=[0.01],
+            seed=range(3),
+            norm=NORMS,
+        ),
     ],
 )
 CNN_LONG = Study(
@@ -165,5 +204,8 @@ MLP_RATES = Study(
     full=_epochs_plan("MLP", BATCHES, EPOCHS, lr=FINE_RATES, seed=range(3), norm=WITHOUT_GROUPS),
 )
 DIGITS_SEEDS = Study(
-    "digits-seeds", "what do new seeds say of batch norm, at the rates that others chose?", run, _seeds_plan()
+    "digits-seeds",
+    "what do new seeds say of batch norm, at the rates that others chose?",
+    run,
+    _seeds_plan(),
 )

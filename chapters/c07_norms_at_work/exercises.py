@@ -30,16 +30,23 @@ def spread_over_everything(validation, test):
 
 
 def _accuracies(arms: int, rates: int, seeds: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return accuracies in percent, different wherever a mistake could hide: best means, runs and seeds lie apart."""
+    """Return accuracies in percent, different wherever a mistake could hide: best means, runs and
+    seeds lie apart."""
     rng = torch.Generator().manual_seed(seed)
     count = arms * rates * seeds
-    values = [torch.randperm(4 * count, generator=rng)[:count].view(arms, rates, seeds) for _ in range(2)]
+    values = [
+        torch.randperm(4 * count, generator=rng)[:count].view(arms, rates, seeds) for _ in range(2)
+    ]
     return 50 + values[0].float() / count * 10, 50 + values[1].float() / count * 10
 
 
 def _runs(name: str, stage: str, validation: Tensor, test: Tensor, *compares: str) -> Probe:
-    return Probe(name, stage, Call({"validation": validation, "test": test}, {"validation": "ARS", "test": "ARS"}),
-                 compares=compares or None)  # fmt: skip
+    return Probe(
+        name,
+        stage,
+        Call({"validation": validation, "test": test}, {"validation": "ARS", "test": "ARS"}),
+        compares=compares or None,
+    )
 
 
 _WORKED = torch.tensor([[[80.0, 82.0], [90.0, 70.0]]]), torch.tensor([[[79.0, 81.0], [99.0, 65.0]]])

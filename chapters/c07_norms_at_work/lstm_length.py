@@ -2,9 +2,10 @@
 
 Chapter 07.
 
-The task is the adding problem (Hochreiter and Schmidhuber 1997, §5.4): of a sequence of random numbers two are marked,
-and their sum is asked for at the end. Always answering 1 gives an error of 1/6. Three arms: an LSTM, the same with its
-gradient clipped, and the same with layer norm. Each learns with every rate of one grid, and is judged by its best.
+The task is the adding problem (Hochreiter and Schmidhuber 1997, §5.4): of a sequence of random
+numbers two are marked, and their sum is asked for at the end. Always answering 1 gives an error of
+1/6. Three arms: an LSTM, the same with its gradient clipped, and the same with layer norm. Each
+learns with every rate of one grid, and is judged by its best.
 """
 
 import math
@@ -33,12 +34,16 @@ EVERY = 20  # steps between two looks at whether it is solved
 
 
 class Adder(nn.Module):
-    """An LSTM over (B, T, 2) and a linear layer on its last state; returns a number for each sequence, (B,)."""
+    """An LSTM over (B, T, 2) and a linear layer on its last state; returns a number for each
+    sequence, (B,)."""
 
     def __init__(self, layer_norm: bool, hidden: int = HIDDEN) -> None:
         super().__init__()
-        # without layer norm PyTorch's own is the same function (tests/test_models.py) and five times as fast
-        self.lstm = LSTM(2, hidden, layer_norm=True) if layer_norm else nn.LSTM(2, hidden, batch_first=True)
+        # without layer norm PyTorch's own is the same function (tests/test_models.py) and five
+        # times as fast
+        self.lstm = (
+            LSTM(2, hidden, layer_norm=True) if layer_norm else nn.LSTM(2, hidden, batch_first=True)
+        )
         self.head = nn.Linear(hidden, 1)
         with torch.no_grad():
             # the forget gate starts open, which is the best-known help for a plain LSTM
@@ -50,13 +55,16 @@ class Adder(nn.Module):
 
 
 def run(settings: Settings, progress: Progress) -> dict[str, float]:
-    """Train one arm on fresh sequences until it solves the task; return when, its error, and its gradients' norms.
+    """Train one arm on fresh sequences until it solves the task; return when, its error, and its
+    gradients' norms.
 
-    "updates" are how many were made, "taken" the same where they solved the task and "steps" where they did not;
-    "diverged" says whether a gradient that is not finite ended the run.
+    "updates" are how many were made, "taken" the same where they solved the task and "steps" where
+    they did not; "diverged" says whether a gradient that is not finite ended the run.
     """
     if settings["arm"] not in ARMS:  # else it would be taken for a plain LSTM
-        raise ValueError(f"arm must be one of {', '.join(map(repr, ARMS))}: got {settings['arm']!r}")
+        raise ValueError(
+            f"arm must be one of {', '.join(map(repr, ARMS))}: got {settings['arm']!r}"
+        )
     with seeded(settings["seed"]):
         model = Adder(layer_norm=settings["arm"] == "LN-LSTM")
     if settings["arm"] == "LN-LSTM":
@@ -106,7 +114,9 @@ def _edges_plan() -> list[Settings]:
     """Return the rate beyond the end of the grid at which an arm of the other studies was best."""
     plan = []
     for arm, rate in (("LSTM", 0.3), ("LSTM, clipped", 0.3), ("LN-LSTM", 0.003)):
-        plan += grid(length=(25, 50, 100), batch=[32], lr=[rate], seed=range(3), arm=[arm], steps=[1_500])
+        plan += grid(
+            length=(25, 50, 100), batch=[32], lr=[rate], seed=range(3), arm=[arm], steps=[1_500]
+        )
     return plan
 
 
@@ -114,7 +124,11 @@ def _seeds_plan() -> list[Settings]:
     """Return ten new seeds at the rates that the other studies chose on seeds 0, 1 and 2."""
     fields: dict[str, Any] = {"seed": NEW_SEEDS, "steps": [1_500]}
     plan = []
-    for arm, rate, small_rate in (("LSTM", 0.1, 0.03), ("LSTM, clipped", 0.1, 0.03), ("LN-LSTM", 0.01, 0.01)):
+    for arm, rate, small_rate in (
+        ("LSTM", 0.1, 0.03),
+        ("LSTM, clipped", 0.1, 0.03),
+        ("LN-LSTM", 0.01, 0.01),
+    ):
         plan += grid(gamma=[1.0], length=[25, 50, 100], batch=[32], lr=[rate], arm=[arm], **fields)
         plan += grid(gamma=[1.0], length=[25], batch=[4], lr=[small_rate], arm=[arm], **fields)
     for gamma, rate in ((0.3, 0.03), (2.0, 0.01)):
@@ -139,7 +153,9 @@ LSTM_BATCH = Study(  # its batches of 32 are those of the other study
     full=_plan((25,), 4, RATES, 1_500),
     reduced=_plan((20,), 4, (0.03,), 400),
 )
-LSTM_EDGES = Study("lstm-edges", "is an arm better beyond the end of its grid of rates?", run, _edges_plan())
+LSTM_EDGES = Study(
+    "lstm-edges", "is an arm better beyond the end of its grid of rates?", run, _edges_plan()
+)
 LSTM_GAMMA = Study(
     "lstm-gamma",
     "does the first size of layer norm's weight decide how fast it learns?",
@@ -154,4 +170,6 @@ LSTM_GAMMA = Study(
         steps=[600],
     ),
 )
-LSTM_SEEDS = Study("lstm-seeds", "what do new seeds say, at the rates that others chose?", run, _seeds_plan())
+LSTM_SEEDS = Study(
+    "lstm-seeds", "what do new seeds say, at the rates that others chose?", run, _seeds_plan()
+)

@@ -1,4 +1,5 @@
-"""Where a transformer has its norms: the gradient of each layer at the start, and what training makes of it.
+"""Where a transformer has its norms: the gradient of each layer at the start, and what training
+makes of it.
 
 Chapter 07.
 
@@ -34,18 +35,26 @@ def _xavier(model: ViT) -> ViT:
 
 
 def gradients(settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Return, for each block of an untrained ViT, the gradient's norm and the size of what leaves the block.
+    """Return, for each block of an untrained ViT, the gradient's norm and the size of what leaves
+    the block.
 
-    The gradient is that of the weight of the feed-forward part's second layer, as in Xiong et al. 2020, §3.3, with
-    Xavier's initialisation as there; the size is the root of the mean square of the residual stream.
+    The gradient is that of the weight of the feed-forward part's second layer, as in Xiong et al.
+    2020, §3.3, with Xavier's initialisation as there; the size is the root of the mean square of
+    the residual stream.
     """
     train = data.digits().train
     with seeded(settings["seed"]):
         model = _xavier(ViT(settings["depth"], settings["placement"]))
     sizes: list[float] = []
     for block in _blocks(model):
-        block.register_forward_hook(lambda _, __, x: sizes.append(x.detach().square().mean().sqrt().item()))
-    chosen = next(index_batches(len(train.labels), 256, 1, torch.Generator().manual_seed(1_000 + settings["seed"])))
+        block.register_forward_hook(
+            lambda _, __, x: sizes.append(x.detach().square().mean().sqrt().item())
+        )
+    chosen = next(
+        index_batches(
+            len(train.labels), 256, 1, torch.Generator().manual_seed(1_000 + settings["seed"])
+        )
+    )
     loss = F.cross_entropy(model(train.images[chosen]), train.labels[chosen])
     weights = [block.feed_forward[2].get_parameter("weight") for block in _blocks(model)]
     norms = [gradient.norm().item() for gradient in torch.autograd.grad(loss, weights)]
@@ -55,7 +64,8 @@ def gradients(settings: Settings, progress: Progress) -> dict[str, Any]:
 
 
 def train(settings: Settings, progress: Progress) -> dict[str, float]:
-    """Train one ViT with Adam, the rate rising over the first ``warm_up`` updates; return its accuracies."""
+    """Train one ViT with Adam, the rate rising over the first ``warm_up`` updates; return its
+    accuracies."""
     digits = data.digits()
     with seeded(settings["seed"]):
         model = ViT(settings["depth"], settings["placement"])
@@ -72,12 +82,18 @@ def train(settings: Settings, progress: Progress) -> dict[str, float]:
 
 
 def _seeds_plan() -> list[Settings]:
-    """Return ten new seeds at the rates that the other studies chose: 12 layers, and 24 with Xavier's weights."""
+    """Return ten new seeds at the rates that the other studies chose: 12 layers, and 24 with
+    Xavier's weights."""
     usual: dict[str, Any] = {"init": ["torch"], "depth": [12], "updates": [300], "seed": NEW_SEEDS}
     plan = grid(placement=["post"], lr=[0.0003, 0.001], warm_up=[0, 100], **usual)
     for placement, rate, warm_up in (("pre", 0.0003, 0), ("pre", 0.001, 100), ("none", 0.001, 0)):
         plan += grid(placement=[placement], lr=[rate], warm_up=[warm_up], **usual)
-    xavier: dict[str, Any] = {"init": ["Xavier"], "depth": [24], "updates": [200], "seed": NEW_SEEDS}
+    xavier: dict[str, Any] = {
+        "init": ["Xavier"],
+        "depth": [24],
+        "updates": [200],
+        "seed": NEW_SEEDS,
+    }
     for placement, rate in (("pre", 0.0003), ("none", 0.0001)):
         plan += grid(placement=[placement], lr=[rate], warm_up=[0], **xavier)
     return plan
@@ -95,8 +111,17 @@ VIT_DEPTH = Study(
     "does the place of the norm decide whether a ViT learns, shallow and deep?",
     train,
     full=[
-        *grid(depth=(2, 12), warm_up=[0], updates=[300], lr=RATES, seed=range(3), placement=PLACEMENTS),
-        *grid(depth=[12], warm_up=[100], updates=[300], lr=RATES, seed=range(3), placement=PLACEMENTS[:2]),
+        *grid(
+            depth=(2, 12), warm_up=[0], updates=[300], lr=RATES, seed=range(3), placement=PLACEMENTS
+        ),
+        *grid(
+            depth=[12],
+            warm_up=[100],
+            updates=[300],
+            lr=RATES,
+            seed=range(3),
+            placement=PLACEMENTS[:2],
+        ),
     ],
     reduced=grid(depth=[2], warm_up=[0], updates=[150], lr=[0.003], seed=[0], placement=PLACEMENTS),
 )
@@ -115,5 +140,8 @@ VIT_XAVIER = Study(
     ),
 )
 VIT_SEEDS = Study(
-    "vit-seeds", "what do new seeds say of deep ViTs, at the rates that others chose?", train, _seeds_plan()
+    "vit-seeds",
+    "what do new seeds say of deep ViTs, at the rates that others chose?",
+    train,
+    _seeds_plan(),
 )

@@ -25,13 +25,17 @@ def _merge_moments(a, b):
 
 
 def _of_values(merge: Callable[[Moments, Moments], Any]) -> Callable[[Tensor, Tensor], Any]:
-    """Return ``merge`` as a function of the values of two parts: whatever they are, such a part is possible."""
+    """Return ``merge`` as a function of the values of two parts: whatever they are, such a part is
+    possible."""
 
     def of_values(a, b):
         parts = [Moments.of(values.double(), 0) for values in (a, b)]
         merged = merge(*parts)
         for values, part in zip((a, b), parts, strict=True):
-            if any((now != before).any() for now, before in zip(part, Moments.of(values.double(), 0), strict=True)):
+            if any(
+                (now != before).any()
+                for now, before in zip(part, Moments.of(values.double(), 0), strict=True)
+            ):
                 values += 1  # what it does to a part is seen in the part's values
         return tuple(merged) if isinstance(merged, Moments) else merged
 
@@ -40,16 +44,25 @@ def _of_values(merge: Callable[[Moments, Moments], Any]) -> Callable[[Tensor, Te
 
 def _format_parts(call: Call) -> list[str]:
     parts = [", ".join(f"{value:.12g}" for value in call.arguments[name].tolist()) for name in "ab"]
-    return ["merge_moments(a, b)", *(f"{name} = Moments.of([{part}])" for name, part in zip("ab", parts, strict=True))]
+    return [
+        "merge_moments(a, b)",
+        *(f"{name} = Moments.of([{part}])" for name, part in zip("ab", parts, strict=True)),
+    ]
 
 
 def _parts(name: str, stage: str, a: Any, b: Any, *compares: str, **others: Any) -> Probe:
-    arguments = {"a": torch.as_tensor(a, dtype=torch.float64), "b": torch.as_tensor(b, dtype=torch.float64)}
-    return Probe(name, stage, Call(arguments, {"a": "A", "b": "B"}), compares=compares or None, **others)
+    arguments = {
+        "a": torch.as_tensor(a, dtype=torch.float64),
+        "b": torch.as_tensor(b, dtype=torch.float64),
+    }
+    return Probe(
+        name, stage, Call(arguments, {"a": "A", "b": "B"}), compares=compares or None, **others
+    )
 
 
 _NEAR, _FAR = 100 + integers(4, seed=104).double() / 7, 1e8 + integers(5, seed=105).double()
-# Right forms in float64 are off by up to 1e-13 of the largest; float32 anywhere on the way costs 3e-8.
+# Right forms in float64 are off by up to 1e-13 of the largest; float32 anywhere on the way costs
+# 3e-8.
 _DOUBLE = Tolerance(0.0, 1e-10)
 
 merge_moments = Exercise(
@@ -62,15 +75,34 @@ merge_moments = Exercise(
             for probe in (
                 _parts("two values and three", stage, [0, 0], [1, 1, 4], *compares),
                 _parts("two values and two", stage, [1, 4], [9, 3], *compares),
-                _parts("two values and six", stage, integers(2, seed=100), integers(6, seed=101, offset=4), *compares),
-                _parts("nine values and three", stage, integers(9, seed=102), integers(3, seed=103), *compares),
+                _parts(
+                    "two values and six",
+                    stage,
+                    integers(2, seed=100),
+                    integers(6, seed=101, offset=4),
+                    *compares,
+                ),
+                _parts(
+                    "nine values and three",
+                    stage,
+                    integers(9, seed=102),
+                    integers(3, seed=103),
+                    *compares,
+                ),
                 _parts("one value and one", stage, [1], [6], *compares),
             )
         ),
         _parts("nothing, then two values", "empty part", [], [1, 4]),
         _parts("two values, then nothing", "empty part", [1, 4], []),
         _parts("nothing and nothing", "empty part", [], []),
-        _parts("means near 100", "precision", _NEAR, _NEAR[:3].flip(0) - 2, tolerance=_DOUBLE, rough=True),
+        _parts(
+            "means near 100",
+            "precision",
+            _NEAR,
+            _NEAR[:3].flip(0) - 2,
+            tolerance=_DOUBLE,
+            rough=True,
+        ),
         _parts("means near 100,000,000", "large offset", _FAR, _FAR[:3] + 5, "m2", rough=True),
     ],
     load("merge_moments", _merge_moments),
@@ -88,7 +120,9 @@ def _sync_backward(g, x_hat, rstd, count, all_reduce):
     return rstd * (g - mean_g - x_hat * mean_gx)
 
 
-def _shards(g: Tensor, x: Tensor, rank: Tensor, ranks: int) -> list[tuple[Tensor, Tensor, Tensor, int]]:
+def _shards(
+    g: Tensor, x: Tensor, rank: Tensor, ranks: int
+) -> list[tuple[Tensor, Tensor, Tensor, int]]:
     """Return what each rank is given, when row i of the whole batch lies on rank ``rank[i]``."""
     rstd = torch.rsqrt(x.var(0, correction=0))
     x_hat = (x - x.mean(0)) * rstd
@@ -104,7 +138,10 @@ def _on_all_ranks(function: Callable[..., Any]) -> Callable[..., Tensor]:
         for r, (part, (own, *_)) in enumerate(zip(parts, shards, strict=True)):
             if not isinstance(part, Tensor) or part.shape != own.shape:
                 got = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
-                raise TypeError(f"rank {r} must return the gradient of its own shard, {tuple(own.shape)}: got {got}")
+                raise TypeError(
+                    f"rank {r} must return the gradient of its own shard, {tuple(own.shape)}: got "
+                    f"{got}"
+                )
         dx = torch.empty_like(g, dtype=parts[0].dtype)
         for r, part in enumerate(parts):
             dx[rank == r] = part.detach()
@@ -114,7 +151,9 @@ def _on_all_ranks(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
 
 def _first_row(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    return torch.cat([torch.ones(1, *shape[1:], dtype=dtype), torch.zeros(shape[0] - 1, *shape[1:], dtype=dtype)])
+    return torch.cat(
+        [torch.ones(1, *shape[1:], dtype=dtype), torch.zeros(shape[0] - 1, *shape[1:], dtype=dtype)]
+    )
 
 
 def _has_all_ranks(call: Call) -> bool:
@@ -126,7 +165,8 @@ def _has_all_ranks(call: Call) -> bool:
 def _format_ranks(call: Call) -> list[str]:
     shards = _shards(*call.arguments.values())
     ranks = [
-        f"rank {r}: g = {format_tensor(g)}, x_hat = {format_tensor(x_hat)}" for r, (g, x_hat, *_) in enumerate(shards)
+        f"rank {r}: g = {format_tensor(g)}, x_hat = {format_tensor(x_hat)}"
+        for r, (g, x_hat, *_) in enumerate(shards)
     ]
     _, _, rstd, count = shards[0]
     call_form = "sync_backward(g, x_hat, rstd, count, all_reduce) on every rank, with"
@@ -139,7 +179,9 @@ def _ranks(name: str, stage: str, rank: list[int], g: Tensor, x: Tensor) -> Prob
 
 
 def _numbers(name: str, stage: str, rank: list[int], seed: int) -> Probe:
-    return _ranks(name, stage, rank, integers(len(rank), 3, seed=seed), integers(len(rank), 3, seed=seed + 1))
+    return _ranks(
+        name, stage, rank, integers(len(rank), 3, seed=seed), integers(len(rank), 3, seed=seed + 1)
+    )
 
 
 _OF_THE_TASK = torch.tensor([[1.0], [3.0]]), torch.tensor([[-1.0], [1.0]])  # g and x

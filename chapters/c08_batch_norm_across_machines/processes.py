@@ -1,7 +1,9 @@
-"""Run a function on several processes of this machine, and get back what each returned (chapter 08).
+"""Run a function on several processes of this machine, and get back what each returned (chapter
+08).
 
-Around `torch.distributed`, a notebook and a test need processes that start at once, one thread each, a limit on the
-time that each also keeps by itself, and, when one dies, a line for each rank that failed in place of pages of log.
+Around `torch.distributed`, a notebook and a test need processes that start at once, one thread
+each, a limit on the time that each also keeps by itself, and, when one dies, a line for each rank
+that failed in place of pages of log.
 """
 
 import faulthandler
@@ -24,7 +26,8 @@ import torch
 __all__ = ["RanksFailed", "run_job", "run_processes"]
 
 _JOB, _RESULT, _ERROR, _MEETING = "job.pt", "rank{}.pt", "rank{}.error", "meeting"
-_GRACE_S = 3.0  # beyond the limit, or after another has failed: time for a process to say where it was stuck
+# beyond the limit, or after another has failed: time for a process to say where it was stuck
+_GRACE_S = 3.0
 
 
 class RanksFailed(RuntimeError):
@@ -32,31 +35,44 @@ class RanksFailed(RuntimeError):
 
 
 def run_processes(
-    function: Callable[..., Any], ranks: int, *, timeout_s: float = 20.0, limit_s: float = 90.0, **arguments: Any
+    function: Callable[..., Any],
+    ranks: int,
+    *,
+    timeout_s: float = 20.0,
+    limit_s: float = 90.0,
+    **arguments: Any,
 ) -> list[Any]:
-    """Call ``function(**arguments)`` on ``ranks`` processes that form a process group, and return what each returned.
+    """Call ``function(**arguments)`` on ``ranks`` processes that form a process group, and return
+    what each returned.
 
     Args:
-        function: of a module, or defined in a notebook; in the latter case it must import what it uses. Each process
-            calls it once `torch.distributed` is initialised, with gloo, on the CPU.
+        function: of a module, or defined in a notebook; in the latter case it must import what it
+            uses. Each process calls it once `torch.distributed` is initialised, with gloo, on the
+            CPU.
         ranks: how many processes, on this machine.
         timeout_s: how long one rank waits for the others in a collective.
         limit_s: how long it may all take, start-up included.
-        arguments: the same for every rank; like what the function returns, of kinds that `torch.save` takes.
+        arguments: the same for every rank; like what the function returns, of kinds that
+            `torch.save` takes.
 
     Raises:
         RanksFailed: a rank raised, died or did not end within the limit; none is left running.
     """
     if not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks must be a whole number of at least 1: got {ranks!r}")
-    name, module = getattr(function, "__qualname__", repr(function)), getattr(function, "__module__", None)
+    name, module = (
+        getattr(function, "__qualname__", repr(function)),
+        getattr(function, "__module__", None),
+    )
     if not name.isidentifier():
         raise ValueError(f"function must be defined with def, outside of any other: got {name}")
     with tempfile.TemporaryDirectory(prefix="course-ranks-") as folder:
         job = {
             "name": name,
             "module": module,
-            "source": inspect.getsource(function) if module == "__main__" else None,  # which no other process has
+            "source": inspect.getsource(function)
+            if module == "__main__"
+            else None,  # which no other process has
             "path": sys.path,
             "timeout_s": timeout_s,
             "deadline": time.time() + limit_s,
@@ -66,16 +82,25 @@ def run_processes(
         exit_codes = _run(Path(folder), ranks, limit_s)
         if exit_codes != [0] * ranks:
             raise RanksFailed(_explain(Path(folder), exit_codes, limit_s))
-        return [torch.load(Path(folder, _RESULT.format(rank)), weights_only=False) for rank in range(ranks)]
+        return [
+            torch.load(Path(folder, _RESULT.format(rank)), weights_only=False)
+            for rank in range(ranks)
+        ]
 
 
 def _run(folder: Path, ranks: int, limit_s: float) -> list[int | None]:
-    """Run the job in ``folder``; return each rank's exit code: None if it did not end, a signal's number times -1."""
+    """Run the job in ``folder``; return each rank's exit code: None if it did not end, a signal's
+    number times -1."""
     context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
-    # A fork server imports torch once, in seconds, and what DistributedDataParallel asks for when it is first made;
-    # each process is then a copy of it, there in milliseconds.
-    context.set_forkserver_preload(["torch._dynamo", "chapters.c08_batch_norm_across_machines.sync_batch_norm"])
-    processes = [context.Process(target=run_job, args=(folder, rank, ranks), daemon=True) for rank in range(ranks)]
+    # A fork server imports torch once, in seconds, and what DistributedDataParallel asks for when
+    # it is first made; each process is then a copy of it, there in milliseconds.
+    context.set_forkserver_preload(
+        ["torch._dynamo", "chapters.c08_batch_norm_across_machines.sync_batch_norm"]
+    )
+    processes = [
+        context.Process(target=run_job, args=(folder, rank, ranks), daemon=True)
+        for rank in range(ranks)
+    ]
     deadline = time.monotonic() + limit_s + _GRACE_S
     try:
         for process in processes:
@@ -94,7 +119,8 @@ def _run(folder: Path, ranks: int, limit_s: float) -> list[int | None]:
 
 
 def _explain(folder: Path, exit_codes: list[int | None], limit_s: float) -> str:
-    """Why the run failed: a line for each rank, those that only lost contact with the others at the end."""
+    """Why the run failed: a line for each rank, those that only lost contact with the others at the
+    end."""
     lines = []
     for rank, code in enumerate(exit_codes):
         error = folder / _ERROR.format(rank)
@@ -102,7 +128,10 @@ def _explain(folder: Path, exit_codes: list[int | None], limit_s: float) -> str:
         if code is None and any(exit_codes):
             message = "ended, since others had failed"
         elif code is None or "Timeout (" in message:
-            place = next((line[2:] for line in message.splitlines() if line.startswith("  File")), "a place unknown")
+            place = next(
+                (line[2:] for line in message.splitlines() if line.startswith("  File")),
+                "a place unknown",
+            )
             message = f"still running after {limit_s:g} s, in {place}"
         elif not message:
             cause = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -114,13 +143,16 @@ def _explain(folder: Path, exit_codes: list[int | None], limit_s: float) -> str:
 
 
 def run_job(folder: Path, rank: int, ranks: int) -> None:
-    """What each of the processes does: join the others, call the function, leave the result or the reason why not."""
+    """What each of the processes does: join the others, call the function, leave the result or the
+    reason why not."""
     import torch.distributed as dist
 
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # torch's own warnings would come out in the notebook, in no order
         os.dup2(silence, stream)
-    os.environ["TORCH_DIST_INIT_BARRIER"] = "1"  # or a rank that is soon done leaves while another is still joining
+    os.environ["TORCH_DIST_INIT_BARRIER"] = (
+        "1"  # or a rank that is soon done leaves while another is still joining
+    )
     with open(folder / _ERROR.format(rank), "w", encoding="utf-8") as error_file:
         try:
             job = torch.load(folder / _JOB, weights_only=False)
@@ -129,7 +161,9 @@ def run_job(folder: Path, rank: int, ranks: int) -> None:
             sys.path[:] = job["path"]
             torch.set_num_threads(1)
             meeting, timeout = f"file://{folder / _MEETING}", timedelta(seconds=job["timeout_s"])
-            dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks, timeout=timeout)
+            dist.init_process_group(
+                "gloo", init_method=meeting, rank=rank, world_size=ranks, timeout=timeout
+            )
             namespace: dict[str, Any] = {}
             if job["source"]:
                 exec(job["source"], namespace)

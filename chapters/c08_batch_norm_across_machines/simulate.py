@@ -1,8 +1,9 @@
 """Several ranks in one process, one after the other: enough to try out what they exchange.
 
-No rank can know a sum before all have brought their part. So each is run until it asks for one, and then from its start
-again with that sum known, until none asks any more. A rank that returns while others still ask is an error here; on
-real machines the others would wait for it until their timeout.
+No rank can know a sum before all have brought their part. So each is run until it asks for one, and
+then from its start again with that sum known, until none asks any more. A rank that returns while
+others still ask is an error here; on real machines the others would wait for it until their
+timeout.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,22 +16,26 @@ __all__ = ["simulate_ranks"]
 
 
 class _SumNeeded(BaseException):
-    """Leaves a rank that needs a sum which is not known yet, through any ``except Exception`` on the way."""
+    """Leaves a rank that needs a sum which is not known yet, through any ``except Exception`` on
+    the way."""
 
     def __init__(self, part: Tensor) -> None:
         self.part = part
 
 
 def simulate_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> list[Any]:
-    """Return what ``function(*shard, all_reduce)`` returns for each shard, with ``all_reduce`` adding over all of them.
+    """Return what ``function(*shard, all_reduce)`` returns for each shard, with ``all_reduce``
+    adding over all of them.
 
-    ``all_reduce(tensor)`` returns the sum of the tensors that the ranks bring to the same call of it. The function runs
-    several times, so it must not change its arguments. Chapter 08.
+    ``all_reduce(tensor)`` returns the sum of the tensors that the ranks bring to the same call of
+    it. The function runs several times, so it must not change its arguments. Chapter 08.
 
     Raises:
-        RuntimeError: a rank returns without a sum that others wait for, or the ranks bring different shapes.
+        RuntimeError: a rank returns without a sum that others wait for, or the ranks bring
+            different shapes.
 
-    >>> simulate_ranks(lambda x, all_reduce: x / all_reduce(x), [(torch.tensor(1.0),), (torch.tensor(3.0),)])
+    >>> ranks = [(torch.tensor(1.0),), (torch.tensor(3.0),)]
+    >>> simulate_ranks(lambda x, all_reduce: x / all_reduce(x), ranks)
     [tensor(0.2500), tensor(0.7500)]
     """
     sums: list[Tensor] = []
@@ -45,7 +50,8 @@ def simulate_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> lis
             return list(results.values())
         if results:
             raise RuntimeError(
-                f"{_name(results)} returned while {_name(parts)} waited in all_reduce: on real machines, for ever"
+                f"{_name(results)} returned while {_name(parts)} waited in all_reduce: on real "
+                "machines, for ever"
             )
         sums.append(torch.stack(list(parts.values())).sum(0))
 

@@ -1,16 +1,19 @@
-"""Synchronised batch norm (chapter 08): one batch in shards on several processes, normalized as the one that it is.
+"""Synchronised batch norm (chapter 08): one batch in shards on several processes, normalized as the
+one that it is.
 
-Each process (a *rank*) knows the moments of its own shard. In the forward pass all ranks exchange them and merge them
-exactly; in the backward pass they add up two sums for each channel, since every shard's loss depends on the shared mean
-and variance:
+Each process (a *rank*) knows the moments of its own shard. In the forward pass all ranks exchange
+them and merge them exactly; in the backward pass they add up two sums for each channel, since every
+shard's loss depends on the shared mean and variance:
 
     forward     all_gather   count, mean, M2          2C + 1 numbers from every rank to every rank
     backward    all_reduce   Σ dx̂, Σ dx̂·x̂            2C numbers, added over the ranks
 
 The gradients of weight and bias stay each rank's own, to be added with all others of the model, as
-`DistributedDataParallel` does. Any backend that has the two collectives will do: gloo on CPUs, NCCL on GPUs.
+`DistributedDataParallel` does. Any backend that has the two collectives will do: gloo on CPUs, NCCL
+on GPUs.
 
-Source: Chan, Golub, LeVeque 1979 (merging); Ioffe, Szegedy 2015, section 3 (gradients); `torch.nn.SyncBatchNorm`.
+Source: Chan, Golub, LeVeque 1979 (merging); Ioffe, Szegedy 2015, section 3 (gradients);
+`torch.nn.SyncBatchNorm`.
 """
 
 from collections.abc import Iterator
@@ -30,25 +33,29 @@ __all__ = ["LostContact", "SyncBatchNorm", "convert", "merge_ranks"]
 
 
 class LostContact(RuntimeError):
-    """A collective failed: another rank died, raised, or did not take part before the process group's timeout."""
+    """A collective failed: another rank died, raised, or did not take part before the process
+    group's timeout."""
 
 
 class SyncBatchNorm(_BatchNorm):
     """Batch norm over the batch that all processes of a group hold together.
 
-    In training, every rank of the group must call the layer, forward and backward, as often as the others and in the
-    same order; its shard may be smaller than the others' or empty. The running statistics come out equal on all. In
-    evaluation, on a single process, or before `torch.distributed` is initialised, it is plain batch norm.
+    In training, every rank of the group must call the layer, forward and backward, as often as the
+    others and in the same order; its shard may be smaller than the others' or empty. The running
+    statistics come out equal on all. In evaluation, on a single process, or before
+    `torch.distributed` is initialised, it is plain batch norm.
 
-    ``process_group`` are the ranks that share a batch, by default all; the other arguments are batch norm's.
+    ``process_group`` are the ranks that share a batch, by default all; the other arguments are
+    batch norm's.
 
     Raises:
-        ValueError: in forward: an input that is not (N, C, *), a single value per channel on all ranks together, or
-            a ``process_group`` that this process is not a member of.
-        LostContact: in forward or backward, when another rank does not take part, on gloo. NCCL ends the process
-            instead, unless ``TORCH_NCCL_BLOCKING_WAIT`` is set.
+        ValueError: in forward: an input that is not (N, C, *), a single value per channel on all
+            ranks together, or a ``process_group`` that this process is not a member of.
+        LostContact: in forward or backward, when another rank does not take part, on gloo. NCCL
+            ends the process instead, unless ``TORCH_NCCL_BLOCKING_WAIT`` is set.
 
-    Source: `torch.nn.SyncBatchNorm`, which runs on GPUs only; same arguments, ``state_dict`` and results.
+    Source: `torch.nn.SyncBatchNorm`, which runs on GPUs only; same arguments, ``state_dict`` and
+    results.
     """
 
     def __init__(
@@ -64,15 +71,24 @@ class SyncBatchNorm(_BatchNorm):
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
         self.process_group = process_group
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2 or input.shape[1] != self.num_features:
-            raise ValueError(f"input must be (N, {self.num_features}, *): got shape {tuple(input.shape)}")
+            raise ValueError(
+                f"input must be (N, {self.num_features}, *): got shape {tuple(input.shape)}"
+            )
 
     def _normalize(
-        self, x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, by_batch: bool, momentum: float
+        self,
+        x: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        by_batch: bool,
+        momentum: float,
     ) -> Tensor:
         if not self.training or _ranks_in(self.process_group) == 1:
             return super()._normalize(x, running_mean, running_var, by_batch, momentum)
@@ -80,11 +96,13 @@ class SyncBatchNorm(_BatchNorm):
         count = x.numel() // x.shape[1]
         with torch.no_grad():
             batch = _moments_of_all_ranks(z, count, self.process_group)
-            # A second value here settles it; only where there is none is the GPU waited for to know how many there are.
+            # A second value here settles it; only where there is none is the GPU waited for to know
+            # how many there are.
             total = count if count > 1 else int(batch.count)
             if total == 1:
                 raise ValueError(
-                    f"Expected more than 1 value per channel when training, got one on all ranks: {x.shape}"
+                    "Expected more than 1 value per channel when training, got one on all ranks: "
+                    f"{x.shape}"
                 )
             if running_mean is not None and running_var is not None and total > 0:
                 running_mean.copy_(ema(running_mean, batch.mean, momentum))
@@ -93,19 +111,27 @@ class SyncBatchNorm(_BatchNorm):
         x_hat = _Standardize.apply(
             z, batch.mean.to(z.dtype), rstd.to(z.dtype), batch.count.to(z.dtype), self.process_group
         )
-        return match_memory_format(x, affine(x_hat, self.weight, self.bias, channel_shape(x)).to(x.dtype))
+        return match_memory_format(
+            x, affine(x_hat, self.weight, self.bias, channel_shape(x)).to(x.dtype)
+        )
 
 
 def convert(module: nn.Module, process_group: Any = None) -> nn.Module:
-    """Make every batch norm in ``module``, `torch.nn`'s or the course's, a `SyncBatchNorm`, and return ``module``.
+    """Make every batch norm in ``module``, `torch.nn`'s or the course's, a `SyncBatchNorm`, and
+    return ``module``.
 
-    Each stays the object that it is, with its parameters, running statistics and hooks, so an optimizer made before
-    still holds them. A lazy batch norm that has not seen an input yet is a ValueError.
+    Each stays the object that it is, with its parameters, running statistics and hooks, so an
+    optimizer made before still holds them. A lazy batch norm that has not seen an input yet is a
+    ValueError.
     """
-    layers: list[Any] = [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+    layers: list[Any] = [
+        layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)
+    ]
     for layer in layers:
         if isinstance(layer, nn.modules.lazy.LazyModuleMixin):
-            raise ValueError(f"module must know its sizes: call it once before converting; got {layer}")
+            raise ValueError(
+                f"module must know its sizes: call it once before converting; got {layer}"
+            )
     for layer in layers:
         layer.__class__ = SyncBatchNorm
         layer.process_group = process_group
@@ -113,7 +139,8 @@ def convert(module: nn.Module, process_group: Any = None) -> nn.Module:
 
 
 class _Standardize(torch.autograd.Function):
-    """x̂ = (x − μ)·r with μ and r (C,) of all ranks, whose gradient takes into account that every x is part of both."""
+    """x̂ = (x − μ)·r with μ and r (C,) of all ranks, whose gradient takes into account that every x
+    is part of both."""
 
     @staticmethod
     def forward(x: Tensor, mean: Tensor, rstd: Tensor, count: Tensor, process_group: Any) -> Tensor:
@@ -134,15 +161,18 @@ class _Standardize(torch.autograd.Function):
         sums = torch.stack([dx_hat.sum(dims), (dx_hat * x_hat).sum(dims)])  # (2, C)
         with _collective("adding up gradients", ctx.process_group):
             dist.all_reduce(sums, group=ctx.process_group)
-        mean, mean_x_hat = (sums / count).reshape(2, *channels)  # mean(g) and mean(g·x̂) over the whole batch
+        # mean(g) and mean(g·x̂) over the whole batch
+        mean, mean_x_hat = (sums / count).reshape(2, *channels)
         dx = rstd.reshape(channels) * (dx_hat - mean - x_hat * mean_x_hat)
         return dx, None, None, None, None
 
 
 def _moments_of_all_ranks(z: Tensor, count: int, process_group: Any) -> Moments:
-    """Return the moments (C,) of every channel of ``z`` over the shards of all ranks, the same bits on each."""
+    """Return the moments (C,) of every channel of ``z`` over the shards of all ranks, the same bits
+    on each."""
     _, mean, variance = moments(z, (0, *range(2, z.dim())))
-    own = torch.cat([z.new_tensor([count]), mean.flatten(), variance.flatten() * count])  # (2C + 1,)
+    # (2C + 1,)
+    own = torch.cat([z.new_tensor([count]), mean.flatten(), variance.flatten() * count])
     everyone = own.new_empty(_ranks_in(process_group), len(own))  # (P, 2C + 1)
     with _collective("exchanging statistics", process_group):
         dist.all_gather(list(everyone.unbind()), own, process_group)
@@ -152,10 +182,11 @@ def _moments_of_all_ranks(z: Tensor, count: int, process_group: Any) -> Moments:
 def merge_ranks(count: Tensor, mean: Tensor, m2: Tensor) -> Moments:
     """Return the moments of all ranks' values together, merged in pairs: log₂ P steps.
 
-    ``count`` (P, 1) is how many values a channel has on each rank, which may be zero; ``mean`` (P, C) is not read where
-    it is; ``m2`` (P, C) is Σ(x − mean)².
+    ``count`` (P, 1) is how many values a channel has on each rank, which may be zero; ``mean`` (P,
+    C) is not read where it is; ``m2`` (P, C) is Σ(x − mean)².
 
-    >>> count, mean, m2 = [[2], [0], [1]], [[1.0], [9.0], [4.0]], [[2.0], [0.0], [0.0]]  # of (0, 2), () and (4,)
+    >>> count, mean = [[2], [0], [1]], [[1.0], [9.0], [4.0]]  # of (0, 2), () and (4,)
+    >>> m2 = [[2.0], [0.0], [0.0]]
     >>> batch = merge_ranks(torch.tensor(count), torch.tensor(mean), torch.tensor(m2))
     >>> batch.mean.item(), batch.variance(correction=1).item()
     (2.0, 4.0)
@@ -175,7 +206,9 @@ def _ranks_in(process_group: Any) -> int:
         return 1
     ranks = dist.get_world_size(process_group)
     if ranks < 1:
-        raise ValueError(f"process_group must contain this process: got a group without rank {dist.get_rank()}")
+        raise ValueError(
+            f"process_group must contain this process: got a group without rank {dist.get_rank()}"
+        )
     return ranks
 
 
@@ -187,6 +220,6 @@ def _collective(doing: str, process_group: Any) -> Iterator[None]:
     except RuntimeError as error:
         others = dist.get_world_size(process_group) - 1
         raise LostContact(
-            f"SyncBatchNorm was {doing} with {others} other rank{'s' * (others > 1)} when one of them died, raised an "
-            "error, or did not get there before the timeout"
+            f"SyncBatchNorm was {doing} with {others} other rank{'s' * (others > 1)} when one of "
+            "them died, raised an error, or did not get there before the timeout"
         ) from error

@@ -44,7 +44,13 @@ def sync_cost(
     """
     choices = {**SYNC_STOPS, "route": ROUTES}
     chosen = one_of(
-        choices, ranks=ranks, channels=channels, layers=layers, latency=latency, bandwidth=bandwidth, route=route
+        choices,
+        ranks=ranks,
+        channels=channels,
+        layers=layers,
+        latency=latency,
+        bandwidth=bandwidth,
+        route=route,
     )
     return _SyncCost(chosen, {"stops": SYNC_STOPS, "routes": ROUTES})
 
@@ -60,7 +66,9 @@ class _SyncCost(CourseWidget):
             return layers * traffic.time_ms(latency, bandwidth)
 
         forward = {ranks: gather(state["channels"], ranks, route=state["route"]) for ranks in RANKS}
-        backward = {ranks: reduce(state["channels"], ranks, route=state["route"]) for ranks in RANKS}
+        backward = {
+            ranks: reduce(state["channels"], ranks, route=state["route"]) for ranks in RANKS
+        }
         step = forward[state["ranks"]] + backward[state["ranks"]]
         waiting = layers * step.messages * latency / 1e3 / time_ms(step)
         curves = {
@@ -70,7 +78,8 @@ class _SyncCost(CourseWidget):
         figure = error_curves(RANKS, curves, "ranks that share a batch", "time of a step (ms)")
         figure.axes[0].axvline(state["ranks"], color=MUTED, linewidth=1)
         return figure, (
-            f"Time to synchronise {layers} batch norms of {state['channels']} channels against the number of ranks, "
+            f"Time to synchronise {layers} batch norms of {state['channels']} channels against the "
+            "number of ranks, "
             f"{ROUTES[state['route']]}, {format_number(float(latency))} µs a message and "
             f"{format_number(float(bandwidth))} GB/s: among {state['ranks']} ranks a step takes "
             f"{format_number(time_ms(step))} ms, {waiting:.0%} of it waiting for messages."

@@ -1,8 +1,10 @@
-"""``course bench``: every implementation of the ladder, checked against float64, timed, and recorded (chapter 09).
+"""``course bench``: every implementation of the ladder, checked against float64, timed, and
+recorded (chapter 09).
 
-Where the memory of a call lies is drawn anew in every process, and what else the machine does changes from one to the
-next: a process that repeats a call, however often, meets one case of each. So each of several processes measures all
-cases, one after the other (Kalibera and Jones 2013, Rigorous Benchmarking in Reasonable Time, abstract).
+Where the memory of a call lies is drawn anew in every process, and what else the machine does
+changes from one to the next: a process that repeats a call, however often, meets one case of each.
+So each of several processes measures all cases, one after the other (Kalibera and Jones 2013,
+Rigorous Benchmarking in Reasonable Time, abstract).
 """
 
 import argparse
@@ -21,7 +23,13 @@ import torch
 from tqdm import tqdm
 
 from chapters.c09_where_the_time_goes import records
-from chapters.c09_where_the_time_goes.ladder import OPERATIONS, Case, CheckFailed, check_and_time, new_process
+from chapters.c09_where_the_time_goes.ladder import (
+    OPERATIONS,
+    Case,
+    CheckFailed,
+    check_and_time,
+    new_process,
+)
 from course_utils import runs
 from course_utils.timing.timers import keep_freed_memory
 
@@ -31,7 +39,12 @@ PROCESSES = 5  # on a GPU one
 ROUNDS = 30
 
 # small enough for loops in Python
-TINY = {"layer_norm": (8, 16), "rms_norm": (8, 16), "batch_norm": (4, 4, 3, 3), "rope": (1, 2, 4, 8)}
+TINY = {
+    "layer_norm": (8, 16),
+    "rms_norm": (8, 16),
+    "batch_norm": (4, 4, 3, 3),
+    "rope": (1, 2, 4, 8),
+}
 ON_CPU: dict[str, list[tuple[int, ...]]] = {
     "layer_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],
     "rms_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],
@@ -44,7 +57,11 @@ def cases(device: str) -> list[Case]:
     """Return the cases of a run on ``device``, "cpu" or "cuda", each operation's together."""
     sweep = _on_gpu() if device == "cuda" else _on_cpu()
     directions = ("forward", "forward+backward")
-    return [Case(name, direction, shape, dtype) for name, shape, dtype in sweep for direction in directions]
+    return [
+        Case(name, direction, shape, dtype)
+        for name, shape, dtype in sweep
+        for direction in directions
+    ]
 
 
 def _on_cpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
@@ -55,24 +72,32 @@ def _on_cpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
 
 
 def _on_gpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Compiling takes most of a sweep's time, seconds for each shape and direction: hence no full grid."""
+    """Compiling takes most of a sweep's time, seconds for each shape and direction: hence no full
+    grid."""
     for name in ("layer_norm", "rms_norm"):
         yield name, TINY[name], "float32"
-        yield from ((name, (4096, features), "bfloat16") for features in (512, 1023, 2048, 4095, 4096, 8192, 16384))
+        yield from (
+            (name, (4096, features), "bfloat16")
+            for features in (512, 1023, 2048, 4095, 4096, 8192, 16384)
+        )
         yield from ((name, (65536, features), "bfloat16") for features in (512, 4096, 16384))
         yield name, (8192, 4096), "bfloat16"
         yield from ((name, (4096, features), "float32") for features in (1024, 4095, 4096, 8192))
         yield from ((name, (4096, features), "float16") for features in (1024, 4096, 16384))
-    yield from (("batch_norm", (256, 64, 56, 56), dtype) for dtype in ("float32", "bfloat16", "float16"))
+    yield from (
+        ("batch_norm", (256, 64, 56, 56), dtype) for dtype in ("float32", "bfloat16", "float16")
+    )
     yield from (("rope", (1, 32, tokens, 128), "bfloat16") for tokens in (512, 4096, 16384))
     yield from (("rope", (1, 32, 4096, 128), dtype) for dtype in ("float32", "float16"))
 
 
 def run(device: str, out: Path, command: str) -> records.Record:
-    """Check and time every case on ``device``, "cpu" or "cuda", write the record to ``out``, and return it.
+    """Check and time every case on ``device``, "cpu" or "cuda", write the record to ``out``, and
+    return it.
 
-    A case that a process has measured is on disk at once: a run that was ended, by whatever, goes on from there when it
-    is started again with the same device and versions. A record that is finished is left as it is.
+    A case that a process has measured is on disk at once: a run that was ended, by whatever, goes
+    on from there when it is started again with the same device and versions. A record that is
+    finished is left as it is.
     """
     plan = cases(device)
     processes = 1 if device == "cuda" else PROCESSES
@@ -91,8 +116,13 @@ def run(device: str, out: Path, command: str) -> records.Record:
     if measured and "process" not in measured[0]:
         return records.read(out)
     done = [(run["process"], _case(run)) for run in measured]
-    remaining = [(number, case) for number in range(processes) for case in plan if (number, case) not in done]
-    print(f"{provenance['device']}: {len(remaining)} of {processes * len(plan)} cases to measure", file=sys.stderr)
+    remaining = [
+        (number, case) for number in range(processes) for case in plan if (number, case) not in done
+    ]
+    print(
+        f"{provenance['device']}: {len(remaining)} of {processes * len(plan)} cases to measure",
+        file=sys.stderr,
+    )
 
     with tqdm(total=len(remaining), unit="case", file=sys.stderr) as progress:
         for number, pairs in groupby(remaining, key=lambda pair: pair[0]):
@@ -100,16 +130,30 @@ def run(device: str, out: Path, command: str) -> records.Record:
                 for _, case in pairs:
                     progress.set_postfix_str(str(case))
                     try:
-                        task = process.submit(check_and_time, case, device, SEED, ROUNDS, 1 / processes)
+                        task = process.submit(
+                            check_and_time, case, device, SEED, ROUNDS, 1 / processes
+                        )
                         results, left_out = task.result()
                     except torch.OutOfMemoryError as error:
                         reason = str(error).splitlines()[0]
                         results, left_out = [], [{"implementation": "all", "reason": reason}]
-                    runs.append(out, {**case.fields(), "process": number, "results": results, "left_out": left_out})
+                    runs.append(
+                        out,
+                        {
+                            **case.fields(),
+                            "process": number,
+                            "results": results,
+                            "left_out": left_out,
+                        },
+                    )
                     progress.update()
 
     begun, measured = runs.read(out)
-    runs.write(out, begun, [_merged(case, [run for run in measured if _case(run) == case]) for case in plan])
+    runs.write(
+        out,
+        begun,
+        [_merged(case, [run for run in measured if _case(run) == case]) for case in plan],
+    )
     return records.read(out)
 
 
@@ -118,7 +162,8 @@ def _case(run: Mapping[str, Any]) -> Case:
 
 
 def _merged(case: Case, measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one run of a case for those of several processes; what any of them left out is left out."""
+    """Return one run of a case for those of several processes; what any of them left out is left
+    out."""
     left_out = {item["implementation"]: item for run in measured for item in run["left_out"]}
     by_name: dict[str, list[Mapping[str, Any]]] = {}
     for run in measured:
@@ -129,33 +174,46 @@ def _merged(case: Case, measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 
 def _median(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what several processes found for one implementation as one: the medians, and the range of the medians."""
+    """Return what several processes found for one implementation as one: the medians, and the range
+    of the medians."""
     medians = [result["median_ms"] for result in results]
     return {
         **results[0],
-        "errors": {name: max(result["errors"][name] for result in results) for name in results[0]["errors"]},
-        **{key: statistics.median(result[key] for result in results) for key in ("median_ms", "p10_ms", "copy_gbps")},
+        "errors": {
+            name: max(result["errors"][name] for result in results) for name in results[0]["errors"]
+        },
+        **{
+            key: statistics.median(result[key] for result in results)
+            for key in ("median_ms", "p10_ms", "copy_gbps")
+        },
         "range_ms": [min(medians), max(medians)],
         "runs": sum(result["runs"] for result in results),
     }
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of Triton and of each peer that is installed, by the name that is imported."""
+    """Return the versions of Triton and of each peer that is installed, by the name that is
+    imported."""
     libraries = {rung.library for operation in OPERATIONS.values() for rung in operation.rungs}
     names = {"triton", *libraries}
     installed = metadata.packages_distributions()
-    return {name: metadata.version(installed[name][0]) for name in sorted(names) if name in installed}
+    return {
+        name: metadata.version(installed[name][0]) for name in sorted(names) if name in installed
+    }
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run ``course bench``; it exits with 1 when a check failed, 2 when it cannot run, 130 when interrupted."""
+    """Run ``course bench``; it exits with 1 when a check failed, 2 when it cannot run, 130 when
+    interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(
-        prog="course bench", description="Check every implementation of the ladder against float64, time it, record it."
+        prog="course bench",
+        description="Check every implementation of the ladder against float64, time it, record it.",
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the record, in JSON Lines")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the record, in JSON Lines"
+    )
     arguments = parser.parse_args(argv)
 
     def stop(message: str, status: int) -> NoReturn:
@@ -163,7 +221,10 @@ def main(argv: list[str] | None = None) -> int:
 
     out: Path = arguments.out
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        stop("--device cuda needs a CUDA device, and PyTorch sees none; --device cpu runs anywhere", 2)
+        stop(
+            "--device cuda needs a CUDA device, and PyTorch sees none; --device cpu runs anywhere",
+            2,
+        )
     if not out.parent.is_dir() or out.is_dir():
         stop(f"--out must be a file in a folder that exists: got {out}", 2)
     kept = f"{out} has what is measured: the same command goes on from there"
@@ -172,14 +233,18 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         stop(f"interrupted; {kept}", 130)
     except BrokenProcessPool:
-        stop(f"a process that measured was ended from outside, perhaps for want of memory; {kept}", 1)
+        stop(
+            f"a process that measured was ended from outside, perhaps for want of memory; {kept}", 1
+        )
     except CheckFailed as failure:
         stop(f"a check failed, so the record is not finished: {failure}", 1)
     except (runs.RecordError, OSError) as error:
         stop(str(error), 2)
     for item in (*record.results, *record.left_out):
         case = f"{item['operation']} {tuple(item['shape'])} {item['dtype']} {item['direction']}"
-        outcome = f"left out: {item['reason']}" if "reason" in item else f"{item['median_ms']:.3g} ms"
+        outcome = (
+            f"left out: {item['reason']}" if "reason" in item else f"{item['median_ms']:.3g} ms"
+        )
         print(f"{case}, {item['implementation']}: {outcome}")
     print(f"\n{len(record.results)} results in {out}")
     return 0

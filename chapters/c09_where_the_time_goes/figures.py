@@ -11,7 +11,9 @@ from course_utils.plots.style import INK, MUTED, PALETTE, marker_style, new_figu
 __all__ = ["recorded_ladder", "roofline"]
 
 
-def roofline(bandwidth_gbps: float, peak_gflops: float, points: Mapping[str, tuple[float, float]]) -> Figure:
+def roofline(
+    bandwidth_gbps: float, peak_gflops: float, points: Mapping[str, tuple[float, float]]
+) -> Figure:
     """Draw the roof and, under it, what was reached; both axes are logarithmic.
 
     Args:
@@ -22,7 +24,11 @@ def roofline(bandwidth_gbps: float, peak_gflops: float, points: Mapping[str, tup
     Raises:
         ValueError: a number that is not positive has no place on a logarithmic axis.
     """
-    numbers = [bandwidth_gbps, peak_gflops, *(number for point in points.values() for number in point)]
+    numbers = [
+        bandwidth_gbps,
+        peak_gflops,
+        *(number for point in points.values() for number in point),
+    ]
     if not min(numbers) > 0:
         raise ValueError(f"bandwidth, peak and points must be positive: got {min(numbers):g}")
     figure, axes = new_figure(height=4.8)
@@ -30,26 +36,38 @@ def roofline(bandwidth_gbps: float, peak_gflops: float, points: Mapping[str, tup
     intensities = [intensity for intensity, _ in points.values()]
     low, high = min([*intensities, ridge]) / 3, max([*intensities, ridge]) * 4
     x = np.array([low, ridge, high])
-    axes.plot(x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4)
+    axes.plot(
+        x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4
+    )
     axes.axvline(ridge, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
     limit = {"xycoords": "data", "textcoords": "offset points", "fontsize": 9.5}
-    axes.annotate(f"memory: {bandwidth_gbps:,.3g} GB/s", (low, low * bandwidth_gbps), (14, -3), **limit)
-    axes.annotate(f"arithmetic: {peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit)
+    axes.annotate(
+        f"memory: {bandwidth_gbps:,.3g} GB/s", (low, low * bandwidth_gbps), (14, -3), **limit
+    )
+    axes.annotate(
+        f"arithmetic: {peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
+    )
     for series, (name, (intensity, rate)) in enumerate(points.items()):
-        marker = marker_style(series + series // len(PALETTE))  # no colour comes twice with one marker
+        # no colour comes twice with one marker
+        marker = marker_style(series + series // len(PALETTE))
         look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": "", "markersize": 9}
         axes.plot(intensity, rate, **look, label=name)
-    axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="1e9 operations per second")
+    axes.set(
+        xscale="log", yscale="log", xlabel="operations per byte", ylabel="1e9 operations per second"
+    )
     axes.set_ylim(top=peak_gflops * 4)
     figure.legend(loc="outside right upper")
     return figure
 
 
-def recorded_ladder(record: Any, operation: str, direction: str, shape: tuple[int, ...], dtype: str) -> Figure:
-    """Draw one case of a record: a bar for each implementation, the fastest on top, and a line where a copy stands.
+def recorded_ladder(
+    record: Any, operation: str, direction: str, shape: tuple[int, ...], dtype: str
+) -> Figure:
+    """Draw one case of a record: a bar for each implementation, the fastest on top, and a line
+    where a copy stands.
 
-    The bandwidth is the bytes that had to move over the median time. Where several processes measured, a whisker spans
-    the medians that they found.
+    The bandwidth is the bytes that had to move over the median time. Where several processes
+    measured, a whisker spans the medians that they found.
 
     Args:
         record: as ``records.load`` returns it.
@@ -58,7 +76,12 @@ def recorded_ladder(record: Any, operation: str, direction: str, shape: tuple[in
     Raises:
         ValueError: the record has no such case.
     """
-    case: dict[str, Any] = {"operation": operation, "direction": direction, "shape": tuple(shape), "dtype": dtype}
+    case: dict[str, Any] = {
+        "operation": operation,
+        "direction": direction,
+        "shape": tuple(shape),
+        "dtype": dtype,
+    }
     words = f"{operation.replace('_', ' ')}, {tuple(shape)} {dtype}, {direction}"
     slow_to_fast = sorted(record.select(**case), key=lambda result: -result["median_ms"])
     if not slow_to_fast:
@@ -72,15 +95,30 @@ def recorded_ladder(record: Any, operation: str, direction: str, shape: tuple[in
         megabytes = result["bytes_moved"] / 1e6
         gbps, high, low = (megabytes / ms for ms in (result["median_ms"], *result["range_ms"]))
         axes.barh(place, gbps, color=PALETTE[0], edgecolor=INK, linewidth=0.8)
-        words_at_end = f"{gbps:,.3g} GB/s, {gbps / copy_gbps:.0%} of a copy"  # in a column, clear of the line
+        words_at_end = (
+            f"{gbps:,.3g} GB/s, {gbps / copy_gbps:.0%} of a copy"  # in a column, clear of the line
+        )
         at_edge = axes.get_yaxis_transform()
-        axes.text(0.995, place, words_at_end, transform=at_edge, ha="right", va="center", fontsize=9.5)
+        axes.text(
+            0.995, place, words_at_end, transform=at_edge, ha="right", va="center", fontsize=9.5
+        )
         if several:
-            axes.hlines(place, low, high, color="white", linewidth=5)  # half of the whisker lies on the bar
-            axes.plot((low, high), (place, place), color=INK, linestyle="-", linewidth=1.6, marker="|", markersize=7)
+            # half of the whisker lies on the bar
+            axes.hlines(place, low, high, color="white", linewidth=5)
+            axes.plot(
+                (low, high),
+                (place, place),
+                color=INK,
+                linestyle="-",
+                linewidth=1.6,
+                marker="|",
+                markersize=7,
+            )
         furthest = max(furthest, high if several else gbps)
     axes.axvline(copy_gbps, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
-    axes.set_yticks(range(len(slow_to_fast)), labels=[result["implementation"] for result in slow_to_fast])
+    axes.set_yticks(
+        range(len(slow_to_fast)), labels=[result["implementation"] for result in slow_to_fast]
+    )
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.5 * furthest)
     xlabel = "useful bandwidth (1e9 bytes per second); dashed: a copy of the same size"

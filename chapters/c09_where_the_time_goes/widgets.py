@@ -19,12 +19,14 @@ from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_mod
 
 __all__ = ["least_time", "measured_ms", "record"]
 
-RECORDED = Path(__file__).with_name("least_time.json")  # a machine and its times, as `record` writes
+# a machine and its times, as `record` writes
+RECORDED = Path(__file__).with_name("least_time.json")
 TIME_STOPS = {"rows": [1, 4, 16, 64, 256, 1024, 4096], "features": [64, 128, 256, 512, 768, 1024]}
 ITEMSIZES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 DIRECTIONS = {"forward": "forward", "both": "forward and backward"}
-# for each value: forward adds to the mean, centres, squares, adds, scales, weighs, shifts; backward finds x̂ anew (2),
-# weighs dy (1), adds up two means (3), subtracts both and scales (4), adds up dweight and dbias (3)
+# for each value: forward adds to the mean, centres, squares, adds, scales, weighs, shifts; backward
+# finds x̂ anew (2), weighs dy (1), adds up two means (3), subtracts both and scales (4), adds up
+# dweight and dbias (3)
 OPERATIONS = {"forward": 7, "both": 7 + 13}
 
 
@@ -38,8 +40,8 @@ def least_time(
     """Return the picture of a layer norm's least and measured time, ready to display.
 
     Args:
-        machine: the bandwidth and the arithmetic rate of this machine, as ``Roofline.of("cpu")`` measures them; by
-            default those of the recorded one.
+        machine: the bandwidth and the arithmetic rate of this machine, as ``Roofline.of("cpu")``
+            measures them; by default those of the recorded one.
         rows: 1, 4, 16, 64, 256, 1024 or 4096.
         features: of a row, over which is normalized: 64, 128, 256, 512, 768 or 1024.
         dtype: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``.
@@ -47,10 +49,17 @@ def least_time(
     """
     machine = Roofline(**_recorded()["machine"]) if machine is None else machine
     if not isinstance(machine, Roofline):
-        raise ValueError(f'machine must be a Roofline, as Roofline.of("cpu") returns: got {machine!r}')
+        raise ValueError(
+            f'machine must be a Roofline, as Roofline.of("cpu") returns: got {machine!r}'
+        )
     choices = {**TIME_STOPS, "dtype": ITEMSIZES, "direction": DIRECTIONS}
     chosen = one_of(choices, rows=rows, features=features, dtype=dtype, direction=direction)
-    data = {"stops": TIME_STOPS, "itemsizes": ITEMSIZES, "directions": DIRECTIONS, "operations": OPERATIONS}
+    data = {
+        "stops": TIME_STOPS,
+        "itemsizes": ITEMSIZES,
+        "directions": DIRECTIONS,
+        "operations": OPERATIONS,
+    }
     return _LeastTime(chosen, {**data, **asdict(machine)})
 
 
@@ -64,7 +73,9 @@ class _LeastTime(AnsweringWidget):
         return {"measured_ms": measured_ms(**self.state)}
 
     def picture(self) -> tuple[Figure, str]:
-        rows, features, dtype, direction = (self.state[name] for name in ("rows", "features", "dtype", "direction"))
+        rows, features, dtype, direction = (
+            self.state[name] for name in ("rows", "features", "dtype", "direction")
+        )
         machine = Roofline(self.data["bandwidth_gbps"], self.data["peak_gflops"])
         moved = norm_bytes.oracle(rows, features, ITEMSIZES[dtype], backward=direction == "both")
         operations = OPERATIONS[direction] * rows * features
@@ -72,18 +83,22 @@ class _LeastTime(AnsweringWidget):
         times = {"least": [1e3 * memory_ms, 1e3 * arithmetic_ms]}
         figure = grouped_bars(times, ("of the bytes", "of the operations"), "least time (µs)")
         return figure, (
-            f"Layer norm, {DIRECTIONS[direction]}, of {rows} rows of {features} features in {dtype}: {moved:,} bytes "
-            f"take at least {format_number(1e3 * memory_ms)} µs, {operations:,} operations at least "
-            f"{format_number(1e3 * arithmetic_ms)} µs on a machine of {format_number(machine.bandwidth_gbps)} GB/s "
-            f"and {format_number(machine.peak_gflops)} GFLOP/s: bound by "
+            f"Layer norm, {DIRECTIONS[direction]}, of {rows} rows of {features} features in "
+            f"{dtype}: {moved:,} bytes take at least "
+            f"{format_number(1e3 * memory_ms)} µs, {operations:,} operations at least "
+            f"{format_number(1e3 * arithmetic_ms)} µs on a machine of "
+            f"{format_number(machine.bandwidth_gbps)} GB/s and "
+            f"{format_number(machine.peak_gflops)} GFLOP/s: bound by "
             f"{'memory' if memory_ms >= arithmetic_ms else 'arithmetic'}."
         )
 
 
 def measured_ms(rows: int, features: int, dtype: str, direction: str) -> float:
-    """Return the 10th percentile of what ``F.layer_norm`` takes here, from a few runs: a widget must not keep waiting.
+    """Return the 10th percentile of what ``F.layer_norm`` takes here, from a few runs: a widget
+    must not keep waiting.
 
-    The input is small enough to lie in a cache from one run to the next, as an activation often does.
+    The input is small enough to lie in a cache from one run to the next, as an activation often
+    does.
     """
     kind = getattr(torch, dtype)
     x = torch.ones(rows, features, dtype=kind)
@@ -103,7 +118,12 @@ def _recorded() -> dict[str, Any]:
 
 
 def record(path: Path = RECORDED) -> None:
-    """Measure this machine and the built-in at every setting, for pages without a kernel; takes a minute."""
+    """Measure this machine and the built-in at every setting, for pages without a kernel; takes a
+    minute."""
     settings = product(TIME_STOPS["rows"], TIME_STOPS["features"], ITEMSIZES, DIRECTIONS)
-    times = {"/".join(map(str, setting)): float(f"{measured_ms(*setting):.3g}") for setting in settings}
-    path.write_text(json.dumps({"machine": asdict(Roofline.of("cpu")), "measured_ms": times}, indent=1) + "\n")
+    times = {
+        "/".join(map(str, setting)): float(f"{measured_ms(*setting):.3g}") for setting in settings
+    }
+    path.write_text(
+        json.dumps({"machine": asdict(Roofline.of("cpu")), "measured_ms": times}, indent=1) + "\n"
+    )

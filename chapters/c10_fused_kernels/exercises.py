@@ -1,7 +1,9 @@
-"""Chapter 10: three Triton kernels, graded in Triton's interpreter: a norm, its backward pass, RoPE in place.
+"""Chapter 10: three Triton kernels, graded in Triton's interpreter: a norm, its backward pass, RoPE
+in place.
 
-The references are plain functions, so that this module needs no Triton; a launch makes kernels of them. Every tensor
-lies apart from the others in memory and is guarded: an address outside of all of them is an IndexError.
+The references are plain functions, so that this module needs no Triton; a launch makes kernels of
+them. Every tensor lies apart from the others in memory and is guarded: an address outside of all of
+them is an IndexError.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,10 +25,12 @@ from course_utils.kernels import available
 
 __all__ = ["norm_backward_kernel", "norm_kernel", "rope_kernel"]
 
-tl: Any = SimpleNamespace(constexpr="constexpr")  # what the references are defined with; Triton's when they run
+# what the references are defined with; Triton's when they run
+tl: Any = SimpleNamespace(constexpr="constexpr")
 _MARGIN = 4096  # elements between two tensors: what goes astray by less lands in none of them
 _BETWEEN = 1000.0  # what lies there, and between two rows
-_OFFSET = Tolerance(0.0, 5e-3)  # as in chapter 02: the mean itself is rounded, by 4e-4 of the spread
+# as in chapter 02: the mean itself is rounded, by 4e-4 of the spread
+_OFFSET = Tolerance(0.0, 5e-3)
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,14 @@ class KernelCall:
 
         with guarded(**self.tensors):
             try:
-                _jitted(kernel)[(self.grid,)](*self.tensors.values(), *self.sizes.values(), **self.constants)
+                _jitted(kernel)[(self.grid,)](
+                    *self.tensors.values(), *self.sizes.values(), **self.constants
+                )
             except InterpreterError as error:
                 cause: BaseException = error
-                while isinstance(cause, InterpreterError) and cause.__cause__:  # one for each function called
+                while (
+                    isinstance(cause, InterpreterError) and cause.__cause__
+                ):  # one for each function called
                     cause = cause.__cause__
                 raise cause from None  # what went wrong, at the learner's own line
         return self.result()
@@ -56,7 +64,11 @@ class KernelCall:
     def lines(self, name: str) -> list[str]:
         """Return the launch and its inputs as a report shows them."""
         values = [f"{key}={value:g}" for key, value in {**self.sizes, **self.constants}.items()]
-        inputs = [f"{key} = {format_tensor(t)}" for key, t in self.tensors.items() if key not in self.written]
+        inputs = [
+            f"{key} = {format_tensor(t)}"
+            for key, t in self.tensors.items()
+            if key not in self.written
+        ]
         return [f"{name}[({self.grid},)]({', '.join([*self.tensors, *values])})", *inputs]
 
 
@@ -65,7 +77,9 @@ def _jitted(function: Callable[..., Any]) -> Any:
     """Return a kernel of a plain function."""
     import triton
 
-    fresh = FunctionType(function.__code__, function.__globals__ | {"tl": triton.language}, function.__name__)
+    fresh = FunctionType(
+        function.__code__, function.__globals__ | {"tl": triton.language}, function.__name__
+    )
     fresh.__annotations__ = function.__annotations__
     return triton.jit(fresh)
 
@@ -83,7 +97,8 @@ def _kernel_exercise(
     probes: list[Probe],
     **how: Any,
 ) -> Exercise:
-    """Return the exercise of a kernel: ``plan`` makes a launch of a probe's arguments, ``truth`` what is right."""
+    """Return the exercise of a kernel: ``plan`` makes a launch of a probe's arguments, ``truth``
+    what is right."""
 
     def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
         if function is reference:
@@ -103,7 +118,8 @@ def _kernel_exercise(
 
 
 def _placed(x: Tensor, gap: int = 0) -> Tensor:
-    """Return a copy of ``x`` (C,) or (R, C) with room around it, its rows ``gap`` elements apart."""
+    """Return a copy of ``x`` (C,) or (R, C) with room around it, its rows ``gap`` elements
+    apart."""
     stride = x.shape[-1] + gap
     room = x.new_full((2 * _MARGIN + x[..., 0].numel() * stride,), _BETWEEN)
     return room.as_strided(x.shape, (stride, 1)[-x.ndim :], _MARGIN).copy_(x)
@@ -141,11 +157,14 @@ def _norm_launch(x: Tensor, gap: int = 0, eps: float = 1e-5, lanes: int = 1) -> 
 
 def _rows(name: str, stage: str, x: Tensor, rough: bool = False, **others: Any) -> Probe:
     tolerance = _OFFSET if stage == "large offset" else None
-    return Probe(name, stage, Call({"x": x, **others}, {"x": "RC"}), rough=rough, tolerance=tolerance)
+    return Probe(
+        name, stage, Call({"x": x, **others}, {"x": "RC"}), rough=rough, tolerance=tolerance
+    )
 
 
 def _far(*shape: int, seed: int, offset: float = 200.0) -> Tensor:
-    return integers(*shape, seed=seed, scale=100.0, offset=offset)  # epsilon is below float32's rounding there
+    # epsilon is below float32's rounding there
+    return integers(*shape, seed=seed, scale=100.0, offset=offset)
 
 
 norm_kernel = _kernel_exercise(
@@ -164,16 +183,40 @@ norm_kernel = _kernel_exercise(
         _rows("values around 0.001", "epsilon", integers(3, 5, seed=206, scale=3e-4)),
         _rows("eps=1", "epsilon", integers(3, 5, seed=207), eps=1.0),
         _rows("one value a row", "epsilon", integers(3, 1, seed=208), lanes=4),
-        _rows("values near 10,000", "large offset", integers(8, 48, seed=209, scale=0.25, offset=1e4), rough=True),
-        _rows("float16, a pair near 300", "half precision", torch.tensor([[-300.0, 300.0, 500.0]]).half(), rough=True),
-        _rows("float16, sums beyond it", "half precision", _far(2, 100, seed=210, offset=4e3).half(), rough=True),
+        _rows(
+            "values near 10,000",
+            "large offset",
+            integers(8, 48, seed=209, scale=0.25, offset=1e4),
+            rough=True,
+        ),
+        _rows(
+            "float16, a pair near 300",
+            "half precision",
+            torch.tensor([[-300.0, 300.0, 500.0]]).half(),
+            rough=True,
+        ),
+        _rows(
+            "float16, sums beyond it",
+            "half precision",
+            _far(2, 100, seed=210, offset=4e3).half(),
+            rough=True,
+        ),
     ],
     may_shrink_to=lambda call: call.arguments["x"].shape[1] >= 3,
 )
 
 
 def _norm_backward_kernel(
-    dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols, BLOCK: tl.constexpr
+    dy_ptr,
+    x_ptr,
+    weight_ptr,
+    mean_ptr,
+    rstd_ptr,
+    dx_ptr,
+    sums_ptr,
+    n_rows,
+    n_cols,
+    BLOCK: tl.constexpr,
 ):
     lanes = tl.arange(0, BLOCK)
     inside = lanes < n_cols
@@ -194,7 +237,8 @@ def _norm_backward_kernel(
 
 
 def _norm_backward(dy, x, weight, programs=2, lanes=1, spare=0):
-    wide = torch.promote_types(x.dtype, torch.float32)  # the sums for the weight are never rounded to half precision
+    # the sums for the weight are never rounded to half precision
+    wide = torch.promote_types(x.dtype, torch.float32)
     rows, weight = (t.detach().to(wide).requires_grad_() for t in (x[: len(x) - spare], weight))
     y, upstream = F.layer_norm(rows, x.shape[1:], weight), dy[: len(rows)].to(wide)
     dx, dweight = torch.autograd.grad(y, (rows, weight), upstream)
@@ -211,23 +255,37 @@ def _norm_backward_launch(
     tensors = {name: _placed(tensor) for name, tensor in inputs.items()} | {"dx": dx, "sums": sums}
     sizes, constants = {"n_rows": n_rows, "n_cols": n_cols}, {"BLOCK": _block(n_cols, lanes)}
     return KernelCall(
-        programs, tensors, sizes, constants, lambda: (dx[:n_rows], sums[:programs].sum(0)), ("dx", "sums")
+        programs,
+        tensors,
+        sizes,
+        constants,
+        lambda: (dx[:n_rows], sums[:programs].sum(0)),
+        ("dx", "sums"),
     )
 
 
-def _pass_back(name: str, stage: str, rows: int, columns: int, *compares: str, half: bool = False, **others) -> Probe:
+def _pass_back(
+    name: str, stage: str, rows: int, columns: int, *compares: str, half: bool = False, **others
+) -> Probe:
     x = integers(rows, columns, seed=220 + columns, offset=3.0)
-    dy, weight = integers(rows, columns, seed=221, offset=2.0), integers(columns, seed=222, offset=12.0) / 4
+    dy, weight = (
+        integers(rows, columns, seed=221, offset=2.0),
+        integers(columns, seed=222, offset=12.0) / 4,
+    )
     if stage == "dx":
         weight = torch.ones(columns)
     if half:  # squares and products beyond 65,504, and a sum that needs more than eleven bits
         x, dy, weight = (64 * x).half(), (32 * dy).half(), (weight / 7).half()
-    call = Call({"dy": dy, "x": x, "weight": weight, **others}, {"dy": "RC", "x": "RC", "weight": "C"})
+    call = Call(
+        {"dy": dy, "x": x, "weight": weight, **others}, {"dy": "RC", "x": "RC", "weight": "C"}
+    )
     return Probe(name, stage, call, compares=compares or None, rough=half)
 
 
 _ONE = torch.tensor([[1.0, 0.0, 0.0]])
-_WORKED = Call({"dy": _ONE, "x": torch.tensor([[1.0, 2.0, 4.0]]), "weight": torch.ones(3), "programs": 1})
+_WORKED = Call(
+    {"dy": _ONE, "x": torch.tensor([[1.0, 2.0, 4.0]]), "weight": torch.ones(3), "programs": 1}
+)
 
 norm_backward_kernel = _kernel_exercise(
     "norm_backward_kernel",
@@ -242,7 +300,15 @@ norm_backward_kernel = _kernel_exercise(
         _pass_back("rows of 4 in 16 lanes", "padding", 15, 4, "dx", programs=3, lanes=16, spare=12),
         _pass_back("seven rows, three programs", "several rows", 11, 5, "dx", programs=3, spare=4),
         _pass_back("one program", "sums for the weight", 4, 8, "dweight", programs=1),
-        _pass_back("seven rows, three programs", "sums for the weight", 11, 5, "dweight", programs=3, spare=4),
+        _pass_back(
+            "seven rows, three programs",
+            "sums for the weight",
+            11,
+            5,
+            "dweight",
+            programs=3,
+            spare=4,
+        ),
         _pass_back("a row, two programs", "sums for the weight", 5, 5, programs=2, spare=4),
         _pass_back("seven rows, and no more", "the end of memory", 7, 5, programs=3),
         _pass_back("float16", "half precision", 6, 24, half=True),
@@ -252,7 +318,16 @@ norm_backward_kernel = _kernel_exercise(
 )
 
 
-def _rope_kernel(x_ptr, cos_ptr, sin_ptr, stride, n_positions, n_pairs, POSITIONS: tl.constexpr, PAIRS: tl.constexpr):
+def _rope_kernel(
+    x_ptr,
+    cos_ptr,
+    sin_ptr,
+    stride,
+    n_positions,
+    n_pairs,
+    POSITIONS: tl.constexpr,
+    PAIRS: tl.constexpr,
+):
     position = tl.program_id(0) * POSITIONS + tl.arange(0, POSITIONS)[:, None]
     pair = tl.arange(0, PAIRS)[None, :]
     inside = (position < n_positions) & (pair < n_pairs)
@@ -287,7 +362,9 @@ def _rope_launch(x: Tensor, cos: Tensor, sin: Tensor, spare: int = 0, tile: int 
     return KernelCall(-(-tokens // tile), tensors, sizes, constants, lambda: tensors["x"])
 
 
-def _turned(name: str, stage: str, tokens: int, pairs: int, *, rest: int = 0, half: bool = False, **others) -> Probe:
+def _turned(
+    name: str, stage: str, tokens: int, pairs: int, *, rest: int = 0, half: bool = False, **others
+) -> Probe:
     x = integers(tokens, 2 * pairs + rest, seed=230 + pairs)
     angles = torch.arange(1.0, tokens + 1)[:, None] * 0.7 ** torch.arange(pairs)
     call = Call({"x": x.half() if half else x, "cos": angles.cos(), "sin": angles.sin(), **others},
@@ -305,18 +382,30 @@ rope_kernel = _kernel_exercise(
             "the worked numbers",
             "one pair",
             Call(
-                {"x": torch.tensor([[1.0, 0.0]]), "cos": torch.tensor([[0.6]]), "sin": torch.tensor([[0.8]]), "tile": 1}
+                {
+                    "x": torch.tensor([[1.0, 0.0]]),
+                    "cos": torch.tensor([[0.6]]),
+                    "sin": torch.tensor([[0.8]]),
+                    "tile": 1,
+                }
             ),
         ),
         _turned("one pair, a position a program", "one pair", 3, 1, tile=1),
         _turned("four pairs, a position a program", "pairs", 3, 4, tile=1),
         _turned("four pairs, two positions a program", "tiles", 4, 4),
-        _turned("six more features in a row, which do not turn", "rows further apart", 4, 4, rest=6),
+        _turned(
+            "six more features in a row, which do not turn", "rows further apart", 4, 4, rest=6
+        ),
         _turned("three pairs in four lanes", "padding", 7, 3, spare=3),
         _turned("five positions of eight, two a program", "padding", 8, 4, spare=3),
-        _turned("five positions of ten, four a program, three pairs", "padding", 10, 3, spare=5, tile=4),
+        _turned(
+            "five positions of ten, four a program, three pairs", "padding", 10, 3, spare=5, tile=4
+        ),
         _turned("five positions, and no more", "the end of memory", 5, 3),
         _turned("float16", "half precision", 6, 8, half=True),
     ],
-    simplest={"cos": lambda shape, dtype: torch.zeros(*shape), "sin": lambda shape, dtype: torch.ones(*shape)},
+    simplest={
+        "cos": lambda shape, dtype: torch.zeros(*shape),
+        "sin": lambda shape, dtype: torch.ones(*shape),
+    },
 )

@@ -12,25 +12,36 @@ __all__ = ["row_lanes"]
 
 
 def row_lanes(steps: Mapping[str, ArrayLike], num_columns: int) -> Figure:
-    """Draw what every lane of a block holds after each step, from top to bottom, and the sum over all lanes.
+    """Draw what every lane of a block holds after each step, from top to bottom, and the sum over
+    all lanes.
 
     Args:
         steps: what each step is called, and the values of its lanes, (BLOCK,).
-        num_columns: how many lanes hold the row; those after them are padding, and hatched where they are not 0.
+        num_columns: how many lanes hold the row; those after them are padding, and hatched where
+            they are not 0.
 
     Raises:
         ValueError: the steps differ in the number of lanes, or there are fewer lanes than columns.
     """
     width = len(next(iter(steps.values())))  # type: ignore[arg-type]
     if not 0 < num_columns <= width:
-        raise ValueError(f"num_columns must be from 1 to the number of lanes: got {num_columns}, {width} lanes")
+        raise ValueError(
+            f"num_columns must be from 1 to the number of lanes: got {num_columns}, {width} lanes"
+        )
     figure, axes = new_figure(0.9 + 0.62 * len(steps))
     for line, (name, values) in enumerate(steps.items()):
         held = as_series(name, values, width)
         for lane, value in enumerate(held):
             padding = lane >= num_columns
             counts = padding and value != 0
-            cell = Rectangle((lane, line), 0.94, 0.8, facecolor=RULE if padding else PAPER, edgecolor=INK, linewidth=1)
+            cell = Rectangle(
+                (lane, line),
+                0.94,
+                0.8,
+                facecolor=RULE if padding else PAPER,
+                edgecolor=INK,
+                linewidth=1,
+            )
             axes.add_patch(cell)
             if counts:  # told by hatching as well as by colour
                 cell.set(edgecolor=PALETTE[1], hatch="///", linewidth=1.6)

@@ -16,7 +16,9 @@ BLOCK_LIMITS = {"rows": 4, "columns": 16}
 MEMORY = [3, 5, 4, 6, 2, 9, 7, 8, 1, 6, 4, 2, 8, 5, 7, 3] * 4  # what x holds, row after row
 
 
-def kernel_blocks(columns: int = 5, block: int = 8, mask: str = "loaded", rows: int = 3) -> CourseWidget:
+def kernel_blocks(
+    columns: int = 5, block: int = 8, mask: str = "loaded", rows: int = 3
+) -> CourseWidget:
     """Return what the lanes of a program hold that normalizes a row, ready to display.
 
     Args:
@@ -26,7 +28,13 @@ def kernel_blocks(columns: int = 5, block: int = 8, mask: str = "loaded", rows: 
         rows: of the matrix, and programs, 1 to 4.
     """
     stops = {name: range(1, most + 1) for name, most in BLOCK_LIMITS.items()}
-    chosen = one_of({**stops, "block": BLOCKS, "mask": MASKS}, columns=columns, block=block, mask=mask, rows=rows)
+    chosen = one_of(
+        {**stops, "block": BLOCKS, "mask": MASKS},
+        columns=columns,
+        block=block,
+        mask=mask,
+        rows=rows,
+    )
     data = {"memory": MEMORY, "masks": MASKS, "blocks": BLOCKS, "limits": BLOCK_LIMITS}
     return _KernelBlocks({**chosen, "row": 0}, data)
 
@@ -35,16 +43,22 @@ class _KernelBlocks(CourseWidget):
     _esm = browser_module("cells", Path(__file__).with_name("kernel_blocks.js"))
 
     def picture(self) -> tuple[Figure, str]:
-        rows, columns, block, row, mask = (self.state[name] for name in ("rows", "columns", "block", "row", "mask"))
+        rows, columns, block, row, mask = (
+            self.state[name] for name in ("rows", "columns", "block", "row", "mask")
+        )
         memory, address = np.array(MEMORY[: rows * columns]), np.arange(block) + row * columns
         own = np.arange(block) < columns
-        held = np.where(own | (mask == "none"), np.pad(memory, (0, block), constant_values=-1)[address], 0)
+        held = np.where(
+            own | (mask == "none"), np.pad(memory, (0, block), constant_values=-1)[address], 0
+        )
         texts = np.where(held < 0, "?", held.astype(str))[None]
         lanes = np.where(own, 0, 1)[None]
         x = memory.reshape(rows, columns)
         cards = [("x in memory", np.full(x.shape, 2), x), (f"lanes of program {row}", lanes, texts)]
         beyond = max(0, block - columns)
         return draw_cards(cards), (
-            f"A kernel's program {row} with {block} lanes on a matrix of {rows} rows and {columns} columns in memory, "
-            f"masked: {MASKS[mask]}. {beyond} lanes are beyond the row; the lanes hold {', '.join(texts[0])}."
+            f"A kernel's program {row} with {block} lanes on a matrix of {rows} rows and {columns} "
+            "columns in memory, masked: "
+            f"{MASKS[mask]}. {beyond} lanes are beyond the row; the lanes hold "
+            f"{', '.join(texts[0])}."
         )

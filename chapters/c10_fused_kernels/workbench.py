@@ -1,6 +1,8 @@
-"""What chapter 10 needs to write kernels: Triton or what stands in for it, a count of bytes, and a guard.
+"""What chapter 10 needs to write kernels: Triton or what stands in for it, a count of bytes, and a
+guard.
 
-Without Triton a cell that defines a kernel still runs; only starting the kernel says what is missing.
+Without Triton a cell that defines a kernel still runs; only starting the kernel says what is
+missing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +35,8 @@ class Requested:
 
 
 def language() -> tuple[Any, Any]:
-    """Return ``triton`` and ``triton.language``; where Triton is missing, stand-ins in which kernels can be defined.
+    """Return ``triton`` and ``triton.language``; where Triton is missing, stand-ins in which
+    kernels can be defined.
 
     >>> triton, tl = language()
     >>> @triton.jit
@@ -56,11 +59,13 @@ class _AbsentKernel:
 
 
 def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested]:
-    """Run ``call`` in Triton's interpreter and count, lane by lane, what its kernels ask of each tensor.
+    """Run ``call`` in Triton's interpreter and count, lane by lane, what its kernels ask of each
+    tensor.
 
-    A lane that the mask shuts out asks for nothing. A byte that is asked for twice counts twice, although a cache may
-    answer the second time. An atomic operation reads and writes. ``tensors`` are on the CPU, by the name they are to
-    have in the answer, where "others" is what was asked of any other tensor. Needs Triton's interpreter (RuntimeError).
+    A lane that the mask shuts out asks for nothing. A byte that is asked for twice counts twice,
+    although a cache may answer the second time. An atomic operation reads and writes. ``tensors``
+    are on the CPU, by the name they are to have in the answer, where "others" is what was asked of
+    any other tensor. Needs Triton's interpreter (RuntimeError).
     """
     counts = {name: [0, 0] for name in (*tensors, "others")}  # bytes read, bytes written
 
@@ -77,17 +82,22 @@ def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested
 
     with _watched(note):
         call()
-    return {name: Requested(*ways) for name, ways in counts.items() if name != "others" or any(ways)}
+    return {
+        name: Requested(*ways) for name, ways in counts.items() if name != "others" or any(ways)
+    }
 
 
 @contextmanager
 def guarded(**tensors: Tensor) -> Iterator[None]:
     """Make Triton's interpreter as strict as a GPU is treacherous.
 
-    A lane that reads or writes outside of ``tensors`` raises an IndexError, and what a mask keeps out of a load that
-    names no ``other`` is NaN, where the interpreter would have 0 and a GPU promises nothing.
+    A lane that reads or writes outside of ``tensors`` raises an IndexError, and what a mask keeps
+    out of a load that names no ``other`` is NaN, where the interpreter would have 0 and a GPU
+    promises nothing.
     """
-    ends = {n: (t.data_ptr(), t.data_ptr() + _extent(t) * t.element_size()) for n, t in tensors.items()}
+    ends = {
+        n: (t.data_ptr(), t.data_ptr() + _extent(t) * t.element_size()) for n, t in tensors.items()
+    }
 
     def note(addresses: Any, size: int, ways: Sequence[int]) -> None:
         outside = np.ones(addresses.shape, dtype=bool)
@@ -107,12 +117,17 @@ def guarded(**tensors: Tensor) -> Iterator[None]:
 
 def _extent(tensor: Tensor) -> int:
     """Return how many elements lie from the first of a tensor to its last."""
-    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return 1 + sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
 
 
 @contextmanager
-def _watched(note: Callable[[Any, int, Sequence[int]], None], undefined: float | None = None) -> Iterator[None]:
-    """Tell ``note`` the addresses that the mask lets through, the bytes of each and the ways (0 reads, 1 writes).
+def _watched(
+    note: Callable[[Any, int, Sequence[int]], None], undefined: float | None = None
+) -> Iterator[None]:
+    """Tell ``note`` the addresses that the mask lets through, the bytes of each and the ways (0
+    reads, 1 writes).
 
     ``undefined`` is what a load without ``other`` has where its mask is false.
     """
@@ -128,8 +143,16 @@ def _watched(note: Callable[[Any, int, Sequence[int]], None], undefined: float |
             pointers, mask = arguments[pointers_at], arguments[mask_at].data
             note(pointers.data[mask], pointers.get_element_ty().primitive_bitwidth // 8, ways)
             result = original(*arguments)
-            if ways == (0,) and arguments[2] is None and undefined is not None and result.data.dtype.kind == "f":
-                result = TensorHandle(np.where(mask, result.data, np.array(undefined, result.data.dtype)), result.dtype)
+            if (
+                ways == (0,)
+                and arguments[2] is None
+                and undefined is not None
+                and result.data.dtype.kind == "f"
+            ):
+                result = TensorHandle(
+                    np.where(mask, result.data, np.array(undefined, result.data.dtype)),
+                    result.dtype,
+                )
             return result
 
         return patch.object(builder, method, call)

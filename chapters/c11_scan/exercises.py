@@ -46,7 +46,10 @@ def logs_of_gates_and_sizes(a, b, h0=None):
     """The same for either sign of b."""
     signs = (1.0, -1.0)
     parts = [
-        logs_of_gates_and_inputs(a, (s * b).clamp_min(0), None if h0 is None else (s * h0).clamp_min(0)) for s in signs
+        logs_of_gates_and_inputs(
+            a, (s * b).clamp_min(0), None if h0 is None else (s * h0).clamp_min(0)
+        )
+        for s in signs
     ]
     return parts[0] - parts[1]
 
@@ -64,7 +67,9 @@ def _gates(*shape: int, seed: int) -> Tensor:
     return 2.0 ** torch.randint(-1, 2, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def _scan_probe(name: str, stage: str, a: Tensor, b: Tensor, h0: Tensor | None = None, gradients=()) -> Probe:
+def _scan_probe(
+    name: str, stage: str, a: Tensor, b: Tensor, h0: Tensor | None = None, gradients=()
+) -> Probe:
     arguments = {"a": a, "b": b} | ({} if h0 is None else {"h0": h0})
     return Probe(name, stage, Call(arguments, {"a": "BTC", "b": "BTC", "h0": "BC"}), gradients)
 
@@ -88,12 +93,20 @@ linear_scan = Exercise(
         _scan_probe("one step", "values", *_steps(1, 106)),
         _scan_probe("as many sequences as steps", "values", *_steps(3, 108)),
         _scan_probe("a gate of exactly 0", "forgetting", _CUT, integers(3, 6, 2, seed=121)),
-        _scan_probe("300 gates of 1/2", "forgetting", torch.full((2, 300, 1), 0.5), integers(2, 300, 1, seed=123)),
-        _scan_probe("three gates of 2, h0 = 10", "h0", torch.full((1, 3, 1), 2.0), torch.ones(1, 3, 1), _TEN),
+        _scan_probe(
+            "300 gates of 1/2",
+            "forgetting",
+            torch.full((2, 300, 1), 0.5),
+            integers(2, 300, 1, seed=123),
+        ),
+        _scan_probe(
+            "three gates of 2, h0 = 10", "h0", torch.full((1, 3, 1), 2.0), torch.ones(1, 3, 1), _TEN
+        ),
         _scan_probe("h0, five steps", "h0", *_steps(5, 110), _START),
         _scan_probe("h0, one step", "h0", *_steps(1, 112), _START),
         _scan_probe("gradients", "gradient", *_steps(5, 114), _START, ("a", "b", "h0")),
     ],
     load("linear_scan", _linear_scan),
-    simplest={"a": lambda shape, dtype: counting(shape, dtype) + 1},  # a gate of 1 hides what is left out
+    # a gate of 1 hides what is left out
+    simplest={"a": lambda shape, dtype: counting(shape, dtype) + 1},
 )

@@ -1,4 +1,5 @@
-"""How does the time of a recurrent network grow with the length of the sequence, step by step and by a scan?
+"""How does the time of a recurrent network grow with the length of the sequence, step by step and
+by a scan?
 
 Chapter 11.
 """
@@ -25,7 +26,8 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 
 
 def run(settings: Settings, progress: Progress) -> dict[str, float]:
-    """Return the shortest of several times of one forward pass, in milliseconds of one processor's work."""
+    """Return the shortest of several times of one forward pass, in milliseconds of one processor's
+    work."""
     with seeded(settings["seed"]):
         layer = LAYERS[settings["layer"]]()
         x = torch.randn(BATCH, settings["length"], HIDDEN)

@@ -1,4 +1,5 @@
-"""A row of steps and the rounds in which they are joined until each stands for all before it. Chapter 11."""
+"""A row of steps and the rounds in which they are joined until each stands for all before it.
+Chapter 11."""
 
 from pathlib import Path
 
@@ -12,14 +13,16 @@ __all__ = ["scan_rounds"]
 METHODS = {"loop": "one after the other", "scan": "all at once", "sweeps": "in two sweeps"}
 LENGTHS = list(range(2, 17))
 
-Rounds = list[list[tuple[int, int]]]  # for each round the pairs that it joins: an earlier step, a later one
+# for each round the pairs that it joins: an earlier step, a later one
+Rounds = list[list[tuple[int, int]]]
 
 
 def rounds_of(method: str, length: int) -> Rounds:
-    """Return which steps each round joins; in all the pairs of a round, what is read is from before the round.
+    """Return which steps each round joins; in all the pairs of a round, what is read is from before
+    the round.
 
-    "scan" is Hillis and Steele's (1986); "sweeps" is Blelloch's (1990, §1.2) in the form that includes a step's own
-    input: the first sweep goes up a tree, the second down.
+    "scan" is Hillis and Steele's (1986); "sweeps" is Blelloch's (1990, §1.2) in the form that
+    includes a step's own input: the first sweep goes up a tree, the second down.
     """
     if method == "loop":
         return [[(t - 1, t)] for t in range(1, length)]
@@ -57,23 +60,46 @@ class _ScanRounds(CourseWidget):
         for number, joined in enumerate([[], *rounds[:done]]):
             for earlier, later in joined:
                 axes.plot(
-                    [earlier, later], [number - 1, number], color=PALETTE[1], linewidth=1.6, linestyle="-", zorder=1
+                    [earlier, later],
+                    [number - 1, number],
+                    color=PALETTE[1],
+                    linewidth=1.6,
+                    linestyle="-",
+                    zorder=1,
                 )
             for _, later, reached in [(*pair, first[pair[0]]) for pair in joined]:
                 first[later] = reached
             for step in range(length):
                 colour, ink = (PALETTE[0], PAPER) if first[step] == 0 else (PAPER, INK)
                 if number:
-                    axes.plot([step, step], [number - 1, number], color=MUTED, linewidth=1, linestyle="-", zorder=1)
-                axes.plot(step, number, marker="o", markersize=17, color=colour, markeredgecolor=INK, zorder=2)
+                    axes.plot(
+                        [step, step],
+                        [number - 1, number],
+                        color=MUTED,
+                        linewidth=1,
+                        linestyle="-",
+                        zorder=1,
+                    )
+                axes.plot(
+                    step,
+                    number,
+                    marker="o",
+                    markersize=17,
+                    color=colour,
+                    markeredgecolor=INK,
+                    zorder=2,
+                )
                 count = str(step + 1 - first[step])
-                axes.text(step, number, count, ha="center", va="center", color=ink, fontsize=8, zorder=3)
+                axes.text(
+                    step, number, count, ha="center", va="center", color=ink, fontsize=8, zorder=3
+                )
         axes.set_xticks(range(length), labels=[str(step + 1) for step in range(length)])
         axes.set_yticks(range(len(names)), labels=names)
         axes.set(xlabel="step", xlim=(-0.6, length - 0.4), ylim=(len(rounds) + 0.5, -0.5))
         axes.grid(visible=False)
         complete = sum(reached == 0 for reached in first)
         return figure, (
-            f"{length} steps joined {METHODS[method]}, after {done} of {len(rounds)} rounds: {complete} of them stand "
-            f"for all steps up to their own. {sum(map(len, rounds))} joins in all."
+            f"{length} steps joined {METHODS[method]}, after {done} of {len(rounds)} rounds: "
+            f"{complete} of them stand for all steps up to their own. "
+            f"{sum(map(len, rounds))} joins in all."
         )

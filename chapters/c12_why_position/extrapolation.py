@@ -1,16 +1,19 @@
-"""Trained on 32 tokens, tested on up to 512: which ways of telling positions apart work at lengths they never saw?
+"""Trained on 32 tokens, tested on up to 512: which ways of telling positions apart work at lengths
+they never saw?
 
 Chapter 12.
 
 A sequence is random symbols with two tasks in it, measured apart:
 
     echo     at every symbol, repeat the token ``lag`` places back: this takes order
-    recall   four notes ("b=3") stand somewhere before four questions ("b?"): answer each with the note's value; this
+    recall   four notes ("b=3") stand somewhere before four questions ("b?"): answer each with the
+    note's value; this
              takes finding a token by what it says, however far back it is
 
-The number of notes does not grow with the length, so longer sequences are harder by their distances alone. Both
-scores are the share of right answers; guessing gives 1/16 and 1/8. In the longest test each is also given apart by
-place: echo by where the token stands, recall by how far back the note is.
+The number of notes does not grow with the length, so longer sequences are harder by their distances
+alone. Both scores are the share of right answers; guessing gives 1/16 and 1/8. In the longest test
+each is also given apart by place: echo by where the token stands, recall by how far back the note
+is.
 """
 
 import math
@@ -36,14 +39,23 @@ IGNORED = -100  # as in F.cross_entropy
 
 BATCH, LEARNING_RATE, WARM_UP = 32, 2e-3, 50
 
-# RoPE's usual base is for long texts: of 8 pairs 2 finish a turn in 32 tokens, with base 13 it is 6 (Llama 2: 46 of 64)
+# RoPE's usual base is for long texts: of 8 pairs 2 finish a turn in 32 tokens, with base 13 it is 6
+# (Llama 2: 46 of 64)
 FAIR = "RoPE, base 13"
 ENCODINGS = (*POSITIONS, FAIR)
-PLACES = (1, 2, 4, 8, 16)  # each ends so many windows from the start, or back to the note, and begins where one ends
+# each ends so many windows from the start, or back to the note, and begins where one ends
+PLACES = (
+    1,
+    2,
+    4,
+    8,
+    16,
+)
 
 
 class Sequences(NamedTuple):
-    """``tokens`` (B, T), and what is to be said at each of them, ``echo`` and ``recall`` (B, T), or IGNORED.
+    """``tokens`` (B, T), and what is to be said at each of them, ``echo`` and ``recall`` (B, T), or
+    IGNORED.
 
     ``back`` (B, T) is how far back a question's note stands, 0 where there is no question.
     """
@@ -55,10 +67,21 @@ class Sequences(NamedTuple):
 
 
 def draw(count: int, length: int, lag: int, rng: torch.Generator) -> Sequences:
-    """Return ``count`` sequences of ``length`` tokens, at least ``lag`` + 8; the echo repeats ``lag`` places back."""
+    """Return ``count`` sequences of ``length`` tokens, at least ``lag`` + 8; the echo repeats
+    ``lag`` places back."""
     tokens = torch.randint(SYMBOLS, (count, length), generator=rng)
-    places = torch.rand(count, length - lag, generator=rng).argsort(1)[:, : NAMES + QUESTIONS].sort(1).values + lag
-    notes, questions = places[:, :NAMES], places[:, NAMES:]  # (B, 4) each: every note stands before every question
+    places = (
+        torch.rand(count, length - lag, generator=rng)
+        .argsort(1)[:, : NAMES + QUESTIONS]
+        .sort(1)
+        .values
+        + lag
+    )
+    # (B, 4) each: every note stands before every question
+    notes, questions = (
+        places[:, :NAMES],
+        places[:, NAMES:],
+    )
     names = torch.rand(count, NAMES, generator=rng).argsort(1)  # each name once
     values = torch.randint(VALUES, (count, NAMES), generator=rng)
     asked = torch.randint(NAMES, (count, QUESTIONS), generator=rng)  # which of the notes
@@ -74,20 +97,39 @@ def draw(count: int, length: int, lag: int, rng: torch.Generator) -> Sequences:
 
 
 def train(
-    encoding: str, lag: int, steps: int, seed: int, progress: Progress = lambda done: None, *, base: float = 10_000.0
+    encoding: str,
+    lag: int,
+    steps: int,
+    seed: int,
+    progress: Progress = lambda done: None,
+    *,
+    base: float = 10_000.0,
 ) -> Decoder:
-    """Return a network of two blocks trained on WINDOW tokens, both tasks at once, with one of ``models.POSITIONS``.
+    """Return a network of two blocks trained on WINDOW tokens, both tasks at once, with one of
+    ``models.POSITIONS``.
 
     ``base`` is that of RoPE.
 
-    The table of ``"learned"`` gets a row for every position of the longest test: the rows beyond WINDOW never meet the
-    training and stay the random numbers they start as.
+    The table of ``"learned"`` gets a row for every position of the longest test: the rows beyond
+    WINDOW never meet the training and stay the random numbers they start as.
     """
     rng = torch.Generator().manual_seed(seed)
     window = 16 * WINDOW if encoding == "learned" else WINDOW
-    with torch.random.fork_rng(devices=[]):  # layers draw from the global state first, and then from rng
-        model = Decoder(VOCABULARY, position=encoding, window=window, width=64, hidden=128, base=base, generator=rng)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01)
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # layers draw from the global state first, and then from rng
+        model = Decoder(
+            VOCABULARY,
+            position=encoding,
+            window=window,
+            width=64,
+            hidden=128,
+            base=base,
+            generator=rng,
+        )
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01
+    )
 
     def loss_of(model: Decoder) -> Tensor:
         batch = draw(BATCH, WINDOW, lag, rng)
@@ -106,8 +148,11 @@ def train(
 
 
 @torch.no_grad()
-def score(model: Decoder, length: int, lag: int, count: int) -> tuple[dict[str, float], dict[str, list[float]]]:
-    """Return the share of right answers, "echo" and "recall", on ``count`` sequences that every model gets alike.
+def score(
+    model: Decoder, length: int, lag: int, count: int
+) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Return the share of right answers, "echo" and "recall", on ``count`` sequences that every
+    model gets alike.
 
     The second dictionary has the shares by place, as many of ``PLACES`` as there are in ``length``.
     """
@@ -115,12 +160,18 @@ def score(model: Decoder, length: int, lag: int, count: int) -> tuple[dict[str, 
     places = 1 + max(0, math.ceil(math.log2(length / WINDOW)))
     right = {task: torch.zeros(places) for task in GUESSING}
     questions = {task: torch.zeros(places) for task in GUESSING}
-    for _ in range(0, count, 16):  # the scores of 16 sequences of 512 tokens fit in a cache-friendly 64 MB
+    for _ in range(
+        0, count, 16
+    ):  # the scores of 16 sequences of 512 tokens fit in a cache-friendly 64 MB
         batch = draw(16, length, lag, rng)
         answers = model(batch.tokens).argmax(-1)  # (B, T)
         token_ends = torch.arange(1, length + 1).expand_as(answers)
-        for task, expected, distance in (("echo", batch.echo, token_ends), ("recall", batch.recall, batch.back)):
-            place = (distance / WINDOW).log2().ceil().clamp(min=0)  # 0: up to one window, 1: up to two, 2: up to four
+        for task, expected, distance in (
+            ("echo", batch.echo, token_ends),
+            ("recall", batch.recall, batch.back),
+        ):
+            # 0: up to one window, 1: up to two, 2: up to four
+            place = (distance / WINDOW).log2().ceil().clamp(min=0)
             right[task] += place[answers == expected].long().bincount(minlength=places)
             questions[task] += place[expected != IGNORED].long().bincount(minlength=places)
     overall = {task: (right[task].sum() / questions[task].sum()).item() for task in GUESSING}
@@ -129,10 +180,18 @@ def score(model: Decoder, length: int, lag: int, count: int) -> tuple[dict[str, 
 
 
 def run(settings: Settings, progress: Progress) -> dict[str, list[float]]:
-    """Train one network; return its two scores at the multiples of WINDOW that are set, and by place at the last."""
-    position, base = ("rope", 13.0) if settings["encoding"] == FAIR else (settings["encoding"], 10_000.0)
-    model = train(position, settings["lag"], settings["steps"], settings["seed"], progress, base=base)
-    scores = [score(model, times * WINDOW, settings["lag"], settings["tested"]) for times in settings["multiples"]]
+    """Train one network; return its two scores at the multiples of WINDOW that are set, and by
+    place at the last."""
+    position, base = (
+        ("rope", 13.0) if settings["encoding"] == FAIR else (settings["encoding"], 10_000.0)
+    )
+    model = train(
+        position, settings["lag"], settings["steps"], settings["seed"], progress, base=base
+    )
+    scores = [
+        score(model, times * WINDOW, settings["lag"], settings["tested"])
+        for times in settings["multiples"]
+    ]
     by_place = {f"{task}_by_place": scores[-1][1][task] for task in GUESSING}
     overall = {task: [shares[task] for shares, _ in scores] for task in GUESSING}
     return {**overall, **by_place}
@@ -142,17 +201,24 @@ SETTINGS = ("encoding", "lag", "seed")
 
 
 def points(rows: Rows) -> Rows:
-    """Return a row for every run, task and length: "task", "times" the window, and "right", the share of answers."""
+    """Return a row for every run, task and length: "task", "times" the window, and "right", the
+    share of answers."""
     return _by_task(rows, "times", lambda row, task: zip(row["multiples"], row[task], strict=True))
 
 
 def shares_by_place(rows: Rows) -> Rows:
-    """Return a row for every run, task and place in the longest test: "task", "place" of ``PLACES``, and "right"."""
-    return _by_task(rows, "place", lambda row, task: zip(PLACES, row[f"{task}_by_place"], strict=True))
+    """Return a row for every run, task and place in the longest test: "task", "place" of
+    ``PLACES``, and "right"."""
+    return _by_task(
+        rows, "place", lambda row, task: zip(PLACES, row[f"{task}_by_place"], strict=True)
+    )
 
 
-def _by_task(rows: Rows, field: str, shares: Callable[[Any, str], Iterable[tuple[Any, float]]]) -> Rows:
-    """Return a row for each value of ``field`` that ``shares`` gives, with the share of right answers."""
+def _by_task(
+    rows: Rows, field: str, shares: Callable[[Any, str], Iterable[tuple[Any, float]]]
+) -> Rows:
+    """Return a row for each value of ``field`` that ``shares`` gives, with the share of right
+    answers."""
     return Rows(
         [
             {**{key: row[key] for key in SETTINGS}, "task": task, field: value, "right": right}
@@ -168,6 +234,20 @@ EXTRAPOLATION = Study(
     "extrapolation",
     "which encodings work at lengths never trained on?",
     run,
-    full=grid(lag=[1], encoding=ENCODINGS, seed=range(3), steps=[600], tested=[128], multiples=[[1, 2, 4, 8, 16]]),
-    reduced=grid(lag=[1], encoding=("sinusoidal", "alibi", FAIR), seed=[0], steps=[150], tested=[16], multiples=[[16]]),
+    full=grid(
+        lag=[1],
+        encoding=ENCODINGS,
+        seed=range(3),
+        steps=[600],
+        tested=[128],
+        multiples=[[1, 2, 4, 8, 16]],
+    ),
+    reduced=grid(
+        lag=[1],
+        encoding=("sinusoidal", "alibi", FAIR),
+        seed=[0],
+        steps=[150],
+        tested=[16],
+        multiples=[[16]],
+    ),
 )

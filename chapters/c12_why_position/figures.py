@@ -11,7 +11,8 @@ __all__ = ["sinusoid"]
 
 
 def sinusoid(code: ArrayLike, pairs: tuple[int, int]) -> Figure:
-    """Draw a sinusoidal code as a heat map, and two of its pairs as clocks with the hands of positions 1 and 4.
+    """Draw a sinusoidal code as a heat map, and two of its pairs as clocks with the hands of
+    positions 1 and 4.
 
     Args:
         code: (T, dim), sine in the even columns.
@@ -24,7 +25,9 @@ def sinusoid(code: ArrayLike, pairs: tuple[int, int]) -> Figure:
     if values.ndim != 2 or values.shape[1] % 2:
         raise ValueError(f"code must be (T, dim) with an even dim: got shape {values.shape}")
     figure, (heat, *clocks) = new_figure(height=3.6, ncols=3, width_ratios=[1.7, 1, 1])
-    image = heat.imshow(values.T, cmap="cividis", aspect="auto", vmin=-1, vmax=1, interpolation="nearest")
+    image = heat.imshow(
+        values.T, cmap="cividis", aspect="auto", vmin=-1, vmax=1, interpolation="nearest"
+    )
     heat.grid(visible=False)
     heat.set(xlabel="position", ylabel="column", title="the code")
     figure.colorbar(image, ax=heat, location="bottom", label="value", aspect=30, ticks=[-1, 0, 1])

@@ -49,12 +49,20 @@ def encoding_by_distance(
         head: the one that is shown, counted from 1.
         dim: columns of the sinusoidal code: 2, 4, 8, ... 128.
         base: of the sinusoidal code: 10, 100, ... 100,000.
-        max_distance: what T5's buckets are laid out for (the last one starts a little before it): 32, 64, 128 or 256.
+        max_distance: what T5's buckets are laid out for (the last one starts a little before it):
+            32, 64, 128 or 256.
         reach: the last distance on the axis: 32, 128 or 512.
     """
     choices = {"encoding": ENCODINGS, **DISTANCE_STOPS, "head": range(1, heads + 1)}
     chosen = one_of(
-        choices, heads=heads, encoding=encoding, head=head, dim=dim, base=base, max_distance=max_distance, reach=reach
+        choices,
+        heads=heads,
+        encoding=encoding,
+        head=head,
+        dim=dim,
+        base=base,
+        max_distance=max_distance,
+        reach=reach,
     )
     slopes = [alibi_slopes(count).tolist() for count in DISTANCE_STOPS["heads"]]
     buckets = [_buckets(distance) for distance in DISTANCE_STOPS["max_distance"]]
@@ -86,8 +94,10 @@ class _EncodingByDistance(CourseWidget):
         axes.plot(values, color=PALETTE[0], marker="o" if len(values) <= 64 else "", linestyle="-")
         axes.set(xlabel="distance (tokens)", ylabel=_LABELS[encoding])
         return figure, (
-            f"What the encoding «{ENCODINGS[encoding]}»{settings} tells attention about distances 0 to "
-            f"{state['reach']}: from {format_number(float(values[0]))} to {format_number(float(values[-1]))}."
+            f"What the encoding «{ENCODINGS[encoding]}»{settings} tells attention about distances "
+            "0 to "
+            f"{state['reach']}: from {format_number(float(values[0]))} to "
+            f"{format_number(float(values[-1]))}."
         )
 
 

@@ -26,7 +26,9 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike])
     _draw_lines(left, bound, first_colour=0)
     _draw_lines(right, scores, first_colour=2)
     left.set(xlabel="distance (positions)", ylabel="mean of |S|", title="the bound", ylim=(0, None))
-    right.set(xlabel="distance (positions)", ylabel="score / (|q||k|)", title="scores", ylim=(-1.05, 1.05))
+    right.set(
+        xlabel="distance (positions)", ylabel="score / (|q||k|)", title="scores", ylim=(-1.05, 1.05)
+    )
     return figure
 
 

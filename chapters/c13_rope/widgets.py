@@ -28,19 +28,26 @@ CLOCK_STOPS: dict[str, list[int]] = {
 }
 
 
-def rope_clocks(base: int = 10_000, dim: int = 16, vectors: str = "equal", reach: int = 64) -> CourseWidget:
+def rope_clocks(
+    base: int = 10_000, dim: int = 16, vectors: str = "equal", reach: int = 64
+) -> CourseWidget:
     """Return the clocks beside the score, ready to display.
 
     Args:
         base: the rotary base: 10, 100, ... 1,000,000.
         dim: the rotary dimension, twice the number of clocks: 2, 4, 8, ... 128.
-        vectors: ``"equal"`` (query and key are one vector, all pairs of one length), ``"aimed"`` (the key is turned so
-            that the score is largest half-way along the axis) or ``"random"`` (drawn once, the same for everyone).
+        vectors: ``"equal"`` (query and key are one vector, all pairs of one length), ``"aimed"``
+            (the key is turned so that the score is largest half-way along the axis) or ``"random"``
+            (drawn once, the same for everyone).
         reach: the last distance on the score's axis: 64, 512 or 4096.
     """
-    chosen = one_of({**CLOCK_STOPS, "vectors": VECTORS}, base=base, dim=dim, vectors=vectors, reach=reach)
+    chosen = one_of(
+        {**CLOCK_STOPS, "vectors": VECTORS}, base=base, dim=dim, vectors=vectors, reach=reach
+    )
     state = {"position": 4, "distance": 3, **chosen, "picked": min(1, dim // 2 - 1)}
-    return _RopeClocks(state, {"vectors": VECTORS, "stops": CLOCK_STOPS, "random": _random_pairs().tolist()})
+    return _RopeClocks(
+        state, {"vectors": VECTORS, "stops": CLOCK_STOPS, "random": _random_pairs().tolist()}
+    )
 
 
 class _RopeClocks(CourseWidget):
@@ -48,8 +55,14 @@ class _RopeClocks(CourseWidget):
 
     def picture(self) -> tuple[Figure, str]:
         state: dict[str, Any] = self.state
-        position, distance, reach, count = state["position"], state["distance"], state["reach"], state["dim"] // 2
-        theta = state["base"] ** (-2 * np.arange(count) / state["dim"])  # (count,), radians a position
+        position, distance, reach, count = (
+            state["position"],
+            state["distance"],
+            state["reach"],
+            state["dim"] // 2,
+        )
+        # (count,), radians a position
+        theta = state["base"] ** (-2 * np.arange(count) / state["dim"])
         share, phase = np.full(count, 1 / count), np.zeros(count)
         if state["vectors"] == "aimed":
             phase = -(reach // 2) * theta
@@ -66,9 +79,11 @@ class _RopeClocks(CourseWidget):
         curve.set(ylim=(-1.05, 1.05), xlim=(0, reach))
         curve.set(title="score, as a share of |q||k|", xlabel="distance (positions)")
         return figure, (
-            f"The clocks of a rotary embedding of dimension {state['dim']}, base {int(state['base']):,}, for a key at "
-            f"position {position:,} and a query {distance:,} further on, beside the score at distances up "
-            f"to {reach:,} (vectors: {VECTORS[state['vectors']]}): here {format_number(float(scores[distance]))}."
+            f"The clocks of a rotary embedding of dimension {state['dim']}, base "
+            f"{int(state['base']):,}, for a key at position "
+            f"{position:,} and a query {distance:,} further on, beside the score at distances up "
+            f"to {reach:,} (vectors: {VECTORS[state['vectors']]}): here "
+            f"{format_number(float(scores[distance]))}."
         )
 
 
@@ -78,18 +93,30 @@ def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int)
     across, down = np.arange(count) % columns, -(np.arange(count) // columns)
     edges = [INK if k == picked else RULE for k in range(count)]
     axes.scatter(across, down, s=(170 / columns) ** 2, facecolor="none", edgecolor=edges)
-    for name, angle, length, colour in (("key", keys, 0.28, PALETTE[1]), ("query", queries, 0.4, PALETTE[0])):
+    for name, angle, length, colour in (
+        ("key", keys, 0.28, PALETTE[1]),
+        ("query", queries, 0.4, PALETTE[0]),
+    ):
         tips = length * np.cos(angle), length * np.sin(angle)
-        look: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.008, "headwidth": 4}
+        look: dict[str, Any] = {
+            "angles": "xy",
+            "scale_units": "xy",
+            "scale": 1,
+            "width": 0.008,
+            "headwidth": 4,
+        }
         axes.quiver(across, down, *tips, color=colour, label=name, **look)
-    axes.set(xlim=(-0.6, columns - 0.4), ylim=(down[-1] - 0.6, 0.6), aspect="equal", title="the pairs")
+    axes.set(
+        xlim=(-0.6, columns - 0.4), ylim=(down[-1] - 0.6, 0.6), aspect="equal", title="the pairs"
+    )
     axes.axis("off")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, fontsize=9)
 
 
 @cache
 def _random_pairs() -> np.ndarray:
-    """Lengths of a random query's pairs, of a random key's, and the angle from key to query: (3, 64), to 3 digits."""
+    """Lengths of a random query's pairs, of a random key's, and the angle from key to query: (3,
+    64), to 3 digits."""
     rng = np.random.default_rng(12)
     query, key = (rng.standard_normal(64) + 1j * rng.standard_normal(64) for _ in range(2))
     return np.round((np.abs(query), np.abs(key), np.angle(query * key.conj())), 3)

@@ -12,13 +12,13 @@ from course_utils.check.probes import Call, Probe, Tolerance
 __all__ = ["ntk_inv_freq", "plain_frequencies", "rope_frequencies", "yarn_frequencies"]
 
 
-# Of the frequency itself: the slowest pair is a millionth of the fastest. Right float32 forms are off by up to 3e-6,
-# the mildest mistake, clamping YaRN's ramp elsewhere, by a few percent.
+# Of the frequency itself: the slowest pair is a millionth of the fastest. Right float32 forms are
+# off by up to 3e-6, the mildest mistake, clamping YaRN's ramp elsewhere, by a few percent.
 _RIGHT = Tolerance(relative=1e-5, absolute=1e-12)
 _FLOAT64 = Tolerance(relative=1e-9, absolute=1e-15)
 _ROUNDED = (
-    "The frequencies are rounded to float32. That moves a cosine at position 131,071 by up to 0.004; torch.float64 in "
-    "arange, up to the cosine, avoids it."
+    "The frequencies are rounded to float32. That moves a cosine at position 131,071 by up to "
+    "0.004; torch.float64 in arange, up to the cosine, avoids it."
 )
 
 
@@ -28,7 +28,13 @@ def _ntk_inv_freq(dim, base, factor):
 
 
 def _ntk(name: str, dim: int, base: float, factor: float, **remark) -> Probe:
-    return Probe(name, "frequencies", Call({"dim": dim, "base": base, "factor": factor}), tolerance=_RIGHT, **remark)
+    return Probe(
+        name,
+        "frequencies",
+        Call({"dim": dim, "base": base, "factor": factor}),
+        tolerance=_RIGHT,
+        **remark,
+    )
 
 
 ntk_inv_freq = Exercise(
@@ -46,10 +52,13 @@ ntk_inv_freq = Exercise(
 )
 
 
-def _yarn_frequencies(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
+def _yarn_frequencies(
+    dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True
+):
     inv_freq = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     low, high = (  # the pairs that make beta turns in the original window
-        dim * math.log(original_length / (2 * math.pi * beta)) / (2 * math.log(base)) for beta in (beta_fast, beta_slow)
+        dim * math.log(original_length / (2 * math.pi * beta)) / (2 * math.log(base))
+        for beta in (beta_fast, beta_slow)
     )
     if truncate:
         low, high = math.floor(low), math.ceil(high)
@@ -61,11 +70,28 @@ def _yarn_frequencies(dim, base, factor, original_length, beta_fast=32.0, beta_s
 
 
 def _ramp_probe(
-    name: str, stage: str, dim: int, base: float, factor: float, original_length: int, remark: str = "", **options: Any
+    name: str,
+    stage: str,
+    dim: int,
+    base: float,
+    factor: float,
+    original_length: int,
+    remark: str = "",
+    **options: Any,
 ) -> Probe:
-    call = Call({"dim": dim, "base": base, "factor": factor, "original_length": original_length, **options})
+    call = Call(
+        {"dim": dim, "base": base, "factor": factor, "original_length": original_length, **options}
+    )
     compares = ("inv_freq",) if stage == "ramp" else None
-    return Probe(name, stage, call, compares=compares, tolerance=_RIGHT, remark=remark, remark_beyond=_FLOAT64)
+    return Probe(
+        name,
+        stage,
+        call,
+        compares=compares,
+        tolerance=_RIGHT,
+        remark=remark,
+        remark_beyond=_FLOAT64,
+    )
 
 
 yarn_frequencies = Exercise(
@@ -121,7 +147,11 @@ def _rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_le
     if kind not in ("yarn", "llama3", "longrope", "proportional"):
         inv_freq = _plain_frequencies(rope_parameters, head_dim, window, seq_len)
     elif kind == "yarn":
-        beta_fast, beta_slow, truncate = p.get("beta_fast", 32.0), p.get("beta_slow", 1.0), p.get("truncate", True)
+        beta_fast, beta_slow, truncate = (
+            p.get("beta_fast", 32.0),
+            p.get("beta_slow", 1.0),
+            p.get("truncate", True),
+        )
         low, high = (
             dim * math.log(original_length / (2 * math.pi * beta)) / (2 * math.log(base))
             for beta in (beta_fast, beta_slow)
@@ -135,7 +165,9 @@ def _rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_le
         inv_freq = inv_freq * (1 - ramp) + inv_freq / factor * ramp
         attention_factor = 0.1 * math.log(factor) + 1
         if "mscale" in p and "mscale_all_dim" in p:
-            above, below = (0.1 * p[key] * math.log(factor) + 1 for key in ("mscale", "mscale_all_dim"))
+            above, below = (
+                0.1 * p[key] * math.log(factor) + 1 for key in ("mscale", "mscale_all_dim")
+            )
             attention_factor = above / below
     elif kind == "llama3":
         turns = original_length * inv_freq / (2 * math.pi)
@@ -171,29 +203,52 @@ _LONGROPE: dict[str, Any] = {
 }
 
 
-def _call(rope_type: str, head_dim: int, window: int, seq_len: int | None, options: dict[str, Any]) -> Call:
+def _call(
+    rope_type: str, head_dim: int, window: int, seq_len: int | None, options: dict[str, Any]
+) -> Call:
     parameters = {"rope_type": rope_type, **options}
-    call = Call({"rope_parameters": parameters, "head_dim": head_dim, "max_position_embeddings": window})
+    call = Call(
+        {"rope_parameters": parameters, "head_dim": head_dim, "max_position_embeddings": window}
+    )
     return call if seq_len is None else call.replace(seq_len=seq_len)
 
 
 def _probe(
-    name: str, stage: str, head_dim: int, window: int, seq_len: int | None = None, remark: str = "", **options: Any
+    name: str,
+    stage: str,
+    head_dim: int,
+    window: int,
+    seq_len: int | None = None,
+    remark: str = "",
+    **options: Any,
 ) -> Probe:
     """One call; the stage is its ``rope_type``, or begins with it and names what is compared."""
     rope_type = "default" if stage == "partial rotation" else stage.split(",")[0]
     compares = ("inv_freq",) if stage.endswith((", frequencies", ", lists")) else None
     call = _call(rope_type, head_dim, window, seq_len, options)
-    return Probe(name, stage, call, compares=compares, tolerance=_RIGHT, remark=remark, remark_beyond=_FLOAT64)
+    return Probe(
+        name,
+        stage,
+        call,
+        compares=compares,
+        tolerance=_RIGHT,
+        remark=remark,
+        remark_beyond=_FLOAT64,
+    )
 
 
-def _yarn(name: str, stage: str, head_dim: int, window: int, original: int, **options: Any) -> Probe:
+def _yarn(
+    name: str, stage: str, head_dim: int, window: int, original: int, **options: Any
+) -> Probe:
     options = {"factor": 8.0, **_THETA, "original_max_position_embeddings": original, **options}
     return _probe(name, f"yarn, {stage}", head_dim, window, **options)
 
 
 _UNKNOWN = Probe(
-    "a rope_type that does not exist", "unknown type", _call("nkt", 16, 512, None, _DYNAMIC), is_refused=True
+    "a rope_type that does not exist",
+    "unknown type",
+    _call("nkt", 16, 512, None, _DYNAMIC),
+    is_refused=True,
 )
 
 plain_frequencies = Exercise(
@@ -217,12 +272,16 @@ plain_frequencies = Exercise(
         _probe("a little shorter", "dynamic", 16, 64, 56, **_DYNAMIC),
         _probe("no length", "dynamic", 16, 64, None, **_DYNAMIC),
         _probe("one more", "dynamic", 16, 64, 65, **_DYNAMIC),
-        _probe("factor 2, half of the head", "dynamic", 16, 64, 100, factor=2.0, **_THETA, **_PARTIAL),
+        _probe(
+            "factor 2, half of the head", "dynamic", 16, 64, 100, factor=2.0, **_THETA, **_PARTIAL
+        ),
         _UNKNOWN,
     ],
     load("plain_frequencies", _plain_frequencies),
     any_dtype=True,
-    may_shrink_to=lambda call: call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1,
+    may_shrink_to=lambda call: (
+        call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1
+    ),
 )
 
 rope_frequencies = Exercise(
@@ -230,17 +289,28 @@ rope_frequencies = Exercise(
     _rope_frequencies,
     [
         _probe("factor 4", "linear", 16, 512, remark=_ROUNDED, factor=4.0, **_THETA),
-        _probe("half of the head, 100 tokens", "dynamic", 16, 64, 100, factor=2.0, **_THETA, **_PARTIAL),
+        _probe(
+            "half of the head, 100 tokens", "dynamic", 16, 64, 100, factor=2.0, **_THETA, **_PARTIAL
+        ),
         _yarn("a window of 512", "frequencies", 16, 4096, 512),
         _yarn("half of the head", "frequencies", 32, 4096, 512, **_PARTIAL),
         _yarn("a window where no pair makes 32 turns", "frequencies", 16, 512, 64),
-        _yarn("a window where all pairs make a turn", "frequencies", 16, 16_384, 2048, rope_theta=100.0),
+        _yarn(
+            "a window where all pairs make a turn",
+            "frequencies",
+            16,
+            16_384,
+            2048,
+            rope_theta=100.0,
+        ),
         _yarn("other betas", "frequencies", 16, 4096, 512, beta_fast=16.0, beta_slow=2.0),
         _yarn("truncate=False", "frequencies", 16, 4096, 512, truncate=False),
         _yarn("factor 8", "temperature", 16, 4096, 512),
         _yarn("factor 40", "temperature", 16, 163_840, 4096, factor=40.0),
         _yarn("attention_factor", "options", 16, 4096, 512, attention_factor=1.3),
-        _yarn("mscale and mscale_all_dim", "options", 16, 4096, 512, mscale=0.7, mscale_all_dim=1.0),
+        _yarn(
+            "mscale and mscale_all_dim", "options", 16, 4096, 512, mscale=0.7, mscale_all_dim=1.0
+        ),
         _yarn("mscale alone", "options", 16, 4096, 512, mscale=0.7),
         _probe("from 1 to 4 turns", "llama3", 16, 4096, **_LLAMA3, high_freq_factor=4.0),
         _probe("from 1 to 32 turns", "llama3", 16, 4096, **_LLAMA3, high_freq_factor=32.0),
@@ -253,7 +323,9 @@ rope_frequencies = Exercise(
         _probe("half of the head", "longrope, lists", 16, 512, 600, **_LONGROPE, **_PARTIAL),
         _probe("no factor", "longrope, temperature", 8, 512, **_LONGROPE),
         _probe("factor 4", "longrope, temperature", 8, 512, factor=4.0, **_LONGROPE),
-        _probe("attention_factor", "longrope, temperature", 8, 512, attention_factor=1.3, **_LONGROPE),
+        _probe(
+            "attention_factor", "longrope, temperature", 8, 512, attention_factor=1.3, **_LONGROPE
+        ),
         _probe("half of the head", "proportional", 16, 512, **_THETA, **_PARTIAL),
         _probe("a quarter", "proportional", 16, 512, **_THETA, partial_rotary_factor=0.25),
         _probe("the whole head, factor 4", "proportional", 16, 512, factor=4.0, **_THETA),
@@ -262,5 +334,7 @@ rope_frequencies = Exercise(
     load("rope_frequencies", _rope_frequencies),
     returns=("inv_freq", "attention_factor"),
     any_dtype=True,
-    may_shrink_to=lambda call: call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1,
+    may_shrink_to=lambda call: (
+        call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1
+    ),
 )

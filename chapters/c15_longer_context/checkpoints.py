@@ -1,4 +1,5 @@
-"""Tensors on disk that say what they are: safetensors with how they were made, weights in float16 (chapter 15)."""
+"""Tensors on disk that say what they are: safetensors with how they were made, weights in float16
+(chapter 15)."""
 
 import json
 from collections.abc import Mapping
@@ -19,15 +20,20 @@ class CheckpointError(ValueError):
 def save(model: nn.Module, path: Path, facts: Mapping[str, Any]) -> None:
     """Write the weights of ``model`` in float16, replacing ``path`` in one step.
 
-    ``facts`` are what it takes to use and to make it again: sizes, task, seed, steps, versions (JSON).
+    ``facts`` are what it takes to use and to make it again: sizes, task, seed, steps, versions
+    (JSON).
     """
-    tensors = {name: tensor.detach().half().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    tensors = {
+        name: tensor.detach().half().cpu().contiguous()
+        for name, tensor in model.state_dict().items()
+    }
     with replacing(path) as unfinished:
         save_file(tensors, unfinished, {"facts": json.dumps(facts, sort_keys=True)})
 
 
 def load(model: nn.Module, path: Path, wanted: Mapping[str, Any], remedy: str = "") -> None:
-    """Copy the weights of ``path`` into ``model``, or raise a ``CheckpointError`` that ends in ``remedy``.
+    """Copy the weights of ``path`` into ``model``, or raise a ``CheckpointError`` that ends in
+    ``remedy``.
 
     The facts ``wanted``, such as the seed and the task, must be as written.
     """

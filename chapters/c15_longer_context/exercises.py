@@ -10,13 +10,16 @@ __all__ = ["critical_dimension"]
 
 
 def _critical_dimension(head_dim, base, window):
-    pairs = head_dim / 2 * math.log(window / (2 * math.pi), base)  # solves window · base^(-2i/D) = 2π for i
+    # solves window · base^(-2i/D) = 2π for i
+    pairs = head_dim / 2 * math.log(window / (2 * math.pi), base)
     return min(head_dim, max(0, 2 * math.ceil(pairs)))
 
 
 def _turning(stage: str, head_dim: int, base: float, window: int) -> Probe:
     name = f"D = {head_dim}, base {base:,g}, {window:,} tokens"
-    return Probe(name, stage, Call({"head_dim": head_dim, "base": base, "window": window}), tolerance=COUNTED)
+    return Probe(
+        name, stage, Call({"head_dim": head_dim, "base": base, "window": window}), tolerance=COUNTED
+    )
 
 
 critical_dimension = Exercise(

@@ -1,7 +1,9 @@
-"""Does a model that is trained without some of its rotations reach further than one that rotates everything?
+"""Does a model that is trained without some of its rotations reach further than one that rotates
+everything?
 
-Chapter 15. Task, size and training are those of ``long_context``, whose record has the model that rotates everything
-("none"). Nothing is stretched at the test: every model is tested as it was trained.
+Chapter 15. Task, size and training are those of ``long_context``, whose record has the model that
+rotates everything ("none"). Nothing is stretched at the test: every model is tested as it was
+trained.
 """
 
 from collections.abc import Callable
@@ -34,14 +36,22 @@ DESIGNS: dict[str, Callable[[int], Decoder]] = {
 
 
 def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
-    model = train_from_scratch(settings["seed"], progress, DESIGNS[settings["design"]](settings["seed"]))
-    scores = [finite(evaluate(model, held_out_streams(multiple, STREAMS))) for multiple in MULTIPLES]
-    return {"multiple": list(MULTIPLES), **{field: [score[field] for score in scores] for field in scores[0]}}
+    model = train_from_scratch(
+        settings["seed"], progress, DESIGNS[settings["design"]](settings["seed"])
+    )
+    scores = [
+        finite(evaluate(model, held_out_streams(multiple, STREAMS))) for multiple in MULTIPLES
+    ]
+    return {
+        "multiple": list(MULTIPLES),
+        **{field: [score[field] for score in scores] for field in scores[0]},
+    }
 
 
 HYBRID = Study(
     "hybrid-context",
-    "does a model that is trained without some of its rotations reach further than one that rotates everything?",
+    "does a model that is trained without some of its rotations reach further than one that "
+    "rotates everything?",
     _run,
     full=grid(seed=SEEDS, design=DESIGNS),
 )

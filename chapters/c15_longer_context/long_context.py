@@ -1,11 +1,12 @@
 """What does each way of scaling RoPE do to a small model on lengths that it never saw?
 
-A transformer of 0.3 million parameters learns the task of ``tags`` at 128 tokens, and is then tested at up to 16 times
-that, with its rotary frequencies scaled in every way of chapter 14. Near order and far memory are measured apart, since
-one number for both would reward forgetting: the sliding window is there to show it.
+A transformer of 0.3 million parameters learns the task of ``tags`` at 128 tokens, and is then
+tested at up to 16 times that, with its rotary frequencies scaled in every way of chapter 14. Near
+order and far memory are measured apart, since one number for both would reward forgetting: the
+sliding window is there to show it.
 
-Its base is 100, so that at 128 tokens about as large a share of its pairs completes a turn (11 of 16) as in Llama at
-4,096 (46 of 64).
+Its base is 100, so that at 128 tokens about as large a share of its pairs completes a turn (11 of
+16) as in Llama at 4,096 (46 of 64).
 """
 
 import math
@@ -33,11 +34,12 @@ STEPS, WARM_UP, BATCH, LEARNING_RATE = 600, 50, 32, 3e-3
 STREAMS = 32  # to test on: 512 questions, so that a share of 0.9 is known to 0.013
 CHECKPOINTS = Path(__file__).with_name("long_context")
 
-# Of 128 tokens the fastest pair makes 20 turns. YaRN's usual bounds, 32 turns and 1, would stretch every pair but
-# the first: the upper bound must come down with the window.
+# Of 128 tokens the fastest pair makes 20 turns. YaRN's usual bounds, 32 turns and 1, would stretch
+# every pair but the first: the upper bound must come down with the window.
 FEWER_TURNS = {"beta_fast": 4.0, "beta_slow": 1.0}
 
-# the types for which the model's window is the extended one, and a key of their own holds the original
+# the types for which the model's window is the extended one, and a key of their own holds the
+# original
 NAME_BOTH_WINDOWS = ("yarn", "llama3", "longrope")
 
 
@@ -61,15 +63,19 @@ METHODS = {method: {"rope_theta": BASE, **parameters} for method, parameters in 
 
 
 def methods_of(seed: int) -> dict[str, dict[str, Any]]:
-    """Return ``METHODS`` and "LongRoPE": the factors that the recorded search found for the model of this seed.
+    """Return ``METHODS`` and "LongRoPE": the factors that the recorded search found for the model
+    of this seed.
 
-    They were searched for at eight windows, on streams of their own, and are used as a model's ``config.json`` would:
-    beyond the window, at whatever length; within it nothing is stretched, and the attention factor stays.
+    They were searched for at eight windows, on streams of their own, and are used as a model's
+    ``config.json`` would: beyond the window, at whatever length; within it nothing is stretched,
+    and the attention factor stays.
     """
     searches = load("longrope-search").select(objective="all tokens", seed=seed)
     longest = max(searches, key=lambda row: row["budget"])
     if first_tokens := longest["first_tokens"]:
-        raise ValueError(f"first_tokens of the recorded search must be 0 to fit a config: got {first_tokens}")
+        raise ValueError(
+            f"first_tokens of the recorded search must be 0 to fit a config: got {first_tokens}"
+        )
     longrope = {
         "rope_theta": BASE,
         "rope_type": "longrope",
@@ -80,11 +86,18 @@ def methods_of(seed: int) -> dict[str, dict[str, Any]]:
     return {**METHODS, "LongRoPE": longrope}
 
 
-def rope_parameters(method: str, factor: float, methods: Mapping[str, Mapping[str, Any]] = METHODS) -> dict[str, Any]:
-    """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window, at least 1."""
+def rope_parameters(
+    method: str, factor: float, methods: Mapping[str, Mapping[str, Any]] = METHODS
+) -> dict[str, Any]:
+    """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window, at
+    least 1."""
     parameters = dict(methods[method])
     if parameters["rope_type"] == "default" or (factor == 1 and "factor" not in parameters):
-        return {"rope_theta": parameters["rope_theta"], "rope_type": "default"}  # nothing to stretch
+        # nothing to stretch
+        return {
+            "rope_theta": parameters["rope_theta"],
+            "rope_type": "default",
+        }
     parameters.setdefault("factor", float(factor))
     if parameters["rope_type"] in NAME_BOTH_WINDOWS:
         parameters["original_max_position_embeddings"] = TASK.window
@@ -94,7 +107,8 @@ def rope_parameters(method: str, factor: float, methods: Mapping[str, Mapping[st
 def apply_method(
     model: Decoder, method: str, length: int, methods: Mapping[str, Mapping[str, Any]] = METHODS
 ) -> Decoder:
-    """Set the model's frequencies and attention window for inputs of ``length`` tokens, and return it.
+    """Set the model's frequencies and attention window for inputs of ``length`` tokens, and return
+    it.
 
     Methods whose factor is not fixed stretch by ``length`` over the window, at least 1.
     """
@@ -109,17 +123,28 @@ def apply_method(
 
 def new_model(seed: int, nope_layers: tuple[int, ...] = ()) -> Decoder:
     """Return the untrained model of this seed; the layers ``nope_layers`` are not rotated."""
-    return Decoder(TASK.vocabulary, window=TASK.window, base=BASE, nope_layers=nope_layers, generator=generator(seed))
+    return Decoder(
+        TASK.vocabulary,
+        window=TASK.window,
+        base=BASE,
+        nope_layers=nope_layers,
+        generator=generator(seed),
+    )
 
 
-def train_from_scratch(seed: int, progress: Progress = lambda fraction: None, model: Decoder | None = None) -> Decoder:
-    """Return the model of this seed, or ``model``, trained at ``TASK.window`` tokens as the shipped one was."""
+def train_from_scratch(
+    seed: int, progress: Progress = lambda fraction: None, model: Decoder | None = None
+) -> Decoder:
+    """Return the model of this seed, or ``model``, trained at ``TASK.window`` tokens as the shipped
+    one was."""
     model = model or new_model(seed)
     optimizer = new_optimizer(model, LEARNING_RATE)
 
     def schedule(step: int) -> float:
         done = (step + 1) / STEPS
-        return LEARNING_RATE * (min(1.0, done * STEPS / WARM_UP) * (0.5 + 0.5 * math.cos(math.pi * done)))
+        return LEARNING_RATE * (
+            min(1.0, done * STEPS / WARM_UP) * (0.5 + 0.5 * math.cos(math.pi * done))
+        )
 
     loss_of = next_token_loss(TASK.window, BATCH, seed + 10)
     fit(model.train(), loss_of, optimizer, STEPS, schedule=schedule, clip=1.0, progress=progress)
@@ -128,11 +153,14 @@ def train_from_scratch(seed: int, progress: Progress = lambda fraction: None, mo
 
 def new_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.Optimizer:
     """Return the optimizer of every training in this chapter."""
-    return torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    return torch.optim.AdamW(
+        model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01
+    )
 
 
 def next_token_loss(length: int, streams: int, seed: int) -> Callable[[nn.Module], Tensor]:
-    """Return a function that gives a model's loss on ``streams`` new streams of ``length`` tokens each time."""
+    """Return a function that gives a model's loss on ``streams`` new streams of ``length`` tokens
+    each time."""
     rng = generator(seed)
 
     def loss_of(model: nn.Module) -> Tensor:
@@ -150,11 +178,19 @@ def checkpoint_path(seed: int) -> Path:
 
 def facts(seed: int) -> dict[str, Any]:
     """Return what a checkpoint must say of itself to be the model of this seed."""
-    return {"task": repr(TASK), "base": BASE, "seed": seed, "steps": STEPS, "batch": BATCH, "lr": LEARNING_RATE}
+    return {
+        "task": repr(TASK),
+        "base": BASE,
+        "seed": seed,
+        "steps": STEPS,
+        "batch": BATCH,
+        "lr": LEARNING_RATE,
+    }
 
 
 def pretrained(seed: int, path: Path | None = None) -> Decoder:
-    """Return the trained model of this seed, one of ``SEEDS``, from the checkpoint that comes with the course."""
+    """Return the trained model of this seed, one of ``SEEDS``, from the checkpoint that comes with
+    the course."""
     model = new_model(seed)
     remedy = f"`python -m {__name__}` makes all of them again, train_from_scratch({seed}) this one"
     checkpoints.load(model, path or checkpoint_path(seed), facts(seed), remedy)
@@ -162,22 +198,33 @@ def pretrained(seed: int, path: Path | None = None) -> Decoder:
 
 
 def held_out_streams(multiple: int, streams: int, seed: int = 77) -> Streams:
-    """Return the streams that every method is tested on, ``multiple`` windows long; none of them was trained on."""
+    """Return the streams that every method is tested on, ``multiple`` windows long; none of them
+    was trained on."""
     return TASK.draw(streams, multiple * TASK.window, generator(1000 * seed + multiple))
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, streams: Streams, task: Tags = TASK) -> Score:
     """Return what ``model`` is worth on ``streams``."""
-    at_once = max(1, 16_384 // streams.tokens.shape[1])  # streams, so that the memory does not grow with their length
+    # streams, so that the memory does not grow with their length
+    at_once = max(1, 16_384 // streams.tokens.shape[1])
     logits = torch.cat([model(part) for part in streams.tokens.split(at_once)])
     return task.score(logits, streams)
 
 
 def finite(score: Score) -> dict[str, Any]:
-    """Return the score for a record, which has no NaN: None where no needle was within, or none beyond, the window."""
-    shares = {name: None if math.isnan(getattr(score, name)) else getattr(score, name) for name in ("near", "far")}
-    return {**score._asdict(), **shares, "asked": list(score.asked), "answered": list(score.answered)}
+    """Return the score for a record, which has no NaN: None where no needle was within, or none
+    beyond, the window."""
+    shares = {
+        name: None if math.isnan(getattr(score, name)) else getattr(score, name)
+        for name in ("near", "far")
+    }
+    return {
+        **score._asdict(),
+        **shares,
+        "asked": list(score.asked),
+        "answered": list(score.answered),
+    }
 
 
 def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -189,7 +236,8 @@ def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
 
 ZERO_SHOT = Study(
     "long-context",
-    "which way of scaling RoPE keeps near order and far memory beyond the trained window, without any training?",
+    "which way of scaling RoPE keeps near order and far memory beyond the trained window, without "
+    "any training?",
     _run,
     full=grid(seed=SEEDS, multiple=MULTIPLES, method=(*METHODS, "LongRoPE"), streams=[STREAMS]),
 )

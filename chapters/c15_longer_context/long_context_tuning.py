@@ -1,4 +1,5 @@
-"""How fast does a short fine-tune at eight times the window repair what each way of scaling RoPE broke?
+"""How fast does a short fine-tune at eight times the window repair what each way of scaling RoPE
+broke?
 
 Chapter 15.
 """
@@ -26,15 +27,25 @@ BATCH, LEARNING_RATE = 4, 5e-4
 METHODS = ("none", "PI", "ABF ×50", "NTK", "by parts", "YaRN", "Llama 3")
 
 
-def tune(method: str, seed: int, marks: tuple[int, ...], streams: int, progress: Progress) -> dict[str, Any]:
-    """Fine-tune the trained model of ``seed`` at eight windows and test it after each of ``marks`` steps, from 0 on.
+def tune(
+    method: str, seed: int, marks: tuple[int, ...], streams: int, progress: Progress
+) -> dict[str, Any]:
+    """Fine-tune the trained model of ``seed`` at eight windows and test it after each of ``marks``
+    steps, from 0 on.
 
-    Returns lists with a value for each mark, and what the tuned model is worth at one window and at sixteen: with the
-    frequencies for eight at one window, and stretched on at sixteen where the method has a factor.
+    Returns lists with a value for each mark, and what the tuned model is worth at one window and at
+    sixteen: with the frequencies for eight at one window, and stretched on at sixteen where the
+    method has a factor.
     """
     length = MULTIPLE * TASK.window
-    model, held_out = apply_method(pretrained(seed), method, length), held_out_streams(MULTIPLE, streams, seed=500)
-    optimizer, loss_of = new_optimizer(model, LEARNING_RATE), next_token_loss(length, BATCH, seed=1000 + seed)
+    model, held_out = (
+        apply_method(pretrained(seed), method, length),
+        held_out_streams(MULTIPLE, streams, seed=500),
+    )
+    optimizer, loss_of = (
+        new_optimizer(model, LEARNING_RATE),
+        next_token_loss(length, BATCH, seed=1000 + seed),
+    )
     scores = [evaluate(model, held_out)]
     for before, mark in pairwise(marks):
         fit(model, loss_of, optimizer, mark - before, clip=1.0)
@@ -59,7 +70,8 @@ def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
 
 TUNING = Study(
     "long-context-tuning",
-    "how fast does a short fine-tune at eight times the window repair what each way of scaling RoPE broke?",
+    "how fast does a short fine-tune at eight times the window repair what each way of scaling "
+    "RoPE broke?",
     _run,
     full=grid(seed=SEEDS, method=METHODS, last=[MARKS[-1]], streams=[16]),
 )

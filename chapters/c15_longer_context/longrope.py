@@ -1,9 +1,12 @@
-"""LongRoPE's search for how far to scale each pair of dimensions, and LongRoPE2's critical dimension (chapter 15).
+"""LongRoPE's search for how far to scale each pair of dimensions, and LongRoPE2's critical
+dimension (chapter 15).
 
-The search knows nothing of models: it is given a function that says how bad a candidate is, so that "bad" can be the
-loss of all tokens (LongRoPE) or that of the answers to questions alone (LongRoPE2).
+The search knows nothing of models: it is given a function that says how bad a candidate is, so that
+"bad" can be the loss of all tokens (LongRoPE) or that of the answers to questions alone
+(LongRoPE2).
 
-Notation used for tensor shapes: D dimension of a head, so D/2 pairs, each with a factor that divides its frequency.
+Notation used for tensor shapes: D dimension of a head, so D/2 pairs, each with a factor that
+divides its frequency.
 """
 
 import math
@@ -24,7 +27,8 @@ MUTATED = 0.3  # the chance of each factor to be drawn anew (Ding et al. 2024, �
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to scale: ``factors`` (D/2,) float64, never falling; how many ``first_tokens`` are not scaled."""
+    """A way to scale: ``factors`` (D/2,) float64, never falling; how many ``first_tokens`` are not
+    scaled."""
 
     factors: Tensor
     first_tokens: int = 0
@@ -38,7 +42,8 @@ class Candidate:
 class Search:
     """What a search found: the ``best`` candidate, its ``value``, and how it got there.
 
-    ``history`` holds (evaluations so far, best value so far) whenever the best changed and at the end.
+    ``history`` holds (evaluations so far, best value so far) whenever the best changed and at the
+    end.
     """
 
     best: Candidate
@@ -55,19 +60,31 @@ def search(
     seed: int = 0,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Search:
-    """Look for the candidate with the least ``badness``, among factors that never fall from pair to pair. Chapter 15.
+    """Look for the candidate with the least ``badness``, among factors that never fall from pair to
+    pair. Chapter 15.
 
-    Each generation keeps the best and fills the population up with as many mutations of them as crossovers between two.
-    ``starts``, what the known methods would do, are always tried. Factors lie between 1 and ``upper``. ``badness`` is
-    called ``budget`` times, never twice for the same, and ``progress`` is told the fraction that is used.
+    Each generation keeps the best and fills the population up with as many mutations of them as
+    crossovers between two. ``starts``, what the known methods would do, are always tried. Factors
+    lie between 1 and ``upper``. ``badness`` is called ``budget`` times, never twice for the same,
+    and ``progress`` is told the fraction that is used.
 
-    Source: Ding et al. 2024 (arXiv 2402.13753), §3.2 and Algorithm 1; Shang et al. 2025 (arXiv 2502.20082), §3.
+    Source: Ding et al. 2024 (arXiv 2402.13753), §3.2 and Algorithm 1; Shang et al. 2025 (arXiv
+    2502.20082), §3.
     """
     if not starts or len({len(start.factors) for start in starts}) != 1 or budget < len(starts):
-        raise ValueError(f"starts must be 1 to {budget} candidates (budget), all with as many factors: got {starts}")
+        raise ValueError(
+            f"starts must be 1 to {budget} candidates (budget), all with as many factors: got "
+            f"{starts}"
+        )
     for start in starts:
-        if not 1 <= start.factors.min() <= start.factors.max() <= upper or (start.factors.diff() < 0).any():
-            raise ValueError(f"starts must rise from at least 1 to at most upper={upper}: got {start.factors.tolist()}")
+        if (
+            not 1 <= start.factors.min() <= start.factors.max() <= upper
+            or (start.factors.diff() < 0).any()
+        ):
+            raise ValueError(
+                f"starts must rise from at least 1 to at most upper={upper}: got "
+                f"{start.factors.tolist()}"
+            )
     if upper <= 1:
         raise ValueError(f"upper must be above 1: got upper={upper}")
     generator = torch.Generator().manual_seed(seed)
@@ -88,7 +105,10 @@ def search(
     for candidate in starts:
         try_out(candidate)
     while len(values) < budget:
-        fittest = [candidate for _, candidate in sorted(values.values(), key=lambda pair: pair[0])[:PARENTS]]
+        fittest = [
+            candidate
+            for _, candidate in sorted(values.values(), key=lambda pair: pair[0])[:PARENTS]
+        ]
         children = [
             _mutate(_choice(fittest, generator), upper, generator)
             if number % 2 == 0 or len(fittest) < 2
@@ -102,10 +122,12 @@ def search(
 
 
 def critical_dimension(head_dim: int, base: float, window: int) -> int:
-    """Return how many leading dimensions of a head complete a whole turn inside the trained window. Chapter 15.
+    """Return how many leading dimensions of a head complete a whole turn inside the trained window.
+    Chapter 15.
 
-    From there on a pair has not been seen at all of its angles in training, and scaling it by the extension factor
-    keeps it where it was seen: that is the theory. What a search finds may lie lower.
+    From there on a pair has not been seen at all of its angles in training, and scaling it by the
+    extension factor keeps it where it was seen: that is the theory. What a search finds may lie
+    lower.
 
     Source: Shang et al. 2025, §2, eq. 7: 2⌈D/2 · log_base(window / 2π)⌉.
 
@@ -116,7 +138,8 @@ def critical_dimension(head_dim: int, base: float, window: int) -> int:
 
 
 def _mutate(parent: Candidate, upper: float, generator: torch.Generator) -> Candidate:
-    """Draw some factors anew between their neighbours, and now and then the number of first tokens."""
+    """Draw some factors anew between their neighbours, and now and then the number of first
+    tokens."""
     factors = parent.factors.clone()
     for i in range(len(factors)):
         if _random(generator) < MUTATED:

@@ -1,10 +1,12 @@
-"""What does each way of scaling RoPE do to a trained language model, SmolLM2-135M, within its window and beyond?
+"""What does each way of scaling RoPE do to a trained language model, SmolLM2-135M, within its
+window and beyond?
 
-Chapter 14. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is trained. Three measures:
+Chapter 14. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is
+trained. Three measures:
 
-    length   the loss of the same last 512 tokens of an excerpt, after more or less of what stands before them
-    gap      the loss at the end of 512 tokens whose positions jump in the middle: long distances in seconds
-    needle   whether five digits are found that stand somewhere before
+    length   the loss of the same last 512 tokens of an excerpt, after more or less of what stands
+    before them gap      the loss at the end of 512 tokens whose positions jump in the middle: long
+    distances in seconds needle   whether five digits are found that stand somewhere before
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,20 +29,27 @@ METHODS: dict[str, dict[str, Any]] = {
     "PI": {"rope_type": "linear"},
     "NTK": {"rope_type": "ntk"},
     "dynamic NTK": {"rope_type": "dynamic"},
-    "by parts": {"rope_type": "yarn", "attention_factor": 1.0, "original_max_position_embeddings": WINDOW},
+    "by parts": {
+        "rope_type": "yarn",
+        "attention_factor": 1.0,
+        "original_max_position_embeddings": WINDOW,
+    },
     "YaRN": {"rope_type": "yarn", "original_max_position_embeddings": WINDOW},
 }
 FIXED = ("none", "PI", "NTK", "by parts", "YaRN")  # up to 8,192 tokens dynamic NTK is none
 
 
 def set_method(model: Any, method: str, factor: float = 2, length: int = TARGETS) -> Any:
-    """Give SmolLM2 the frequencies and the attention factor of one of ``METHODS``, for ``length`` tokens; return it."""
+    """Give SmolLM2 the frequencies and the attention factor of one of ``METHODS``, for ``length``
+    tokens; return it."""
     parameters = {"rope_theta": BASE, **METHODS[method]}
     if method != "none":
         parameters["factor"] = float(factor)
     window = round(factor * WINDOW) if METHODS[method]["rope_type"] == "yarn" else WINDOW
     rotary = model.model.rotary_emb
-    inv_freq, rotary.attention_scaling = rope_frequencies(parameters, HEAD_DIM, window, seq_len=length)
+    inv_freq, rotary.attention_scaling = rope_frequencies(
+        parameters, HEAD_DIM, window, seq_len=length
+    )
     rotary.inv_freq = inv_freq.float()
     return model
 
@@ -53,19 +62,25 @@ def losses(model: Any, ids: Tensor) -> Tensor:
     """
     hidden = model.model(ids, use_cache=False).last_hidden_state[0]
     parts = zip(hidden[:-1].split(1024), ids[0, 1:].split(1024), strict=True)
-    return torch.cat([F.cross_entropy(model.lm_head(part), wanted, reduction="none") for part, wanted in parts])
+    return torch.cat(
+        [F.cross_entropy(model.lm_head(part), wanted, reduction="none") for part, wanted in parts]
+    )
 
 
 @torch.no_grad()
 def finds_needle(smol: pretrained.SmolLM2, tokens: int, seed: int) -> bool:
-    """Return whether the model says, digit by digit, a key that stands in ``tokens`` tokens of text before."""
+    """Return whether the model says, digit by digit, a key that stands in ``tokens`` tokens of text
+    before."""
     rng = torch.Generator().manual_seed(seed)
     key = "".join(map(str, torch.randint(10, (5,), generator=rng).tolist()))
     place = int(tokens * (seed % 5 + 0.5) / 5)  # five seeds spread the key over the text
-    before, after = (smol.decode(part) for part in smol.passage(30_000, tokens)[0].tensor_split([place]))
+    before, after = (
+        smol.decode(part) for part in smol.passage(30_000, tokens)[0].tensor_split([place])
+    )
     ids = smol.chat(
         f"There is an important pass key hidden in the text. Memorize it.\n{before}\n"
-        f"The pass key is {key}. Remember it. {key} is the pass key.\n{after}\nWhat is the pass key?"
+        f"The pass key is {key}. Remember it. {key} is the pass key.\n{after}\nWhat is the pass "
+        "key?"
     )
     ids = torch.cat([ids, smol.encode(f"The pass key is {key}")], dim=1)
     logits = smol.model(ids, use_cache=False, logits_to_keep=len(key) + 1).logits[0, :-1]
@@ -91,28 +106,38 @@ def _loss(settings: Settings, progress: Progress) -> dict[str, Any]:
     smol, length = _smollm2(), settings["length"]
     model = set_method(smol.model, settings["method"], settings["factor"], length)
     each = losses(model, smol.passage(ENDS[settings["excerpt"]] - length, length))
-    means = [part.mean().item() for part in each.flip(0).split(TARGETS)][::-1]  # the first bin lacks a token
+    # the first bin lacks a token
+    means = [part.mean().item() for part in each.flip(0).split(TARGETS)][::-1]
     return {"loss": means[-1], "by_position": means, "versions": _versions()}
 
 
 def _gap(settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Return the loss of the last 128 of 512 tokens, when from token 256 on all positions are ``gap`` further."""
+    """Return the loss of the last 128 of 512 tokens, when from token 256 on all positions are
+    ``gap`` further."""
     smol, half = _smollm2(), TARGETS // 2
     ids = smol.passage(ENDS[settings["excerpt"]] - LONGEST, TARGETS)
     positions = torch.arange(TARGETS)[None] + settings["gap"] * (torch.arange(TARGETS) >= half)
     model = set_method(smol.model, settings["method"], length=TARGETS + settings["gap"])
-    each = pretrained.token_losses(model, ids, position_ids=positions, attention_mask=torch.ones_like(ids))
+    each = pretrained.token_losses(
+        model, ids, position_ids=positions, attention_mask=torch.ones_like(ids)
+    )
     return {"loss": each[0, -half // 2 :].mean().item(), "versions": _versions()}
 
 
 def _find(settings: Settings, progress: Progress) -> dict[str, Any]:
     smol = _smollm2()
     set_method(smol.model, settings["method"])
-    return {"found": finds_needle(smol, settings["tokens"], settings["seed"]), "versions": _versions()}
+    return {
+        "found": finds_needle(smol, settings["tokens"], settings["seed"]),
+        "versions": _versions(),
+    }
 
 
 def _plan(
-    length: int, excerpts: Sequence[int], methods: Iterable[str] = FIXED, factors: Sequence[int] = (2,)
+    length: int,
+    excerpts: Sequence[int],
+    methods: Iterable[str] = FIXED,
+    factors: Sequence[int] = (2,),
 ) -> list[Settings]:
     """Return every method with every factor, and the model as it is once."""
     return [

@@ -56,7 +56,13 @@ sink_softmax = Exercise(
         _scores("a causal mask of -inf", "mask", _MASKED, [0.5, -2.0, 1.0]),
         _scores("scores near 200", "large scores", _SMALL + 200, [199.0, 201.0, 0.0]),
         _scores("a sink of 200", "large scores", _SMALL, [200.0, 0.0, -200.0]),
-        _scores("gradient of the sinks", "gradient", _SMALL, [0.5, -2.0, 1.0], gradients=("scores", "sinks")),
+        _scores(
+            "gradient of the sinks",
+            "gradient",
+            _SMALL,
+            [0.5, -2.0, 1.0],
+            gradients=("scores", "sinks"),
+        ),
     ],
     load("sink_softmax", _sink_softmax),
 )

@@ -22,7 +22,9 @@ def _largest_error(y, truth):
 
 
 def _probe(stage: str, name: str, y: torch.Tensor, truth: torch.Tensor) -> Probe:
-    return Probe(name, stage, Call({"y": y, "truth": truth}, {"y": "RC", "truth": "RC"}), tolerance=EXACT)
+    return Probe(
+        name, stage, Call({"y": y, "truth": truth}, {"y": "RC", "truth": "RC"}), tolerance=EXACT
+    )
 
 
 def _off_by(error: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,7 +45,12 @@ largest_error = Exercise(
     [
         _probe("ordinary outputs", "one element too large by 0.5", *_off_by(0.5)),
         _probe("ordinary outputs", "one element too small by 0.5", *_off_by(-0.5)),
-        _probe("ordinary outputs", "the columns in another order", _off_by(0.5)[0].flip(1), _off_by(0.5)[1]),
+        _probe(
+            "ordinary outputs",
+            "the columns in another order",
+            _off_by(0.5)[0].flip(1),
+            _off_by(0.5)[1],
+        ),
         _probe("ordinary outputs", "the worked number", *_WORKED),
         _probe("half precision", "thirds, rounded to float16", _THIRDS.half(), _THIRDS),
         _probe("half precision", "thirds, rounded to bfloat16", _THIRDS.bfloat16(), _THIRDS),

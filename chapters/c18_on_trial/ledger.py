@@ -63,32 +63,37 @@ class Entry:
 
     @cached_property
     def works(self) -> tuple[str, ...]:
-        """The names of the works that this claim comes from or answers, in the order of ``WORKS``."""
+        """The names of the works that this claim comes from or answers, in the order of
+        ``WORKS``."""
         answered = {listed.source for listed in LISTED if self.name in listed.answered_by}
         named = set(works_named(self.claim.source))
         return tuple(work.name for work in WORKS if work.name in _foreign_first(named | answered))
 
 
 def _foreign_first(works: set[str]) -> set[str]:
-    """Return ``works`` without "this course" where there is another: it stands for the lack of a source."""
+    """Return ``works`` without "this course" where there is another: it stands for the lack of a
+    source."""
     return works - {"this course"} or works
 
 
 def load() -> Mapping[str, Entry]:
-    """Return the ledger's entries by ``chapter:key``, in the order of the chapters, without claims that were cut."""
+    """Return the ledger's entries by ``chapter:key``, in the order of the chapters, without claims
+    that were cut."""
     entries = (Entry(**fields) for fields in json.loads(LEDGER.read_text(encoding="utf-8")))
     return {entry.name: entry for entry in entries if entry.key in known_claims(entry.chapter)}
 
 
 def by_work(entries: Iterable[Entry]) -> dict[Work, list[Entry]]:
-    """Return the entries grouped by the works they come from: one with two sources stands in both groups."""
+    """Return the entries grouped by the works they come from: one with two sources stands in both
+    groups."""
     found = list(entries)
     groups = {work: [entry for entry in found if work.name in entry.works] for work in WORKS}
     return {work: group for work, group in groups.items() if group}
 
 
 def counts_table(entries: Iterable[Entry]) -> Table:
-    """Return how many claims of each write-up, of all papers, of libraries and of the course have each verdict."""
+    """Return how many claims of each write-up, of all papers, of libraries and of the course have
+    each verdict."""
     kinds: dict[str, dict[str, Entry]] = {}
     found = list(entries)
     for entry in found:

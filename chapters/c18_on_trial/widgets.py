@@ -1,4 +1,5 @@
-"""The ledger as a table to search: by words, by source, by verdict; without a kernel, the whole table. Chapter 18."""
+"""The ledger as a table to search: by words, by source, by verdict; without a kernel, the whole
+table. Chapter 18."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -18,12 +19,17 @@ _COLUMNS = ("claim", "verdict", "found", "tested in")
 
 
 def ledger_html(entries: Iterable[Entry]) -> str:
-    """Return the entries as one folded table for each source, each row with a link to the cell that tests it."""
+    """Return the entries as one folded table for each source, each row with a link to the cell that
+    tests it."""
     return "".join(_group(work, group) for work, group in by_work(entries).items())
 
 
 def ledger_table(
-    entries: Mapping[str, Entry] | None = None, *, text: str = "", source: str = "", verdict: str = ""
+    entries: Mapping[str, Entry] | None = None,
+    *,
+    text: str = "",
+    source: str = "",
+    verdict: str = "",
 ) -> StatefulWidget:
     """Return the ledger as a table with a field to search in, ready to display.
 
@@ -61,7 +67,8 @@ def _group(work: Work, entries: list[Entry]) -> str:
     rows = "".join(_row(entry) for entry in entries)
     read = f'<p><a href="{escape(work.link)}">{escape(work.link)}</a></p>' if work.link else ""
     return (
-        f'<details data-source="{escape(work.name)}"><summary>{escape(title)} · {count}</summary>{read}'
+        f'<details data-source="{escape(work.name)}"><summary>{escape(title)} · '
+        f"{count}</summary>{read}"
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details>"
     )
 
@@ -69,6 +76,11 @@ def _group(work: Work, entries: list[Entry]) -> str:
 def _row(entry: Entry) -> str:
     link = f'<a href="{escape(entry.link)}">{escape(entry.place)}</a>'
     claim = entry.claim
-    cells = (escape(claim.sentence), f"{claim.mark} {escape(claim.words)}", escape(entry.found), link)
+    cells = (
+        escape(claim.sentence),
+        f"{claim.mark} {escape(claim.words)}",
+        escape(entry.found),
+        link,
+    )
     row = "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells)
     return f'<tr data-verdict="{claim.verdict}">{row}</tr>'

@@ -1,4 +1,5 @@
-"""The words of the course (``glossary.toml``): meaning, symbol, chapters, and the name in PyTorch (chapter 20)."""
+"""The words of the course (``glossary.toml``): meaning, symbol, chapters, and the name in PyTorch
+(chapter 20)."""
 
 import tomllib
 from collections.abc import Sequence
@@ -20,7 +21,8 @@ class Entry:
         meaning: one line.
         chapters: numbers of the chapters that explain it, the most important one first.
         symbol: in LaTeX, as the first of the chapters writes it; empty where it has none.
-        names: what implements it, importable, in PyTorch or transformers; a key of a dictionary stands in brackets.
+        names: what implements it, importable, in PyTorch or transformers; a key of a dictionary
+            stands in brackets.
     """
 
     term: str
@@ -41,7 +43,9 @@ def table(entries: Sequence[Entry] = ENTRIES) -> Table:
             Inline(f"**{entry.term}**"),
             Inline(f"${entry.symbol}$" if entry.symbol else ""),
             entry.meaning,
-            Inline(", ".join(f"[{number}]({chapter_of(number).file})" for number in entry.chapters)),
+            Inline(
+                ", ".join(f"[{number}]({chapter_of(number).file})" for number in entry.chapters)
+            ),
             Inline(" ".join(f"`{_short(name)}`" for name in entry.names)),
         )
         for entry in entries

@@ -1,12 +1,12 @@
 """Exercise checks and the catalogue of known mistakes.
 
     check = Checks(exercise, another)
-    check.layer_norm(my_layer_norm)                    # a Report: shows itself, and is true when the function passed
-    check.layer_norm.catalogue                         # the known mistakes
+    check.layer_norm(my_layer_norm)                    # a Report: shows itself, and is true when
+    the function passed check.layer_norm.catalogue                         # the known mistakes
     layer_norm = check.layer_norm.choose(mine, the_course_s)
 
-A learner's function is held against torch's in float64 on inputs chosen so that each known mistake gives itself away
-by what it returns, whatever its source looks like.
+A learner's function is held against torch's in float64 on inputs chosen so that each known mistake
+gives itself away by what it returns, whatever its source looks like.
 
     exercise    what is asked, what is right, what to try, what is known to go wrong: data
     runner      calls a function on the probes, and looks at what comes of it
@@ -21,8 +21,8 @@ by what it returns, whatever its source looks like.
     sandbox     a call that ends in time and leaves the process as it was
     norms       what the probes of all norms share
 
-A new exercise is a function that is right (its signature is the contract), probes in the order of what they look at,
-and a catalogue whose examples the tests run.
+A new exercise is a function that is right (its signature is the contract), probes in the order of
+what they look at, and a catalogue whose examples the tests run.
 """
 
 from course_utils.check.catalogue import Mistake

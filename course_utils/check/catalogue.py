@@ -1,19 +1,21 @@
-"""The known mistakes of an exercise: text in NAME.toml, and edits that turn the right function wrong.
+"""The known mistakes of an exercise: text in NAME.toml, and edits that turn the right function
+wrong.
 
     [eps_outside_root]
     title = "epsilon outside the root"
-    wrong = "Epsilon is added to the standard deviation, after the root, instead of to the variance under it."
-    matters = "..."
+    wrong = "Epsilon is added to the standard deviation, after the root, instead of to the variance
+    under it." matters = "..."
     hint = "..."
     everyday = true
     edits = [{ "std = torch.sqrt(variance + eps)" = "std = torch.sqrt(variance) + eps" }]
 
-Each table in ``edits`` is one way to make the mistake: ``"old" = "new"``, where ``old`` stands exactly once in the
-source of the exercise's reference. What no edit can say is a function, named in ``examples``, beside the reference.
-``everyday`` marks the slips that are made several at once: a check tries them together, so their edits should not
-overlap.
+Each table in ``edits`` is one way to make the mistake: ``"old" = "new"``, where ``old`` stands
+exactly once in the source of the exercise's reference. What no edit can say is a function, named in
+``examples``, beside the reference. ``everyday`` marks the slips that are made several at once: a
+check tries them together, so their edits should not overlap.
 
-Mistakes that several exercises share stand once, in a file of their own, with words such as ``{spread}`` in the text:
+Mistakes that several exercises share stand once, in a file of their own, with words such as
+``{spread}`` in the text:
 
     [shared]
     file = "norms"
@@ -48,17 +50,21 @@ class Mistake:
     matters: str
     hint: str  # a question or a nudge that does not give the answer away
     reference: Callable[..., Any]
-    edits: tuple[Mapping[str, str], ...] = ()  # the ways to make it, each from the right code to the wrong code
+    edits: tuple[
+        Mapping[str, str], ...
+    ] = ()  # the ways to make it, each from the right code to the wrong code
     written: tuple[Callable[..., Any], ...] = ()  # functions that make it where no edit can say it
     everyday: bool = False  # whether it is a slip that is often made together with others
 
     @cached_property
     def examples(self) -> tuple[Callable[..., Any], ...]:
-        """Runnable functions that make it: one for each of ``edits``, and then those written out."""
+        """Runnable functions that make it: one for each of ``edits``, and then those written
+        out."""
         return (*(edited(self.reference, edit) for edit in self.edits), *self.written)
 
     def diff(self, form: int = 0) -> str:
-        """Return what an example does differently: a unified diff without its head, or the source of a function."""
+        """Return what an example does differently: a unified diff without its head, or the source
+        of a function."""
         if form >= len(self.edits):
             return textwrap.dedent(inspect.getsource(self.written[form - len(self.edits)])).rstrip()
         right = _source(self.reference)
@@ -68,8 +74,9 @@ class Mistake:
 def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
     """Return the known mistakes of ``exercise`` by key, in the order of its file.
 
-    Edits are made in the source of ``reference``. The file lies in ``mistakes/`` beside the reference's module,
-    which has the functions that it names in ``examples``; so does a file of shared mistakes, or else here.
+    Edits are made in the source of ``reference``. The file lies in ``mistakes/`` beside the
+    reference's module, which has the functions that it names in ``examples``; so does a file of
+    shared mistakes, or else here.
     """
     beside = sys.modules[reference.__module__]
     folder = Path(str(beside.__file__)).parent / "mistakes"
@@ -81,20 +88,26 @@ def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
     return {key: _mistake(key, entry, reference, vars(beside)) for key, entry in entries.items()}
 
 
-def _mistake(key: str, entry: dict[str, Any], reference: Callable[..., Any], beside: Mapping[str, Any]) -> Mistake:
+def _mistake(
+    key: str, entry: dict[str, Any], reference: Callable[..., Any], beside: Mapping[str, Any]
+) -> Mistake:
     edits = tuple(entry.pop("edits", ()))
     written = tuple(beside[name] for name in entry.pop("examples", ()))
     return Mistake(key, **entry, reference=reference, edits=edits, written=written)
 
 
-def _shared_entries(folder: Path, file: str, keys: list[str], words: Mapping[str, str] | None = None) -> dict[str, Any]:
+def _shared_entries(
+    folder: Path, file: str, keys: list[str], words: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return the entries of a file of shared mistakes, with ``words`` filled in."""
     path = folder / f"{file}.toml"
     mistakes = _read(path if path.exists() else Path(__file__).with_name(path.name))
     entries = {}
     for key in keys:
         entry = mistakes[key].items()
-        entries[key] = {name: v.format(**words or {}) if isinstance(v, str) else v for name, v in entry}
+        entries[key] = {
+            name: v.format(**words or {}) if isinstance(v, str) else v for name, v in entry
+        }
     return entries
 
 
@@ -125,7 +138,10 @@ def with_edits(source: str, *edits: Mapping[str, str]) -> str:
     for edit in edits:
         for old, new in edit.items():
             if source.count(old) != 1:
-                raise ValueError(f"what is edited must be there exactly once: {old!r} is there {source.count(old)}x")
+                raise ValueError(
+                    f"what is edited must be there exactly once: {old!r} is there "
+                    f"{source.count(old)}x"
+                )
             start = source.index(old)
             spans.append((start, start + len(old), new))
     spans.sort(reverse=True)
@@ -138,6 +154,9 @@ def with_edits(source: str, *edits: Mapping[str, str]) -> str:
 
 
 def changed_lines(old: str, new: str, context: int = 0) -> str:
-    """Return a unified diff without its head, and without the lines that say where unless there is ``context``."""
-    lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), n=context, lineterm=""))[2:]
+    """Return a unified diff without its head, and without the lines that say where unless there is
+    ``context``."""
+    lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), n=context, lineterm=""))[
+        2:
+    ]
     return "\n".join(line for line in lines if context or not line.startswith("@@"))

@@ -1,4 +1,5 @@
-"""What a function shows on a probe, beside what is right, and whether a known mistake shows the same."""
+"""What a function shows on a probe, beside what is right, and whether a known mistake shows the
+same."""
 
 import math
 from collections.abc import Mapping
@@ -8,20 +9,31 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from course_utils.check.probes import GRADIENTS, OUTPUTS, Probe, Tolerance, error_ratio, largest_error, same
+from course_utils.check.probes import (
+    GRADIENTS,
+    OUTPUTS,
+    Probe,
+    Tolerance,
+    error_ratio,
+    largest_error,
+    same,
+)
 from course_utils.check.report import ProbeResult, Quantity
 
 __all__ = ["Comparison", "Expected", "Finding", "Observation"]
 
-_AS_BAD = 30.0  # a rough probe's error may be this many times the example's and still be the same mistake
+_AS_BAD = (
+    30.0  # a rough probe's error may be this many times the example's and still be the same mistake
+)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a comparison of numbers cannot say: an exception, a wrong shape, a changed input.
+    """Something that a comparison of numbers cannot say: an exception, a wrong shape, a changed
+    input.
 
-    Two findings are of one kind when ``kind`` and ``what`` are equal; ``message`` is for the learner, and ``quantity``
-    what should be and what is, where that can be shown.
+    Two findings are of one kind when ``kind`` and ``what`` are equal; ``message`` is for the
+    learner, and ``quantity`` what should be and what is, where that can be shown.
     """
 
     kind: str
@@ -35,13 +47,15 @@ class Finding:
         return self.kind == "stopped"
 
     def is_like(self, other: "Finding") -> bool:
-        """Return whether two findings are of a kind; a wrong shape is of another size on a smaller input."""
+        """Return whether two findings are of a kind; a wrong shape is of another size on a smaller
+        input."""
         return self.kind == other.kind and (self.what == other.what or self.kind == "shape")
 
 
 @dataclass
 class Observation:
-    """The quantities of one call by name (``output``, ``gradient of x``) in float64, and what stood in the way."""
+    """The quantities of one call by name (``output``, ``gradient of x``) in float64, and what stood
+    in the way."""
 
     values: dict[str, Tensor] = field(default_factory=dict)
     dtypes: dict[str, torch.dtype] = field(default_factory=dict)
@@ -51,7 +65,8 @@ class Observation:
 
 @dataclass(frozen=True)
 class Expected:
-    """The right quantities in float64, and the dtype that each should come in (none for a plain number).
+    """The right quantities in float64, and the dtype that each should come in (none for a plain
+    number).
 
     Where a call is to be refused there are none, and ``refused`` says what it asks for.
     """
@@ -73,13 +88,17 @@ class Comparison:
         """Return what is still right for a quantity: the probe's own tolerance, or its dtype's."""
         is_gradient = name.startswith("gradient")
         own, by_dtype = (None, GRADIENTS) if is_gradient else (self.probe.tolerance, OUTPUTS)
-        return own or by_dtype.get(self.expected.dtypes.get(name, torch.float64), OUTPUTS[torch.float64])
+        return own or by_dtype.get(
+            self.expected.dtypes.get(name, torch.float64), OUTPUTS[torch.float64]
+        )
 
     @cached_property
     def ratios(self) -> dict[str, float]:
         """The error of every quantity that there is, in units of what is allowed."""
         return {
-            name: error_ratio(self.observed.values[name], self.expected.values[name], self.tolerance(name))
+            name: error_ratio(
+                self.observed.values[name], self.expected.values[name], self.tolerance(name)
+            )
             for name in self.probe.compares or self.expected.values
             if name in self.observed.values
         }
@@ -87,7 +106,10 @@ class Comparison:
     @cached_property
     def rounding(self) -> dict[str, Tensor]:
         """How far off another way of writing the same mistake may be in every quantity."""
-        return {name: self.tolerance(name).between(values) for name, values in self.observed.values.items()}
+        return {
+            name: self.tolerance(name).between(values)
+            for name, values in self.observed.values.items()
+        }
 
     @property
     def worst(self) -> str:
@@ -117,7 +139,15 @@ class Comparison:
             _, right, got = self.quantity(self.worst)
             error = largest_error(got, right)
         finding = self.observed.finding.message if self.observed.finding else ""
-        return ProbeResult(self.probe.name, self.probe.stage, self.passed, self.worst, error, finding, self.probe.rough)
+        return ProbeResult(
+            self.probe.name,
+            self.probe.stage,
+            self.passed,
+            self.worst,
+            error,
+            finding,
+            self.probe.rough,
+        )
 
     def agrees_with(self, example: "Comparison") -> bool:
         """Return whether this is what the example of a mistake shows on the same probe."""
@@ -131,5 +161,9 @@ class Comparison:
         if ratio <= 1 or example_ratio <= 1:
             return ratio <= 1 and example_ratio <= 1
         if self.probe.rough:
-            return ratio <= _AS_BAD * example_ratio and math.isfinite(ratio) == math.isfinite(example_ratio)
-        return same(self.observed.values[name], example.observed.values[name], example.rounding[name])
+            return ratio <= _AS_BAD * example_ratio and math.isfinite(ratio) == math.isfinite(
+                example_ratio
+            )
+        return same(
+            self.observed.values[name], example.observed.values[name], example.rounding[name]
+        )

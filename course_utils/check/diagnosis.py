@@ -16,7 +16,8 @@ __all__ = ["Diagnosis", "Slips", "function_with"]
 
 _COMBINATIONS = 1_500  # of mistakes that are tried for one stage
 
-Slips = tuple[tuple[str, int], ...]  # mistakes made at once: for each its key, and which of its examples
+# mistakes made at once: for each its key, and which of its examples
+Slips = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,17 @@ class Diagnosis:
     def mistakes(self) -> list[list[Mistake]]:
         """Return the mistakes that together show what the answer shows, in groups.
 
-        The first group is what the first wrong stage shows, the next what it takes besides for the next wrong stage,
-        and so on, until nothing explains one.
+        The first group is what the first wrong stage shows, the next what it takes besides for the
+        next wrong stage, and so on, until nothing explains one.
         """
         catalogue = self.trial.runner.exercise.catalogue
         groups: list[list[Mistake]] = []
         named: Slips = ()
         for stage in dict.fromkeys(c.probe.stage for c in self.trial.comparisons if not c.passed):
             candidates = islice(_candidates(catalogue, named), _COMBINATIONS)
-            explanation = next((slips for slips in candidates if self._explains(slips, stage)), None)
+            explanation = next(
+                (slips for slips in candidates if self._explains(slips, stage)), None
+            )
             if explanation is None:
                 break
             known = {key for key, _ in named}
@@ -51,28 +54,41 @@ class Diagnosis:
         return groups
 
     def _explains(self, slips: Slips, stage: str) -> bool:
-        """Return whether a function with exactly these slips shows the same in ``stage`` and in those before it."""
+        """Return whether a function with exactly these slips shows the same in ``stage`` and in
+        those before it."""
         if function_with(self.trial.runner.exercise, slips) is None:
             return False
-        in_stage = [comparison for comparison in self.trial.comparisons if comparison.probe.stage == stage]
+        in_stage = [
+            comparison for comparison in self.trial.comparisons if comparison.probe.stage == stage
+        ]
         upto = [*in_stage, *self._before(stage)]  # the stage first: most candidates fail there
-        return all(comparison.agrees_with(_example(self.trial.runner, slips, comparison.probe)) for comparison in upto)
+        return all(
+            comparison.agrees_with(_example(self.trial.runner, slips, comparison.probe))
+            for comparison in upto
+        )
 
     def _before(self, stage: str) -> Iterator[Comparison]:
         return takewhile(lambda comparison: comparison.probe.stage != stage, self.trial.comparisons)
 
     def without_catalogue(self) -> str:
-        """Return what can be said without the catalogue: what is wrong, and which stages are right already."""
+        """Return what can be said without the catalogue: what is wrong, and which stages are right
+        already."""
         failed = self.failed
-        message = f"The {failed.worst} is wrong, by none of the known mistakes. Seen first on: {failed.probe.name}."
+        message = (
+            f"The {failed.worst} is wrong, by none of the known mistakes. Seen first on: "
+            f"{failed.probe.name}."
+        )
         if failed.observed.finding:
             message = failed.observed.finding.message
-        right = dict.fromkeys(comparison.probe.stage for comparison in self._before(failed.probe.stage))
+        right = dict.fromkeys(
+            comparison.probe.stage for comparison in self._before(failed.probe.stage)
+        )
         return message + (f" Right already: {', '.join(right)}." if right else "")
 
 
 def _candidates(catalogue: Mapping[str, Mistake], named: Slips) -> Iterator[Slips]:
-    """Yield what may explain a stage: what is named already, with one more, with everyday ones, fewest first."""
+    """Yield what may explain a stage: what is named already, with one more, with everyday ones,
+    fewest first."""
     known = [key for key, _ in named]
     others = [key for key in catalogue if key not in known]
     if named:
@@ -90,7 +106,9 @@ def _ways(catalogue: Mapping[str, Mistake], keys: Sequence[str]) -> Iterator[Sli
     """Yield the ways to make these mistakes at once; only edits can be made together."""
     mistakes = [catalogue[key] for key in keys]
     forms = (mistake.examples if len(keys) == 1 else mistake.edits for mistake in mistakes)
-    yield from product(*([(key, form) for form in range(len(ways))] for key, ways in zip(keys, forms, strict=True)))
+    yield from product(
+        *([(key, form) for form in range(len(ways))] for key, ways in zip(keys, forms, strict=True))
+    )
 
 
 @cache
@@ -108,7 +126,8 @@ def function_with(exercise: Exercise, slips: Slips) -> Callable[..., Any] | None
 
 @cache
 def _example(runner: Runner, slips: Slips, probe: Probe) -> Comparison:
-    """Return what a function that makes known mistakes shows on a probe: found once for all reports."""
+    """Return what a function that makes known mistakes shows on a probe: found once for all
+    reports."""
     function = function_with(runner.exercise, slips)
     assert function is not None
     return runner.compare(function, probe)

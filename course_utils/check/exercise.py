@@ -25,20 +25,30 @@ class Exercise:
     returns: Sequence[str] = ("output",)
     updates: Sequence[str] = ()  # the arguments that an answer is meant to update in place
     any_dtype: bool = False  # whether right values may come in another dtype than the oracle's
-    conventions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # other oracles, by what to remark
-    fill_defaults: Callable[[Call], Call] = lambda call: call  # fills in the defaults that depend on the dtype
-    # Turns a function into one of a probe's arguments that returns ``returns``, where the learner's takes others.
+    # other oracles, by what to remark
+    conventions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    # fills in the defaults that depend on the dtype
+    fill_defaults: Callable[[Call], Call] = lambda call: call
+    # Turns a function into one of a probe's arguments that returns ``returns``, where the learner's
+    # takes others.
     adapt: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
-    may_shrink_to: Callable[[Call], bool] = lambda call: True  # whether a smaller call is not a degenerate one
-    simplest: Mapping[str, Simplest] = field(default_factory=dict)  # values that are best to read in a small input
-    format_call: Callable[[Call], Sequence[str]] | None = None  # the call and its inputs as the learner writes them
+    # whether a smaller call is not a degenerate one
+    may_shrink_to: Callable[[Call], bool] = lambda call: True
+    # values that are best to read in a small input
+    simplest: Mapping[str, Simplest] = field(default_factory=dict)
+    format_call: Callable[[Call], Sequence[str]] | None = (
+        None  # the call and its inputs as the learner writes them
+    )
     # Of code that Python does not run itself: returns why its interpreter is missing, or nothing.
     interpreter: Callable[[], str] | None = None
-    judge: Callable[[Callable[..., Any], Sandbox], Report] | None = None  # judges an answer, in place of the probes
+    judge: Callable[[Callable[..., Any], Sandbox], Report] | None = (
+        None  # judges an answer, in place of the probes
+    )
 
     @property
     def call_form(self) -> str:
-        """How an answer is called: ``layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5)``."""
+        """How an answer is called:
+        ``layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5)``."""
         return self.name + signature_of(self.oracle)
 
     @cached_property
@@ -49,4 +59,7 @@ class Exercise:
     @cached_property
     def by_convention(self) -> "dict[str, Exercise]":
         """The same exercise with each of the other conventions, by what to remark."""
-        return {remark: replace(self, oracle=oracle, conventions={}) for remark, oracle in self.conventions.items()}
+        return {
+            remark: replace(self, oracle=oracle, conventions={})
+            for remark, oracle in self.conventions.items()
+        }

@@ -1,4 +1,5 @@
-"""What can be told of a function before it is called: whose it is, whether anything is in it, what it takes."""
+"""What can be told of a function before it is called: whose it is, whether anything is in it, what
+it takes."""
 
 import dis
 import inspect
@@ -7,8 +8,8 @@ from types import CodeType
 from typing import Any
 
 __all__ = [
-    "argument_names", "code_of", "is_of_course", "is_of_torch", "is_stub", "mark_as_course", "signature_complaint",
-    "signature_of",
+    "argument_names", "code_of", "is_of_course", "is_of_torch", "is_stub", "mark_as_course",
+    "signature_complaint", "signature_of",
 ]  # fmt: skip
 
 
@@ -16,7 +17,8 @@ _COURSE = ("course_utils.", "chapters.")
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:
-    """Return the code of a function, of what a decorator wraps; None for what is not written in Python."""
+    """Return the code of a function, of what a decorator wraps; None for what is not written in
+    Python."""
     try:
         return getattr(inspect.unwrap(function), "__code__", None)
     except ValueError:  # it wraps itself
@@ -42,21 +44,34 @@ def _module(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__module__", None) or "")
 
 
-# What the body of a function that does nothing compiles to: a docstring, `...` and `pass` leave no trace.
-_NOTHING = {"RESUME", "NOP", "CACHE", "PRECALL", "PUSH_NULL", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
+# What the body of a function that does nothing compiles to: a docstring, `...` and `pass` leave no
+# trace.
+_NOTHING = {
+    "RESUME",
+    "NOP",
+    "CACHE",
+    "PRECALL",
+    "PUSH_NULL",
+    "LOAD_CONST",
+    "RETURN_VALUE",
+    "RETURN_CONST",
+}
 _LOADS = {"LOAD_GLOBAL", "LOAD_COMMON_CONSTANT"}
 _NOT_IMPLEMENTED = _NOTHING | _LOADS | {"CALL", "RAISE_VARARGS"}
 
 
 def is_stub(function: Callable[..., Any]) -> bool:
-    """Return whether the body is only a docstring and ``...``, ``pass`` or ``raise NotImplementedError``."""
+    """Return whether the body is only a docstring and ``...``, ``pass`` or
+    ``raise NotImplementedError``."""
     code = code_of(function)
     if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
         return False
     steps = list(dis.get_instructions(code))
     names = {step.opname for step in steps}
     if names <= _NOTHING:
-        return [step.argval for step in steps if step.opname in ("LOAD_CONST", "RETURN_CONST")] == [None]
+        return [step.argval for step in steps if step.opname in ("LOAD_CONST", "RETURN_CONST")] == [
+            None
+        ]
     loads = [step.argval for step in steps if step.opname in _LOADS]
     is_not_implemented = all(name in ("NotImplementedError", NotImplementedError) for name in loads)
     return names <= _NOT_IMPLEMENTED and "RAISE_VARARGS" in names and is_not_implemented
@@ -70,18 +85,24 @@ def signature_of(function: Callable[..., Any]) -> str:
 def argument_names(function: Callable[..., Any]) -> tuple[list[str], list[str]]:
     """Return the names of a function's required and of its optional arguments."""
     parameters = inspect.signature(function).parameters.values()
-    required = [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty]
+    required = [
+        parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty
+    ]
     return required, [parameter.name for parameter in parameters if parameter.name not in required]
 
 
 def signature_complaint(function: Callable[..., Any], oracle: Callable[..., Any]) -> str:
-    """Return why ``function`` cannot be called as ``oracle`` is, or nothing if it can or if that cannot be told.
+    """Return why ``function`` cannot be called as ``oracle`` is, or nothing if it can or if that
+    cannot be told.
 
-    What is required is passed by position and what is optional by keyword, so only the names of the latter matter.
+    What is required is passed by position and what is optional by keyword, so only the names of the
+    latter matter.
     """
     try:
         signature = inspect.signature(function)
-    except Exception:  # a learner's object may answer this with anything; the calls will show what it takes
+    except (
+        Exception
+    ):  # a learner's object may answer this with anything; the calls will show what it takes
         return ""
     required, optional = argument_names(oracle)
     try:

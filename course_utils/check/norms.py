@@ -1,4 +1,5 @@
-"""What the exercises on norms share: a table of inputs, by what each looks at, and how a norm is called on them.
+"""What the exercises on norms share: a table of inputs, by what each looks at, and how a norm is
+called on them.
 
 Chapters 02, 03, 05 and 06. The mistakes that these exercises share are in norms.toml.
 """
@@ -13,32 +14,40 @@ from torch import Tensor
 from course_utils.check.probes import DOUBLE, Call, Probe, Tolerance, integers
 
 __all__ = [
-    "AS_PRINTED", "CHANNELS", "FRESH", "LAYER", "NARROW", "RMS", "ROWS", "SMALL_VARIANCE", "Norm", "channel_call",
-    "epsilon_calls", "fill_eps", "has_three_values", "identity", "in_stages", "norm_probes", "numbers", "running_call",
-    "trailing_call", "trailing_probes",
+    "AS_PRINTED", "CHANNELS", "FRESH", "LAYER", "NARROW", "RMS", "ROWS", "SMALL_VARIANCE", "Norm",
+    "channel_call", "epsilon_calls", "fill_eps", "has_three_values", "identity", "in_stages",
+    "norm_probes", "numbers", "running_call", "trailing_call", "trailing_probes",
 ]  # fmt: skip
 
 AS_PRINTED = Tolerance(0.0, 1e-3)  # a number that a task gives to three digits
-NARROW = "A float64 input is computed with float32's precision; torch keeps float64, which gradcheck needs."
-LARGE = 100.0  # next to a variance of 3e5, an epsilon of 1e-5 is below float32's rounding, wherever it is put
+NARROW = (
+    "A float64 input is computed with float32's precision; torch keeps float64, which gradcheck "
+    "needs."
+)
+# next to a variance of 3e5, an epsilon of 1e-5 is below float32's rounding, wherever it is put
+LARGE = 100.0
 STAGES = (
-    "statistics", "evaluation", "running statistics", "running statistics in evaluation", "no running statistics",
+    "statistics", "evaluation", "running statistics", "running statistics in "
+                                                      "evaluation", "no running statistics",
     "epsilon", "affine", "gradient", "large offset", "half precision", "half-precision affine",
     "half-precision gradient", "float64",
 )  # fmt: skip
 
-# x is exact in float32; its mean is not, by up to half a unit in the last place of 10,000: 5e-4, or 4e-4 of the
-# spread. Two-pass forms and torch's own are off by up to 6e-4, Welford's by 1e-3, E[x²] − E[x]² by 1 and more.
+# x is exact in float32; its mean is not, by up to half a unit in the last place of 10,000: 5e-4, or
+# 4e-4 of the spread. Two-pass forms and torch's own are off by up to 6e-4, Welford's by 1e-3, E[x²]
+# − E[x]² by 1 and more.
 _OFFSET = Tolerance(0.0, 5e-3)
-# Pairs in which a wrong result is the same in whatever order the operations come. (4097² + 4095²) / 2 is 4096² + 1,
-# and in float32 the 1 is lost: E[x²] − E[x]² is 0 where the variance is 1.
+# Pairs in which a wrong result is the same in whatever order the operations come. (4097² + 4095²) /
+# 2 is 4096² + 1, and in float32 the 1 is lost: E[x²] − E[x]² is 0 where the variance is 1.
 _NEAR_4096 = torch.tensor([[4097.0, 4095.0], [8194.0, 8190.0]])
-# 257 is no bfloat16: the mean of 256 and 258 is rounded to 256, and the pair centred becomes 0 and 2.
+# 257 is no bfloat16: the mean of 256 and 258 is rounded to 256, and the pair centred becomes 0 and
+# 2.
 _NEAR_256 = torch.tensor([[256.0, 258.0], [512.0, 516.0]], dtype=torch.bfloat16)
 
 
 def numbers(*shape: int, seed: int, scale: float = LARGE, offset: float = 0.0) -> Tensor:
-    """Return ``integers`` of a ``scale`` next to which epsilon does not show, unless another is asked for."""
+    """Return ``integers`` of a ``scale`` next to which epsilon does not show, unless another is
+    asked for."""
     return integers(*shape, seed=seed, scale=scale, offset=offset)
 
 
@@ -59,14 +68,18 @@ CHANNELS = {
 }
 
 FRESH: dict[str, Any] = {"running_mean": torch.zeros(1), "running_var": torch.ones(1)}
-SMALL_VARIANCE: dict[str, Any] = {"running_mean": torch.zeros(3), "running_var": torch.full((3,), 2.0**-20)}
+SMALL_VARIANCE: dict[str, Any] = {
+    "running_mean": torch.zeros(3),
+    "running_var": torch.full((3,), 2.0**-20),
+}
 
 
 @dataclass(frozen=True)
 class Norm:
     """How a norm is called, and the sizes of its inputs."""
 
-    call: Callable[..., Call]  # makes a call from x and further arguments; ``weight=True`` makes up a weight
+    # makes a call from x and further arguments; ``weight=True`` makes up a weight
+    call: Callable[..., Call]
     sets: str  # what shares a mean
     equal: Tensor  # in which each of these is of equal values
     small: Sequence[int]  # a size where epsilon is looked at, and the gradient,
@@ -76,13 +89,18 @@ class Norm:
     half: Sequence[int] = (4, 4, 2, 8)  # where half precision is, and
     half_gradient: Sequence[int] = (2, 4, 2, 3)  # its gradients
     parameters: Sequence[str] = ("weight", "bias")
-    half_call: Callable[..., Call] | None = None  # makes the calls that look at half precision, if others do
+    half_call: Callable[..., Call] | None = (
+        None  # makes the calls that look at half precision, if others do
+    )
     offset: Call | None = None  # values near 10,000; None for a norm without a mean,
-    pairs: Callable[[Tensor], Call] | None = None  # as are two pairs of values, each of which shares its statistics
+    pairs: Callable[[Tensor], Call] | None = (
+        None  # as are two pairs of values, each of which shares its statistics
+    )
 
 
 def norm_probes(norm: Norm) -> list[Probe]:
-    """Return the probes that look at the same in every norm: epsilon, affine step, gradients, precision."""
+    """Return the probes that look at the same in every norm: epsilon, affine step, gradients,
+    precision."""
     both = dict.fromkeys(norm.parameters, True)
     tracked = ("x", *norm.parameters)
     half = norm.half_call or norm.call
@@ -99,22 +117,42 @@ def norm_probes(norm: Norm) -> list[Probe]:
     probes = [
         *(output(name, "epsilon", call) for name, call in epsilon_calls(norm).items()),
         output("weight", "affine", norm.call(numbers(*norm.weighted, seed=13), weight=True)),
-        Probe("gradient of x", "gradient", norm.call(numbers(*norm.small, seed=17, scale=1.0)), ("x",)),
-        Probe("gradients with weights", "gradient", norm.call(wide, **norm.wide_arguments, **both), tracked),
+        Probe(
+            "gradient of x", "gradient", norm.call(numbers(*norm.small, seed=17, scale=1.0)), ("x",)
+        ),
+        Probe(
+            "gradients with weights",
+            "gradient",
+            norm.call(wide, **norm.wide_arguments, **both),
+            tracked,
+        ),
         output("bfloat16, values near 32", "half precision", half(near_32), rough=True),
         output("float16, values near 300", "half precision", half(near_300), rough=True),
         output("bfloat16 with weight", "half-precision affine", half(large, weight=True)),
-        Probe("bfloat16 gradients", "half-precision gradient", half(small, **both), tracked, rough=True),
+        Probe(
+            "bfloat16 gradients",
+            "half-precision gradient",
+            half(small, **both),
+            tracked,
+            rough=True,
+        ),
         Probe("float64", "float64", half(double), remark=NARROW, remark_beyond=DOUBLE),
     ]
     if "bias" in both:
         probes += [
             output("bias", "affine", norm.call(numbers(*norm.weighted, seed=14), bias=True)),
-            output("bfloat16 with weight and bias", "half-precision affine", half(large, **both), rough=True),
+            output(
+                "bfloat16 with weight and bias",
+                "half-precision affine",
+                half(large, **both),
+                rough=True,
+            ),
         ]
     if norm.offset and norm.pairs:
         probes += [
-            output("values near 10,000", "large offset", norm.offset, rough=True, tolerance=_OFFSET),
+            output(
+                "values near 10,000", "large offset", norm.offset, rough=True, tolerance=_OFFSET
+            ),
             output("pairs near 4,096", "large offset", norm.pairs(_NEAR_4096)),
             output("bfloat16, pairs near 256", "half precision", norm.pairs(_NEAR_256)),
         ]
@@ -132,11 +170,14 @@ def epsilon_calls(norm: Norm) -> dict[str, Call]:
 
 
 def in_stages(probes: Sequence[Probe]) -> list[Probe]:
-    """Return the probes in the order of their stages; in one, rough probes last: the first to fail is what is shown."""
+    """Return the probes in the order of their stages; in one, rough probes last: the first to fail
+    is what is shown."""
     return sorted(probes, key=lambda probe: (STAGES.index(probe.stage), probe.rough))
 
 
-def with_affine(shape: Sequence[int], dtype: torch.dtype, arguments: dict[str, Any]) -> dict[str, Any]:
+def with_affine(
+    shape: Sequence[int], dtype: torch.dtype, arguments: dict[str, Any]
+) -> dict[str, Any]:
     """Return the arguments with weight and bias in ``dtype``, made up where they are ``True``."""
     for seed, name in enumerate(("weight", "bias")):
         if name in arguments:
@@ -150,27 +191,35 @@ def trailing_call(x: Tensor, normalized: int = 1, **arguments: Any) -> Call:
     """Return a call that normalizes the last ``normalized`` axes of ``x``."""
     shape = tuple(x.shape[-normalized:])
     letters = "ABCD"[: x.ndim]
-    axes = {"x": letters} | dict.fromkeys(("normalized_shape", "weight", "bias"), letters[-normalized:])
+    axes = {"x": letters} | dict.fromkeys(
+        ("normalized_shape", "weight", "bias"), letters[-normalized:]
+    )
     return Call({"x": x, "normalized_shape": shape, **with_affine(shape, x.dtype, arguments)}, axes)
 
 
 def channel_call(x: Tensor, dtype: torch.dtype | None = None, **arguments: Any) -> Call:
-    """Return a call on ``x`` (N, C, ...), whose parameters are of ``dtype``, by default that of ``x``."""
-    axes = {"x": "NCDHW"[: x.ndim]} | dict.fromkeys(("running_mean", "running_var", "weight", "bias"), "C")
+    """Return a call on ``x`` (N, C, ...), whose parameters are of ``dtype``, by default that of
+    ``x``."""
+    axes = {"x": "NCDHW"[: x.ndim]} | dict.fromkeys(
+        ("running_mean", "running_var", "weight", "bias"), "C"
+    )
     return Call({"x": x, **with_affine(x.shape[1:2], dtype or x.dtype, arguments)}, axes)
 
 
 def running_call(x: Tensor, running: bool = True, **arguments: Any) -> Call:
     """Return a call on ``x`` (N, C, ...) with running statistics, or None for them.
 
-    Parameters and buffers are float32 next to a half-precision x, as in mixed-precision training. (With all of them in
-    half precision, torch's own batch norm on the CPU keeps its statistics in half precision: no norm to measure by.)
+    Parameters and buffers are float32 next to a half-precision x, as in mixed-precision training.
+    (With all of them in half precision, torch's own batch norm on the CPU keeps its statistics in
+    half precision: no norm to measure by.)
     """
     channels, dtype = x.shape[1], torch.promote_types(x.dtype, torch.float32)
     statistics: dict[str, Any] = {"running_mean": None, "running_var": None}
     if running:  # of the size that the statistics of large inputs have
         statistics["running_mean"] = integers(channels, seed=80, scale=20.0).to(dtype)
-        statistics["running_var"] = (integers(channels, seed=81).abs() * 10_000.0 + 50_000.0).to(dtype)
+        statistics["running_var"] = (integers(channels, seed=81).abs() * 10_000.0 + 50_000.0).to(
+            dtype
+        )
     return channel_call(x, dtype, **{**statistics, **arguments})
 
 
@@ -217,11 +266,13 @@ def identity(size: int) -> dict[str, Any]:
 
 
 def has_three_values(call: Call) -> bool:
-    """Return whether a row has three values or more: of two, a norm leaves only the signs, and no gradient."""
+    """Return whether a row has three values or more: of two, a norm leaves only the signs, and no
+    gradient."""
     return torch.Size(call.arguments["normalized_shape"]).numel() >= 3
 
 
 def fill_eps(call: Call) -> Call:
-    """Return the call with the epsilon that eps=None stands for: that of the dtype torch computes in."""
+    """Return the call with the epsilon that eps=None stands for: that of the dtype torch computes
+    in."""
     eps = torch.finfo(torch.promote_types(call.arguments["x"].dtype, torch.float32)).eps
     return call.replace(eps=eps) if call.arguments.get("eps") is None else call

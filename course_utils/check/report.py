@@ -1,4 +1,5 @@
-"""What a check says: a line for what is right; for what is not, which mistake it is and an input that shows it.
+"""What a check says: a line for what is right; for what is not, which mistake it is and an input
+that shows it.
 
 Every chapter with an exercise.
 """
@@ -20,7 +21,8 @@ __all__ = ["Evidence", "ProbeResult", "Quantity", "Report", "evidence_for", "for
 
 _MOST_ELEMENTS = 16  # of a tensor; of a larger one, only the worst element
 
-# a browser holds what is below a report in place when it grows, and so pushes its first line out of view
+# a browser holds what is below a report in place when it grows, and so pushes its first line out of
+# view
 _STAY = "<style>.jp-WindowedPanel-outer { overflow-anchor: none; }</style>"
 # JupyterLab's own colours where it defines them; the words say the same as the colours.
 _BOX = (
@@ -41,7 +43,8 @@ _PRE = (
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What one probe showed: the largest error of the quantity that was worst, or a finding in its place."""
+    """What one probe showed: the largest error of the quantity that was worst, or a finding in its
+    place."""
 
     name: str
     stage: str
@@ -49,7 +52,8 @@ class ProbeResult:
     quantity: str = ""  # output, gradient of x, ...
     error: float = 0.0
     finding: str = ""
-    is_noise: bool = False  # whether the error is rounding noise, other on another machine, and is better not shown
+    # whether the error is rounding noise, other on another machine, and is better not shown
+    is_noise: bool = False
 
     def __str__(self) -> str:
         if self.passed:
@@ -71,7 +75,10 @@ class Evidence:
 
     def lines(self) -> list[str]:
         """Return the evidence as lines of text."""
-        lines, expected = [self.call, *(f"  {line}" for line in self.inputs)], f"expected {self.quantity}"
+        lines, expected = (
+            [self.call, *(f"  {line}" for line in self.inputs)],
+            f"expected {self.quantity}",
+        )
         if self.quantity:
             lines += [f"{expected}: {self.expected}", f"{'got':>{len(expected)}}: {self.got}"]
         return lines
@@ -79,13 +86,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a check. It shows itself in a notebook and prints as text; it is true when the check passed."""
+    """The result of a check. It shows itself in a notebook and prints as text; it is true when the
+    check passed."""
 
     name: str
     passed: bool
     attempted: bool  # whether there is anything to check yet
     message: str
-    misconceptions: Sequence[str] = ()  # the catalogue's keys of the mistakes made, the one to mend first first
+    misconceptions: Sequence[
+        str
+    ] = ()  # the catalogue's keys of the mistakes made, the one to mend first first
     title: str = ""  # of the first mistake, to stand in a sentence
     matters: str = ""
     hint: str = ""
@@ -110,20 +120,25 @@ class Report:
 
     @property
     def reason(self) -> str:
-        """Why the function did not pass, to follow "yours": ``has a known mistake (epsilon outside the root)``."""
+        """Why the function did not pass, to follow "yours":
+        ``has a known mistake (epsilon outside the root)``."""
         if not self.attempted:
             return "is not attempted yet"
         return f"has a known mistake ({self.title})" if self.misconception else "is not right yet"
 
     def require(self) -> None:
-        """Raise an ``AssertionError`` with the text of the report where the function did not pass."""
+        """Raise an ``AssertionError`` with the text of the report where the function did not
+        pass."""
         if not self.passed:
             raise AssertionError(repr(self))
 
     def naming(self, stages: Sequence[Sequence[Mistake]]) -> "Report":
-        """Return this report with its message given to known mistakes: for each stage those that it adds."""
+        """Return this report with its message given to known mistakes: for each stage those that it
+        adds."""
         first, later = stages[0], [mistake.title for stage in stages[1:] for mistake in stage]
-        message = " ".join(mistake.wrong for mistake in first) + (f" After that: {'; '.join(later)}." if later else "")
+        message = " ".join(mistake.wrong for mistake in first) + (
+            f" After that: {'; '.join(later)}." if later else ""
+        )
         return replace(
             self,
             message=message,
@@ -137,7 +152,9 @@ class Report:
         """Return what was tried: a line for each stage and result."""
         lines = [
             (stage, "; ".join(probe.name for probe in probes), result)
-            for (stage, result), probes in groupby(self.probes, key=lambda probe: (probe.stage, str(probe)))
+            for (stage, result), probes in groupby(
+                self.probes, key=lambda probe: (probe.stage, str(probe))
+            )
         ]
         return Table(("looks at", "input", "result"), lines)
 
@@ -153,7 +170,10 @@ class Report:
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self._headline()}"]
         if self.attempted and not self.passed:
-            lines += [f"  {self.message}", *([f"  Why it matters: {self.matters}"] if self.matters else [])]
+            lines += [
+                f"  {self.message}",
+                *([f"  Why it matters: {self.matters}"] if self.matters else []),
+            ]
         lines += [f"  Remark: {remark}" for remark in self.remarks]
         if self.evidence:
             lines += ["  It shows in:", *(f"    {line}" for line in self.evidence.lines())]
@@ -164,7 +184,9 @@ class Report:
         if not self.passed:
             parts.append(f'<div style="margin:4px 0">{escape(self.message)}</div>')
         if self.matters:
-            parts.append(f'<div style="margin:4px 0"><em>Why it matters:</em> {escape(self.matters)}</div>')
+            parts.append(
+                f'<div style="margin:4px 0"><em>Why it matters:</em> {escape(self.matters)}</div>'
+            )
         if self.evidence:
             text = "\n".join(self.evidence.lines())
             parts.append(f'<div>It shows in:</div><pre style="{_PRE}">{escape(text)}</pre>')
@@ -172,9 +194,14 @@ class Report:
         if self.hint:
             parts.append(f"<details><summary>Hint</summary>{escape(self.hint)}</details>")
         if self.probes:
-            parts.append(f"<details><summary>What was tried</summary>{self.table()._repr_html_()}</details>")
+            parts.append(
+                f"<details><summary>What was tried</summary>{self.table()._repr_html_()}</details>"
+            )
         style = _STAY if self.attempted else ""
-        return f'{style}<div style="{_BOX.format(colour=_COLOURS[self.verdict])}">{"".join(parts)}</div>'
+        return (
+            f"{style}<div "
+            f'style="{_BOX.format(colour=_COLOURS[self.verdict])}">{"".join(parts)}</div>'
+        )
 
 
 class Quantity(NamedTuple):
@@ -195,13 +222,16 @@ def evidence_for(
 ) -> Evidence:
     """Return ``call`` as evidence that the function ``name`` gets a quantity wrong.
 
-    ``sent_back`` is the gradient that came through the output, where the quantity is a gradient. ``format_call``
-    returns the call and a line for each of its inputs, for an exercise whose learner passes other arguments.
+    ``sent_back`` is the gradient that came through the output, where the quantity is a gradient.
+    ``format_call`` returns the call and a line for each of its inputs, for an exercise whose
+    learner passes other arguments.
     """
     if format_call:
         line, *inputs = format_call(call)
     else:
-        arguments = [_argument(key, value, key in required) for key, value in call.arguments.items()]
+        arguments = [
+            _argument(key, value, key in required) for key, value in call.arguments.items()
+        ]
         line = f"{name}({', '.join(arguments)})"
         inputs = [f"{key} = {format_tensor(value)}" for key, value in call.tensors()]
     if quantity is None:
@@ -234,7 +264,8 @@ def _argument(name: str, value: Any, required: bool) -> str:
 
 
 def format_tensor(tensor: Tensor) -> str:
-    """Return a tensor as a report shows it: its values if they are few, else its shape and range."""
+    """Return a tensor as a report shows it: its values if they are few, else its shape and
+    range."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     note = "" if tensor.dtype == torch.float32 else f" ({dtype})"
     if not tensor.is_contiguous():

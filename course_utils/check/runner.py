@@ -18,13 +18,16 @@ from course_utils.check.sandbox import CALL_LIMIT_S, Outcome, TimeUp, describe_e
 
 __all__ = ["Caller", "Runner", "Trial", "run_by_nearest_convention", "upstream"]
 
-_FAR_LESS = 10.0  # times: a wrong result so much nearer to another convention was meant to follow that one
+_FAR_LESS = (
+    10.0  # times: a wrong result so much nearer to another convention was meant to follow that one
+)
 
 Caller = Callable[[Callable[[], Any]], Outcome]  # makes a call: a sandbox's, or ``trusted``
 
 
 def upstream(output: Tensor) -> Tensor:
-    """Return the gradient that is sent back through ``output``: quarters from −5/4 to 5/4, exact in every dtype."""
+    """Return the gradient that is sent back through ``output``: quarters from −5/4 to 5/4, exact in
+    every dtype."""
     steps = (torch.arange(output.numel(), device=output.device) * 7 + 3) % 11 - 5
     return (steps / 4).reshape(output.shape).to(output.dtype)
 
@@ -48,14 +51,20 @@ class Runner:
         return comparisons
 
     def compare(
-        self, function: Callable[..., Any], probe: Probe, caller: Caller = trusted, expected: Expected | None = None
+        self,
+        function: Callable[..., Any],
+        probe: Probe,
+        caller: Caller = trusted,
+        expected: Expected | None = None,
     ) -> Comparison:
-        """Return what ``function`` shows on ``probe``, beside what is right: ``expected``, where that is known."""
+        """Return what ``function`` shows on ``probe``, beside what is right: ``expected``, where
+        that is known."""
         expected = expected or _expected(self, probe)
         return Comparison(probe, expected, self.observe(function, probe, caller, expected))
 
     def expect(self, probe: Probe) -> Expected:
-        """Return what is right: dtypes as the oracle gives them, values as it gives them in float64.
+        """Return what is right: dtypes as the oracle gives them, values as it gives them in
+        float64.
 
         Raises:
             ValueError: the oracle does not take this call.
@@ -64,13 +73,17 @@ class Runner:
             return Expected({}, {}, refused=probe.name)
         oracle, call = self.exercise.oracle, probe.call
         double = Call(self.exercise.fill_defaults(call).fresh(double=True))
-        exact = replace(self, device=torch.device("cpu")).observe(oracle, replace(probe, call=double))
+        exact = replace(self, device=torch.device("cpu")).observe(
+            oracle, replace(probe, call=double)
+        )
         plain = self.observe(oracle, replace(probe, gradients=()))
         if finding := exact.finding or plain.finding:
             raise ValueError(finding.message)
         if self.exercise.any_dtype:
             return Expected(exact.values, {})
-        gradient_dtypes = {f"gradient of {name}": call.arguments[name].dtype for name in probe.gradients}
+        gradient_dtypes = {
+            f"gradient of {name}": call.arguments[name].dtype for name in probe.gradients
+        }
         return Expected(exact.values, plain.dtypes | gradient_dtypes)
 
     def observe(
@@ -80,7 +93,8 @@ class Runner:
         caller: Caller = trusted,
         expected: Expected | None = None,
     ) -> Observation:
-        """Return what ``function`` shows on ``probe``, forward and then, if it asks for gradients, backward.
+        """Return what ``function`` shows on ``probe``, forward and then, if it asks for gradients,
+        backward.
 
         Shapes, dtypes and devices are held against ``expected``; without it only values are taken.
         """
@@ -107,7 +121,9 @@ class Runner:
         if expected is not None and expected.refused:
             if not isinstance(outcome.error, Exception):  # any exception of its own is a refusal
                 _value(outcome, observation)
-                raise _Found("accepts", expected.refused, f"It takes {expected.refused} and raises no error.")
+                raise _Found(
+                    "accepts", expected.refused, f"It takes {expected.refused} and raises no error."
+                )
             return
         outputs = self._name_parts(_value(outcome, observation), expected)
         for name, original in originals.items():
@@ -117,8 +133,12 @@ class Runner:
             for name, output in outputs.items():
                 if isinstance(output, Tensor):
                     _hold_against(name, output, expected, self.device)
-        outputs |= {name: arguments[name] for name, _ in call.tensors() if name in self.exercise.updates}
-        observation.dtypes |= {name: output.dtype for name, output in outputs.items() if isinstance(output, Tensor)}
+        outputs |= {
+            name: arguments[name] for name, _ in call.tensors() if name in self.exercise.updates
+        }
+        observation.dtypes |= {
+            name: output.dtype for name, output in outputs.items() if isinstance(output, Tensor)
+        }
         observation.values |= {name: _as_double(output) for name, output in outputs.items()}
 
     def _observe_backward(
@@ -133,25 +153,48 @@ class Runner:
         bound = self._bind(function, arguments)
 
         def forward_and_backward() -> Any:
-            outputs = [output for output in self._name_parts(bound(), None).values() if isinstance(output, Tensor)]
-            # A scalar to differentiate: autograd.grad with grad_outputs would import sympy first, for over a second.
+            outputs = [
+                output
+                for output in self._name_parts(bound(), None).values()
+                if isinstance(output, Tensor)
+            ]
+            # A scalar to differentiate: autograd.grad with grad_outputs would import sympy first,
+            # for over a second.
             sums = [(output * upstream(output)).sum() for output in outputs if output.requires_grad]
-            return torch.autograd.grad(torch.stack(sums).sum(), sources, allow_unused=True) if sums else None
+            return (
+                torch.autograd.grad(torch.stack(sums).sum(), sources, allow_unused=True)
+                if sums
+                else None
+            )
 
         values = _value(caller(forward_and_backward), observation)
         for name in self.exercise.updates:
             if isinstance(arguments.get(name), Tensor) and arguments[name].requires_grad:
-                message = f"It leaves {name} attached to the graph of this step ({name}.requires_grad is True)."
+                message = (
+                    f"It leaves {name} attached to the graph of this step "
+                    f"({name}.requires_grad is True)."
+                )
                 raise _Found("graph", name, message)
         if values is None:
-            raise _Found("no gradient", "output", "No gradient flows back: the output is cut off from its inputs.")
+            raise _Found(
+                "no gradient",
+                "output",
+                "No gradient flows back: the output is cut off from its inputs.",
+            )
         for name, gradient in zip(probe.gradients, values, strict=True):
             if gradient is None:
-                raise _Found("no gradient", name, f"No gradient reaches {name}: it is cut off from the output.")
+                raise _Found(
+                    "no gradient",
+                    name,
+                    f"No gradient reaches {name}: it is cut off from the output.",
+                )
             observation.values[f"gradient of {name}"] = _as_double(gradient)
 
-    def _bind(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Callable[[], Any]:
-        """Pass what is required by position, as F.layer_norm(x, (4,)) is called, and what is optional by keyword."""
+    def _bind(
+        self, function: Callable[..., Any], arguments: Mapping[str, Any]
+    ) -> Callable[[], Any]:
+        """Pass what is required by position, as F.layer_norm(x, (4,)) is called, and what is
+        optional by keyword."""
         required, _ = self.exercise.arguments
         positional = [arguments[name] for name in required]
         keywords = {name: value for name, value in arguments.items() if name not in required}
@@ -163,11 +206,16 @@ class Runner:
         parts = (value,) if len(returns) == 1 else value
         if not isinstance(parts, tuple | list) or len(parts) != len(returns):
             wanted = " and ".join(returns)
-            raise _Found("type", _type_name(value), f"It returns {_type_name(value)}; expected a tuple of {wanted}.")
+            raise _Found(
+                "type",
+                _type_name(value),
+                f"It returns {_type_name(value)}; expected a tuple of {wanted}.",
+            )
         named: dict[str, Tensor | Real] = {}
         for name, part in zip(returns, parts, strict=True):
             wants_number = expected is not None and not expected.values[name].ndim
-            is_number = isinstance(part, Real) and (expected is None or wants_number)  # numpy's numbers are Real too
+            # numpy's numbers are Real too
+            is_number = isinstance(part, Real) and (expected is None or wants_number)
             if not isinstance(part, Tensor) and not is_number:
                 what = f"{_type_name(part)} for {name}" if len(returns) > 1 else _type_name(part)
                 wanted, hint = "number" if wants_number else "tensor", _HINTS.get(what, "")
@@ -182,7 +230,8 @@ def _expected(runner: Runner, probe: Probe) -> Expected:
 
 
 class Trial(NamedTuple):
-    """What a function shows on every probe, held against one of the conventions that an exercise accepts."""
+    """What a function shows on every probe, held against one of the conventions that an exercise
+    accepts."""
 
     runner: Runner
     convention: str
@@ -199,14 +248,19 @@ class Trial(NamedTuple):
         return self.right == len(self.comparisons)
 
     def is_nearer_than(self, other: "Trial") -> bool:
-        """Return whether the function, which fails in the other trial, fails later in this one, or by far less."""
+        """Return whether the function, which fails in the other trial, fails later in this one, or
+        by far less."""
         if self.right != other.right:
             return self.right > other.right
-        error, other_error = (trial.comparisons[trial.right].result().error for trial in (self, other))
+        error, other_error = (
+            trial.comparisons[trial.right].result().error for trial in (self, other)
+        )
         return _FAR_LESS * error < other_error
 
 
-def run_by_nearest_convention(runner: Runner, function: Callable[..., Any], caller: Caller = trusted) -> Trial:
+def run_by_nearest_convention(
+    runner: Runner, function: Callable[..., Any], caller: Caller = trusted
+) -> Trial:
     """Return what ``function`` shows beside the convention that it follows, or comes nearest to."""
     nearest = Trial(runner, "", runner.run(function, caller))
     for convention, exercise in runner.exercise.by_convention.items():
@@ -248,14 +302,20 @@ def _value(outcome: Outcome, observation: Observation) -> Any:
     if isinstance(error, _Found):
         raise error
     if isinstance(error, TimeUp):
-        raise _Found("stopped", "time", f"It was still running after {CALL_LIMIT_S:g} s and was stopped.")
+        raise _Found(
+            "stopped", "time", f"It was still running after {CALL_LIMIT_S:g} s and was stopped."
+        )
     if isinstance(error, SystemExit):
         raise _Found("stopped", "exit", f"It ends the program (SystemExit){place}.")
     if error is not None:
         raise _Found("raises", type(error).__name__, f"It raises {describe_error(error)}{place}.")
     if outcome.state_changed:
         changed = " and ".join(outcome.state_changed)
-        raise _Found("state", changed, f"It changes {changed}, which belongs to the whole program; it was put back.")
+        raise _Found(
+            "state",
+            changed,
+            f"It changes {changed}, which belongs to the whole program; it was put back.",
+        )
     return outcome.value
 
 
@@ -267,11 +327,23 @@ def _as_double(value: Tensor | Real) -> Tensor:
 
 def _require_unchanged(name: str, before: Any, after: Any) -> None:
     if isinstance(before, Tensor):
-        if before.shape != after.shape or not ((before == after) | (before.isnan() & after.isnan())).all():
+        if (
+            before.shape != after.shape
+            or not ((before == after) | (before.isnan() & after.isnan())).all()
+        ):
             quantity = Quantity(f"{name} after the call", _as_double(before), _as_double(after))
-            raise _Found("changes", name, f"It changes its input {name} in place; the caller still needs it.", quantity)
+            raise _Found(
+                "changes",
+                name,
+                f"It changes its input {name} in place; the caller still needs it.",
+                quantity,
+            )
     elif before != after:
-        raise _Found("changes", name, f"It changes the dictionary {name}; the caller still needs it as it was.")
+        raise _Found(
+            "changes",
+            name,
+            f"It changes the dictionary {name}; the caller still needs it as it was.",
+        )
 
 
 def _hold_against(name: str, output: Tensor, expected: Expected, device: torch.device) -> None:
@@ -283,6 +355,14 @@ def _hold_against(name: str, output: Tensor, expected: Expected, device: torch.d
         came, due = (str(each).removeprefix("torch.") for each in (output.dtype, dtype))
         raise _Found("dtype", came, f"The {name} is {came}; expected {due}, as the input.")
     if output.is_complex() and not wanted.is_complex():
-        raise _Found("dtype", "complex", f"The {name} is complex: somewhere a negative number is raised to a power.")
+        raise _Found(
+            "dtype",
+            "complex",
+            f"The {name} is complex: somewhere a negative number is raised to a power.",
+        )
     if output.device.type != device.type:
-        raise _Found("device", output.device.type, f"The {name} is on {output.device}; the input was on {device}.")
+        raise _Found(
+            "device",
+            output.device.type,
+            f"The {name} is on {output.device}; the input was on {device}.",
+        )

@@ -1,7 +1,8 @@
-"""Calling a learner's function: it ends in time, prints nothing, and leaves the random state and modes as they were.
+"""Calling a learner's function: it ends in time, prints nothing, and leaves the random state and
+modes as they were.
 
-This keeps a notebook usable after an endless loop. It is no protection from hostile code: that goes through
-``tools.grading``, which runs it in a process of its own.
+This keeps a notebook usable after an endless loop. It is no protection from hostile code: that goes
+through ``tools.grading``, which runs it in a process of its own.
 """
 
 import random
@@ -19,13 +20,22 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["CALL_LIMIT_S", "COMPILE_LIMIT_S", "Outcome", "Sandbox", "TimeUp", "describe_error", "trusted"]
+__all__ = [
+    "CALL_LIMIT_S",
+    "COMPILE_LIMIT_S",
+    "Outcome",
+    "Sandbox",
+    "TimeUp",
+    "describe_error",
+    "trusted",
+]
 
 CALL_LIMIT_S = 5.0  # a call takes milliseconds; on a busy machine, for the first time, a second
 COMPILE_LIMIT_S = 120.0  # for a function that torch.compile has wrapped
 _MESSAGE_LENGTH = 300  # of an exception; the rest is cut
 
-# What a call could change for everybody else: the name a learner reads, how to read it, how to put it back.
+# What a call could change for everybody else: the name a learner reads, how to read it, how to put
+# it back.
 _STATE: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("torch's global random state", torch.get_rng_state, torch.set_rng_state),
     ("numpy's global random state", np.random.get_state, np.random.set_state),
@@ -89,14 +99,20 @@ def _same(before: Any, after: Any) -> bool:
 
 @contextmanager
 def _time_limited(limit_s: float) -> Iterator[None]:
-    """Raise ``TimeUp`` in the block after ``limit_s`` seconds; without limit outside the main thread, or on Windows."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+    """Raise ``TimeUp`` in the block after ``limit_s`` seconds; without limit outside the main
+    thread, or on Windows."""
+    if (
+        not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
         yield
         return
 
     def strike(signum: int, frame: FrameType | None) -> None:
         while frame is not None:
-            if frame.f_code.co_filename.startswith("<frozen importlib"):  # a first import is slow, not the learner
+            if frame.f_code.co_filename.startswith(
+                "<frozen importlib"
+            ):  # a first import is slow, not the learner
                 signal.setitimer(signal.ITIMER_REAL, limit_s)
                 return
             frame = frame.f_back
@@ -120,7 +136,8 @@ def _modes() -> Iterator[None]:
 
 
 def trusted(function: Callable[[], Any]) -> Outcome:
-    """Call a function of the course's own, without a sandbox; its exceptions are part of what it shows."""
+    """Call a function of the course's own, without a sandbox; its exceptions are part of what it
+    shows."""
     with _modes():
         try:
             return Outcome(function())
@@ -130,13 +147,15 @@ def trusted(function: Callable[[], Any]) -> Outcome:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Makes calls of one function, each within ``limit_s``; errors are shown at the lines of its ``code``."""
+    """Makes calls of one function, each within ``limit_s``; errors are shown at the lines of its
+    ``code``."""
 
     code: CodeType | None = None
     limit_s: float = CALL_LIMIT_S
 
     def call(self, function: Callable[[], Any]) -> Outcome:
-        """Return what came of ``function()``; only the user's own ``KeyboardInterrupt`` passes through."""
+        """Return what came of ``function()``; only the user's own ``KeyboardInterrupt`` passes
+        through."""
         outcome, printed = Outcome(), _Printed()
         with (
             _modes(),
@@ -151,12 +170,14 @@ class Sandbox:
                 raise
             except BaseException as error:
                 outcome.place = self._place(error)
-                outcome.error = error.with_traceback(None)  # the frames would keep every tensor alive
+                # the frames would keep every tensor alive
+                outcome.error = error.with_traceback(None)
         outcome.lines_printed = printed.lines
         return outcome
 
     def _place(self, error: BaseException) -> str:
-        """Return the last line of the learner's own source on the way to ``error``, as ``line 3: y = x * weight``."""
+        """Return the last line of the learner's own source on the way to ``error``, as
+        ``line 3: y = x * weight``."""
         filename = self.code.co_filename if self.code else None
         for step in reversed(traceback.extract_tb(error.__traceback__)):
             if step.filename == filename:

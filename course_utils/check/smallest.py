@@ -1,4 +1,5 @@
-"""The smallest input that still shows a failure, found by making a failing call smaller step by step."""
+"""The smallest input that still shows a failure, found by making a failing call smaller step by
+step."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,9 +22,12 @@ _SEARCH_LIMIT_S = 1.0  # for a function so slow that it would not get through th
 
 
 class Shrink:
-    """Makes the call of a failed probe smaller, for as long as the function fails on it in the same way."""
+    """Makes the call of a failed probe smaller, for as long as the function fails on it in the same
+    way."""
 
-    def __init__(self, runner: Runner, function: Callable[..., Any], caller: Caller, failed: Comparison) -> None:
+    def __init__(
+        self, runner: Runner, function: Callable[..., Any], caller: Caller, failed: Comparison
+    ) -> None:
         self.runner = runner
         self.function = function
         self.caller = caller
@@ -33,7 +37,8 @@ class Shrink:
     def smallest(self) -> Comparison:
         """Return what the function shows on the smallest call found.
 
-        An input to be refused stays as it is: a smaller one may have to be refused for another reason.
+        An input to be refused stays as it is: a smaller one may have to be refused for another
+        reason.
         """
         exercise, probe = self.runner.exercise, self.failed.probe
         if not probe.is_refused:
@@ -43,7 +48,8 @@ class Shrink:
         return self.best
 
     def fails(self, call: Call) -> bool:
-        """Return whether the function fails on a smaller call as on the failed probe, and keep what it shows."""
+        """Return whether the function fails on a smaller call as on the failed probe, and keep what
+        it shows."""
         if not self.runner.exercise.may_shrink_to(call):
             return False
         probe = replace(self.failed.probe, call=call)
@@ -61,17 +67,26 @@ class Shrink:
         finding, failed_finding = comparison.observed.finding, self.failed.observed.finding
         if finding or failed_finding:
             return bool(finding and failed_finding and finding.is_like(failed_finding))
-        ratio, failed_ratio = comparison.ratios[self.failed.worst], self.failed.ratios[self.failed.worst]
-        return ratio >= min(CLEARLY_WRONG, failed_ratio) and isfinite(ratio) == isfinite(failed_ratio)
+        ratio, failed_ratio = (
+            comparison.ratios[self.failed.worst],
+            self.failed.ratios[self.failed.worst],
+        )
+        return ratio >= min(CLEARLY_WRONG, failed_ratio) and isfinite(ratio) == isfinite(
+            failed_ratio
+        )
 
 
 def smallest_failing(
-    call: Call, fails: Callable[[Call], bool], optional: Sequence[str], simplest: Mapping[str, Simplest] | None = None
+    call: Call,
+    fails: Callable[[Call], bool],
+    optional: Sequence[str],
+    simplest: Mapping[str, Simplest] | None = None,
 ) -> Call:
-    """Return ``call``, for which ``fails`` is true, so small that no step further down fails in the same way.
+    """Return ``call``, for which ``fails`` is true, so small that no step further down fails in the
+    same way.
 
-    ``optional`` names the arguments that may be left out, ``simplest`` for an argument the values that are best to
-    read; else these are 1, 2, 3, ...
+    ``optional`` names the arguments that may be left out, ``simplest`` for an argument the values
+    that are best to read; else these are 1, 2, 3, ...
     """
     deadline = time.monotonic() + _SEARCH_LIMIT_S
     calls, smaller = 0, True
@@ -87,8 +102,11 @@ def smallest_failing(
     return call
 
 
-def _steps_down(call: Call, optional: Sequence[str], simplest: Mapping[str, Simplest]) -> Iterator[Call]:
-    """Yield simpler calls, the boldest steps first: fewer arguments, fewer entries, simpler numbers and layouts."""
+def _steps_down(
+    call: Call, optional: Sequence[str], simplest: Mapping[str, Simplest]
+) -> Iterator[Call]:
+    """Yield simpler calls, the boldest steps first: fewer arguments, fewer entries, simpler numbers
+    and layouts."""
     yield from (call.without(name) for name in optional if name in call.arguments)
     for letter, size in call.sizes().items():
         fewer = sorted({1, 2, 3, size // 2, size - 1})
@@ -98,7 +116,10 @@ def _steps_down(call: Call, optional: Sequence[str], simplest: Mapping[str, Simp
             aim = simplest.get(name, counting)(tuple(value.shape), value.dtype)
             yield from (call.replace(**{name: simpler}) for simpler in _simpler(value, aim))
         elif isinstance(value, dict):
-            yield from (call.replace(**{name: {k: v for k, v in value.items() if k != key}}) for key in value)
+            yield from (
+                call.replace(**{name: {k: v for k, v in value.items() if k != key}})
+                for key in value
+            )
         elif isinstance(value, int) and not isinstance(value, bool) and value > 1:
             yield call.replace(**{name: 1})
 
@@ -114,6 +135,7 @@ def _simpler(values: Tensor, aim: Tensor) -> Iterator[Tensor]:
 
 
 def _untidiness(values: Tensor, aim: Tensor) -> float:
-    """Order values by how hard they are to take in: first fractions, then how far they are from the aim."""
+    """Order values by how hard they are to take in: first fractions, then how far they are from the
+    aim."""
     fractions = ((values != values.round()) & (values != aim)).sum().item()
     return fractions * 1e6 + (values - aim).abs().double().clamp_max(1e4).mean().item()

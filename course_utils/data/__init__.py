@@ -1,4 +1,5 @@
-"""Small data that comes with the course, each with its licence beside it (chapters 04, 06, 07 and 13 to 16).
+"""Small data that comes with the course, each with its licence beside it (chapters 04, 06, 07 and
+13 to 16).
 
 >>> from course_utils import data
 >>> digits = data.digits()
@@ -16,13 +17,35 @@ from torch import Tensor
 
 from course_utils.rooms import submodules
 
-__all__ = ["SMOLLM2_HEADS", "Digits", "Images", "digits", "raw_digits", "smollm2_heads", "smollm2_scores", "topics"]
+__all__ = [
+    "SMOLLM2_HEADS",
+    "Digits",
+    "Images",
+    "digits",
+    "raw_digits",
+    "smollm2_heads",
+    "smollm2_scores",
+    "topics",
+]
 
 __getattr__ = submodules(__name__)
 
 FOLDER = Path(__file__).parent
-SMOLLM2_HEADS = ((16, 0), (11, 1), (1, 2), (2, 1), (19, 3), (18, 6))  # (block, head); the last one copies (induction)
-_SIZES = (1197, 240, 360)  # train, validation, test: two thirds, and a fifth that nothing is ever chosen on
+# (block, head); the last one copies (induction)
+SMOLLM2_HEADS = (
+    (16, 0),
+    (11, 1),
+    (1, 2),
+    (2, 1),
+    (19, 3),
+    (18, 6),
+)
+# train, validation, test: two thirds, and a fifth that nothing is ever chosen on
+_SIZES = (
+    1197,
+    240,
+    360,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +58,8 @@ class Images:
 
 @dataclass(frozen=True)
 class Digits:
-    """The handwritten digits in three parts: to learn from, to choose settings on, and to report."""
+    """The handwritten digits in three parts: to learn from, to choose settings on, and to
+    report."""
 
     train: Images
     validation: Images
@@ -43,18 +67,22 @@ class Digits:
 
 
 def raw_digits() -> tuple[np.ndarray, np.ndarray]:
-    """Return the 1,797 images as they are stored, uint8 (1797, 8, 8) from 0 to 16, and their labels, uint8 (1797,).
+    """Return the 1,797 images as they are stored, uint8 (1797, 8, 8) from 0 to 16, and their
+    labels, uint8 (1797,).
 
-    Source: Alpaydin and Kaynak 1998, https://doi.org/10.24432/C50P49, CC BY 4.0; see ``LICENCE.txt`` beside the file.
+    Source: Alpaydin and Kaynak 1998, https://doi.org/10.24432/C50P49, CC BY 4.0; see
+    ``LICENCE.txt`` beside the file.
     """
     with np.load(FOLDER / "digits.npz") as arrays:
         return arrays["images"], arrays["labels"]
 
 
 def digits() -> Digits:
-    """Return the handwritten digits, always in the same three parts, each with every class in its share.
+    """Return the handwritten digits, always in the same three parts, each with every class in its
+    share.
 
-    The parts share writers, because the data does not say who wrote what: an accuracy here is one on known hands.
+    The parts share writers, because the data does not say who wrote what: an accuracy here is one
+    on known hands.
     """
     images, labels = raw_digits()
     order = _order_with_classes_spread(labels)
@@ -74,18 +102,22 @@ def _order_with_classes_spread(labels: np.ndarray) -> np.ndarray:
 
 
 def topics() -> str:
-    """Return the help texts of Python 3.11.7 (``pydoc_data.topics``, sorted, blank lines between): 465,126 characters.
+    """Return the help texts of Python 3.11.7 (``pydoc_data.topics``, sorted, blank lines between):
+    465,126 characters.
 
-    They are kept here because each release of Python has others. Source and licence: ``LICENCE.txt`` beside the file.
+    They are kept here because each release of Python has others. Source and licence:
+    ``LICENCE.txt`` beside the file.
     """
     return gzip.decompress((FOLDER / "topics.txt.gz").read_bytes()).decode()
 
 
 def smollm2_heads() -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
-    """Return q and k, float32 (512, 64), not rotated, of six heads (block, head) of SmolLM2-135M. Chapters 13 and 14.
+    """Return q and k, float32 (512, 64), not rotated, of six heads (block, head) of SmolLM2-135M.
+    Chapters 13 and 14.
 
-    The first five heads look at the token before. Tokens 20,000 to 20,511 of ``topics()``, rounded to float16; pair i
-    is (i, i + 32), its frequency 100,000^(-i/32), and scores are divided by 8. Made by ``models.pretrained``.
+    The first five heads look at the token before. Tokens 20,000 to 20,511 of ``topics()``, rounded
+    to float16; pair i is (i, i + 32), its frequency 100,000^(-i/32), and scores are divided by 8.
+    Made by ``models.pretrained``.
     """
     with np.load(FOLDER / "smollm2_heads.npz") as arrays:
         x = {name: torch.from_numpy(arrays[name]).float() for name in arrays}
@@ -93,12 +125,16 @@ def smollm2_heads() -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
 
 
 def smollm2_scores() -> tuple[Tensor, Tensor]:
-    """Return the mean of q · conj(k) / 8 as complex64 (30 blocks, 9 heads, 32 pairs) of SmolLM2-135M, not rotated.
+    """Return the mean of q · conj(k) / 8 as complex64 (30 blocks, 9 heads, 32 pairs) of
+    SmolLM2-135M, not rotated.
 
-    First with ordinary keys (256 random queries and keys of the passage of ``smollm2_heads``, seed 0), then with token
-    0's, the attention sink's. The mean score at any distance is linear in it: the sum over pairs of the real part of
-    ``z * exp(1j * distance * inv_freq)``. Rounded to float16; made by ``models.pretrained``. Chapters 14 and 15.
+    First with ordinary keys (256 random queries and keys of the passage of ``smollm2_heads``, seed
+    0), then with token 0's, the attention sink's. The mean score at any distance is linear in it:
+    the sum over pairs of the real part of ``z * exp(1j * distance * inv_freq)``. Rounded to
+    float16; made by ``models.pretrained``. Chapters 14 and 15.
     """
     with np.load(FOLDER / "smollm2_scores.npz") as arrays:
-        ordinary, sink = (torch.view_as_complex(torch.from_numpy(arrays[n]).float()) for n in ("ordinary", "sink"))
+        ordinary, sink = (
+            torch.view_as_complex(torch.from_numpy(arrays[n]).float()) for n in ("ordinary", "sink")
+        )
     return ordinary, sink

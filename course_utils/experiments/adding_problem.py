@@ -1,4 +1,5 @@
-"""The adding problem: of a sequence of random numbers two are marked, and their sum is asked for at the end.
+"""The adding problem: of a sequence of random numbers two are marked, and their sum is asked for at
+the end.
 
 Hochreiter and Schmidhuber 1997, §5.4.
 """
@@ -10,7 +11,8 @@ __all__ = ["adding_problem"]
 
 
 def adding_problem(batch: int, length: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return sequences (B, T, 2) of a number from 0 to 1 and a mark, and the sums of the two marked numbers (B,).
+    """Return sequences (B, T, 2) of a number from 0 to 1 and a mark, and the sums of the two marked
+    numbers (B,).
 
     One mark is in the first half, one in the second.
     """

@@ -1,4 +1,5 @@
-"""An experiment as data and one function, the loop that runs it, and the records (chapters 06, 07, 11, 12 and 15)."""
+"""An experiment as data and one function, the loop that runs it, and the records (chapters 06, 07,
+11, 12 and 15)."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +26,8 @@ Run = Callable[[Settings, Progress], dict[str, Any]]  # from the settings of a r
 
 @dataclass(frozen=True)
 class Study:
-    """One experiment. ``run`` must give the same on the same machine each time, and leave no global state behind.
+    """One experiment. ``run`` must give the same on the same machine each time, and leave no global
+    state behind.
 
     ``full`` and ``reduced`` are the settings of its runs, no two alike; there may be none reduced.
     """
@@ -38,17 +40,27 @@ class Study:
 
 
 def grid(**fields: Iterable[Any]) -> list[Settings]:
-    """Return the settings for every combination of the fields' values; the last field changes from run to run."""
-    return [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
+    """Return the settings for every combination of the fields' values; the last field changes from
+    run to run."""
+    return [
+        dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())
+    ]
 
 
 def run_study(
-    study: Study, size: str = "reduced", out: Path | str | None = None, *, command: str = "", progress: bool = True
+    study: Study,
+    size: str = "reduced",
+    out: Path | str | None = None,
+    *,
+    command: str = "",
+    progress: bool = True,
 ) -> Rows:
-    """Run ``study`` in a size, "reduced" or "full", and return a row for each run: its settings and what came out.
+    """Run ``study`` in a size, "reduced" or "full", and return a row for each run: its settings and
+    what came out.
 
-    With ``out`` each run is recorded in that file as soon as it ends, with the ``command`` line: started again in the
-    same way, only the runs that are not there are made. A file of another study or machine is a ``RecordError``.
+    With ``out`` each run is recorded in that file as soon as it ends, with the ``command`` line:
+    started again in the same way, only the runs that are not there are made. A file of another
+    study or machine is a ``RecordError``.
     """
     plans = {"reduced": study.reduced, "full": study.full}
     if size not in plans:
@@ -62,7 +74,9 @@ def run_study(
         origin = {"study": study.name, "size": size, **runs.machine("cpu"), "threads": THREADS}
         date = datetime.now(UTC).isoformat(timespec="seconds")
         rows = runs.begin(out, {**origin, "command": command, "date": date})
-    missing = [settings for settings in plan if not any(settings.items() <= row.items() for row in rows)]
+    missing = [
+        settings for settings in plan if not any(settings.items() <= row.items() for row in rows)
+    ]
 
     title = f"{study.name}, {size}: {len(plan)} runs"
     with _on(THREADS), ProgressBar(title, len(plan), shown=progress) as bar:
@@ -78,12 +92,15 @@ def run_study(
 def read(path: Path) -> Rows:
     """Return the rows of a record that ``course train`` wrote."""
     made, rows = runs.read(path)
-    return Rows(rows, f"`{made['command']}` on {made['device']}, torch {made['torch']}, {made['date'][:10]}")
+    return Rows(
+        rows, f"`{made['command']}` on {made['device']}, torch {made['torch']}, {made['date'][:10]}"
+    )
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw from ``seed`` inside, for layers that initialise themselves; afterwards the global state is as it was."""
+    """Draw from ``seed`` inside, for layers that initialise themselves; afterwards the global state
+    is as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

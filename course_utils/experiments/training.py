@@ -13,8 +13,9 @@ __all__ = ["History", "fit"]
 class History(NamedTuple):
     """What a training was like, step by step.
 
-    ``gradient_norms`` are those before clipping, none where nothing is clipped. ``diverged`` says that a gradient which
-    was not finite ended the training; it was not applied, and its norm is not among them.
+    ``gradient_norms`` are those before clipping, none where nothing is clipped. ``diverged`` says
+    that a gradient which was not finite ended the training; it was not applied, and its norm is not
+    among them.
     """
 
     losses: list[float]

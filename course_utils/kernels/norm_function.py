@@ -1,4 +1,5 @@
-"""What stands around the kernels of ``norm_kernels``: views, buffers, launches, autograd; no arithmetic.
+"""What stands around the kernels of ``norm_kernels``: views, buffers, launches, autograd; no
+arithmetic.
 
 Chapter 10.
 """
@@ -11,26 +12,34 @@ import triton.language as tl
 from torch import Tensor
 
 from course_utils.kernels import norm_kernels
-from course_utils.kernels.tiling import backward_tiling, column_sums_tiling, forward_tiling, multiprocessors
+from course_utils.kernels.tiling import (
+    backward_tiling,
+    column_sums_tiling,
+    forward_tiling,
+    multiprocessors,
+)
 
 __all__ = ["RowNorm", "launch_backward", "launch_forward"]
 
 
 def _as_rows(x: Tensor, num_columns: int) -> Tensor:
-    """Return ``x`` as (rows, num_columns), columns side by side: a view where the strides allow it, else a copy."""
+    """Return ``x`` as (rows, num_columns), columns side by side: a view where the strides allow it,
+    else a copy."""
     rows = x.reshape(-1, num_columns)
     return rows if rows.stride(1) == 1 else rows.contiguous()
 
 
 def _sum_type(dtype: torch.dtype) -> tuple[torch.dtype, Any]:
-    """Return the type of statistics and sums for inputs of ``dtype``, in PyTorch's and in Triton's name."""
+    """Return the type of statistics and sums for inputs of ``dtype``, in PyTorch's and in Triton's
+    name."""
     return (torch.float64, tl.float64) if dtype == torch.float64 else (torch.float32, tl.float32)
 
 
 def launch_forward(
     rows: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
 ) -> tuple[Tensor | None, Tensor]:
-    """Write the norm of ``rows`` (M, N) to ``y``; return mean (M,), None for RMS norm, and rstd (M,) for backward."""
+    """Write the norm of ``rows`` (M, N) to ``y``; return mean (M,), None for RMS norm, and rstd
+    (M,) for backward."""
     num_rows, num_columns = rows.shape
     sum_type, sum_type_in_triton = _sum_type(rows.dtype)
     mean = torch.empty(num_rows, dtype=sum_type, device=rows.device) if centred else None
@@ -55,21 +64,24 @@ def launch_backward(
     dweight: Tensor | None,
     dbias: Tensor | None,
 ) -> None:
-    """Write the gradients to ``dx`` (M, N), ``dweight`` (N,) and ``dbias`` (N,); None where no gradient is wanted."""
+    """Write the gradients to ``dx`` (M, N), ``dweight`` (N,) and ``dbias`` (N,); None where no
+    gradient is wanted."""
     num_rows, num_columns = rows.shape
     sum_type, sum_type_in_triton = _sum_type(rows.dtype)
     tiling = backward_tiling(num_columns)
     programs = tiling.programs(num_rows, multiprocessors(rows.device))
     dweight_sums, dbias_sums = (
-        None if gradient is None else torch.empty((programs, num_columns), dtype=sum_type, device=rows.device)
+        None
+        if gradient is None
+        else torch.empty((programs, num_columns), dtype=sum_type, device=rows.device)
         for gradient in (dweight, dbias)
     )
     with torch.cuda.device_of(rows):
         norm_kernels.backward[(programs,)](
             dy, rows, weight, mean, rstd, dx, dweight_sums, dbias_sums,
             num_rows, dy.stride(0), rows.stride(0), num_columns,
-            CENTRED=mean is not None, DTYPE=sum_type_in_triton, ROWS=tiling.rows, BLOCK=tiling.block,
-            RELOAD=tiling.reload, STAGES=tiling.stages, num_warps=tiling.warps,
+            CENTRED=mean is not None, DTYPE=sum_type_in_triton, ROWS=tiling.rows,
+            BLOCK=tiling.block, RELOAD=tiling.reload, STAGES=tiling.stages, num_warps=tiling.warps,
         )  # fmt: skip
         if dweight is not None or dbias is not None:
             sums = column_sums_tiling(programs)
@@ -80,7 +92,8 @@ def launch_backward(
 
 
 class RowNorm(torch.autograd.Function):
-    """Layer norm (``centred``) and RMS norm of the rows of a matrix: y, the mean of layer norm, and rstd.
+    """Layer norm (``centred``) and RMS norm of the rows of a matrix: y, the mean of layer norm, and
+    rstd.
 
     Differentiable once. ``torch.vmap`` calls the kernel anew for each member of the batch.
     """
@@ -90,7 +103,9 @@ class RowNorm(torch.autograd.Function):
         y = torch.empty_like(x, memory_format=torch.contiguous_format)
         if x.numel() == 0:
             return (y, x.new_empty(0), x.new_empty(0)) if centred else (y, x.new_empty(0))
-        mean, rstd = launch_forward(_as_rows(x, num_columns), y, _packed(weight), _packed(bias), eps, centred)
+        mean, rstd = launch_forward(
+            _as_rows(x, num_columns), y, _packed(weight), _packed(bias), eps, centred
+        )
         return (y, mean, rstd) if centred else (y, rstd)
 
     @staticmethod
@@ -104,7 +119,9 @@ class RowNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dy, *_):
         _, wants_weight, wants_bias, *_ = ctx.needs_input_grad
-        gradients = _RowNormBackward.apply(dy, ctx.num_columns, wants_weight, wants_bias, *ctx.saved_tensors)
+        gradients = _RowNormBackward.apply(
+            dy, ctx.num_columns, wants_weight, wants_bias, *ctx.saved_tensors
+        )
         return *gradients, None, None, None
 
     @staticmethod
@@ -113,7 +130,8 @@ class RowNorm(torch.autograd.Function):
 
 
 class _RowNormBackward(torch.autograd.Function):
-    """The gradients of ``RowNorm``; a function of its own, since ``torch.func`` hands backward no memory to read."""
+    """The gradients of ``RowNorm``; a function of its own, since ``torch.func`` hands backward no
+    memory to read."""
 
     @staticmethod
     def forward(dy, num_columns, wants_weight, wants_bias, x, weight, bias, *statistics):
@@ -124,7 +142,9 @@ class _RowNormBackward(torch.autograd.Function):
         dbias = new_sum(bias, memory_format=torch.contiguous_format) if wants_bias else None
         if dy.numel() > 0:
             rows, dy_rows = _as_rows(x, num_columns), _as_rows(dy, num_columns)
-            launch_backward(dy_rows, rows, _packed(weight), mean[0] if mean else None, rstd, dx, dweight, dbias)
+            launch_backward(
+                dy_rows, rows, _packed(weight), mean[0] if mean else None, rstd, dx, dweight, dbias
+            )
         return dx, dweight, dbias
 
     @staticmethod
@@ -133,7 +153,9 @@ class _RowNormBackward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *_):
-        raise RuntimeError("kernels are differentiable once: norms.layer_norm and norms.rms_norm are so twice")
+        raise RuntimeError(
+            "kernels are differentiable once: norms.layer_norm and norms.rms_norm are so twice"
+        )
 
     @staticmethod
     def vmap(info, in_dims, *arguments):
@@ -145,10 +167,15 @@ def _packed(parameter: Tensor | None) -> Tensor | None:
 
 
 def _one_by_one(function: Any, size: int, in_dims: tuple, arguments: tuple) -> tuple[tuple, tuple]:
-    """Apply ``function`` to each member of a batch: what it returns, stacked, and the dimensions of the batch."""
+    """Apply ``function`` to each member of a batch: what it returns, stacked, and the dimensions of
+    the batch."""
     results = []
     for member in range(size):
         pairs = zip(arguments, in_dims, strict=True)
-        results.append(function.apply(*(a if dim is None else a.select(dim, member) for a, dim in pairs)))
-    stacked = tuple(None if parts[0] is None else torch.stack(parts) for parts in zip(*results, strict=True))
+        results.append(
+            function.apply(*(a if dim is None else a.select(dim, member) for a, dim in pairs))
+        )
+    stacked = tuple(
+        None if parts[0] is None else torch.stack(parts) for parts in zip(*results, strict=True)
+    )
     return stacked, tuple(None if part is None else 0 for part in stacked)

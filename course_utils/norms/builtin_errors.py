@@ -1,10 +1,11 @@
-"""What PyTorch refuses, said by PyTorch: arguments that are not plainly in order go to the built-in, which may raise.
+"""What PyTorch refuses, said by PyTorch: arguments that are not plainly in order go to the
+built-in, which may raise.
 
 Chapters 02, 03 and 06.
 
-Each function takes the arguments of its namesake in `torch.nn.functional`, running statistics as a pair and weight and
-bias as another where there are both. Running statistics go on as copies, since the built-in may move them before it
-raises, or not raise at all.
+Each function takes the arguments of its namesake in `torch.nn.functional`, running statistics as a
+pair and weight and bias as another where there are both. Running statistics go on as copies, since
+the built-in may move them before it raises, or not raise at all.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,9 @@ from torch import Tensor
 Pair = tuple[Tensor | None, Tensor | None]
 
 
-def check_layer_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> None:
+def check_layer_norm(
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None
+) -> None:
     if not (ends_in(x, normalized_shape, weight, bias) and _dtypes_fit(x, weight, bias)):
         F.layer_norm(x, normalized_shape, weight, bias)
 
@@ -26,8 +29,12 @@ def check_rms_norm(x: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
         F.rms_norm(x, normalized_shape, weight)
 
 
-def check_group_norm(x: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None) -> None:
-    in_groups = x.dim() >= 2 and num_groups > 0 and x.shape[1] % num_groups == 0 and x.numel() > num_groups
+def check_group_norm(
+    x: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None
+) -> None:
+    in_groups = (
+        x.dim() >= 2 and num_groups > 0 and x.shape[1] % num_groups == 0 and x.numel() > num_groups
+    )
     if not (in_groups and _one_per_channel(x, weight, bias) and _dtypes_fit(x, weight, bias)):
         F.group_norm(x, num_groups, weight, bias)
 
@@ -38,7 +45,9 @@ def check_instance_norm(x: Tensor, running: Pair, parameters: Pair, use_input_st
         F.instance_norm(x, *_copies(running), *parameters, use_input_stats)
 
 
-def check_batch_norm(x: Tensor, running: Pair, parameters: Pair, training: bool, eps: float) -> None:
+def check_batch_norm(
+    x: Tensor, running: Pair, parameters: Pair, training: bool, eps: float
+) -> None:
     has_batch = x.dim() >= 2 and x.numel() > x.shape[1] and eps > 0
     if not (has_batch and _running_fit(x, running, parameters, training)):
         F.batch_norm(x, *_copies(running), *parameters, training, eps=eps)
@@ -54,7 +63,10 @@ def ends_in(x: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | No
     if not isinstance(normalized_shape, Sequence) or not 0 < len(normalized_shape) <= x.dim():
         return False
     shape = tuple(normalized_shape)
-    fits = all(isinstance(size, int | torch.SymInt) for size in shape) and x.shape[-len(shape) :] == shape
+    fits = (
+        all(isinstance(size, int | torch.SymInt) for size in shape)
+        and x.shape[-len(shape) :] == shape
+    )
     return fits and all(parameter is None or parameter.shape == shape for parameter in parameters)
 
 
@@ -68,13 +80,18 @@ def _dtypes_fit(x: Tensor, *parameters: Tensor | None) -> bool:
     if not x.is_floating_point():
         return False
     in_half = x.dtype in (torch.float16, torch.bfloat16)
-    return all(dtype == x.dtype for dtype in dtypes) or (in_half and all(dtype == torch.float32 for dtype in dtypes))
+    return all(dtype == x.dtype for dtype in dtypes) or (
+        in_half and all(dtype == torch.float32 for dtype in dtypes)
+    )
 
 
 def _running_fit(x: Tensor, running: Pair, parameters: Pair, by_input: bool) -> bool:
-    """Both running statistics are there, or neither where the input has its own; none asks for a gradient."""
+    """Both running statistics are there, or neither where the input has its own; none asks for a
+    gradient."""
     there = [statistic for statistic in running if statistic is not None]
     complete = len(there) == 2 or (by_input and not there)
     constant = not any(statistic.requires_grad for statistic in there)
     everything = (*running, *parameters)
-    return complete and constant and _one_per_channel(x, *everything) and _dtypes_fit(x, *everything)
+    return (
+        complete and constant and _one_per_channel(x, *everything) and _dtypes_fit(x, *everything)
+    )

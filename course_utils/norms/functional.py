@@ -1,9 +1,10 @@
 """The five norms as functions: arguments, results and errors of ``torch.nn.functional``.
 
-``weight`` is γ, one where it is missing; ``bias`` is β, zero where it is missing; ``eps`` is added inside the root. The
-result has the shape and dtype of ``input``.
+``weight`` is γ, one where it is missing; ``bias`` is β, zero where it is missing; ``eps`` is added
+inside the root. The result has the shape and dtype of ``input``.
 
-Notation used for tensor shapes: N samples, C channels, ``*`` any dimensions, the positions of a channel for instance.
+Notation used for tensor shapes: N samples, C channels, ``*`` any dimensions, the positions of a
+channel for instance.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,8 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize each sample of ``input`` (*, *normalized_shape), floating, over its last dimensions; contiguous.
+    """Normalize each sample of ``input`` (*, *normalized_shape), floating, over its last
+    dimensions; contiguous.
 
     Weight and bias have the shape ``normalized_shape``.
 
@@ -47,12 +49,17 @@ def layer_norm(
 
 
 def rms_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
-    """Divide each sample of ``input`` (*, *normalized_shape), floating or complex, by its root mean square.
+    """Divide each sample of ``input`` (*, *normalized_shape), floating or complex, by its root mean
+    square.
 
-    The weight, of shape ``normalized_shape``, is multiplied before the one rounding (Llama's own layer rounds first).
-    An ``eps`` of None is the machine epsilon of the dtype computed in, so float32's for half-precision inputs.
+    The weight, of shape ``normalized_shape``, is multiplied before the one rounding (Llama's own
+    layer rounds first). An ``eps`` of None is the machine epsilon of the dtype computed in, so
+    float32's for half-precision inputs.
 
     Chapter 06. Source: Zhang, Sennrich 2019, eq. 4.
 
@@ -62,23 +69,33 @@ def rms_norm(
     builtin_errors.check_rms_norm(input, normalized_shape, weight)
     z = upcast_half(input)
     z_hat = z * inverse_rms(z, trailing_dims(normalized_shape), eps)
-    return match_memory_format(input, affine(z_hat, weight, None, normalized_shape).to(result_dtype(input)))
+    return match_memory_format(
+        input, affine(z_hat, weight, None, normalized_shape).to(result_dtype(input))
+    )
 
 
 def group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize each sample of ``input`` (N, C, *), floating, over groups of neighbouring channels and all positions.
+    """Normalize each sample of ``input`` (N, C, *), floating, over groups of neighbouring channels
+    and all positions.
 
-    One group is layer norm over (C, *), C groups are instance norm. Weight and bias are (C,); a channels-last input
-    stays so.
+    One group is layer norm over (C, *), C groups are instance norm. Weight and bias are (C,); a
+    channels-last input stays so.
 
     Chapter 06. Source: Wu, He 2018, eq. 7.
     """
     builtin_errors.check_group_norm(input, num_groups, weight, bias)
-    groups = upcast_half(input).unflatten(1, (num_groups, input.shape[1] // num_groups))  # (N, G, C/G, *)
+    # (N, G, C/G, *)
+    groups = upcast_half(input).unflatten(1, (num_groups, input.shape[1] // num_groups))
     x_hat = standardize(groups, tuple(range(2, groups.dim())), eps).flatten(1, 2)  # (N, C, *)
-    return match_memory_format(input, affine(x_hat, weight, bias, channel_shape(input)).to(result_dtype(input)))
+    return match_memory_format(
+        input, affine(x_hat, weight, bias, channel_shape(input)).to(result_dtype(input))
+    )
 
 
 def instance_norm(
@@ -91,17 +108,21 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize every channel of every sample of ``input`` (N, C, *), floating, over its own positions; contiguous.
+    """Normalize every channel of every sample of ``input`` (N, C, *), floating, over its own
+    positions; contiguous.
 
-    Running statistics (C,) are moved in place, towards the average over the samples, when ``use_input_stats``, and take
-    the place of the input's otherwise. ``momentum`` is the weight of the new ones.
+    Running statistics (C,) are moved in place, towards the average over the samples, when
+    ``use_input_stats``, and take the place of the input's otherwise. ``momentum`` is the weight of
+    the new ones.
 
     Chapter 06. Source: Ulyanov, Vedaldi, Lempitsky 2016, eq. 3.
     """
     running, parameters = (running_mean, running_var), (weight, bias)
     builtin_errors.check_instance_norm(input, running, parameters, use_input_stats)
     positions = tuple(range(2, input.dim()))
-    return _normalize_channels(input, positions, running, parameters, use_input_stats, momentum, eps).contiguous()
+    return _normalize_channels(
+        input, positions, running, parameters, use_input_stats, momentum, eps
+    ).contiguous()
 
 
 def batch_norm(
@@ -116,9 +137,9 @@ def batch_norm(
 ) -> Tensor:
     """Normalize every channel of ``input`` (N, C, *), floating, over the batch and all positions.
 
-    When ``training``, by the batch's own mean and biased variance, and the running statistics (C,) are moved in place,
-    the variance unbiased, with ``momentum`` as the weight of the new ones; otherwise by the running statistics. A
-    channels-last input stays so.
+    When ``training``, by the batch's own mean and biased variance, and the running statistics (C,)
+    are moved in place, the variance unbiased, with ``momentum`` as the weight of the new ones;
+    otherwise by the running statistics. A channels-last input stays so.
 
     Chapter 03. Source: Ioffe, Szegedy 2015, algorithms 1 and 2.
     """
@@ -127,7 +148,9 @@ def batch_norm(
     if input.numel() == 0:  # nothing to normalize; weight and bias still get a gradient of zero
         return affine(input.clone(), weight, bias, channel_shape(input))
     batch_and_positions = (0, *range(2, input.dim()))
-    y = _normalize_channels(input, batch_and_positions, running, parameters, training, momentum, eps)
+    y = _normalize_channels(
+        input, batch_and_positions, running, parameters, training, momentum, eps
+    )
     return match_memory_format(input, y)
 
 
@@ -140,7 +163,8 @@ def _normalize_channels(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Batch and instance norm: statistics of the input over ``dims``, or the running ones, then γ and β a channel."""
+    """Batch and instance norm: statistics of the input over ``dims``, or the running ones, then γ
+    and β a channel."""
     dtype, channels = x.dtype, channel_shape(x)
     running_mean, running_var = running
     x = upcast_half(x)
@@ -149,7 +173,8 @@ def _normalize_channels(
         if running_mean is not None and running_var is not None and x.numel() > 0:
             count = x.numel() // mean.numel()
             _move_average(running_mean, mean, momentum)
-            _move_average(running_var, variance * (count / (count - 1)), momentum)  # stored unbiased
+            # stored unbiased
+            _move_average(running_var, variance * (count / (count - 1)), momentum)
     else:
         assert running_mean is not None, "what PyTorch refuses has been refused"
         assert running_var is not None
@@ -161,6 +186,7 @@ def _normalize_channels(
 
 @torch.no_grad()
 def _move_average(running: Tensor, batch: Tensor, momentum: float) -> None:
-    """Move ``running`` (C,) towards ``batch`` (N or 1, C, 1...) averaged over its samples, in place, rounding once."""
+    """Move ``running`` (C,) towards ``batch`` (N or 1, C, 1...) averaged over its samples, in
+    place, rounding once."""
     new = batch.mean(0).flatten()  # (C,)
     running.copy_(torch.add(momentum * new, running, alpha=1 - momentum))

@@ -1,10 +1,12 @@
-"""The norms as modules: the functions of this course with the parameters and running statistics of `torch.nn`.
+"""The norms as modules: the functions of this course with the parameters and running statistics of
+`torch.nn`.
 
 Chapters 02, 03 and 06.
 
-Each is a subclass of its namesake in `torch.nn`, which knows its arguments, parameters, buffers, checkpoints and
-``repr``; the forward pass is the course's. So a model can swap one for the other and load the same checkpoint, either
-way, and tools that ask for ``nn.BatchNorm2d`` (``update_bn``, a list of what gets no weight decay) find these too.
+Each is a subclass of its namesake in `torch.nn`, which knows its arguments, parameters, buffers,
+checkpoints and ``repr``; the forward pass is the course's. So a model can swap one for the other
+and load the same checkpoint, either way, and tools that ask for ``nn.BatchNorm2d`` (``update_bn``,
+a list of what gets no weight decay) find these too.
 """
 
 from collections.abc import Sequence
@@ -15,7 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.norms.core import affine, upcast_half
-from course_utils.norms.functional import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
+from course_utils.norms.functional import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rms_norm,
+)
 
 
 class LayerNorm(nn.LayerNorm):
@@ -47,7 +55,8 @@ class RMSNorm(nn.RMSNorm):
 
 
 class GroupNorm(nn.GroupNorm):
-    """Group norm of each sample over groups of neighbouring channels, with a weight and a bias per channel.
+    """Group norm of each sample over groups of neighbouring channels, with a weight and a bias per
+    channel.
 
     Chapter 06. Source: Wu, He 2018.
     """
@@ -59,7 +68,8 @@ class GroupNorm(nn.GroupNorm):
 class _BatchNorm(nn.modules.batchnorm._BatchNorm):
     """Batch norm, with a weight, a bias and running statistics per channel.
 
-    ``momentum`` is the weight of a new batch in the running statistics; None averages all batches equally.
+    ``momentum`` is the weight of a new batch in the running statistics; None averages all batches
+    equally.
 
     Chapters 03 and 04. Source: Ioffe, Szegedy 2015.
     """
@@ -73,15 +83,25 @@ class _BatchNorm(nn.modules.batchnorm._BatchNorm):
                 momentum = 1.0 / float(self.num_batches_tracked)
 
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
-        if self.training and not self.track_running_stats:  # these must not be moved; evaluation uses them all the same
+        if (
+            self.training and not self.track_running_stats
+        ):  # these must not be moved; evaluation uses them all the same
             return self._normalize(input, None, None, by_batch, momentum)
         return self._normalize(input, self.running_mean, self.running_var, by_batch, momentum)
 
     def _normalize(
-        self, x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, by_batch: bool, momentum: float
+        self,
+        x: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        by_batch: bool,
+        momentum: float,
     ) -> Tensor:
-        """Normalize by the batch or by the running statistics; the layer that knows of other processes differs here."""
-        return batch_norm(x, running_mean, running_var, self.weight, self.bias, by_batch, momentum, self.eps)
+        """Normalize by the batch or by the running statistics; the layer that knows of other
+        processes differs here."""
+        return batch_norm(
+            x, running_mean, running_var, self.weight, self.bias, by_batch, momentum, self.eps
+        )
 
 
 class BatchNorm1d(_BatchNorm, nn.BatchNorm1d):
@@ -99,8 +119,8 @@ class BatchNorm3d(_BatchNorm, nn.BatchNorm3d):
 class _InstanceNorm(nn.modules.instancenorm._InstanceNorm):
     """Instance norm, by default without parameters and running statistics.
 
-    With ``track_running_stats``, evaluation normalizes by the running statistics. A ``momentum`` of None never moves
-    them, and their ``num_batches_tracked`` stays zero, as in `torch.nn`.
+    With ``track_running_stats``, evaluation normalizes by the running statistics. A ``momentum`` of
+    None never moves them, and their ``num_batches_tracked`` stays zero, as in `torch.nn`.
 
     Chapter 06. Source: Ulyanov, Vedaldi, Lempitsky 2016.
     """
@@ -109,7 +129,14 @@ class _InstanceNorm(nn.modules.instancenorm._InstanceNorm):
         by_input = self.training or not self.track_running_stats
         momentum = 0.0 if self.momentum is None else self.momentum
         return instance_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias, by_input, momentum, self.eps
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            by_input,
+            momentum,
+            self.eps,
         )
 
 
@@ -128,8 +155,9 @@ class InstanceNorm3d(_InstanceNorm, nn.InstanceNorm3d):
 class DynamicTanh(nn.Module):
     """Dynamic tanh, γ·tanh(α·x) + β: squashes as a norm does on average, without any statistic.
 
-    ``normalized_shape`` is that of weight and bias, matched against the last dimensions of the input, which must not be
-    broadcast to them (ValueError); ``alpha_init`` is what the one learned scale α, of shape (1,), starts from.
+    ``normalized_shape`` is that of weight and bias, matched against the last dimensions of the
+    input, which must not be broadcast to them (ValueError); ``alpha_init`` is what the one learned
+    scale α, of shape (1,), starts from.
 
     Chapter 06. Source: Zhu et al. 2025, section 4 and algorithm 1.
 
@@ -138,7 +166,11 @@ class DynamicTanh(nn.Module):
     """
 
     def __init__(
-        self, normalized_shape: int | Sequence[int], alpha_init: float = 0.5, device: Any = None, dtype: Any = None
+        self,
+        normalized_shape: int | Sequence[int],
+        alpha_init: float = 0.5,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         sizes = (normalized_shape,) if isinstance(normalized_shape, Integral) else normalized_shape
@@ -158,8 +190,12 @@ class DynamicTanh(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         shape = self.normalized_shape
         last = input.shape[max(input.dim() - len(shape), 0) :]
-        if len(last) < len(shape) or any(size not in (1, other) for size, other in zip(shape, last, strict=True)):
-            raise ValueError(f"input must match weight and bias of shape {shape}: got {tuple(input.shape)}")
+        if len(last) < len(shape) or any(
+            size not in (1, other) for size, other in zip(shape, last, strict=True)
+        ):
+            raise ValueError(
+                f"input must match weight and bias of shape {shape}: got {tuple(input.shape)}"
+            )
         z = upcast_half(input)
         squashed = torch.tanh(self.alpha.to(z.dtype) * z)
         return affine(squashed, self.weight, self.bias, shape).to(input.dtype)

@@ -1,14 +1,16 @@
-"""Moments that merge, moving averages, and Precise BN: what a layer knows of data that it no longer has (chapter 04).
+"""Moments that merge, moving averages, and Precise BN: what a layer knows of data that it no longer
+has (chapter 04).
 
-*Two conventions of momentum.* In ``"torch"``'s it is the weight of the new value, and batch norm's default is 0.1; in
-``"keras"``' (TensorFlow and Flax too) it is the weight of the old average, and the default is 0.99:
+*Two conventions of momentum.* In ``"torch"``'s it is the weight of the new value, and batch norm's
+default is 0.1; in ``"keras"``' (TensorFlow and Flax too) it is the weight of the old average, and
+the default is 0.99:
 
     torch    average ← (1 − momentum)·average + momentum·value
     keras    average ← momentum·average + (1 − momentum)·value
 
-*Moments* are pooled, not averaged. The variance of a pool is the mean of the parts' variances plus the variance of
-their means, so an average of variances comes out too small; a count, a mean and the sum of the squared deviations
-of each part give the pool's exactly.
+*Moments* are pooled, not averaged. The variance of a pool is the mean of the parts' variances plus
+the variance of their means, so an average of variances comes out too small; a count, a mean and the
+sum of the squared deviations of each part give the pool's exactly.
 """
 
 import functools
@@ -32,9 +34,10 @@ Average = TypeVar("Average", float, Tensor)
 class Moments:
     """How many values there are, their mean, and the sum of their squared deviations from it.
 
-    Kept in float64 (in float32 on devices that have none) and merged to within its rounding in any order, however
-    the values were split and wherever they lie, for up to 2⁵³ values. Near 10⁸ a float64 mean is itself 10⁻⁸ off, and
-    the distance between two means would inherit that; so what its rounding took away is kept beside it.
+    Kept in float64 (in float32 on devices that have none) and merged to within its rounding in any
+    order, however the values were split and wherever they lie, for up to 2⁵³ values. Near 10⁸ a
+    float64 mean is itself 10⁻⁸ off, and the distance between two means would inherit that; so what
+    its rounding took away is kept beside it.
 
     >>> a = Moments.of(torch.tensor([1.0, 2.0, 3.0]))
     >>> b = Moments.of(torch.tensor([5.0]))
@@ -49,17 +52,21 @@ class Moments:
         m2: Tensor | float,
         residue: Tensor | float = 0.0,
     ) -> None:
-        """Take numbers or tensors: n, which broadcasts to the shape of μ; μ, not read where n is zero; Σ(x − μ)².
+        """Take numbers or tensors: n, which broadcasts to the shape of μ; μ, not read where n is
+        zero; Σ(x − μ)².
 
-        ``residue`` is what the mean lacks beyond its precision, where that is known. A mean and an m2 of different
-        shapes are a ValueError.
+        ``residue`` is what the mean lacks beyond its precision, where that is known. A mean and an
+        m2 of different shapes are a ValueError.
         """
         device = next((part.device for part in (mean, m2, count) if isinstance(part, Tensor)), None)
         self.count = _in_float64(count, device)
         mean, m2 = _in_float64(mean, device), _in_float64(m2, device)
         if mean.shape != m2.shape:
-            raise ValueError(f"m2 must have the shape of mean: got {tuple(m2.shape)} beside {tuple(mean.shape)}")
-        # The mean of nothing is NaN, and NaN times zero is NaN: an empty part is zeros from the start.
+            raise ValueError(
+                f"m2 must have the shape of mean: got {tuple(m2.shape)} beside {tuple(mean.shape)}"
+            )
+        # The mean of nothing is NaN, and NaN times zero is NaN: an empty part is zeros from the
+        # start.
         is_empty = self.count == 0
         self.mean = torch.where(is_empty, 0.0, mean)
         self.m2 = torch.where(is_empty, 0.0, m2)
@@ -78,14 +85,17 @@ class Moments:
 
     @classmethod
     def of(cls, x: Tensor, dim: int | Sequence[int] | None = None) -> "Moments":
-        """Return the moments of a real ``x`` over ``dim``, by default all dimensions; ``x`` may be empty."""
+        """Return the moments of a real ``x`` over ``dim``, by default all dimensions; ``x`` may be
+        empty."""
         if x.is_complex():
             raise ValueError(f"x must be real: got {x.dtype}")
         x = _in_float64(x)
         if dim is None:
             dim = range(x.dim())
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
-        if not dims:  # to torch's reductions () means every dimension; here it means none, and each value is its mean
+        # to torch's reductions () means every dimension; here it means none, and each value is its
+        # mean
+        if not dims:
             x, dims = x.unsqueeze(-1), (-1,)
         rounded = x.mean(dims, keepdim=True)
         centred, residue = centre(x, rounded, dims)
@@ -94,31 +104,41 @@ class Moments:
         return cls(count, mean, centred.square().sum(dims), residue)
 
     def merge(self, other: "Moments") -> "Moments":
-        """Return the moments of both parts' values together (Chan, Golub, LeVeque 1979, equations 2.1)."""
+        """Return the moments of both parts' values together (Chan, Golub, LeVeque 1979, equations
+        2.1)."""
         count = self.count + other.count
-        smaller, larger = torch.minimum(self.count, other.count), torch.maximum(self.count, other.count)
+        smaller, larger = (
+            torch.minimum(self.count, other.count),
+            torch.maximum(self.count, other.count),
+        )
         fraction = smaller / torch.where(count == 0, 1.0, count)  # of the pool: the smaller part's
         delta = (other.mean - self.mean) + (other.residue - self.residue)
         step = delta * fraction
 
-        # The larger part's mean has the shorter way to the pool's, and beside an empty part it stays as it is.
+        # The larger part's mean has the shorter way to the pool's, and beside an empty part it
+        # stays as it is.
         is_other = other.count > self.count
         start = torch.where(is_other, other.mean, self.mean)
-        residue = torch.where(is_other, other.residue, self.residue) + torch.where(is_other, -step, step)
+        residue = torch.where(is_other, other.residue, self.residue) + torch.where(
+            is_other, -step, step
+        )
         mean, residue = _sum_and_residue(start, residue)
         return Moments(count, mean, self.m2 + other.m2 + step * delta * larger, residue)
 
     def variance(self, correction: int = 0) -> Tensor:
-        """Return m2 / (count − correction): biased with 0, unbiased with 1, NaN of no values, as `torch.var` has it."""
+        """Return m2 / (count − correction): biased with 0, unbiased with 1, NaN of no values, as
+        `torch.var` has it."""
         return self.m2 / (self.count - correction).clamp(min=0)
 
 
-def ema(average: Average, value: Average, momentum: float, convention: Convention = "torch") -> Average:
+def ema(
+    average: Average, value: Average, momentum: float, convention: Convention = "torch"
+) -> Average:
     """Return the exponential moving average (*) after one more value (*), a new tensor or number.
 
-    ``momentum``, in [0, 1], is the weight of ``value`` in the convention ``"torch"`` and that of ``average`` in
-    ``"keras"``; anything else is a ValueError. In half precision it stalls where a step is less than the spacing of
-    the numbers: keep averages in float32.
+    ``momentum``, in [0, 1], is the weight of ``value`` in the convention ``"torch"`` and that of
+    ``average`` in ``"keras"``; anything else is a ValueError. In half precision it stalls where a
+    step is less than the spacing of the numbers: keep averages in float32.
 
     >>> ema(0.0, 1.0, momentum=0.1), ema(0.0, 1.0, momentum=0.9, convention="keras")
     (0.1, 0.09999999999999998)
@@ -128,19 +148,28 @@ def ema(average: Average, value: Average, momentum: float, convention: Conventio
 
 
 def bias_corrected(
-    average: Average, momentum: float, steps: int, convention: Convention = "torch", *, start: float = 0.0
+    average: Average,
+    momentum: float,
+    steps: int,
+    convention: Convention = "torch",
+    *,
+    start: float = 0.0,
 ) -> Average:
     """Return a moving average without the trace of the constant that it started from.
 
-    After n steps the start still has the weight oldⁿ, where old is that of the average in a step. Taken out, what is
-    left is a weighted mean of the values alone. ``start`` is zero for batch norm's running mean and one for its running
-    variance; ``momentum`` and ``convention`` are as in `ema`, and must give the new value some weight.
+    After n steps the start still has the weight oldⁿ, where old is that of the average in a step.
+    Taken out, what is left is a weighted mean of the values alone. ``start`` is zero for batch
+    norm's running mean and one for its running variance; ``momentum`` and ``convention`` are as in
+    `ema`, and must give the new value some weight.
 
     Source: Kingma, Ba 2015, section 3.
     """
     _, new = _weights(momentum, convention)
     if new == 0:
-        raise ValueError(f"momentum must give the new value a weight: got {momentum} in {convention}'s convention")
+        raise ValueError(
+            f"momentum must give the new value a weight: got {momentum} in {convention}'s "
+            "convention"
+        )
     if steps < 1:
         raise ValueError(f"steps must be at least 1: got {steps}")
     # 1 − oldⁿ would round a small weight of the values away; log1p and expm1 keep it.
@@ -150,30 +179,38 @@ def bias_corrected(
 
 
 def precise_batch_norm(model: nn.Module, batches: Iterable[Any]) -> None:
-    """Set the running statistics of the model's batch norms to those of ``batches``, without training.
+    """Set the running statistics of the model's batch norms to those of ``batches``, without
+    training.
 
-    Each batch goes through the model once, batch norms normalizing by the batch as in training and everything else
-    (dropout, say) as in evaluation. The running mean becomes the mean of all a layer has seen, and the running
-    variance the unbiased variance of the pool: every value counts alike, in batches of any size. The batches should
-    be as large as those trained on, since a layer's input depends on how the layers below normalized.
+    Each batch goes through the model once, batch norms normalizing by the batch as in training and
+    everything else (dropout, say) as in evaluation. The running mean becomes the mean of all a
+    layer has seen, and the running variance the unbiased variance of the pool: every value counts
+    alike, in batches of any size. The batches should be as large as those trained on, since a
+    layer's input depends on how the layers below normalized.
 
-    Changed are the running statistics, and ``num_batches_tracked``, which becomes the number of batches they are
-    made of. Parameters, gradients, modes, random state and hooks are as before, and after an error the statistics
-    too. A layer is left alone that keeps no running statistics, that no batch reached, or that is in evaluation mode
-    while the model is in training (frozen). Of a distributed model, each process sees its own batches only.
+    Changed are the running statistics, and ``num_batches_tracked``, which becomes the number of
+    batches they are made of. Parameters, gradients, modes, random state and hooks are as before,
+    and after an error the statistics too. A layer is left alone that keeps no running statistics,
+    that no batch reached, or that is in evaluation mode while the model is in training (frozen). Of
+    a distributed model, each process sees its own batches only.
 
-    ``batches`` are what the model is called with, one at a time; of a tuple or list, such as a `DataLoader` yields, the
-    first element. No such layer, or no batch, is a ValueError.
+    ``batches`` are what the model is called with, one at a time; of a tuple or list, such as a
+    `DataLoader` yields, the first element. No such layer, or no batch, is a ValueError.
 
     Source: Wu, Johnson 2021, section 3.
     """
     layers: list[Any] = [
         layer
         for layer in model.modules()
-        if isinstance(layer, _BatchNorm) and layer.track_running_stats and layer.training >= model.training
+        if isinstance(layer, _BatchNorm)
+        and layer.track_running_stats
+        and layer.training >= model.training
     ]
     if not layers:
-        raise ValueError("model must have a batch norm layer that keeps running statistics and is not frozen: got none")
+        raise ValueError(
+            "model must have a batch norm layer that keeps running statistics and is not frozen: "
+            "got none"
+        )
     seen: dict[Any, list[Moments]] = {layer: [] for layer in layers}
 
     def pool(layer: nn.Module, inputs: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> None:
@@ -218,7 +255,8 @@ def _weights(momentum: float, convention: str) -> tuple[float, float]:
 
 
 def _in_float64(x: Any, device: torch.device | None = None) -> Tensor:
-    """Return ``x`` as a tensor in float64, or in float32 on a device that has no float64 (Apple's GPUs)."""
+    """Return ``x`` as a tensor in float64, or in float32 on a device that has no float64 (Apple's
+    GPUs)."""
     device = x.device if isinstance(x, Tensor) else device
     dtype = torch.float32 if device is not None and device.type == "mps" else torch.float64
     return torch.as_tensor(x, dtype=dtype, device=device)

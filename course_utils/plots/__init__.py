@@ -1,4 +1,5 @@
-"""The course's figure style and its static figures: every function returns a ``Figure``, and ``show`` ends a cell."""
+"""The course's figure style and its static figures: every function returns a ``Figure``, and
+``show`` ends a cell."""
 
 from course_utils.plots.curves import error_curves, grouped_bars, heatmap, spread_curves
 from course_utils.plots.rope import lines, rope_scaling

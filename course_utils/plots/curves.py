@@ -1,4 +1,5 @@
-"""Lines, bars and cells: errors on logarithmic axes, runs with several seeds, results in groups, a small matrix.
+"""Lines, bars and cells: errors on logarithmic axes, runs with several seeds, results in groups, a
+small matrix.
 
 Chapters 01 to 19.
 """
@@ -31,7 +32,8 @@ __all__ = ["error_curves", "grouped_bars", "heatmap", "spread_curves"]
 def error_curves(
     x: Sequence[float], curves: Mapping[str, ArrayLike], xlabel: str, ylabel: str, title: str = ""
 ) -> Figure:
-    """Draw errors against ``x``, both logarithmic; NaN and infinity are marked at the top edge, exact zeros below.
+    """Draw errors against ``x``, both logarithmic; NaN and infinity are marked at the top edge,
+    exact zeros below.
 
     Args:
         x: the positions, increasing; a 0 gets a place of its own at the left.
@@ -45,15 +47,21 @@ def error_curves(
     """
     figure, axes = new_figure()
     _ticks_at(axes, x)
-    draw_log_curves(axes, np.asarray(x, dtype=float), {n: as_series(n, v, len(x)) for n, v in curves.items()})
+    draw_log_curves(
+        axes, np.asarray(x, dtype=float), {n: as_series(n, v, len(x)) for n, v in curves.items()}
+    )
     axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
     return figure
 
 
-def draw_log_curves(axes: Axes, x: NDArray, lines: Mapping[str, NDArray], mark_every: int = 1) -> None:
+def draw_log_curves(
+    axes: Axes, x: NDArray, lines: Mapping[str, NDArray], mark_every: int = 1
+) -> None:
     for name, line in lines.items():
         if (line < 0).any():
-            raise ValueError(f"{name!r} must have no negative value on a logarithmic axis: got {line.min():g}")
+            raise ValueError(
+                f"{name!r} must have no negative value on a logarithmic axis: got {line.min():g}"
+            )
     low, high, bottom, top = _edges(np.concatenate(list(lines.values())))
     axes.set_yscale("log")
     axes.set_ylim(low, high)
@@ -74,7 +82,8 @@ def draw_log_curves(axes: Axes, x: NDArray, lines: Mapping[str, NDArray], mark_e
 
 
 def _edges(values: NDArray) -> tuple[float, float, float, float]:
-    """Return the axis's limits, and the heights inside them that stand for zero and for NaN or infinity."""
+    """Return the axis's limits, and the heights inside them that stand for zero and for NaN or
+    infinity."""
     drawable = values[np.isfinite(values) & (values > 0)]
     low, high = (drawable.min(), drawable.max()) if drawable.size else (0.1, 1.0)
     pad = max((high / low) ** 0.1, 1.3)
@@ -87,16 +96,23 @@ def _edges(values: NDArray) -> tuple[float, float, float, float]:
 def _name_edge_points(axes: Axes, x: NDArray, line: NDArray, shown: NDArray, colour: str) -> None:
     """Ring the first point of each kind that stands at an edge, and write what it is."""
     above, beside = (0, 9), (13, -4)
-    for text, where, offset in (("NaN", np.isnan(line), above), ("∞", np.isinf(line), above), ("0", line == 0, beside)):
+    for text, where, offset in (
+        ("NaN", np.isnan(line), above),
+        ("∞", np.isinf(line), above),
+        ("0", line == 0, beside),
+    ):
         if not where.any():
             continue
         point = x[where.argmax()], shown[where.argmax()]
-        axes.plot(*point, marker="o", markersize=14, markerfacecolor="none", color=colour, linestyle="")
+        axes.plot(
+            *point, marker="o", markersize=14, markerfacecolor="none", color=colour, linestyle=""
+        )
         axes.annotate(text, point, offset, textcoords="offset points", ha="center", weight="bold")
 
 
 def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
-    """Write each line's name to the right of the axes at its end's height, pushed apart where two would touch."""
+    """Write each line's name to the right of the axes at its end's height, pushed apart where two
+    would touch."""
     low, high = np.log(axes.get_ylim())
     gap = 0.075  # of the axes' height: a line of text
     heights: dict[str, float] = {}
@@ -112,7 +128,13 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
             textcoords="axes fraction",
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 1, "shrinkA": 1, "shrinkB": 5},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 1,
+                "shrinkA": 1,
+                "shrinkB": 5,
+            },
         )
 
 
@@ -135,16 +157,19 @@ def spread_curves(
     """Draw the field ``y`` against the field ``x``, one line for each value of ``by``.
 
     Args:
-        rows: the runs, such as ``experiments.Rows``; rows that agree in ``x`` and ``by`` are seeds of one point.
+        rows: the runs, such as ``experiments.Rows``; rows that agree in ``x`` and ``by`` are seeds
+            of one point.
         x: a field that holds a number; with ``log_x`` the values themselves are the ticks.
         y: a field that holds a number.
         by: the field that tells the lines apart.
         xlabel: the horizontal quantity with its unit.
-        ylabel: the vertical quantity with its unit; panels with scales of their own are labelled by their values.
+        ylabel: the vertical quantity with its unit; panels with scales of their own are labelled by
+            their values.
         title: one line above the figure.
         labels: what a value of ``by`` is called; by default the value itself.
         panels: a field each value of which gets axes of its own, side by side.
-        share_y: whether the panels have one vertical scale; if not, the value of ``panels`` names the quantity.
+        share_y: whether the panels have one vertical scale; if not, the value of ``panels`` names
+            the quantity.
         log_x: whether the horizontal axis is logarithmic.
         log_y: whether the vertical axis is logarithmic; the band then spans the seeds.
         height: of the figure, in inches.
@@ -186,12 +211,20 @@ def _different(rows: Sequence[Mapping[str, Any]], field: str) -> list[Any]:
 
 
 def _draw_seeds(
-    axes: Axes, rows: Sequence[Mapping[str, Any]], x: str, y: str, series: int, label: str, between_seeds: bool
+    axes: Axes,
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    series: int,
+    label: str,
+    between_seeds: bool,
 ) -> None:
     if not rows:
         return
     places = sorted({float(row[x]) for row in rows})
-    seeds = [np.array([float(row[y]) for row in rows if float(row[x]) == place]) for place in places]
+    seeds = [
+        np.array([float(row[y]) for row in rows if float(row[x]) == place]) for place in places
+    ]
     mean = np.array([values.mean() for values in seeds])
     std = np.array([values.std(ddof=1) if len(values) > 1 else 0.0 for values in seeds])
     colour = PALETTE[series % len(PALETTE)]
@@ -201,7 +234,9 @@ def _draw_seeds(
     axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.plot(places, mean, **line_style(series), **marker_style(series), label=label)
     dots = [(place, value) for place, values in zip(places, seeds, strict=True) for value in values]
-    axes.plot(*zip(*dots, strict=True), color=colour, marker=".", markersize=5, linestyle="", alpha=0.8)
+    axes.plot(
+        *zip(*dots, strict=True), color=colour, marker=".", markersize=5, linestyle="", alpha=0.8
+    )
 
 
 def _ticks_at(axes: Axes, places: Sequence[float]) -> None:
@@ -215,12 +250,16 @@ def _ticks_at(axes: Axes, places: Sequence[float]) -> None:
 
 
 def grouped_bars(
-    bars: Mapping[str, ArrayLike], group_names: Sequence[str], ylabel: str, number_format: str | None = ".3g"
+    bars: Mapping[str, ArrayLike],
+    group_names: Sequence[str],
+    ylabel: str,
+    number_format: str | None = ".3g",
 ) -> Figure:
     """Draw one bar per series in every group, told apart by hatching as well as by colour.
 
     Args:
-        bars: what each series is called, and its heights, (len(group_names),); NaN is written in the bar's place.
+        bars: what each series is called, and its heights, (len(group_names),); NaN is written in
+            the bar's place.
         group_names: what stands under each group of bars.
         ylabel: the vertical quantity with its unit.
         number_format: how the height is written at a bar's end; ``None`` leaves it out.
@@ -246,7 +285,8 @@ def grouped_bars(
         axes.bar(positions, finite, width * 0.92, fill=False, edgecolor=INK, linewidth=0.8)
         if number_format is not None:
             labels = [
-                "NaN" if math.isnan(value) else format(value, number_format).replace("-", "−") for value in values
+                "NaN" if math.isnan(value) else format(value, number_format).replace("-", "−")
+                for value in values
             ]
             axes.bar_label(drawn, labels=labels, padding=2, fontsize=9.5)
     axes.set_xticks(centres, labels=group_names)
@@ -254,7 +294,9 @@ def grouped_bars(
     axes.margins(y=0.12)
     axes.set(ylabel=ylabel)
     if len(bars) > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(bars), 4), borderaxespad=0.2)
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(bars), 4), borderaxespad=0.2
+        )
     return figure
 
 
@@ -304,7 +346,9 @@ def heatmap(
     axes.grid(visible=False)
     for (row, column), value in np.ndenumerate(values):
         text = missing if math.isnan(value) else format(value, number_format).replace("-", "−")
-        colour = _legible_on(image.cmap(image.norm(value)) if math.isfinite(value) else to_rgb(_MISSING))
+        colour = _legible_on(
+            image.cmap(image.norm(value)) if math.isfinite(value) else to_rgb(_MISSING)
+        )
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=10)
     figure.colorbar(image, ax=axes, label=value_label)
     axes.set(xlabel=column_label, ylabel=row_label, title=title)
@@ -312,7 +356,11 @@ def heatmap(
 
 
 def _legible_on(cell: Sequence[float]) -> str:
-    """Return black or white, whichever contrasts more: 4.5 to 1 at least on any colour (WCAG 2, relative luminance)."""
-    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in cell[:3]]
+    """Return black or white, whichever contrasts more: 4.5 to 1 at least on any colour (WCAG 2,
+    relative luminance)."""
+    linear = [
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+        for value in cell[:3]
+    ]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "black" if luminance > 0.179 else "white"

@@ -1,4 +1,5 @@
-"""Positions drawn: the sinusoidal code (chapter 12), RoFormer's bound (13), scores, shares and wavelengths (14)."""
+"""Positions drawn: the sinusoidal code (chapter 12), RoFormer's bound (13), scores, shares and
+wavelengths (14)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,8 @@ def rope_scaling(wavelengths: Mapping[str, Sequence[float]], window: int, length
     """Draw each pair's wavelength, in positions a turn, against the trained window.
 
     Args:
-        wavelengths: a line by label, (pairs,) each, infinite for a pair that stands still; the first as it was trained.
+        wavelengths: a line by label, (pairs,) each, infinite for a pair that stands still; the
+            first as it was trained.
         window: positions seen in training.
         length: positions asked for.
     """
@@ -24,7 +26,11 @@ def rope_scaling(wavelengths: Mapping[str, Sequence[float]], window: int, length
     axes.set_yscale("log")
     axes.axhspan(window, 1e12, color=PALETTE[4], alpha=0.12, linewidth=0)
     for i, (label, line) in enumerate(wavelengths.items()):
-        look = {"color": PALETTE[i - 1]} if i else {"color": MUTED, "alpha": 0.4, "linewidth": 7, "linestyle": "-"}
+        look = (
+            {"color": PALETTE[i - 1]}
+            if i
+            else {"color": MUTED, "alpha": 0.4, "linewidth": 7, "linestyle": "-"}
+        )
         axes.plot([each if each < np.inf else np.nan for each in line], label=label, **look)
     card = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 1}
     note: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9.5, "bbox": card}
@@ -33,7 +39,10 @@ def rope_scaling(wavelengths: Mapping[str, Sequence[float]], window: int, length
     if length > window:
         axes.axhline(length, color=INK, linewidth=1, linestyle=":")
         axes.annotate(f"asked for, {length:,}", (0, length), (2, 4), **note)
-    axes.set_ylim(3, 3 * max(length, *(each for line in wavelengths.values() for each in line if each < np.inf)))
+    axes.set_ylim(
+        3,
+        3 * max(length, *(each for line in wavelengths.values() for each in line if each < np.inf)),
+    )
     axes.set(xlabel="pair of dimensions, fast to slow", ylabel="wavelength (positions a turn)")
     axes.legend(loc="lower right", fontsize=9.5)
     return figure
@@ -48,11 +57,13 @@ def lines(
     marks: Mapping[str, float] | None = None,
     log_y: bool = False,
 ) -> Figure:
-    """Draw curves over distances or over pairs, with rules at places that have a name (chapters 13 and 14).
+    """Draw curves over distances or over pairs, with rules at places that have a name (chapters 13
+    and 14).
 
     Args:
         x: (n,), increasing.
-        curves: what each line is called, and its values, (n,); what is not positive is left out where ``log_y``.
+        curves: what each line is called, and its values, (n,); what is not positive is left out
+            where ``log_y``.
         xlabel: the horizontal quantity with its unit.
         ylabel: the vertical quantity with its unit.
         marks: what each place on the horizontal axis is called.
@@ -80,7 +91,9 @@ def lines(
         )
     if log_y:
         axes.set_yscale("log", base=2)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if value >= 1 else f"1/{1 / value:g}")
+        axes.yaxis.set_major_formatter(
+            lambda value, _: f"{value:g}" if value >= 1 else f"1/{1 / value:g}"
+        )
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.xaxis.set_major_formatter("{x:,g}")
     figure.legend(loc="outside lower center", ncols=4 if len(curves) == 4 else 3, fontsize=9.5)

@@ -1,7 +1,7 @@
 """How every figure of the course looks, and how one is shown (every chapter).
 
-A figure is a card of its own colour, so that it reads the same in a light and in a dark notebook. Series differ by
-marker, dash or hatching as well as by colour.
+A figure is a card of its own colour, so that it reads the same in a light and in a dark notebook.
+Series differ by marker, dash or hatching as well as by colour.
 """
 
 import base64
@@ -35,8 +35,8 @@ __all__ = [
     "use_style",
 ]
 
-# Okabe & Ito (2008), distinguishable with every common colour blindness; their yellow is left out, because it fades on
-# a light card, and black goes last, because the axes use it.
+# Okabe & Ito (2008), distinguishable with every common colour blindness; their yellow is left out,
+# because it fades on a light card, and black goes last, because the axes use it.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
@@ -49,7 +49,8 @@ _SHARPNESS = 2  # pixels of PNG per pixel of page
 
 
 def use_style() -> None:
-    """Set the course's matplotlib style, for the figures here and for a learner's own ``plt`` calls."""
+    """Set the course's matplotlib style, for the figures here and for a learner's own ``plt``
+    calls."""
     matplotlib.rcParams.update(
         {
             "figure.figsize": (_WIDTH_PX / _CSS_DPI, 4.2),
@@ -76,7 +77,8 @@ def use_style() -> None:
             "text.color": INK,
             "xtick.color": INK,
             "ytick.color": INK,
-            "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters on every machine
+            # comes with matplotlib: the same letters on every machine
+            "font.family": "DejaVu Sans",
             "font.size": 11,
             "legend.frameon": False,
             "lines.linewidth": 2.0,
@@ -88,7 +90,8 @@ def use_style() -> None:
 
 
 def new_figure(height: float = 4.2, **subplots: Any) -> tuple[Figure, Any]:
-    """Return a figure as wide as the page, ``height`` inches high, and its axes, without touching ``pyplot``.
+    """Return a figure as wide as the page, ``height`` inches high, and its axes, without touching
+    ``pyplot``.
 
     Args:
         height: in inches; one inch is 100 pixels of the page.
@@ -100,24 +103,30 @@ def new_figure(height: float = 4.2, **subplots: Any) -> tuple[Figure, Any]:
 
 
 def image_html(figure: Figure, alt: str) -> str:
-    """Return ``figure`` as an ``<img>`` element with its alternative text; the same figure gives the same bytes.
+    """Return ``figure`` as an ``<img>`` element with its alternative text; the same figure gives
+    the same bytes.
 
     Raises:
         ValueError: the alternative text is empty.
     """
     if not alt.strip():
-        raise ValueError(f"alt must say what the figure shows, for those who cannot see it: got {alt!r}")
+        raise ValueError(
+            f"alt must say what the figure shows, for those who cannot see it: got {alt!r}"
+        )
     png = io.BytesIO()
-    # matplotlib would write its own version into the file, which changes the bytes from one install to another
+    # matplotlib would write its own version into the file, which changes the bytes from one install
+    # to another
     figure.savefig(png, format="png", dpi=_CSS_DPI * _SHARPNESS, metadata={"Software": None})
     small = io.BytesIO()
-    Image.open(png).convert("RGB").quantize(256).save(
-        small, format="png", optimize=True
-    )  # a third of the bytes, for the eye the same
+    # a third of the bytes, for the eye the same
+    Image.open(png).convert("RGB").quantize(256).save(small, format="png", optimize=True)
     data = base64.b64encode(small.getvalue()).decode("ascii")
     width = round(figure.get_figwidth() * _CSS_DPI)
     style = "max-width:100%;height:auto;border-radius:6px"
-    return f'<img alt="{escape(alt)}" width="{width}" style="{style}" src="data:image/png;base64,{data}">'
+    return (
+        f'<img alt="{escape(alt)}" width="{width}" style="{style}" '
+        f'src="data:image/png;base64,{data}">'
+    )
 
 
 def show(figure: Figure, alt: str) -> None:
@@ -125,7 +134,8 @@ def show(figure: Figure, alt: str) -> None:
 
     Args:
         figure: any matplotlib figure.
-        alt: what the figure shows, in a sentence or two; nbval compares it, and a screen reader says it.
+        alt: what the figure shows, in a sentence or two; nbval compares it, and a screen reader
+            says it.
 
     Raises:
         ValueError: the alternative text is empty.
@@ -148,8 +158,13 @@ def line_style(series: int) -> dict[str, Any]:
 
 
 def marker_style(series: int) -> dict[str, Any]:
-    """Return a marker, with an edge: the palette's lightest colours stand out too little from the card."""
-    return {"marker": MARKERS[series % len(MARKERS)], "markeredgecolor": INK, "markeredgewidth": 0.7}
+    """Return a marker, with an edge: the palette's lightest colours stand out too little from the
+    card."""
+    return {
+        "marker": MARKERS[series % len(MARKERS)],
+        "markeredgecolor": INK,
+        "markeredgewidth": 0.7,
+    }
 
 
 def as_series(name: str, values: ArrayLike, length: int) -> NDArray[np.float64]:
@@ -160,5 +175,7 @@ def as_series(name: str, values: ArrayLike, length: int) -> NDArray[np.float64]:
     """
     series = np.asarray(values, dtype=float)
     if series.shape != (length,):
-        raise ValueError(f"{name!r} must have one value per position: got shape {series.shape}, need ({length},)")
+        raise ValueError(
+            f"{name!r} must have one value per position: got shape {series.shape}, need ({length},)"
+        )
     return series

@@ -2,11 +2,11 @@
 
 Notation used for tensor shapes: T tokens; ``...`` any leading dimensions, such as batch and heads.
 
-Angles are products of a position and a frequency, and only their remainder modulo 2π matters. At position 131,071
-(dim 128, base 10,000) rounding the frequencies to float32 moves a cosine by 1.6e-3, rounding the angles by 1.1e-3, and
-the usual float32 product, which does both, by 4.2e-3. So both stay in float64 until the cosine and the sine are taken,
-and what is left is the rounding of the result, 3e-8. The cost is float64 cosines where float32 ones would do, paid
-once for a cache.
+Angles are products of a position and a frequency, and only their remainder modulo 2π matters. At
+position 131,071 (dim 128, base 10,000) rounding the frequencies to float32 moves a cosine by
+1.6e-3, rounding the angles by 1.1e-3, and the usual float32 product, which does both, by 4.2e-3. So
+both stay in float64 until the cosine and the sine are taken, and what is left is the rounding of
+the result, 3e-8. The cost is float64 cosines where float32 ones would do, paid once for a cache.
 """
 
 import math
@@ -17,14 +17,24 @@ import torch
 from torch import Tensor
 
 # each name of a layout, and the layout that it names
-LAYOUTS = {"half": "half", "neox": "half", "llama": "half", "interleaved": "interleaved", "gptj": "interleaved"}
+LAYOUTS = {
+    "half": "half",
+    "neox": "half",
+    "llama": "half",
+    "interleaved": "interleaved",
+    "gptj": "interleaved",
+}
 
 
-def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return the sinusoidal code of each position: sine in the even columns, cosine in the odd ones. Chapter 12.
+def sinusoidal(
+    positions: int | Tensor, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Return the sinusoidal code of each position: sine in the even columns, cosine in the odd
+    ones. Chapter 12.
 
-    ``positions`` are a count from 0 or a tensor (..., T) of any real dtype; the code is (T, dim) or (..., T, dim), on
-    their device. The wavelengths of the ``dim`` columns, an even number, run from 2π to nearly 2π · base.
+    ``positions`` are a count from 0 or a tensor (..., T) of any real dtype; the code is (T, dim) or
+    (..., T, dim), on their device. The wavelengths of the ``dim`` columns, an even number, run from
+    2π to nearly 2π · base.
 
     Source: Vaswani et al. 2017, §3.5.
 
@@ -32,15 +42,18 @@ def sinusoidal(positions: int | Tensor, dim: int, base: float = 10_000.0, dtype:
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    cosine, sine = rope_cos_sin(positions, rope_inv_freq(dim, base), dtype=dtype)  # (..., T, dim/2) each
+    # (..., T, dim/2) each
+    cosine, sine = rope_cos_sin(positions, rope_inv_freq(dim, base), dtype=dtype)
     return torch.stack((sine, cosine), dim=-1).flatten(-2)
 
 
-def rope_inv_freq(dim: int, base: float = 10_000.0, *, device: torch.device | str | None = None) -> Tensor:
+def rope_inv_freq(
+    dim: int, base: float = 10_000.0, *, device: torch.device | str | None = None
+) -> Tensor:
     """Return the rotary frequencies f_i = base^(-2i/dim), in radians per position. Chapter 13.
 
-    They are (dim/2,) float64 (see the module's first lines for why), on ``device``, for the rotary dimension ``dim``,
-    an even number.
+    They are (dim/2,) float64 (see the module's first lines for why), on ``device``, for the rotary
+    dimension ``dim``, an even number.
 
     Source: Su et al. 2021, §3.2.2.
 
@@ -55,13 +68,17 @@ def rope_inv_freq(dim: int, base: float = 10_000.0, *, device: torch.device | st
 
 
 def rope_cos_sin(
-    positions: int | Tensor, inv_freq: Tensor, attention_factor: float = 1.0, dtype: torch.dtype = torch.float32
+    positions: int | Tensor,
+    inv_freq: Tensor,
+    attention_factor: float = 1.0,
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[Tensor, Tensor]:
     """Return the cosine and the sine of every position's angles, (..., T, dim/2) each. Chapter 13.
 
-    ``positions`` are a count from 0 or a tensor (..., T) of any real dtype, on whose device the result is; for a count
-    it is where ``inv_freq`` is: (dim/2,), float64 as ``rope_inv_freq`` gives it, to keep far positions exact. The
-    angles are float64 whatever ``dtype`` is. ``attention_factor`` multiplies both, and so the scores by its square.
+    ``positions`` are a count from 0 or a tensor (..., T) of any real dtype, on whose device the
+    result is; for a count it is where ``inv_freq`` is: (dim/2,), float64 as ``rope_inv_freq`` gives
+    it, to keep far positions exact. The angles are float64 whatever ``dtype`` is.
+    ``attention_factor`` multiplies both, and so the scores by its square.
 
     Source: Su et al. 2021, eq. 15 and 34.
     """
@@ -69,13 +86,18 @@ def rope_cos_sin(
         raise ValueError(f"dtype must be a floating-point dtype: got dtype={dtype}")
     if not isinstance(positions, Tensor):
         if not is_count(positions):
-            raise ValueError(f"positions must be a tensor or a count of at least 0: got {positions!r}")
+            raise ValueError(
+                f"positions must be a tensor or a count of at least 0: got {positions!r}"
+            )
         positions = torch.arange(positions, device=inv_freq.device)
     if positions.is_complex() or positions.dtype == torch.bool:
         raise ValueError(f"positions must hold real numbers: got dtype {positions.dtype}")
 
     # Apple's GPUs have no float64: there the angles are computed on the CPU.
-    device, exact_device = positions.device, "cpu" if positions.device.type == "mps" else positions.device
+    device, exact_device = (
+        positions.device,
+        "cpu" if positions.device.type == "mps" else positions.device,
+    )
     exact_positions = positions.to(exact_device).double()
     angles = exact_positions[..., None] * inv_freq.to(exact_device).double()  # (..., T, dim/2)
     return (
@@ -85,16 +107,20 @@ def rope_cos_sin(
 
 
 def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Tensor:
-    """Rotate the pairs of ``x`` by their position's angles; dimensions beyond the rotary ones pass through. Chapter 13.
+    """Rotate the pairs of ``x`` by their position's angles; dimensions beyond the rotary ones pass
+    through. Chapter 13.
 
     Args:
-        x: queries or keys (..., T, dim), floating point. The result has its shape and dtype, and is computed in the
-            wider of the dtypes of ``x`` and ``cos``.
-        cos, sin: (T, rotary_dim/2), or with leading dimensions that broadcast with those of ``x``; rotary_dim ≤ dim.
-        layout: which two dimensions are a pair: ``"half"`` (also ``"neox"``, ``"llama"``) takes i and
-            i + rotary_dim/2, ``"interleaved"`` (also ``"gptj"``; RoFormer, Meta's Llama) takes 2i and 2i + 1.
+        x: queries or keys (..., T, dim), floating point. The result has its shape and dtype, and is
+            computed in the wider of the dtypes of ``x`` and ``cos``.
+        cos, sin: (T, rotary_dim/2), or with leading dimensions that broadcast with those of ``x``;
+            rotary_dim ≤ dim.
+        layout: which two dimensions are a pair: ``"half"`` (also ``"neox"``, ``"llama"``) takes i
+            and i + rotary_dim/2, ``"interleaved"`` (also ``"gptj"``; RoFormer, Meta's Llama) takes
+            2i and 2i + 1.
 
-    Source: Su et al. 2021, eq. 34; ``apply_rotary_pos_emb`` of transformers' Llama, GPT-NeoX and GPT-J.
+    Source: Su et al. 2021, eq. 34; ``apply_rotary_pos_emb`` of transformers' Llama, GPT-NeoX and
+    GPT-J.
 
     >>> apply_rope(torch.tensor([[1.0, 0.0]]), *rope_cos_sin(torch.tensor([1]), rope_inv_freq(2)))
     tensor([[0.5403, 0.8415]])
@@ -102,7 +128,8 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
     in_halves = layout_of(layout) == "half"
     if not x.is_floating_point():
         raise ValueError(f"x must hold floating-point numbers: got dtype {x.dtype}")
-    # A single row or pair of cos would broadcast, and rotate everything by one angle without a word.
+    # A single row or pair of cos would broadcast, and rotate everything by one angle without a
+    # word.
     leading = zip(reversed(cos.shape[:-2]), reversed(x.shape[:-2]), strict=False)
     if (
         cos.shape != sin.shape
@@ -112,9 +139,11 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
         or any(size not in (1, wanted) for size, wanted in leading)
     ):
         raise ValueError(
-            "cos and sin must be (..., T, rotary_dim/2) for x (..., T, dim), with one row per token of x and leading "
-            "dimensions that broadcast with those of x; for positions (B, T) and x (B, H, T, dim) pass "
-            f"positions[:, None]: got x {tuple(x.shape)}, cos {tuple(cos.shape)}, sin {tuple(sin.shape)}"
+            "cos and sin must be (..., T, rotary_dim/2) for x (..., T, dim), with one row per "
+            "token of x and leading dimensions that broadcast with those of x; for positions (B, "
+            "T) and x (B, H, T, dim) pass "
+            f"positions[:, None]: got x {tuple(x.shape)}, cos {tuple(cos.shape)}, sin "
+            f"{tuple(sin.shape)}"
         )
     pairs = cos.shape[-1]
     rotary, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
@@ -126,24 +155,28 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
 
 
 def layout_of(layout: str) -> str:
-    """Return ``"half"`` or ``"interleaved"`` for any name of a layout; another is a ``ValueError``. Chapter 13."""
+    """Return ``"half"`` or ``"interleaved"`` for any name of a layout; another is a ``ValueError``.
+    Chapter 13."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got layout={layout!r}")
     return LAYOUTS[layout]
 
 
 def half_to_interleaved(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
-    """Reorder a projection made for the half layout so that the interleaved layout gives the same scores. Chapter 13.
+    """Reorder a projection made for the half layout so that the interleaved layout gives the same
+    scores. Chapter 13.
 
-    Rows i and i + rotary_dim/2 of each head become rows 2i and 2i + 1, in a new tensor. ``weight`` is that of the
-    query's or key's projection (num_heads · head_dim, in_features), or its bias; ``num_heads`` are the heads in it, of
-    grouped keys the key heads; of each, ``rotary_dim`` dimensions rotate, by default all.
+    Rows i and i + rotary_dim/2 of each head become rows 2i and 2i + 1, in a new tensor. ``weight``
+    is that of the query's or key's projection (num_heads · head_dim, in_features), or its bias;
+    ``num_heads`` are the heads in it, of grouped keys the key heads; of each, ``rotary_dim``
+    dimensions rotate, by default all.
     """
     return _reorder(weight, num_heads, rotary_dim, grid=(2, -1))
 
 
 def interleaved_to_half(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
-    """Undo ``half_to_interleaved``: what turns Meta's Llama weights into those of transformers. Chapter 13.
+    """Undo ``half_to_interleaved``: what turns Meta's Llama weights into those of transformers.
+    Chapter 13.
 
     Source: ``permute`` in transformers' ``convert_llama_weights_to_hf.py``.
     """
@@ -153,10 +186,12 @@ def interleaved_to_half(weight: Tensor, num_heads: int, rotary_dim: int | None =
 def axial_rope_2d(
     height: int, width: int, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine for the patches of an image: half of the pairs turn by row, half by column. Chapter 13.
+    """Return cosine and sine for the patches of an image: half of the pairs turn by row, half by
+    column. Chapter 13.
 
-    Cosine and sine are (height · width, dim/2) for ``apply_rope``, patches in row-major order, the row's pairs first.
-    ``dim`` is the rotary dimension, a multiple of 4; each axis has the frequencies of a dimension of dim/2.
+    Cosine and sine are (height · width, dim/2) for ``apply_rope``, patches in row-major order, the
+    row's pairs first. ``dim`` is the rotary dimension, a multiple of 4; each axis has the
+    frequencies of a dimension of dim/2.
 
     Source: the vision tower of Qwen2-VL, as in transformers.
     """
@@ -174,14 +209,24 @@ def is_count(positions: Any) -> TypeGuard[int]:
     return whole and positions >= 0
 
 
-def _reorder(weight: Tensor, num_heads: int, rotary_dim: int | None, grid: tuple[int, int]) -> Tensor:
-    """Reorder the rotary rows of every head: laid out on ``grid`` row by row, they are read column by column."""
+def _reorder(
+    weight: Tensor, num_heads: int, rotary_dim: int | None, grid: tuple[int, int]
+) -> Tensor:
+    """Reorder the rotary rows of every head: laid out on ``grid`` row by row, they are read column
+    by column."""
     if num_heads < 1 or weight.dim() < 1 or weight.shape[0] % num_heads:
-        raise ValueError(f"num_heads must divide the rows: got num_heads={num_heads}, weight {tuple(weight.shape)}")
+        raise ValueError(
+            f"num_heads must divide the rows: got num_heads={num_heads}, weight "
+            f"{tuple(weight.shape)}"
+        )
     head_dim = weight.shape[0] // num_heads
     rotary_dim = head_dim if rotary_dim is None else rotary_dim
     if not 0 < rotary_dim <= head_dim or rotary_dim % 2:
-        raise ValueError(f"rotary_dim must be even, from 2 to head_dim={head_dim}: got rotary_dim={rotary_dim}")
-    order = torch.cat((torch.arange(rotary_dim).view(grid).T.flatten(), torch.arange(rotary_dim, head_dim)))
+        raise ValueError(
+            f"rotary_dim must be even, from 2 to head_dim={head_dim}: got rotary_dim={rotary_dim}"
+        )
+    order = torch.cat(
+        (torch.arange(rotary_dim).view(grid).T.flatten(), torch.arange(rotary_dim, head_dim))
+    )
     heads = weight.reshape(num_heads, head_dim, *weight.shape[1:])
     return heads[:, order.to(weight.device)].reshape(weight.shape)

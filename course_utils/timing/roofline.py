@@ -31,17 +31,28 @@ class Roofline:
                 raise ValueError(f"{name} must be a positive number: got {rate!r}")
 
     @classmethod
-    def of(cls, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> "Roofline":
-        """Measure both on ``device``: the bandwidth by a large copy, the rate by a matrix product, in turns.
+    def of(
+        cls, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+    ) -> "Roofline":
+        """Measure both on ``device``: the bandwidth by a large copy, the rate by a matrix product,
+        in turns.
 
-        Both at the 10th percentile: what else the machine does can only make a limit look lower than it is.
+        Both at the 10th percentile: what else the machine does can only make a limit look lower
+        than it is.
         """
         size = 8192 if device_type(device) == "cuda" else 1024
-        a, b = (torch.randn(size, size, generator=generator(s), dtype=torch.float32).to(device, dtype) for s in (0, 1))
+        a, b = (
+            torch.randn(size, size, generator=generator(s), dtype=torch.float32).to(device, dtype)
+            for s in (0, 1)
+        )
         copy, moved = large_copy(device, dtype)
         product = torch.empty_like(a)
-        timings = measure_in_turns({"copy": copy, "product": lambda: torch.mm(a, b, out=product)}, device, rounds=10)
-        return cls(moved / timings["copy"].p10_ms / 1e6, 2 * size**3 / timings["product"].p10_ms / 1e6)
+        timings = measure_in_turns(
+            {"copy": copy, "product": lambda: torch.mm(a, b, out=product)}, device, rounds=10
+        )
+        return cls(
+            moved / timings["copy"].p10_ms / 1e6, 2 * size**3 / timings["product"].p10_ms / 1e6
+        )
 
     @property
     def ridge(self) -> float:
@@ -49,5 +60,6 @@ class Roofline:
         return self.peak_gflops / self.bandwidth_gbps
 
     def predicted_ms(self, bytes_moved: float, operations: float = 0.0) -> float:
-        """Return the least time, in milliseconds, for ``bytes_moved`` bytes and ``operations`` operations."""
+        """Return the least time, in milliseconds, for ``bytes_moved`` bytes and ``operations``
+        operations."""
         return max(bytes_moved / self.bandwidth_gbps, operations / self.peak_gflops) / 1e6

@@ -1,5 +1,5 @@
-"""The interactive figures that several chapters show: each a function that returns a widget, with a static picture
-where no kernel runs. A widget of one chapter lies in its folder, in ``widgets.py``.
+"""The interactive figures that several chapters show: each a function that returns a widget, with a
+static picture where no kernel runs. A widget of one chapter lies in its folder, in ``widgets.py``.
 
 base        what all widgets share; js/: what the browser draws and computes
 axes        axis_explorer: who shares a statistic

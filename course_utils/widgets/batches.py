@@ -1,4 +1,5 @@
-"""Batches drawn anew: one sample amid its neighbours (chapter 03), the running mean of a drifting channel (04)."""
+"""Batches drawn anew: one sample amid its neighbours (chapter 03), the running mean of a drifting
+channel (04)."""
 
 import torch
 import torch.nn.functional as F
@@ -34,7 +35,12 @@ RUNNING_STOPS: dict[str, list[float]] = {
 
 
 def batch_neighbours(
-    batch: int = 8, *, loudness: float = 1.0, momentum: float = 0.1, steps: int = 100, mode: str = "train"
+    batch: int = 8,
+    *,
+    loudness: float = 1.0,
+    momentum: float = 0.1,
+    steps: int = 100,
+    mode: str = "train",
 ) -> CourseWidget:
     """Return the picture of one sample's output amid changing neighbours, ready to display.
 
@@ -46,27 +52,50 @@ def batch_neighbours(
         mode: ``"train"`` normalizes by the batch, ``"eval"`` by the running statistics.
     """
     choices = {**NEIGHBOUR_STOPS, "mode": MODES, "steps": range(BATCHES + 1)}
-    chosen = one_of(choices, batch=batch, loudness=loudness, momentum=momentum, steps=steps, mode=mode)
-    data = {"stops": NEIGHBOUR_STOPS, "modes": MODES, "limits": LIMITS, "sample": SAMPLE, "batches": BATCHES}
+    chosen = one_of(
+        choices, batch=batch, loudness=loudness, momentum=momentum, steps=steps, mode=mode
+    )
+    data = {
+        "stops": NEIGHBOUR_STOPS,
+        "modes": MODES,
+        "limits": LIMITS,
+        "sample": SAMPLE,
+        "batches": BATCHES,
+    }
     return _BatchNeighbours({**chosen, "seed": 0}, {**data, "eps": EPS, "refusal": _refusal()})
 
 
 def running_average(
-    momentum: float = 0.1, convention: str = "torch", *, batch: int = 8, drift: float = 0.0, corrected: bool = False
+    momentum: float = 0.1,
+    convention: str = "torch",
+    *,
+    batch: int = 8,
+    drift: float = 0.0,
+    corrected: bool = False,
 ) -> CourseWidget:
     """Return the picture of a running mean that follows a drifting channel, ready to display.
 
     Args:
-        momentum: as ``convention`` means it: 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98 or 0.99.
+        momentum: as ``convention`` means it: 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98
+            or 0.99.
         convention: ``"torch"`` or ``"keras"``.
         batch: samples in a batch: 1, 2, 4, ... 64.
         drift: by how much the true mean changes in 100 steps: 0, ±0.5, ±1, ±2 or ±4.
         corrected: whether the trace of the start at zero is taken out.
     """
     choices = {**RUNNING_STOPS, "convention": CONVENTIONS, "corrected": (False, True)}
-    chosen = one_of(choices, momentum=momentum, convention=convention, batch=batch, drift=drift, corrected=corrected)
+    chosen = one_of(
+        choices,
+        momentum=momentum,
+        convention=convention,
+        batch=batch,
+        drift=drift,
+        corrected=corrected,
+    )
     data = {"stops": RUNNING_STOPS, "conventions": CONVENTIONS, "seeds": LIMITS["seed"]}
-    return _RunningAverage({**chosen, "seed": 0}, {**data, "steps": BATCHES, "start": START, "ages": AGES})
+    return _RunningAverage(
+        {**chosen, "seed": 0}, {**data, "steps": BATCHES, "start": START, "ages": AGES}
+    )
 
 
 class _BatchNeighbours(CourseWidget):
@@ -83,22 +112,38 @@ class _BatchNeighbours(CourseWidget):
                 axes.text(column, 0, "refused", ha="center", va="bottom", fontsize=9)
                 continue
             # other neighbours than the browser draws, from the same distribution
-            neighbours = torch.randn(BATCHES, batch - 1, generator=generator(self.state["seed"]), dtype=torch.float64)
-            x = torch.cat([sample[0].expand(BATCHES, 1), loudness * neighbours], dim=1)  # (BATCHES, batch)
+            neighbours = torch.randn(
+                BATCHES, batch - 1, generator=generator(self.state["seed"]), dtype=torch.float64
+            )
+            # (BATCHES, batch)
+            x = torch.cat([sample[0].expand(BATCHES, 1), loudness * neighbours], dim=1)
             if mode == "train":
-                outputs = F.batch_norm(x.T, None, None, training=True, eps=EPS)[0]  # a channel for each batch
+                # a channel for each batch
+                outputs = F.batch_norm(x.T, None, None, training=True, eps=EPS)[0]
             else:
                 layer = torch.nn.BatchNorm1d(1, EPS, momentum, affine=False).double()
                 for values in x[: steps if batch > 1 else 0]:  # a batch of one cannot be trained on
                     layer(values[:, None])
                 outputs = layer.eval()(x[:, :1])[:, 0]
-            aside = ((torch.arange(BATCHES) * 0.618034) % 1 - 0.5) * 0.55  # so that equal outputs are seen to be many
+            aside = (
+                (torch.arange(BATCHES) * 0.618034) % 1 - 0.5
+            ) * 0.55  # so that equal outputs are seen to be many
             axes.plot(
-                column + aside, outputs, ".", markersize=2.5, color=PALETTE[0], alpha=1 if batch == chosen else 0.4
+                column + aside,
+                outputs,
+                ".",
+                markersize=2.5,
+                color=PALETTE[0],
+                alpha=1 if batch == chosen else 0.4,
             )
-            axes.errorbar(column + 0.38, outputs.mean(), outputs.std(correction=0), color=INK, capsize=3)
+            axes.errorbar(
+                column + 0.38, outputs.mean(), outputs.std(correction=0), color=INK, capsize=3
+            )
             if batch == chosen:  # from the first on: exactly 0 where all are equal
-                spread = f"standard deviation {format_number((outputs - outputs[0]).std(correction=0).item())}"
+                spread = (
+                    "standard deviation "
+                    f"{format_number((outputs - outputs[0]).std(correction=0).item())}"
+                )
         layer_norm = F.layer_norm(sample, (len(SAMPLE),), eps=EPS)[0].item()
         axes.axhline(layer_norm, color=PALETTE[1], linestyle="--")
         axes.text(-0.55, layer_norm, "layer norm", va="bottom", weight="bold", fontsize=9.5)
@@ -108,8 +153,9 @@ class _BatchNeighbours(CourseWidget):
         axes.set(title="output of the same sample", xlabel="batch size")
         return figure, (
             f"One sample among {chosen - 1} neighbours drawn {BATCHES} times, {MODES[mode]} mode, "
-            f"neighbours' loudness {format_number(float(loudness))}: its batch-norm output, {spread}; "
-            f"its layer-norm output, {format_number(layer_norm)} every time."
+            f"neighbours' loudness {format_number(float(loudness))}: its batch-norm output, "
+            f"{spread}; its layer-norm output, "
+            f"{format_number(layer_norm)} every time."
         )
 
 
@@ -123,24 +169,40 @@ class _RunningAverage(CourseWidget):
         steps = torch.arange(1, BATCHES + 1)
         truth = START + drift / 100 * steps
         # other batches than the browser draws, from the same distribution
-        batch_means = truth + torch.randn(BATCHES, generator=generator(self.state["seed"])) / batch**0.5
+        batch_means = (
+            truth + torch.randn(BATCHES, generator=generator(self.state["seed"])) / batch**0.5
+        )
         estimate, average = [], 0.0
         for step, mean in enumerate(batch_means.tolist(), start=1):
             average = ema(average, mean, momentum, convention)
-            estimate.append(bias_corrected(average, momentum, step, convention) if correct else average)
+            estimate.append(
+                bias_corrected(average, momentum, step, convention) if correct else average
+            )
 
         figure, axes = new_figure(height=3.8)
-        axes.plot(steps, batch_means, ".", markersize=4, color=MUTED, alpha=0.5, label="batch means")
+        axes.plot(
+            steps, batch_means, ".", markersize=4, color=MUTED, alpha=0.5, label="batch means"
+        )
         axes.plot(steps, truth, color=INK, linestyle=":", label="truth")
-        axes.plot(steps, estimate, color=PALETTE[0], linestyle="-", label="running mean" + ", corrected" * correct)
+        axes.plot(
+            steps,
+            estimate,
+            color=PALETTE[0],
+            linestyle="-",
+            label="running mean" + ", corrected" * correct,
+        )
         axes.set(title=f"momentum {momentum:g} ({convention})", xlabel="step", ylabel="mean")
         axes.legend(loc="lower right", ncols=3, fontsize=9)
         memory = 1 / (momentum if convention == "torch" else 1 - momentum)  # steps
         return figure, (
-            f"The running mean of a channel whose true mean is {format_number(START)} and changes by "
-            f"{format_number(float(drift))} in 100 steps; batches of {batch}, momentum {format_number(momentum)} in "
-            f"{convention}'s convention{', bias corrected' * correct}: it remembers {format_number(memory)} steps and "
-            f"ends at {format_number(estimate[-1])} where the truth is {format_number(truth[-1].item())}."
+            f"The running mean of a channel whose true mean is {format_number(START)} and changes "
+            "by "
+            f"{format_number(float(drift))} in 100 steps; batches of {batch}, momentum "
+            f"{format_number(momentum)} in "
+            f"{convention}'s convention{', bias corrected' * correct}: it remembers "
+            f"{format_number(memory)} steps and ends at "
+            f"{format_number(estimate[-1])} where the truth is "
+            f"{format_number(truth[-1].item())}."
         )
 
 

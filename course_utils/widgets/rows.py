@@ -1,4 +1,5 @@
-"""One row before and after normalization: what an offset, a factor, epsilon and the arithmetic do. Chapters 00, 02."""
+"""One row before and after normalization: what an offset, a factor, epsilon and the arithmetic do.
+Chapters 00, 02."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,11 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["normalize_row"]
 
-ARITHMETICS = {"float64": "float64", "two-pass": "float32, two passes", "one-pass": "float32, one pass"}
+ARITHMETICS = {
+    "float64": "float64",
+    "two-pass": "float32, two passes",
+    "one-pass": "float32, one pass",
+}
 CONTROLS = ("offset", "scale", "eps", "features", "arithmetic")
 VALUES = (1.2, -0.4, 0.9, 2.1, -1.5, 0.3, -0.8, 1.7, 0.1, -2.2, 0.6, -0.1, 1.4, -1.1, 0.5, -0.7)
 
@@ -30,8 +35,8 @@ def normalize_row(controls: Sequence[str] = CONTROLS, arithmetic: str = "float64
     """Return a row of bars beside its normalized row, ready to display.
 
     Args:
-        controls: which of ``offset, scale, eps, features, arithmetic`` are shown; where ``arithmetic`` is, offsets
-            reach 1e8, otherwise ±10.
+        controls: which of ``offset, scale, eps, features, arithmetic`` are shown; where
+            ``arithmetic`` is, offsets reach 1e8, otherwise ±10.
         arithmetic: ``"float64"``, ``"two-pass"`` or ``"one-pass"``, the last two in float32.
     """
     if isinstance(controls, str) or not set(controls) <= set(CONTROLS):
@@ -39,40 +44,54 @@ def normalize_row(controls: Sequence[str] = CONTROLS, arithmetic: str = "float64
     state = {"values": VALUES, "features": 8, "offset": 0.0, "scale": 1.0, "eps": 1e-5, "picked": 0}
     stops = {"offset": _FAR if "arithmetic" in controls else _NEAR, **STOPS}
     data = {"controls": list(controls), "arithmetics": ARITHMETICS, "stops": stops}
-    return _NormalizeRow({**state, **one_of({"arithmetic": ARITHMETICS}, arithmetic=arithmetic)}, data)
+    return _NormalizeRow(
+        {**state, **one_of({"arithmetic": ARITHMETICS}, arithmetic=arithmetic)}, data
+    )
 
 
 class _NormalizeRow(CourseWidget):
     _esm = browser_module("normalize_row")
 
     def picture(self) -> tuple[Figure, str]:
-        offset, scale, eps, arithmetic = (self.state[name] for name in ("offset", "scale", "eps", "arithmetic"))
+        offset, scale, eps, arithmetic = (
+            self.state[name] for name in ("offset", "scale", "eps", "arithmetic")
+        )
         row = np.array(self.state["values"][: self.state["features"]])
         dtype: type[Any] = np.float64 if arithmetic == "float64" else np.float32
         x = dtype(scale) * row.astype(dtype) + dtype(offset)
         mean = _mean(x)
-        variance = _mean(x * x) - mean * mean if arithmetic == "one-pass" else _mean((x - mean) ** 2)
+        variance = (
+            _mean(x * x) - mean * mean if arithmetic == "one-pass" else _mean((x - mean) ** 2)
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             y = (x - mean) / np.sqrt(variance + dtype(eps))
         statistics = f"mean {format_number(float(mean))}, variance {format_number(float(variance))}"
         output_variance = format_number(float(np.var(y, dtype=float)))
-        base = offset if abs(offset) > 50 else 0.0  # so far from zero the differences would not be seen
+        # so far from zero the differences would not be seen
+        base = offset if abs(offset) > 50 else 0.0
 
         figure, (before, after) = new_figure(height=3.4, ncols=2)
         for series, (axes, values) in enumerate(((before, x - base), (after, y))):
-            axes.bar(range(1, len(row) + 1), np.where(np.isfinite(values), values, 0.0), color=PALETTE[series])
+            axes.bar(
+                range(1, len(row) + 1),
+                np.where(np.isfinite(values), values, 0.0),
+                color=PALETTE[series],
+            )
             axes.axhline(0, color=MUTED, linewidth=1)
             axes.set_xticks(range(1, len(row) + 1))
             axes.grid(visible=False, axis="x")
         before.set(title=f"input, minus {base:,g}" if base else "input", xlabel=statistics)
         after.set(title="normalized", xlabel=f"variance {output_variance}", ylim=(-4, 4))
         return figure, (
-            f"A row of {len(row)} values beside its normalized row, offset {format_number(offset)}, "
-            f"scale {format_number(scale)}, eps {format_number(eps)}, {ARITHMETICS[arithmetic]}: {statistics}; "
-            f"normalized, variance {output_variance}."
+            f"A row of {len(row)} values beside its normalized row, offset "
+            f"{format_number(offset)}, scale "
+            f"{format_number(scale)}, eps {format_number(eps)}, {ARITHMETICS[arithmetic]}: "
+            f"{statistics}; normalized, variance "
+            f"{output_variance}."
         )
 
 
 def _mean(values: np.ndarray) -> np.floating:
-    """One addition after the other, each rounded, as the browser adds; numpy's own mean adds in pairs."""
+    """One addition after the other, each rounded, as the browser adds; numpy's own mean adds in
+    pairs."""
     return np.add.accumulate(values)[-1] / values.dtype.type(len(values))

@@ -1,4 +1,5 @@
-"""Rotary embeddings scaled to a longer context: each pair's wavelength against the window. Chapter 14.
+"""Rotary embeddings scaled to a longer context: each pair's wavelength against the window. Chapter
+14.
 
 The browser computes what it draws; the kernel, where one runs, reads a pasted configuration.
 """
@@ -42,7 +43,11 @@ STOPS: dict[str, list[float]] = {
 }
 # the keys that each rope_type of a configuration cannot do without
 REQUIRED = {
-    name: [key.name for key in inspect.signature(method).parameters.values() if key.default is key.empty][1:]
+    name: [
+        key.name
+        for key in inspect.signature(method).parameters.values()
+        if key.default is key.empty
+    ][1:]
     for name, method in ROPE_METHODS.items()
 }
 
@@ -62,9 +67,10 @@ def rope_scaling(
     """Return the wavelengths of every pair under the chosen methods, ready to display.
 
     Args:
-        methods: which to compare: ``linear, abf, ntk, dynamic, yarn, yarn_paper, llama3, proportional``.
-        config: the text of a ``config.json``, or of its part on RoPE, or its contents; its own base, window and head
-            dimension then stand in for those below.
+        methods: which to compare:
+            ``linear, abf, ntk, dynamic, yarn, yarn_paper, llama3, proportional``.
+        config: the text of a ``config.json``, or of its part on RoPE, or its contents; its own
+            base, window and head dimension then stand in for those below.
         factor: how far the methods scale.
         base: the base that was trained.
         new_base: the base that ABF changes it to.
@@ -79,14 +85,20 @@ def rope_scaling(
     chosen = one_of(STOPS, factor=factor, length=length, share=share, **sizes)
     text = config if isinstance(config, str) else json.dumps(config)
     state = {"methods": [name for name in METHODS if name in methods], **chosen, "config": text}
-    return _RopeScaling(state, {"methods": METHODS, "stops": STOPS, "examples": EXAMPLES, "required": REQUIRED})
+    return _RopeScaling(
+        state, {"methods": METHODS, "stops": STOPS, "examples": EXAMPLES, "required": REQUIRED}
+    )
 
 
 class _RopeScaling(AnsweringWidget):
     _esm = browser_module("rope_methods", "rope_scaling")
 
     def without_kernel(self) -> dict[str, Any]:
-        return {"readings": {text: reading({**self.state, "config": text}) for text in EXAMPLES.values()}}
+        return {
+            "readings": {
+                text: reading({**self.state, "config": text}) for text in EXAMPLES.values()
+            }
+        }
 
     def answer_to_state(self) -> dict[str, Any]:
         return {"config": self.state["config"], **reading(self.state)}
@@ -94,16 +106,22 @@ class _RopeScaling(AnsweringWidget):
     def picture(self) -> tuple[Figure, str]:
         state, read = self.state, self.answer
         own, names = read["own"], ", ".join(METHODS[name] for name in state["methods"])
-        says = f" The configuration asks for {own['rope_type']}." if own else read["problem"] and f" {read['problem']}"
+        says = (
+            f" The configuration asks for {own['rope_type']}."
+            if own
+            else read["problem"] and f" {read['problem']}"
+        )
         window = own["window"] if own else state["window"]
         return draw(_wavelengths(state, own), window, state["length"] * window), (
-            f"Wavelengths of rotary pairs trained on {window:,} positions, stretched for {state['length'] * window:,}, "
-            f"under {names or 'no method'}.{says}"
+            f"Wavelengths of rotary pairs trained on {window:,} positions, stretched for "
+            f"{state['length'] * window:,}, under "
+            f"{names or 'no method'}.{says}"
         )
 
 
 def reading(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the pasted text says, as ``own``, or the ``problem`` with it; ``remarks`` tell what was assumed."""
+    """Return what the pasted text says, as ``own``, or the ``problem`` with it; ``remarks`` tell
+    what was assumed."""
     if not state["config"].strip():
         return {"own": None, "problem": "", "remarks": []}
     try:
@@ -120,7 +138,11 @@ def reading(state: Mapping[str, Any]) -> dict[str, Any]:
         "dim": main.head_dim if main.rope_type == "proportional" else int(main.head_dim * share),
         "head_dim": main.head_dim,
         "base": parameters.get("rope_theta", 10_000.0),
-        "keys": {"max_position_embeddings": window, "original_max_position_embeddings": window, **parameters},
+        "keys": {
+            "max_position_embeddings": window,
+            "original_max_position_embeddings": window,
+            **parameters,
+        },
         "window": main.trained_length or state["window"],
         "factor": main.factor,
     }
@@ -133,7 +155,11 @@ def _wavelengths(state: Mapping[str, Any], own: Mapping[str, Any] | None) -> dic
     base, head_dim = (own["base"], own["head_dim"]) if own else (state["base"], state["head_dim"])
     share = own["keys"].get("partial_rotary_factor", 1.0) if own else state["share"]
     keys = {"rope_theta": base, "partial_rotary_factor": share, "factor": state["factor"]}
-    keys |= {"original_max_position_embeddings": window, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    keys |= {
+        "original_max_position_embeddings": window,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+    }
 
     def frequencies(rope_type: str, **changed: Any) -> Tensor:
         known = {**keys, "rope_type": rope_type, **changed}
@@ -149,17 +175,28 @@ def _wavelengths(state: Mapping[str, Any], own: Mapping[str, Any] | None) -> dic
             elif name == "yarn_paper":
                 kept = yarn_paper_ramp(trained, window)
                 found[METHODS[name]] = kept * trained + (1 - kept) * trained / state["factor"]
-            elif name not in ("ntk", "dynamic") or int(head_dim * share) > 2:  # they have no base for a single pair
+            elif (
+                name not in ("ntk", "dynamic") or int(head_dim * share) > 2
+            ):  # they have no base for a single pair
                 found[METHODS[name]] = frequencies(name)
         if own:
-            parameters, longest = {**own["keys"], "rope_type": own["rope_type"]}, own["keys"]["max_position_embeddings"]
-            found["config"] = rope_frequencies(parameters, head_dim, longest, state["length"] * window)[0]
+            parameters, longest = (
+                {**own["keys"], "rope_type": own["rope_type"]},
+                own["keys"]["max_position_embeddings"],
+            )
+            found["config"] = rope_frequencies(
+                parameters, head_dim, longest, state["length"] * window
+            )[0]
     return {label: (2 * math.pi / inv_freq).tolist() for label, inv_freq in found.items()}
 
 
 def _read(text: str, head_dim: int, window: int) -> tuple[RopeConfig, list[str]]:
-    """The configuration in a text, with as few of the two sizes as it takes, and what was assumed in reading it."""
-    contents, sizes = _object_in(text.strip()), {"head_dim": head_dim, "max_position_embeddings": window}
+    """The configuration in a text, with as few of the two sizes as it takes, and what was assumed
+    in reading it."""
+    contents, sizes = (
+        _object_in(text.strip()),
+        {"head_dim": head_dim, "max_position_embeddings": window},
+    )
     for names in ([], ["head_dim"], ["max_position_embeddings"], list(sizes)):
         try:
             read = from_config(contents, **{name: sizes[name] for name in names})
@@ -172,15 +209,24 @@ def _read(text: str, head_dim: int, window: int) -> tuple[RopeConfig, list[str]]
         names = [*names, "max_position_embeddings"]
     taken = [f"{name}={sizes[name]}, where the text gives none" for name in names]
     main = next(name for name, layer in read.layers.items() if layer is read.main)
-    layers = [f"shown are the layers of type {main}, of {', '.join(read.layers)}"] if len(read.layers) > 1 else []
+    layers = (
+        [f"shown are the layers of type {main}, of {', '.join(read.layers)}"]
+        if len(read.layers) > 1
+        else []
+    )
     bare = read.without_positions
     which = ", ".join(map(str, bare[:3])) + ", …" * (len(bare) > 3)
-    without = [f"nothing of this is for the {len(bare)} layers without positions: {which}"] if bare else []
+    without = (
+        [f"nothing of this is for the {len(bare)} layers without positions: {which}"]
+        if bare
+        else []
+    )
     return read, [*read.warnings, *layers, *without, *taken]
 
 
 def _object_in(text: str) -> dict[str, Any]:
-    """The JSON object in a text, which may lack its braces: a few lines out of the middle of a file."""
+    """The JSON object in a text, which may lack its braces: a few lines out of the middle of a
+    file."""
     try:
         try:
             contents = json.loads(text)

@@ -1,4 +1,5 @@
-"""Shapes, cell by cell: ``normalized_shape`` (chapter 02), lanes of a kernel (10), heads through RoPE (13).
+"""Shapes, cell by cell: ``normalized_shape`` (chapter 02), lanes of a kernel (10), heads through
+RoPE (13).
 
 Notation used for tensor shapes
     B   samples in the batch
@@ -30,7 +31,9 @@ HEAD_LIMITS = {"B": 2, "H": 4, "T": 5}
 DIMS = [2, 4, 6, 8]
 
 
-def rope_shapes(order: str = "B,H,T,D", cos: str = "T,D", pairs: str = "half", laid: str = "half") -> CourseWidget:
+def rope_shapes(
+    order: str = "B,H,T,D", cos: str = "T,D", pairs: str = "half", laid: str = "half"
+) -> CourseWidget:
     """Return a tensor of heads whose entries show the angle that RoPE gives them, ready to display.
 
     Args:
@@ -42,7 +45,13 @@ def rope_shapes(order: str = "B,H,T,D", cos: str = "T,D", pairs: str = "half", l
     choices = {"order": ORDERS, "cos": COSINES, "pairs": PAIRS, "laid": PAIRS}
     chosen = one_of(choices, order=order, cos=cos, pairs=pairs, laid=laid)
     state = {**chosen, "sizes": {"B": 1, "H": 2, "T": 3, "D": 4}, "picked": 0}
-    data = {"orders": ORDERS, "cosines": COSINES, "layouts": PAIRS, "limits": HEAD_LIMITS, "dims": DIMS}
+    data = {
+        "orders": ORDERS,
+        "cosines": COSINES,
+        "layouts": PAIRS,
+        "limits": HEAD_LIMITS,
+        "dims": DIMS,
+    }
     return _RopeShapes(state, data)
 
 
@@ -61,14 +70,23 @@ class _RopeShapes(CourseWidget):
         position = np.full(x, "–", dtype=object)
         if not refusal_of(lambda: torch.zeros(cos).expand(x)):
             position = broadcast_text(torch.arange(sizes["T"]).view(*cos[:-1], 1).expand(cos), x)
-        lines = position if refusal else position + np.array([f"f{'₀₁₂₃'[pair]}" for pair in k], dtype=object)
+        lines = (
+            position
+            if refusal
+            else position + np.array([f"f{'₀₁₂₃'[pair]}" for pair in k], dtype=object)
+        )
         heads = np.moveaxis(lines, 1 if state["order"] == "B,H,T,D" else 2, 1)  # (B, H, T, D)
         cards = [
             (f"head {head}", np.broadcast_to(pairs, heads.shape[2:]), heads[sample, head])
             for sample, head in np.ndindex(heads.shape[:2])
         ]
-        words = f"RoPE on x ({state['order']}) = {x} with cos ({state['cos']}) = {cos}, pairs {state['pairs']}"
-        return draw_cards(cards), f"{words}, columns of cos {state['laid']}: {refusal or 'each entry by its angle'}."
+        words = (
+            f"RoPE on x ({state['order']}) = {x} with cos ({state['cos']}) = {cos}, pairs "
+            f"{state['pairs']}"
+        )
+        return draw_cards(
+            cards
+        ), f"{words}, columns of cos {state['laid']}: {refusal or 'each entry by its angle'}."
 
 
 def refusal_of(call: Callable[[], Tensor]) -> str:
@@ -86,14 +104,19 @@ def broadcast_text(values: Tensor, shape: Sequence[int]) -> np.ndarray:
 
 
 def draw_cards(cards: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:
-    """Draw cards side by side, each with a title, a colour's number for each cell, and what stands in it."""
+    """Draw cards side by side, each with a title, a colour's number for each cell, and what stands
+    in it."""
     rows = max(colours.shape[0] for _, colours, _ in cards)
     down = -(-len(cards) // 4)
-    figure, panels = new_figure(down * (0.5 + 0.36 * rows), nrows=down, ncols=min(4, len(cards)), squeeze=False)
+    figure, panels = new_figure(
+        down * (0.5 + 0.36 * rows), nrows=down, ncols=min(4, len(cards)), squeeze=False
+    )
     for axes in panels.flat[len(cards) :]:
         axes.axis("off")
     for axes, (title, colours, texts) in zip(panels.flat, cards, strict=False):
-        axes.imshow(colours % 6, ListedColormap(PALETTE[:6]), aspect="auto", alpha=0.35, vmin=0, vmax=5)
+        axes.imshow(
+            colours % 6, ListedColormap(PALETTE[:6]), aspect="auto", alpha=0.35, vmin=0, vmax=5
+        )
         for (row, column), text in np.ndenumerate(texts):
             axes.text(column, row, text, ha="center", va="center", fontsize=8)
         axes.set(title=title, xticks=[], yticks=[])

@@ -1,4 +1,5 @@
-"""Which statements of a notebook an answer depends on: the others, experiments and figures above all, need not run."""
+"""Which statements of a notebook an answer depends on: the others, experiments and figures above
+all, need not run."""
 
 import ast
 import builtins
@@ -20,17 +21,23 @@ _LOADS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
 def needed_statements(sources: Sequence[str], name: str) -> list[list[ast.stmt] | None]:
     """Return for each code cell the statements that can matter to what ``name`` is bound to.
 
-    These are the statements that bind it; those that bind what they use, and so on; and those that change any of that:
-    by assigning to a part of it or, for data, by binding nothing, as ``table.append(1)`` does. A cell with an import
-    among them is needed whole, for it sets things up. The statement in which the notebook chooses between the learner's
-    ``name`` and the course's comes after the answer, and is left out. Where a name comes from nowhere that the syntax
-    shows (a star import, a magic, ``exec``), it may come from anywhere: then everything is needed. A cell that is no
-    Python cannot be taken apart, and may be the reason why a name is missing: None.
+    These are the statements that bind it; those that bind what they use, and so on; and those that
+    change any of that: by assigning to a part of it or, for data, by binding nothing, as
+    ``table.append(1)`` does. A cell with an import among them is needed whole, for it sets things
+    up. The statement in which the notebook chooses between the learner's ``name`` and the course's
+    comes after the answer, and is left out. Where a name comes from nowhere that the syntax shows
+    (a star import, a magic, ``exec``), it may come from anywhere: then everything is needed. A cell
+    that is no Python cannot be taken apart, and may be the reason why a name is missing: None.
     """
     cells = [_read(source, name) for source in sources]
     statements = [statement for cell in cells for statement in cell or []]
     bound = {bound for statement in statements for bound in statement.binds}
-    code = {bound for statement in statements if isinstance(statement.node, _DEFINITION) for bound in statement.binds}
+    code = {
+        bound
+        for statement in statements
+        if isinstance(statement.node, _DEFINITION)
+        for bound in statement.binds
+    }
     wanted = {name}
     before: set[str] = set()
     needed: list[list[_Statement]] = []
@@ -48,12 +55,17 @@ def needed_statements(sources: Sequence[str], name: str) -> list[list[ast.stmt] 
 def binding_statements(sources: Sequence[str], name: str) -> list[str]:
     """Return the statements that bind ``name``, or may: a star import."""
     statements = [statement for source in sources for statement in _read(source, name) or []]
-    return [ast.unparse(one.node) for one in statements if name in one.binds or "import *" in ast.unparse(one.node)]
+    return [
+        ast.unparse(one.node)
+        for one in statements
+        if name in one.binds or "import *" in ast.unparse(one.node)
+    ]
 
 
 @dataclass
 class _Statement:
-    """A statement at the top level of a cell, and the names that it binds, uses, or assigns to a part of."""
+    """A statement at the top level of a cell, and the names that it binds, uses, or assigns to a
+    part of."""
 
     node: ast.stmt
     binds: set[str]
@@ -62,10 +74,15 @@ class _Statement:
 
 
 def _read(source: str, name: str) -> list[_Statement] | None:
-    """Return the statements of a cell but for the choice of ``name``; None for a cell that is no Python."""
+    """Return the statements of a cell but for the choice of ``name``; None for a cell that is no
+    Python."""
     try:
         tree = ast.parse(TransformerManager().transform_cell(source))
-        return [_statement(node) for node in tree.body if f"check.{name}.choose(" not in ast.unparse(node)]
+        return [
+            _statement(node)
+            for node in tree.body
+            if f"check.{name}.choose(" not in ast.unparse(node)
+        ]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -77,7 +94,9 @@ def _statement(node: ast.stmt) -> _Statement:
     binds |= {step.argval for step in steps if step.opname == "STORE_GLOBAL"}
     uses = {step.argval for step in steps if step.opname in _LOADS}
     parts = [part for part in ast.walk(node) if isinstance(part, ast.Attribute | ast.Subscript)]
-    return _Statement(node, binds, uses, {_base(part) for part in parts if isinstance(part.ctx, ast.Store)})
+    return _Statement(
+        node, binds, uses, {_base(part) for part in parts if isinstance(part.ctx, ast.Store)}
+    )
 
 
 def _steps(code: CodeType) -> Iterator[dis.Instruction]:

@@ -1,8 +1,10 @@
-"""Whether an answer is ready-made: it calls torch's built-in, the course's own function or the check's oracle.
+"""Whether an answer is ready-made: it calls torch's built-in, the course's own function or the
+check's oracle.
 
-For ``course grade``; a learner may look and compare. The answer runs a second time, and what it calls is noted: torch's
-operations by the two modes that they all pass through, however they are called, and Python's functions by a profiler.
-Somebody who means to hide a call still can. Every chapter with an exercise.
+For ``course grade``; a learner may look and compare. The answer runs a second time, and what it
+calls is noted: torch's operations by the two modes that they all pass through, however they are
+called, and Python's functions by a profiler. Somebody who means to hide a call still can. Every
+chapter with an exercise.
 """
 
 import functools
@@ -25,23 +27,26 @@ from course_utils.check.functions import code_of
 __all__ = ["prepare", "ready_made"]
 
 _BUILT_IN = re.compile(r"\w*(?:layer|batch|group|instance|rms)_norm\w*")
-_TORCH = re.compile(r"torch(?:\._ops\.aten$|\.(?!_ops\b)|$)")  # its modules, without those of operations of one's own
+# its modules, without those of operations of one's own
+_TORCH = re.compile(r"torch(?:\._ops\.aten$|\.(?!_ops\b)|$)")
 _DERIVES = ("torch.autograd", "torch._functorch.eager_transforms")
-# What an answer may build on: other exercises, the pieces of chapter 19, the sums over ranks that it is handed, what
-# earlier sections made.
+# What an answer may build on: other exercises, the pieces of chapter 19, the sums over ranks that
+# it is handed, what earlier sections made.
 _COURSE = ("course_utils.", "chapters.")
 _OPEN_MODULES = ("course_utils.check.", "chapters.c08_", "chapters.c19_")
 _OPEN = {"rope_inv_freq", "yarn_paper_ramp"}
 
 
 def prepare() -> None:
-    """Let torch import what it imports at the first operation under a dispatch mode, which takes seconds."""
+    """Let torch import what it imports at the first operation under a dispatch mode, which takes
+    seconds."""
     with _Operations(_Watch(None)):
         torch.zeros(1).neg()
 
 
 def ready_made(check: Check, answer: Callable[..., Any]) -> str:
-    """Return the ready-made function that ``answer``, which passes ``check``, calls for its result; or nothing."""
+    """Return the ready-made function that ``answer``, which passes ``check``, calls for its result;
+    or nothing."""
     if check.exercise.interpreter:  # it runs no function of Python's
         return ""
     watch = _Watch(check)
@@ -126,7 +131,9 @@ class _Functions(TorchFunctionMode):
     def __init__(self, watch: _Watch) -> None:
         self.watch = watch
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         self.watch.note_torch(function)
         return function(*args, **(kwargs or {}))
 
@@ -138,6 +145,8 @@ class _Operations(TorchDispatchMode):
         super().__init__()
         self.watch = watch
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         self.watch.note_torch(function)
         return function(*args, **(kwargs or {}))

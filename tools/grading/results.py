@@ -17,7 +17,8 @@ __all__ = ["STATUSES", "Row", "missing", "write_csv", "write_report"]
 
 STATUSES = {
     "passed": "right on every probe",
-    "ready-made": "right, by a call of torch's built-in, the course's own function or the check's oracle",
+    "ready-made": "right, by a call of torch's built-in, the course's own function or the check's "
+    "oracle",
     "wrong": "attempted, and not right yet",
     "not attempted": "the stub as it was handed out",
     "not defined": "no cell defines the function",
@@ -34,7 +35,9 @@ class Row:
     chapter: str = ""
     exercise: str = ""  # empty where it is unknown or there is none
     status: str = "error"  # one of STATUSES
-    mistakes: Sequence[str] = ()  # the catalogue's keys of the known mistakes, the one to mend first first
+    mistakes: Sequence[
+        str
+    ] = ()  # the catalogue's keys of the known mistakes, the one to mend first first
     right: int = 0  # of the check's probes
     probes: int = 0
     message: str = ""  # what the check says, or what stood in the way, in one line
@@ -51,7 +54,8 @@ def write_csv(rows: Iterable[Row], path: Path) -> None:
         values = asdict(row) | {"mistakes": mistakes, "seconds": f"{row.seconds:.1f}"}
         # no cell is a formula, whatever a learner calls a file
         writer.writerow([re.sub(r"^(?=[=+\-@\t\r])", "'", str(value)) for value in values.values()])
-    write_atomically(path, text.getvalue().encode(errors="backslashreplace"))  # a file name may be no UTF-8
+    # a file name may be no UTF-8
+    write_atomically(path, text.getvalue().encode(errors="backslashreplace"))
 
 
 def missing(rows: Sequence[Row], expected: Iterable[str]) -> list[str]:
@@ -68,18 +72,28 @@ def missing(rows: Sequence[Row], expected: Iterable[str]) -> list[str]:
 
 
 def write_report(rows: Sequence[Row], path: Path, title: str, expected: Sequence[str] = ()) -> None:
-    """Write a page to ``path`` in one step: every result, every mistake that was made, and what there is not."""
+    """Write a page to ``path`` in one step: every result, every mistake that was made, and what
+    there is not."""
     results = [(row.file, row.exercise, row.status, row.message) for row in rows if row.exercise]
     nothing = [(row.file, row.message) for row in rows if not row.exercise]
-    nothing += [(one, "Missing: in no path of a file with an exercise.") for one in missing(rows, expected)]
+    nothing += [
+        (one, "Missing: in no path of a file with an exercise.") for one in missing(rows, expected)
+    ]
     sections = {
-        "Mistakes": Table(("files", "exercise", "mistake", "what the function does", "a question"), _mistakes(rows)),
+        "Mistakes": Table(
+            ("files", "exercise", "mistake", "what the function does", "a question"),
+            _mistakes(rows),
+        ),
         "Results": Table(("file", "exercise", "status", "message"), results),
         "Nothing to grade": Table(("file or id", "why"), nothing),
     }
     parts = [f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>']
     parts += [f"<h1>{escape(title)}</h1>"]
-    parts += [f"<h2>{heading}</h2>{table._repr_html_()}" for heading, table in sections.items() if table.rows]
+    parts += [
+        f"<h2>{heading}</h2>{table._repr_html_()}"
+        for heading, table in sections.items()
+        if table.rows
+    ]
     parts += [f"<p>{status}: {meaning}.</p>" for status, meaning in STATUSES.items()]
     write_atomically(path, "\n".join(parts).encode(errors="backslashreplace"))
 

@@ -19,7 +19,8 @@ class Unreadable(Exception):
 def find_files(folder: Path) -> Iterator[Path]:
     """Yield what was handed in: every entry of ``folder`` is a file, or a folder of notebooks.
 
-    Other files beside the notebooks of such a folder are passed over. A folder without one is yielded itself.
+    Other files beside the notebooks of such a folder are passed over. A folder without one is
+    yielded itself.
     """
     for entry in sorted(folder.iterdir()):
         paths = [entry, *sorted(entry.rglob("*"))]
@@ -32,30 +33,46 @@ def _is_hidden(path: Path) -> bool:
 
 
 def read_submission(path: Path) -> tuple[Chapter, list[tuple[int, str]]]:
-    """Return the chapter that the file at ``path`` is, and its code cells with their positions; or Unreadable."""
+    """Return the chapter that the file at ``path`` is, and its code cells with their positions; or
+    Unreadable."""
     if path.is_dir():
         raise Unreadable("There is no notebook in this folder.")
     if not path.is_file():  # a pipe could block, a device never end
         raise Unreadable("It is not a regular file.")
     size_mb = path.stat().st_size / 1e6
     if size_mb > _SIZE_LIMIT_MB:
-        raise Unreadable(f"It has {size_mb:,.0f} MB, and at most {_SIZE_LIMIT_MB} are read: clear its outputs.")
+        raise Unreadable(
+            f"It has {size_mb:,.0f} MB, and at most {_SIZE_LIMIT_MB} are read: clear its outputs."
+        )
     try:
         cells = read_notebook(path).cells
         text = "\n".join(cell.source for cell in cells if not is_code(cell))
         code = [(index, cell.source) for index, cell in enumerate(cells) if is_code(cell)]
-    except Exception as error:  # nbformat raises whatever its readers run into, and every reason is the file's
+    except (
+        Exception
+    ) as error:  # nbformat raises whatever its readers run into, and every reason is the file's
         raise Unreadable(f"It is no notebook: {type(error).__name__}: {error}") from None
     chapter = max(CHAPTERS, key=lambda chapter: _evidence(chapter, path.stem, text, code))
     if not any(_evidence(chapter, path.stem, text, code)):
-        raise Unreadable("It is none of the course's notebooks: no chapter's heading, exercise or file name in it.")
+        raise Unreadable(
+            "It is none of the course's notebooks: no chapter's heading, exercise or file name in "
+            "it."
+        )
     return chapter, code
 
 
-def _evidence(chapter: Chapter, stem: str, text: str, code: Sequence[tuple[int, str]]) -> tuple[bool, bool, float]:
-    """Return what speaks for a chapter: its heading; where that is gone, the file's name; then the exercises."""
-    is_headed = re.search(rf"^# {chapter.number} · {re.escape(chapter.title)}\s*$", text, re.MULTILINE) is not None
+def _evidence(
+    chapter: Chapter, stem: str, text: str, code: Sequence[tuple[int, str]]
+) -> tuple[bool, bool, float]:
+    """Return what speaks for a chapter: its heading; where that is gone, the file's name; then the
+    exercises."""
+    is_headed = (
+        re.search(rf"^# {chapter.number} · {re.escape(chapter.title)}\s*$", text, re.MULTILINE)
+        is not None
+    )
     is_named = f"{chapter.number}_{chapter.name}" in stem
     sources = "\n".join(source for _, source in code)
-    present = [name for name in chapter.exercises if re.search(rf"\b(def |check\.){name}\(", sources)]
+    present = [
+        name for name in chapter.exercises if re.search(rf"\b(def |check\.){name}\(", sources)
+    ]
     return is_headed, is_named, len(present) / max(len(chapter.exercises), 1)

@@ -1,8 +1,9 @@
-"""The process that grades one exercise of one notebook: it runs what the answer needs, and checks the answer.
+"""The process that grades one exercise of one notebook: it runs what the answer needs, and checks
+the answer.
 
-The parent starts it as ``python -P -m tools.grading.worker FD NOTEBOOK EXERCISE``, with a number on stdin. On the file
-descriptor FD it says in lines of JSON where it is, and at last the verdict, each line with that number before it. What
-the notebook prints goes nowhere.
+The parent starts it as ``python -P -m tools.grading.worker FD NOTEBOOK EXERCISE``, with a number on
+stdin. On the file descriptor FD it says in lines of JSON where it is, and at last the verdict, each
+line with that number before it. What the notebook prints goes nowhere.
 """
 
 import ast
@@ -30,16 +31,20 @@ _MISSING = object()
 
 
 def main(descriptor: int, path: Path, exercise: str) -> None:
-    """Do the work and end the process at once, whatever the notebook has left running or registered."""
+    """Do the work and end the process at once, whatever the notebook has left running or
+    registered."""
     nonce = sys.stdin.read()
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # input() ends, and what came on stdin is out of reach
+    # input() ends, and what came on stdin is out of reach
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.set_inheritable(descriptor, False)
 
     def say(what: str | dict[str, Any]) -> None:
         os.write(descriptor, f"{nonce}{json.dumps(what)}\n".encode())
 
-    sys.path.append(str(path.parent))  # a module that was handed in beside the notebook; it replaces none of ours
-    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))  # magics run in it
+    # a module that was handed in beside the notebook; it replaces none of ours
+    sys.path.append(str(path.parent))
+    # magics run in it
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
     names = shell.user_ns
     names["display"] = print
     prepare()  # the time that an answer is given begins below
@@ -50,8 +55,11 @@ def main(descriptor: int, path: Path, exercise: str) -> None:
     os._exit(0)
 
 
-def _take_answer(path: Path, exercise: str, names: dict[str, Any], say: Callable[..., None]) -> tuple[Any, list[str]]:
-    """Run what is needed; return the last value of ``exercise`` that is not the course's, and which cells failed."""
+def _take_answer(
+    path: Path, exercise: str, names: dict[str, Any], say: Callable[..., None]
+) -> tuple[Any, list[str]]:
+    """Run what is needed; return the last value of ``exercise`` that is not the course's, and which
+    cells failed."""
     _, cells = read_submission(path)
     needed = needed_statements([source for _, source in cells], exercise)
     answer: Any = _MISSING
@@ -67,7 +75,13 @@ def _take_answer(path: Path, exercise: str, names: dict[str, Any], say: Callable
             if statements is not None:
                 tree.body = statements
             file = f"<cell {index}>"
-            linecache.cache[file] = (len(plain), None, plain.splitlines(keepends=True), file)  # for inspect
+            # for inspect
+            linecache.cache[file] = (
+                len(plain),
+                None,
+                plain.splitlines(keepends=True),
+                file,
+            )
             exec(compile(tree, file, "exec"), names)
         except BaseException as error:
             failures.append(f"{_described(error)}{place}.")

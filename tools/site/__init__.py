@@ -1,6 +1,7 @@
 """Make the site: lay out what the pages are made from, and have Sphinx build them.
 
-Nothing is executed and nothing is fetched, and what comes out is read from a file, without a server or a network.
+Nothing is executed and nothing is fetched, and what comes out is read from a file, without a server
+or a network.
 """
 
 import ast
@@ -50,7 +51,8 @@ def build_site(site: Path, project: Path = Path()) -> int:
         project: the folder that holds the notebooks and the README.
 
     Returns:
-        0, or 1 when there is something to mend, such as a link that leads nowhere; stderr says what.
+        0, or 1 when there is something to mend, such as a link that leads nowhere; stderr says
+        what.
     """
     shutil.rmtree(site, ignore_errors=True)
     with TemporaryDirectory() as work:
@@ -65,7 +67,8 @@ def build_site(site: Path, project: Path = Path()) -> int:
 
 
 def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
-    """Put into ``sources`` what Sphinx reads, where it stands in the project, so that links between files hold."""
+    """Put into ``sources`` what Sphinx reads, where it stands in the project, so that links between
+    files hold."""
     chapters = [chapter for chapter in CHAPTERS if (project / NOTEBOOKS / chapter.file).exists()]
     for chapter in chapters:
         notebook = read_notebook(project / NOTEBOOKS / chapter.file)
@@ -87,7 +90,8 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
 
 
 def _card(project: Path, chapter: Chapter, static: Path) -> str:
-    """Return a chapter as a card that links to it: its first figure, its title, what is built in it."""
+    """Return a chapter as a card that links to it: its first figure, its title, what is built in
+    it."""
     notebook = read_notebook(project / NOTEBOOKS / chapter.file)
     figures_first = sorted(notebook.cells, key=lambda cell: cell.source.startswith("widgets."))
     outputs = (output for cell in figures_first for output in cell.get("outputs", ()))
@@ -97,17 +101,26 @@ def _card(project: Path, chapter: Chapter, static: Path) -> str:
     picture = f'<img alt="{alt}" src="_static/{chapter.number}.png">' if data else ""
     address = f"{NOTEBOOKS}/{Path(chapter.file).stem}.html"
     about = chapter.about.replace("`", "")
-    return f'<a class="course-card" href="{address}">{picture}<strong>{chapter.label}</strong><span>{about}</span></a>'
+    return (
+        '<a class="course-card" '
+        f'href="{address}">{picture}<strong>{chapter.label}</strong><span>{about}</span></a>'
+    )
 
 
 def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path, widgets: ModuleType) -> None:
-    """Say in the words of Sphinx and MyST-NB, in place, what a notebook says in those of JupyterLab."""
+    """Say in the words of Sphinx and MyST-NB, in place, what a notebook says in those of
+    JupyterLab."""
     for cell in notebook.cells:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             prompt = "the solution" if has_tag(cell, "solution") else "the code"
-            cell.metadata["mystnb"] = {"code_prompt_show": f"Show {prompt}", "code_prompt_hide": f"Hide {prompt}"}
+            cell.metadata["mystnb"] = {
+                "code_prompt_show": f"Show {prompt}",
+                "code_prompt_hide": f"Hide {prompt}",
+            }
             cell.metadata.setdefault("tags", []).append("hide-input")
-        cell.metadata["anchor"] = f"cell-id={cell.id}"  # as JupyterLab has it; conf.py makes it the cell's
+        cell.metadata["anchor"] = (
+            f"cell-id={cell.id}"  # as JupyterLab has it; conf.py makes it the cell's
+        )
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", {}):
                 output.data["text/html"] = _with_anchors(cell.source, output.data["text/html"])
@@ -118,13 +131,15 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path, widgets: M
 
 
 def _with_anchors(source: str, html: str) -> str:
-    """Return an output whose claims and rows to look up can be linked to, and whose links lead to pages."""
+    """Return an output whose claims and rows to look up can be linked to, and whose links lead to
+    pages."""
     html = _NOTEBOOK_LINK.sub(r"\1.html", html)
     html = _CLAIM.sub(r'\1<a class="headerlink" href="#\2" title="Link to this claim">¶</a>', html)
     if not source.startswith(_LOOKED_UP):
         return html
     html = _ROW.sub(lambda row: f'<tr id="{_slug(row[1])}">', html)
-    return _CODE.sub(lambda code: _BREAKS.sub(r"\1<wbr>", code[0]), html)  # a long name breaks after a dot or so
+    # a long name breaks after a dot or so
+    return _CODE.sub(lambda code: _BREAKS.sub(r"\1<wbr>", code[0]), html)
 
 
 def _slug(words: str) -> str:
@@ -132,24 +147,45 @@ def _slug(words: str) -> str:
 
 
 def _puzzle(bug: bugs.Piece) -> str:
-    """Return the place where ``puzzles.js`` asks for a piece's wrong line: one that mending it changes, or none."""
+    """Return the place where ``puzzles.js`` asks for a piece's wrong line: one that mending it
+    changes, or none."""
     lines, mended = (source.splitlines() for source in (bug.source, bug.mended_source))
-    changed = [change for change in SequenceMatcher(None, lines, mended).get_opcodes() if change[0] != "equal"]
+    changed = [
+        change
+        for change in SequenceMatcher(None, lines, mended).get_opcodes()
+        if change[0] != "equal"
+    ]
     # where lines are missing, those on both sides of the gap are right guesses
-    wrong = [line for _, start, end, *_ in changed for line in (range(start, end) or (start - 1, start))]
-    innocent = {n: why for part, why in bug.innocent.items() for n, line in enumerate(lines) if part in line}
+    wrong = [
+        line for _, start, end, *_ in changed for line in (range(start, end) or (start - 1, start))
+    ]
+    innocent = {
+        n: why for part, why in bug.innocent.items() for n, line in enumerate(lines) if part in line
+    }
     answer = escape(json.dumps({"wrong": wrong, "innocent": innocent}, ensure_ascii=False))
     return f'\n\n<div class="course-puzzle" data-answer="{answer}"></div>\n'
 
 
 def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:
-    """Yield the cells, with what only a page needs: what to expect of it, and where an exercise is done."""
-    texts = [cell.source for cell in notebook.cells if not cell.metadata.get("jupyter", {}).get("source_hidden")]
+    """Yield the cells, with what only a page needs: what to expect of it, and where an exercise is
+    done."""
+    texts = [
+        cell.source
+        for cell in notebook.cells
+        if not cell.metadata.get("jupyter", {}).get("source_hidden")
+    ]
     facts = [f"{max(1, round(len(' '.join(texts).split()) / _WORDS_A_MINUTE))} minutes to read"]
-    live = (cell for cell in notebook.cells for output in cell.get("outputs", ()) if "course-live" in str(output))
+    live = (
+        cell
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if "course-live" in str(output)
+    )
     if (first := next(live, None)) is not None:
         facts.append(f'<a href="#cell-id={first.id}">to play with, and what it shows</a>')
-    if pieces := [cell for cell in notebook.cells if is_code(cell) and _PIECE.fullmatch(cell.source)]:
+    if pieces := [
+        cell for cell in notebook.cells if is_code(cell) and _PIECE.fullmatch(cell.source)
+    ]:
         facts.append(f'<a href="#cell-id={pieces[0].id}">{len(pieces)} puzzles</a>')
     if count := sum(has_tag(cell, "exercise") for cell in notebook.cells):
         facts.append(f"{count} exercise{'s' * (count > 1)}")
@@ -159,7 +195,9 @@ def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNo
             yield new_markdown_cell(f'<p class="course-note">{" · ".join(facts)}</p>')
         if has_tag(cell, "exercise"):
             link = '<a href="../index.html#run-it">JupyterLab</a>'
-            yield new_markdown_cell(f'<p class="course-note">Write it in {link}: there the last line checks it.</p>')
+            yield new_markdown_cell(
+                f'<p class="course-note">Write it in {link}: there the last line checks it.</p>'
+            )
 
 
 def _contents(chapters: list[Chapter]) -> Iterator[str]:

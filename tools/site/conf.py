@@ -14,7 +14,9 @@ nb_render_markdown_format = "myst"  # outputs in Markdown are read like the text
 myst_enable_extensions = ["dollarmath", "amsmath"]
 
 # MathJax in one file that draws its own letters: a page read from a file may not fetch a font.
-_mathjax = distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax/tex-svg.js")
+_mathjax = distribution("sphinx-mathjax-offline").locate_file(
+    "sphinx-mathjax-offline/static/mathjax/tex-svg.js"
+)
 mathjax_path = "tex-svg.js"
 # As in JupyterLab, an output may hold formulas, too: there nothing but their dollars marks them.
 mathjax3_config = {"tex": {"inlineMath": [["\\(", "\\)"], ["$", "$"]]}}

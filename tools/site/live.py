@@ -1,4 +1,5 @@
-"""Widgets that answer without a kernel: their JavaScript beside the page, their state and data in it."""
+"""Widgets that answer without a kernel: their JavaScript beside the page, their state and data in
+it."""
 
 import ast
 import json
@@ -17,7 +18,8 @@ _EXPORTS = re.compile(r"^export \{[^}]*\};\nexport default \{ render \};\s*\Z", 
 
 
 def make_live(cell: NotebookNode, scripts: Path, widgets: ModuleType) -> None:
-    """Let the widget that ends ``cell`` be drawn by its own JavaScript, in place; see ``live_html``.
+    """Let the widget that ends ``cell`` be drawn by its own JavaScript, in place; see
+    ``live_html``.
 
     ``widgets`` is what the notebook calls so."""
     widget = _widget_of(cell.source, widgets)
@@ -38,30 +40,41 @@ def live_html(widget: Any, picture: str, scripts: Path, address: str) -> str:
     name = type(widget).__name__.strip("_")
     module, found = _EXPORTS.subn(f'courseWidgets["{name}"] = render;\n', str(widget._esm))
     if not found:
-        raise ValueError(f"the module of {name} must end in its exports and `export default {{ render }}`")
+        raise ValueError(
+            f"the module of {name} must end in its exports and `export default {{ render }}`"
+        )
     # a page that is read from a file may not load modules: a script, whose names are its own
     (scripts / f"{name}.js").write_text(f"(() => {{\n{module}}})();\n", encoding="utf-8")
     data = {**widget.data, **widget.without_kernel()}
-    values = json.dumps({"state": widget.state, "data": data}, ensure_ascii=False).replace("</", "<\\/")
+    values = json.dumps({"state": widget.state, "data": data}, ensure_ascii=False).replace(
+        "</", "<\\/"
+    )
     values = values.replace(".ipynb#", ".html#")
     return (
         f'<div class="course-live" data-widget="{name}"><style>{widget._css}</style>'
-        f'<div class="course-picture">{picture}</div><script type="application/json">{values}</script></div>'
+        f'<div class="course-picture">{picture}</div><script '
+        f'type="application/json">{values}</script></div>'
         f'<script defer src="{address}/{name}.js"></script>'
     )
 
 
 def _widget_of(source: str, widgets: ModuleType) -> Any:
-    """Return the widget that a cell ends in, made anew from the arguments that are written out; None without one."""
+    """Return the widget that a cell ends in, made anew from the arguments that are written out;
+    None without one."""
     last = (parse_code(source) or ast.Module([], [])).body[-1:]
     call = last[0].value if last and isinstance(last[0], ast.Expr) else None
     if not isinstance(call, ast.Call) or not ast.unparse(call.func).startswith("widgets."):
         return None
     written = [ast.literal_eval(arg) for arg in call.args if _is_written_out(arg)]
-    named = {kw.arg: ast.literal_eval(kw.value) for kw in call.keywords if kw.arg and _is_written_out(kw.value)}
+    named = {
+        kw.arg: ast.literal_eval(kw.value)
+        for kw in call.keywords
+        if kw.arg and _is_written_out(kw.value)
+    }
     return getattr(widgets, ast.unparse(call.func).removeprefix("widgets."))(*written, **named)
 
 
 def _is_written_out(node: ast.expr) -> bool:
-    """Whether an argument is a literal; a measured machine, say, is not, and the recorded one stands in for it."""
+    """Whether an argument is a literal; a measured machine, say, is not, and the recorded one
+    stands in for it."""
     return not any(isinstance(part, ast.Name) for part in ast.walk(node))

@@ -5,8 +5,18 @@ from functools import partial
 from torch import Tensor
 from torch.nn import functional as F
 
-from chapters.c09_where_the_time_goes.ladder.layer_norm import norm_bytes, norm_in_loops, norm_in_one_pass, norm_inputs
-from chapters.c09_where_the_time_goes.ladder.operation import EPS, Function, Implementation, Operation
+from chapters.c09_where_the_time_goes.ladder.layer_norm import (
+    norm_bytes,
+    norm_in_loops,
+    norm_in_one_pass,
+    norm_inputs,
+)
+from chapters.c09_where_the_time_goes.ladder.operation import (
+    EPS,
+    Function,
+    Implementation,
+    Operation,
+)
 from course_utils import norms
 from course_utils.norms import backward
 

@@ -1,4 +1,5 @@
-"""Layer norm, and what the norms of the ladder share: their inputs, the loops, one pass, the bytes."""
+"""Layer norm, and what the norms of the ladder share: their inputs, the loops, one pass, the
+bytes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,7 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from chapters.c09_where_the_time_goes.ladder.operation import EPS, Function, Implementation, Inputs, Operation
+from chapters.c09_where_the_time_goes.ladder.operation import (
+    EPS,
+    Function,
+    Implementation,
+    Inputs,
+    Operation,
+)
 from course_utils import kernels, norms
 from course_utils.norms import backward
 from course_utils.session import generator
@@ -16,7 +23,8 @@ from course_utils.session import generator
 def norm_inputs(
     shape: Sequence[int], dtype: torch.dtype, device: str, seed: int, channel_dim: int = -1
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return x of ``shape``, and a weight near 1 and a bias near 0 that are neither, (shape[channel_dim],)."""
+    """Return x of ``shape``, and a weight near 1 and a bias near 0 that are neither,
+    (shape[channel_dim],)."""
     draw = partial(torch.randn, generator=generator(seed, device), device=device)
     x = draw(tuple(shape))
     weight = 1 + draw(shape[channel_dim]) / 4
@@ -36,7 +44,8 @@ def norm_bytes(inputs: Inputs, with_backward: bool) -> int:
 
 
 def norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor, centred: bool = True) -> Tensor:
-    """Normalize each row of x (rows, features) an element at a time, each sum and product one for autograd to follow.
+    """Normalize each row of x (rows, features) an element at a time, each sum and product one for
+    autograd to follow.
 
     Weight and bias are broadcast to x.
     """
@@ -47,12 +56,17 @@ def norm_in_loops(x: Tensor, weight: Tensor, bias: Tensor, centred: bool = True)
         variance = sum(((value - mean) ** 2 for value in row), start=zero) / len(row)
         rstd = 1 / torch.sqrt(variance + EPS)
         x_hat = [(value - mean) * rstd for value in row]
-        results.append(torch.stack([value * w + b for value, w, b in zip(x_hat, weights, biases, strict=True)]))
+        results.append(
+            torch.stack([value * w + b for value, w, b in zip(x_hat, weights, biases, strict=True)])
+        )
     return torch.stack(results)
 
 
-def norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor, dims: tuple[int, ...] = (-1,)) -> Tensor:
-    """The mean and the mean square in one go: E[x²] − E[x]², in float32, fast and exact only near zero."""
+def norm_in_one_pass(
+    x: Tensor, weight: Tensor, bias: Tensor, dims: tuple[int, ...] = (-1,)
+) -> Tensor:
+    """The mean and the mean square in one go: E[x²] − E[x]², in float32, fast and exact only near
+    zero."""
     z = _in_float32(x)
     mean = z.mean(dims, keepdim=True)
     variance = z.square().mean(dims, keepdim=True) - mean.square()
@@ -74,7 +88,8 @@ def in_two_passes(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     rstd = torch.rsqrt(variance + EPS)
     if torch.is_grad_enabled():
         return torch.addcmul(bias, centred * rstd, weight).to(x.dtype)
-    # Nobody will ask for the intermediates: writing over them, no other memory is fetched to be written to.
+    # Nobody will ask for the intermediates: writing over them, no other memory is fetched to be
+    # written to.
     return torch.addcmul(bias, centred.mul_(rstd), weight, out=centred).to(x.dtype)
 
 
@@ -87,7 +102,8 @@ def formula(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def of_rows(function: Function) -> Function:
-    """Return a layer norm or an RMS norm with PyTorch's arguments as a function of x and the parameters."""
+    """Return a layer norm or an RMS norm with PyTorch's arguments as a function of x and the
+    parameters."""
 
     def norm(x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
         return function(x, weight.shape, weight, *bias, EPS)

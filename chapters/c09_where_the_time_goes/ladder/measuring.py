@@ -17,15 +17,21 @@ from chapters.c09_where_the_time_goes.ladder.operation import Implementation, In
 from chapters.c09_where_the_time_goes.ladder.rms_norm import RMS_NORM
 from chapters.c09_where_the_time_goes.ladder.rope import ROPE
 from course_utils.session import generator
-from course_utils.timing.timers import Call, forward_and_backward, keep_freed_memory, measure_in_turns
+from course_utils.timing.timers import (
+    Call,
+    forward_and_backward,
+    keep_freed_memory,
+    measure_in_turns,
+)
 
 OPERATIONS = {operation.name: operation for operation in (LAYER_NORM, RMS_NORM, BATCH_NORM, ROPE)}
 
-# Largest relative error ‖result − truth‖ / ‖truth‖. Rounding alone makes 3e-8, 1.2e-3 and 1.5e-4; the rest is room for
-# sums in any order.
+# Largest relative error ‖result − truth‖ / ‖truth‖. Rounding alone makes 3e-8, 1.2e-3 and 1.5e-4;
+# the rest is room for sums in any order.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 5e-3, "float16": 1e-3}
 
-# Results, and what was left out with the reason: an object an implementation each, as a record has them.
+# Results, and what was left out with the reason: an object an implementation each, as a record has
+# them.
 Outcome = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
@@ -35,7 +41,8 @@ class CheckFailed(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """One operation in one direction at one shape and dtype, to be measured in every way there is."""
+    """One operation in one direction at one shape and dtype, to be measured in every way there
+    is."""
 
     operation: str
     direction: str
@@ -60,8 +67,9 @@ def check_and_time(
 ) -> Outcome:
     """Check and time every implementation of ``case`` on ``device``, "cpu" or "cuda". Chapter 09.
 
-    Each is timed ``rounds`` times, and on a CPU for ``seconds``, at most; ``skip``: the first words of those left out.
-    Returns the results, and what could not run, with the reason. An error above its tolerance is a ``CheckFailed``.
+    Each is timed ``rounds`` times, and on a CPU for ``seconds``, at most; ``skip``: the first words
+    of those left out. Returns the results, and what could not run, with the reason. An error above
+    its tolerance is a ``CheckFailed``.
     """
     operation = OPERATIONS[case.operation]
     inputs = operation.inputs(case.shape, getattr(torch, case.dtype), device, seed)
@@ -81,8 +89,11 @@ def check_and_time(
             call = _call(operation, rung, inputs, upstream)
             errors = {name: _relative_error(result, truth[name]) for name, result in call().items()}
             if device == "cuda":
-                measure_in_turns({rung.name: call}, device, rounds=1)  # can its kernels be captured?
-        except Exception as error:  # whatever a compiler or another library raises; the others are still measured
+                # can its kernels be captured?
+                measure_in_turns({rung.name: call}, device, rounds=1)
+        except (
+            Exception
+        ) as error:  # whatever a compiler or another library raises; the others are still measured
             first_line = (str(error).strip().splitlines() or [""])[0]
             reason = f"{type(error).__name__}: {first_line}"[:300]
             left_out.append({"implementation": rung.name, "reason": reason})
@@ -94,7 +105,9 @@ def check_and_time(
     source, destination = inputs[0], torch.empty_like(inputs[0])
     calls["copy"] = lambda: destination.copy_(source)
     bytes_moved = operation.bytes_moved(inputs, case.with_backward)
-    timings = measure_in_turns(calls, device, rounds=rounds, seconds=seconds, bytes_moved=bytes_moved)
+    timings = measure_in_turns(
+        calls, device, rounds=rounds, seconds=seconds, bytes_moved=bytes_moved
+    )
     copy_gbps = 2 * source.nbytes / timings.pop("copy").median_ms / 1e6
     results = []
     for name, timing in timings.items():
@@ -105,7 +118,8 @@ def check_and_time(
 
 
 def new_process(threads: int) -> ProcessPoolExecutor:
-    """Return a process with so many threads, whose memory lies anew and in which Triton's interpreter is off."""
+    """Return a process with so many threads, whose memory lies anew and in which Triton's
+    interpreter is off."""
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (threads,))
 
 
@@ -119,17 +133,25 @@ def _truth(operation: Operation, inputs: Inputs, upstream: Sequence[Tensor]) -> 
     """Return the results in float64 by name."""
     exact_inputs = tuple(tensor.double() for tensor in inputs)
     exact_upstream = [tensor.double() for tensor in upstream]
-    return _call(operation, Implementation("truth", operation.truth), exact_inputs, exact_upstream)()
+    return _call(
+        operation, Implementation("truth", operation.truth), exact_inputs, exact_upstream
+    )()
 
 
-def _call(operation: Operation, rung: Implementation, inputs: Inputs, upstream: Sequence[Tensor]) -> Call:
-    """Return a call that gives the results by name: the outputs, or with ``upstream`` the gradients."""
+def _call(
+    operation: Operation, rung: Implementation, inputs: Inputs, upstream: Sequence[Tensor]
+) -> Call:
+    """Return a call that gives the results by name: the outputs, or with ``upstream`` the
+    gradients."""
     fn = rung.fn
     if rung.compiled:
         torch.compiler.reset()  # it gives up after eight shapes of one function
         fn = torch.compile(fn, dynamic=False)
     if rung.in_place:
-        inputs, upstream = tuple(tensor.clone() for tensor in inputs), [tensor.clone() for tensor in upstream]
+        inputs, upstream = (
+            tuple(tensor.clone() for tensor in inputs),
+            [tensor.clone() for tensor in upstream],
+        )
     inputs = rung.arrange(*inputs) if rung.arrange else inputs
     if upstream:
         count = len(operation.differentiated)
@@ -141,7 +163,13 @@ def _call(operation: Operation, rung: Implementation, inputs: Inputs, upstream: 
     def outputs() -> dict[str, Tensor]:
         with torch.no_grad():
             results = fn(*inputs)
-        return dict(zip(operation.outputs, results if isinstance(results, tuple) else (results,), strict=True))
+        return dict(
+            zip(
+                operation.outputs,
+                results if isinstance(results, tuple) else (results,),
+                strict=True,
+            )
+        )
 
     return outputs
 
@@ -155,8 +183,9 @@ def _checked(case: Case, rung: Implementation, errors: Mapping[str, float]) -> d
     allowed = TOLERANCES[case.dtype]
     tolerances = dict.fromkeys(errors, allowed)
     if not rung.ours and case.dtype != "float32":
-        # Other people's half precision: sums of a parameter's gradient in it may be tens of percent off, as PyTorch's
-        # are on a CPU; cosines rounded to it cost some units more. That is recorded, not refused.
+        # Other people's half precision: sums of a parameter's gradient in it may be tens of percent
+        # off, as PyTorch's are on a CPU; cosines rounded to it cost some units more. That is
+        # recorded, not refused.
         tolerances = {name: 0.5 if name in ("dweight", "dbias") else 4 * allowed for name in errors}
     for name, error in errors.items():
         if not error <= tolerances[name]:  # so that NaN is refused

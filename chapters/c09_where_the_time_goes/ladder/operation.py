@@ -18,7 +18,8 @@ Function = Callable[..., Any]
 Inputs = tuple[Tensor, ...]
 
 
-# Where a rung is. Loops in Python bear few elements only; of those the time is all overhead, which no compiler takes.
+# Where a rung is. Loops in Python bear few elements only; of those the time is all overhead, which
+# no compiler takes.
 Place = Literal["anywhere", "few elements", "many elements", "GPU", "Triton"]
 
 
@@ -30,25 +31,32 @@ class Implementation:
     fn: Function
     place: Place = "anywhere"
     compiled: bool = False  # by torch.compile, for each shape by itself
-    ours: bool = True  # written for this course, and so held to the dtype's tolerance in every result
+    ours: bool = (
+        True  # written for this course, and so held to the dtype's tolerance in every result
+    )
     library: str = ""  # that must be installed
-    in_place: bool = False  # writes over its inputs and over the gradients that it is given, and so needs its own
+    # writes over its inputs and over the gradients that it is given, and so needs its own
+    in_place: bool = False
     arrange: Callable[..., Inputs] | None = None  # prepares the inputs, once and not timed
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What is computed, and the ways to compute it, which all take the same inputs and the same epsilon.
+    """What is computed, and the ways to compute it, which all take the same inputs and the same
+    epsilon.
 
-    ``bytes_moved`` are the fewest bytes: each input read once and each result written once in each pass that needs it.
-    What an implementation moves beyond that, such as a second pass or an intermediate, shows as a lower rate.
+    ``bytes_moved`` are the fewest bytes: each input read once and each result written once in each
+    pass that needs it. What an implementation moves beyond that, such as a second pass or an
+    intermediate, shows as a lower rate.
     """
 
     name: str
     differentiated: tuple[str, ...]  # the names of the inputs that get a gradient, which come first
-    inputs: Callable[[Sequence[int], torch.dtype, str, int], Inputs]  # from shape, dtype, device and seed
+    # from shape, dtype, device and seed
+    inputs: Callable[[Sequence[int], torch.dtype, str, int], Inputs]
     truth: Function  # the result for float64 inputs, by code that is not on trial
-    bytes_moved: Callable[[Inputs, bool], int]  # from the inputs, and whether there is a backward pass
+    # from the inputs, and whether there is a backward pass
+    bytes_moved: Callable[[Inputs, bool], int]
     rungs: Sequence[Implementation]  # the slowest kind first
     outputs: tuple[str, ...] = ("y",)  # the names of the results
 
@@ -59,7 +67,11 @@ class Operation:
             places.add("GPU")
             if kernels.available(device):
                 places.add("Triton")
-        return [rung for rung in self.rungs if rung.place in places and (not rung.library or find_spec(rung.library))]
+        return [
+            rung
+            for rung in self.rungs
+            if rung.place in places and (not rung.library or find_spec(rung.library))
+        ]
 
     @property
     def eager(self) -> dict[str, Function]:

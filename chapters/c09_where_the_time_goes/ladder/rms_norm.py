@@ -6,13 +6,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from chapters.c09_where_the_time_goes.ladder.layer_norm import norm_bytes, norm_in_loops, norm_inputs, of_rows
+from chapters.c09_where_the_time_goes.ladder.layer_norm import (
+    norm_bytes,
+    norm_in_loops,
+    norm_inputs,
+    of_rows,
+)
 from chapters.c09_where_the_time_goes.ladder.operation import EPS, Implementation, Operation
 from course_utils import kernels, norms
 from course_utils.norms import backward
 
 
-def inputs(shape: Sequence[int], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
+def inputs(
+    shape: Sequence[int], dtype: torch.dtype, device: str, seed: int
+) -> tuple[Tensor, Tensor]:
     """Return x of ``shape``, and a weight near 1, (shape[-1],)."""
     x, weight, _ = norm_inputs(shape, dtype, device, seed)
     return x, weight
@@ -24,7 +31,8 @@ def in_loops(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def of_liger(x: Tensor, weight: Tensor) -> Tensor:
-    """Liger's kernel, with Llama's casts, and not in place: its default writes dx over the gradient it was given."""
+    """Liger's kernel, with Llama's casts, and not in place: its default writes dx over the gradient
+    it was given."""
     from liger_kernel.ops.rms_norm import LigerRMSNormFunction
 
     offset, casts, in_place = 0.0, "llama", False

@@ -18,7 +18,8 @@ Rotated = tuple[Tensor, Tensor]
 
 
 def inputs(shape: Sequence[int], dtype: torch.dtype, device: str, seed: int) -> Inputs:
-    """Return q and k (B, H, T, D), in memory (B, T, H, D) as a projection leaves them, and float32 angles (T, D/2)."""
+    """Return q and k (B, H, T, D), in memory (B, T, H, D) as a projection leaves them, and float32
+    angles (T, D/2)."""
     batch, heads, tokens, head_dim = shape
     draw = partial(torch.randn, generator=generator(seed, device), device=device)
     q = draw((batch, tokens, heads, head_dim)).to(dtype).transpose(1, 2)
@@ -67,8 +68,14 @@ def as_complex(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Rotated:
 
 
 def angles_as_in_llama(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Inputs:
-    """Prepare the angles as a model does once for all its layers: (1, T, D), each twice, in the dtype of ``q``."""
-    return q, k, torch.cat((cos, cos), -1).to(q.dtype)[None], torch.cat((sin, sin), -1).to(q.dtype)[None]
+    """Prepare the angles as a model does once for all its layers: (1, T, D), each twice, in the
+    dtype of ``q``."""
+    return (
+        q,
+        k,
+        torch.cat((cos, cos), -1).to(q.dtype)[None],
+        torch.cat((sin, sin), -1).to(q.dtype)[None],
+    )
 
 
 def of_liger(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Rotated:

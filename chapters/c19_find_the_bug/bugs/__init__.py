@@ -1,13 +1,14 @@
-"""Chapter 19: pieces of code with one bug each, modelled on published defects, for a learner to show; one is clean.
+"""Chapter 19: pieces of code with one bug each, modelled on published defects, for a learner to
+show; one is clean.
 
     from chapters.c19_find_the_bug import bugs
 
     bugs.show("A")            # the piece: source, what its arguments may be, hints
     bugs.reveal("A")          # what is wrong with it, folded
 
-The learner's input is judged by ``check.input_a`` and its like: it counts where the piece is wrong on it and the piece
-with its bug mended is right. That keeps out what every piece would fail on: NaN, overflow, the limits of a dtype. Who
-calls a piece clean says so with a list of inputs.
+The learner's input is judged by ``check.input_a`` and its like: it counts where the piece is wrong
+on it and the piece with its bug mended is right. That keeps out what every piece would fail on:
+NaN, overflow, the limits of a dtype. Who calls a piece clean says so with a list of inputs.
 """
 
 from chapters.c19_find_the_bug.bugs.catalogue import BUGS
@@ -27,7 +28,8 @@ def bug(letter: str) -> Piece:
 
 
 def show(letter: str, hints: int = 3) -> Markdown:
-    """Return a piece to read: what it claims, its source, what its arguments may be, the first ``hints`` hints."""
+    """Return a piece to read: what it claims, its source, what its arguments may be, the first
+    ``hints`` hints."""
     return bug(letter).show(hints)
 
 

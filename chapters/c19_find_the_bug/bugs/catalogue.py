@@ -1,4 +1,5 @@
-"""Chapter 19: the pieces as bugs.toml has them: what an input may be, an ordinary one, what is right, what shows it."""
+"""Chapter 19: the pieces as bugs.toml has them: what an input may be, an ordinary one, what is
+right, what shows it."""
 
 import string
 import tomllib
@@ -51,29 +52,42 @@ def _batch_norm(
     if (running_var < 0).any():
         raise ValueError("running_var must not be negative")
     with torch.enable_grad():
-        y = F.batch_norm(x.requires_grad_(), running_mean, running_var, training=training, momentum=0.0)
+        y = F.batch_norm(
+            x.requires_grad_(), running_mean, running_var, training=training, momentum=0.0
+        )
         return y if dy is None else torch.autograd.grad(y, x, dy)[0]
 
 
 def _rotate(x: Tensor, start: int) -> Tensor:
     positions = torch.arange(start, start + len(x))
-    return rope.apply_rope(x, *rope.rope_cos_sin(positions, rope.rope_inv_freq(x.shape[1]), dtype=torch.float64))
+    return rope.apply_rope(
+        x, *rope.rope_cos_sin(positions, rope.rope_inv_freq(x.shape[1]), dtype=torch.float64)
+    )
 
 
 def _partial_rotate(x: Tensor, rotary_dim: int, base: float) -> Tensor:
     if rotary_dim % 2 or rotary_dim > x.shape[1]:
-        raise ValueError(f"rotary_dim must be even and at most D: got {rotary_dim}, with D = {x.shape[1]}")
-    return rope.apply_rope(x, *rope.rope_cos_sin(len(x), rope.rope_inv_freq(rotary_dim, base), dtype=torch.float64))
+        raise ValueError(
+            f"rotary_dim must be even and at most D: got {rotary_dim}, with D = {x.shape[1]}"
+        )
+    return rope.apply_rope(
+        x, *rope.rope_cos_sin(len(x), rope.rope_inv_freq(rotary_dim, base), dtype=torch.float64)
+    )
 
 
 def _alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
     if query_length > key_length:
-        raise ValueError(f"the queries are among the keys: got query_length={query_length}, key_length={key_length}")
+        raise ValueError(
+            f"the queries are among the keys: got query_length={query_length}, "
+            f"key_length={key_length}"
+        )
     return rope.alibi_bias(num_heads, query_length, key_length)
 
 
 def _dynamic(lengths: Sequence[int], window: int, factor: float) -> Tensor:
-    return rope.rope_frequencies({"rope_type": "dynamic", "factor": factor}, 64, window, lengths[-1])[0]
+    return rope.rope_frequencies(
+        {"rope_type": "dynamic", "factor": factor}, 64, window, lengths[-1]
+    )[0]
 
 
 def _yarn(rope_parameters: Mapping[str, Any], layer_type: str) -> Tensor:
@@ -81,9 +95,15 @@ def _yarn(rope_parameters: Mapping[str, Any], layer_type: str) -> Tensor:
     keys = set(parameters) if isinstance(parameters, dict) else set()
     if not _REQUIRED <= keys <= _REQUIRED | _ALLOWED:
         wanted = f"{', '.join(sorted(_REQUIRED))}, and perhaps {', '.join(sorted(_ALLOWED))}"
-        raise ValueError(f"the dictionary for {layer_type} must have {wanted}: got {', '.join(sorted(keys)) or 'none'}")
+        raise ValueError(
+            f"the dictionary for {layer_type} must have {wanted}: got "
+            f"{', '.join(sorted(keys)) or 'none'}"
+        )
     if None in parameters.values():
-        raise ValueError(f"an option that is not given must be left out: got null in the dictionary for {layer_type}")
+        raise ValueError(
+            "an option that is not given must be left out: got null in the dictionary for "
+            f"{layer_type}"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rope.RopeWarning)
         return rope.rope_frequencies({**parameters, "rope_type": "yarn"}, 64, None)[0]
@@ -121,7 +141,10 @@ _LAYER: Mapping[str, Spec] = {
 
 
 def _layer_input(rng: torch.Generator, training: bool, with_gradient: bool) -> Arguments:
-    statistics = {"running_mean": _normal(rng, 4), "running_var": 0.5 + torch.rand(4, generator=rng)}
+    statistics = {
+        "running_mean": _normal(rng, 4),
+        "running_var": 0.5 + torch.rand(4, generator=rng),
+    }
     dy = _normal(rng, 16, 4) if with_gradient else None
     return {"x": _normal(rng, 16, 4), **statistics, "training": training, "dy": dy}
 
@@ -130,17 +153,32 @@ _PIECES = (
     _piece(
         "stream",
         {"x": Tensors("NC", 1e3, _FLOAT_OR_HALF), "weight": Tensors("C", 10, _FLOAT_OR_HALF)},
-        draw=lambda rng: {"x": _normal(rng, 4, 16).bfloat16(), "weight": (1 + 0.1 * _normal(rng, 16)).bfloat16()},
+        draw=lambda rng: {
+            "x": _normal(rng, 4, 16).bfloat16(),
+            "weight": (1 + 0.1 * _normal(rng, 16)).bfloat16(),
+        },
         right=_block,
         solution=lambda ordinary: {name: value.float() for name, value in ordinary.items()},
     ),
     _piece(
         "heads",
-        {"weight": Tensors("RC", 1e3), "num_heads": OneOf(_KEY_HEADS), "num_kv_heads": OneOf(_KEY_HEADS)},
+        {
+            "weight": Tensors("RC", 1e3),
+            "num_heads": OneOf(_KEY_HEADS),
+            "num_kv_heads": OneOf(_KEY_HEADS),
+        },
         # the heads of Llama 2 70B and of models without shared keys
-        draw=lambda rng: {"weight": _normal(rng, 128, 4), "num_heads": (8, 64)[below(2, rng)], "num_kv_heads": 8},
+        draw=lambda rng: {
+            "weight": _normal(rng, 128, 4),
+            "num_heads": (8, 64)[below(2, rng)],
+            "num_kv_heads": 8,
+        },
         right=_to_interleaved,
-        solution=lambda ordinary: {"weight": torch.arange(64.0)[:, None], "num_heads": 32, "num_kv_heads": 4},
+        solution=lambda ordinary: {
+            "weight": torch.arange(64.0)[:, None],
+            "num_heads": 32,
+            "num_kv_heads": 4,
+        },
     ),
     _piece(
         "detached",
@@ -169,7 +207,11 @@ _PIECES = (
     _piece(
         "partial",
         {"x": Tensors("TD", 100), "rotary_dim": OneOf(range(2, 65)), "base": Between(100, 1e7)},
-        draw=lambda rng: {"x": _normal(rng, 32, 16), "rotary_dim": 16, "base": 10.0 ** (3 + below(4, rng))},
+        draw=lambda rng: {
+            "x": _normal(rng, 32, 16),
+            "rotary_dim": 16,
+            "base": 10.0 ** (3 + below(4, rng)),
+        },
         right=_partial_rotate,
         solution=lambda ordinary: {"rotary_dim": 4},
     ),
@@ -207,13 +249,19 @@ _PIECES = (
         draw=_yarn_options,
         right=_yarn,
         solution=lambda ordinary: {
-            "rope_parameters": {"full_attention": {**ordinary["rope_parameters"], "truncate": False}},
+            "rope_parameters": {
+                "full_attention": {**ordinary["rope_parameters"], "truncate": False}
+            },
             "layer_type": "full_attention",
         },
     ),
     _piece(
         "bias",
-        {"num_heads": OneOf(_HEADS), "query_length": OneOf(range(1, 65)), "key_length": OneOf(range(1, 65))},
+        {
+            "num_heads": OneOf(_HEADS),
+            "query_length": OneOf(range(1, 65)),
+            "key_length": OneOf(range(1, 65)),
+        },
         draw=lambda rng: {
             "num_heads": _HEADS[below(6, rng)],
             **dict.fromkeys(("query_length", "key_length"), 1 + below(64, rng)),
@@ -224,14 +272,20 @@ _PIECES = (
     _piece(
         "table",
         {"x": Tensors("TD", 100), "step": OneOf(range(1, 257))},
-        draw=lambda rng: {"x": _normal(rng, 32, 8), "step": 17 + below(16, rng)},  # a prompt and a shorter rest
+        # a prompt and a shorter rest
+        draw=lambda rng: {
+            "x": _normal(rng, 32, 8),
+            "step": 17 + below(16, rng),
+        },
         right=lambda x, step: _rotate(x, 0),
         solution=lambda ordinary: {"step": 1},
     ),
     _piece(
         "dynamic",
         {
-            "lengths": Made(_are_lengths, lambda rng: [1 + below(65_536, rng) for _ in range(1 + below(8, rng))]),
+            "lengths": Made(
+                _are_lengths, lambda rng: [1 + below(65_536, rng) for _ in range(1 + below(8, rng))]
+            ),
             "window": OneOf(range(16, 65_537)),
             "factor": Between(1, 64),
         },
@@ -248,7 +302,9 @@ _PIECES = (
         dict.fromkeys(("dy", "x_hat"), Tensors("NC", 100, _FLOAT_OR_HALF)),
         draw=lambda rng: {name: _normal(rng, 256, 8).bfloat16() for name in ("dy", "x_hat")},
         right=lambda dy, x_hat: (dy * x_hat).sum(0),
-        solution=lambda ordinary: dict.fromkeys(("dy", "x_hat"), torch.ones(4096, 1, dtype=torch.bfloat16)),
+        solution=lambda ordinary: dict.fromkeys(
+            ("dy", "x_hat"), torch.ones(4096, 1, dtype=torch.bfloat16)
+        ),
     ),
 )
 BUGS = {piece.letter: piece for piece in sorted(_PIECES, key=lambda piece: piece.letter)}

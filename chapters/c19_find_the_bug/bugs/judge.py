@@ -21,15 +21,18 @@ from course_utils.table import format_number
 __all__ = ["FIND_BUG", "Judge"]
 
 _MOST_INPUTS = 10  # in a list: whoever needs more has not read the code
-_CLOSER = 3.0  # times: a difference so much larger than on the ordinary input is said to be on the way
+_CLOSER = (
+    3.0  # times: a difference so much larger than on the ordinary input is said to be on the way
+)
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended is right.
+    """Judges an input: it counts where the piece is wrong on it, and the piece with its bug mended
+    is right.
 
-    A list of inputs says that the piece is clean. It counts where that is so, and where they show it. Pieces run on the
-    CPU.
+    A list of inputs says that the piece is clean. It counts where that is so, and where they show
+    it. Pieces run on the CPU.
     """
 
     name: str
@@ -45,11 +48,15 @@ class Judge:
         for answer in outcome.value if is_list else [outcome.value]:
             if not isinstance(answer, dict):
                 kind, example = type(answer).__name__, next(iter(self.piece.spec))
-                return self._failure(f'It must return a dictionary of arguments, as {{"{example}": …}}: got {kind}.')
+                return self._failure(
+                    f'It must return a dictionary of arguments, as {{"{example}": …}}: got {kind}.'
+                )
             (arguments,) = self.piece.tried(answer)
             refusal = sandbox.call(partial(self.piece.complaint, arguments))
             if refusal.error is not None or refusal.value:
-                return self._failure(f"No input of this piece. {refusal.value or _describe(refusal)}")
+                return self._failure(
+                    f"No input of this piece. {refusal.value or _describe(refusal)}"
+                )
             inputs.append(Call(arguments).fresh())
         return self._judge_clean(inputs, sandbox) if is_list else self._judge(inputs[0], sandbox)
 
@@ -57,23 +64,40 @@ class Judge:
         return Report(self.name, passed=False, attempted=True, message=message)
 
     def _judge_clean(self, inputs: Sequence[Arguments], sandbox: Sandbox) -> Report:
-        """Return whether the piece is clean, and whether these inputs would have shown what could be wrong with it."""
+        """Return whether the piece is clean, and whether these inputs would have shown what could
+        be wrong with it."""
         if not 1 <= len(inputs) <= _MOST_INPUTS:
-            return self._failure(f"To call a piece clean, list 1 to {_MOST_INPUTS} inputs: got {len(inputs)}.")
+            return self._failure(
+                f"To call a piece clean, list 1 to {_MOST_INPUTS} inputs: got {len(inputs)}."
+            )
         for number, arguments in enumerate(inputs, 1):
             report = self._judge(arguments, sandbox)
             if report.passed:
-                return self._failure(f"Not clean: input {number} of your list shows a bug. Return it alone.")
+                return self._failure(
+                    f"Not clean: input {number} of your list shows a bug. Return it alone."
+                )
             outcome = sandbox.call(partial(self.piece.difference, self.piece.broken, arguments))
             if outcome.error is not None or outcome.value.ratio > 1:
                 return self._failure(f"Input {number} of your list says nothing. {report.message}")
         if not self.piece.is_clean:
-            return self._failure(f"Not clean: some input shows a bug, and none of your {len(inputs)} does.")
+            return self._failure(
+                f"Not clean: some input shows a bug, and none of your {len(inputs)} does."
+            )
         if unnoticed := self.piece.unnoticed(inputs):
             missed = ", and one that ".join(unnoticed)
-            return self._failure(f"It is right on your inputs. But they would also pass a version that {missed}.")
-        remark = f"Your inputs would have shown a version that {', or that '.join(self.piece.spoil)}."
-        return Report(self.name, passed=True, attempted=True, message="clean, and not by luck", remarks=(remark,))
+            return self._failure(
+                f"It is right on your inputs. But they would also pass a version that {missed}."
+            )
+        remark = (
+            f"Your inputs would have shown a version that {', or that '.join(self.piece.spoil)}."
+        )
+        return Report(
+            self.name,
+            passed=True,
+            attempted=True,
+            message="clean, and not by luck",
+            remarks=(remark,),
+        )
 
     def _judge(self, arguments: Arguments, sandbox: Sandbox) -> Report:
         """Return whether a valid input shows the bug, and if not, what it does."""
@@ -84,7 +108,9 @@ class Judge:
         for outcome in (broken, mended):
             if outcome.error is not None:
                 error = _describe(outcome)
-                return self._failure(f"No wrong answer to show: the piece does not answer at all ({error}).")
+                return self._failure(
+                    f"No wrong answer to show: the piece does not answer at all ({error})."
+                )
         if broken.value.ratio <= 1:
             return self._failure(self._agreement(arguments, broken.value))
         if mended.value.ratio > 1:
@@ -99,13 +125,16 @@ class Judge:
         )
 
     def _agreement(self, arguments: Arguments, difference: Difference) -> str:
-        """Return what to say where the piece is right: how close it came, and what was left as it was."""
+        """Return what to say where the piece is right: how close it came, and what was left as it
+        was."""
         ordinary = self.piece.ordinary()
         changed = [name for name in arguments if not _equal(arguments[name], ordinary[name])]
         if not changed:
             return "This is the ordinary input, and on it the piece is right."
         before = self.piece.difference(self.piece.broken, ordinary)
-        parts = [f"The piece is right on this input: off by {_share(difference)} of what is allowed."]
+        parts = [
+            f"The piece is right on this input: off by {_share(difference)} of what is allowed."
+        ]
         if difference.ratio > _CLOSER * before.ratio and difference.ratio > 0.01:
             parts.append(f"You are on the way: on the ordinary input it is {_share(before)}.")
         kept = [f"`{name}`" for name in arguments if name not in changed]
@@ -136,7 +165,9 @@ class Judge:
             return True
 
         call = smallest_failing(Call(arguments, piece.axes(arguments)), shows, ())
-        return evidence_for(piece.function, list(piece.spec), call, Quantity("output", best.right, best.got))
+        return evidence_for(
+            piece.function, list(piece.spec), call, Quantity("output", best.right, best.got)
+        )
 
 
 def _describe(outcome: Outcome) -> str:
@@ -148,8 +179,9 @@ def _describe(outcome: Outcome) -> str:
 def _beyond(broken: Difference, mended: Difference) -> str:
     by = format_number(mended.error)
     return (
-        f"The piece is wrong here ({broken.message()}), but a version without a bug is wrong too, by {by}: what you "
-        "see is something else, such as the end of the dtype. Come a little nearer to the ordinary input."
+        f"The piece is wrong here ({broken.message()}), but a version without a bug is wrong too, "
+        f"by {by}: what you see is something else, such as the end of the dtype. Come a little "
+        "nearer to the ordinary input."
     )
 
 

@@ -1,4 +1,5 @@
-"""Chapter 19: a piece of code, with one bug or none: what it claims, what its arguments may be, inputs to try it on."""
+"""Chapter 19: a piece of code, with one bug or none: what it claims, what its arguments may be,
+inputs to try it on."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -37,7 +38,9 @@ class Difference:
 
     def message(self) -> str:
         """Return it in words, to stand in a sentence: which element is what, and what is right."""
-        got, right = (_without_rounding(output[self.place].item()) for output in (self.got, self.right))
+        got, right = (
+            _without_rounding(output[self.place].item()) for output in (self.got, self.right)
+        )
         return f"output {list(self.place)} of the piece is {got}, where {right} is right"
 
 
@@ -60,33 +63,42 @@ class Markdown:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Piece:
-    """A piece of code. An input *shows* its bug where the piece is wrong, and right with the bug mended.
+    """A piece of code. An input *shows* its bug where the piece is wrong, and right with the bug
+    mended.
 
-    A clean piece has no bug, and versions to ``spoil`` it in its place: what is tried on it must tell them apart.
+    A clean piece has no bug, and versions to ``spoil`` it in its place: what is tried on it must
+    tell them apart.
     """
 
     letter: str
     name: str  # of the file with its source, as the learner reads it and as it runs
     spec: Mapping[str, Spec]
-    draw: Callable[[torch.Generator], Arguments]  # an ordinary input, as a test with random numbers would make it
+    # an ordinary input, as a test with random numbers would make it
+    draw: Callable[[torch.Generator], Arguments]
     right: Callable[..., Tensor]  # the answer, found without the piece; ValueError: there is none
-    # What to change in the ordinary input so that it shows the bug; of a clean piece, a list of changes to try.
+    # What to change in the ordinary input so that it shows the bug; of a clean piece, a list of
+    # changes to try.
     solution: Callable[[Arguments], Arguments | list[Arguments]]
 
     # What bugs.toml says.
     function: str  # its name
     claim: str
     arguments: Mapping[str, str]  # what each argument may be, in words
-    tolerance: float  # how far off is still right, relative to the largest element of the right answer (to 1 if less)
+    # how far off is still right, relative to the largest element of the right answer (to 1 if less)
+    tolerance: float
     because: str  # why so much
     hints: Sequence[str]
     wrong: str  # what is wrong
     seen: str  # where it was seen
     mend: Mapping[str, str] = field(default_factory=dict)  # the edit that takes the bug out
-    spoil: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # edits that put one in, by what it does
-    near: Mapping[str, str] = field(default_factory=dict)  # what to say to an input that meets a condition
-    innocent: Mapping[str, str] = field(default_factory=dict)  # why a line is right that has this text in it
-    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of each axis: the least and the most
+    # edits that put one in, by what it does
+    spoil: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # what to say to an input that meets a condition
+    near: Mapping[str, str] = field(default_factory=dict)
+    # why a line is right that has this text in it
+    innocent: Mapping[str, str] = field(default_factory=dict)
+    # of each axis: the least and the most
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @cached_property
     def source(self) -> str:
@@ -124,11 +136,16 @@ class Piece:
         return bool(self.spoil)
 
     def tried(self, answer: Arguments | list[Arguments]) -> list[Arguments]:
-        """Return the inputs of an answer, what it leaves out ordinary: one, or the list of who calls a piece clean."""
-        return [self.ordinary() | changed for changed in (answer if isinstance(answer, list) else [answer])]
+        """Return the inputs of an answer, what it leaves out ordinary: one, or the list of who
+        calls a piece clean."""
+        return [
+            self.ordinary() | changed
+            for changed in (answer if isinstance(answer, list) else [answer])
+        ]
 
     def unnoticed(self, inputs: Sequence[Arguments]) -> list[str]:
-        """Return what the mistakes do that could be put into a clean piece and that none of ``inputs`` would show."""
+        """Return what the mistakes do that could be put into a clean piece and that none of
+        ``inputs`` would show."""
         return [
             what
             for what, spoiled in self.spoiled.items()
@@ -140,14 +157,20 @@ class Piece:
         return self.draw(generator(seed))
 
     def anything(self, seed: int) -> Arguments:
-        """Return a valid input of any size, dtype and setting, whose tensors hold normal numbers."""
+        """Return a valid input of any size, dtype and setting, whose tensors hold normal
+        numbers."""
         rng = generator(seed)
         while True:
             rand = {letter: torch.rand((), generator=rng).item() for letter in self.sizes}
             # Small sizes come as often as large ones, and all tensors in one dtype.
-            sizes = {letter: round(low * (high / low) ** rand[letter]) for letter, (low, high) in self.sizes.items()}
+            sizes = {
+                letter: round(low * (high / low) ** rand[letter])
+                for letter, (low, high) in self.sizes.items()
+            }
             dtype_number = below(6, rng)
-            arguments = {name: spec.drawn(rng, sizes, dtype_number) for name, spec in self.spec.items()}
+            arguments = {
+                name: spec.drawn(rng, sizes, dtype_number) for name, spec in self.spec.items()
+            }
             with suppress(ValueError):  # what nobody could answer is drawn again
                 self.difference(self.mended, arguments)
                 return arguments
@@ -155,7 +178,10 @@ class Piece:
     def complaint(self, arguments: Mapping[str, Any]) -> str:
         """Return why ``arguments`` are no input of this piece, as a sentence, or nothing."""
         if set(arguments) != set(self.spec):
-            return f"The arguments must be {', '.join(self.spec)}: got {', '.join(map(str, arguments)) or 'none'}."
+            return (
+                f"The arguments must be {', '.join(self.spec)}: got "
+                f"{', '.join(map(str, arguments)) or 'none'}."
+            )
         for name, spec in self.spec.items():
             if not spec.fits(arguments[name]):
                 return f"{name} must be {self.arguments[name]}: got {_described(arguments[name])}."
@@ -163,13 +189,18 @@ class Piece:
         return self._complaint_about_sizes(tensors) or _complaint_about_dtypes(tensors)
 
     def _complaint_about_sizes(self, tensors: Mapping[str, Tensor]) -> str:
-        first: dict[str, tuple[str, int]] = {}  # of each letter: the argument that has it first, and its size there
+        first: dict[
+            str, tuple[str, int]
+        ] = {}  # of each letter: the argument that has it first, and its size there
         for name, axes in self.axes(tensors).items():
             for letter, size in zip(axes, tensors[name].shape, strict=True):
                 other, expected = first.setdefault(letter, (name, size))
                 low, high = self.sizes[letter]
                 if size != expected:
-                    return f"{name} and {other} must have the same {letter}: got {size} and {expected}."
+                    return (
+                        f"{name} and {other} must have the same {letter}: got {size} and "
+                        f"{expected}."
+                    )
                 if not low <= size <= high:
                     return f"{letter} must be from {low:,} to {high:,}: got {size:,} in {name}."
         return ""
@@ -177,15 +208,20 @@ class Piece:
     def near_message(self, arguments: Arguments) -> str:
         """Return what to say to an input that comes close, or nothing."""
         names = {"torch": torch, **arguments}
-        return next((message for condition, message in self.near.items() if eval(condition, names)), "")
+        return next(
+            (message for condition, message in self.near.items() if eval(condition, names)), ""
+        )
 
     def axes(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         """Return the letters of the axes of those ``arguments`` that are tensors."""
         tensors = {name: spec for name, spec in self.spec.items() if isinstance(spec, Tensors)}
-        return {name: spec.axes for name, spec in tensors.items() if arguments.get(name) is not None}
+        return {
+            name: spec.axes for name, spec in tensors.items() if arguments.get(name) is not None
+        }
 
     def difference(self, function: Callable[..., Any], arguments: Arguments) -> Difference:
-        """Return how far ``function`` is from the right answer on ``arguments``; ValueError where there is none."""
+        """Return how far ``function`` is from the right answer on ``arguments``; ValueError where
+        there is none."""
         call = Call(arguments)
         right = self.right(**call.fresh(double=True)).detach().double()
         got = function(**call.fresh()).detach().double()
@@ -203,25 +239,37 @@ class Piece:
         return is_wrong and self.difference(self.mended, arguments).ratio <= 1
 
     def show(self, hints: int = len(_HINTS)) -> Markdown:
-        """Return the piece as the learner first meets it: claim, source, arguments, as many hints."""
+        """Return the piece as the learner first meets it: claim, source, arguments, as many
+        hints."""
         ordinary = {name: _ordinary(value) for name, value in self.ordinary().items()}
-        lines = [f"- `{name}`: {words} (ordinary: {ordinary[name]})" for name, words in self.arguments.items()]
-        limits = ", ".join(f"{letter} from {low:,} to {high:,}" for letter, (low, high) in self.sizes.items())
+        lines = [
+            f"- `{name}`: {words} (ordinary: {ordinary[name]})"
+            for name, words in self.arguments.items()
+        ]
+        limits = ", ".join(
+            f"{letter} from {low:,} to {high:,}" for letter, (low, high) in self.sizes.items()
+        )
         parts = [
             self.claim,
             f"```python\n{self.source.rstrip()}\n```",
             "Arguments:",
             "\n".join(lines),
             f"Sizes: {limits}." if limits else "",
-            f"An answer counts as right within {self.tolerance:g} of its largest element (of 1, if that is smaller).",
-            *(_folded(title, hint) for title, hint in zip(_HINTS[:hints], self.hints, strict=False)),
+            f"An answer counts as right within {self.tolerance:g} of its largest element (of 1, if "
+            "that is smaller).",
+            *(
+                _folded(title, hint)
+                for title, hint in zip(_HINTS[:hints], self.hints, strict=False)
+            ),
         ]
         return Markdown("\n\n".join(part for part in parts if part))
 
     def reveal(self) -> Markdown:
         """Return what is wrong, the mended line, and where such a bug was seen, folded."""
         if self.is_clean:
-            evidence = f"The course's inputs tell it from a version that {', one that '.join(self.spoil)}."
+            evidence = (
+                f"The course's inputs tell it from a version that {', one that '.join(self.spoil)}."
+            )
         else:
             (arguments,) = self.tried(self.solution(self.ordinary()))
             difference = self.difference(self.broken, arguments).message()
@@ -261,4 +309,7 @@ def _folded(title: str, text: str) -> str:
 def _ordinary(value: Any) -> str:
     if not isinstance(value, Tensor):
         return f"`{value!r}`"
-    return f"{'standard normal' if value.ndim > 1 else 'random'}, {tuple(value.shape)}, {_name(value.dtype)}"
+    return (
+        f"{'standard normal' if value.ndim > 1 else 'random'}, {tuple(value.shape)}, "
+        f"{_name(value.dtype)}"
+    )

@@ -16,7 +16,8 @@ class Spec(Protocol):
         """Return whether ``value`` is that."""
 
     def drawn(self, rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> Any:
-        """Return a random one; its axes are of ``sizes``, and all tensors of a draw have the same ``dtype_number``."""
+        """Return a random one; its axes are of ``sizes``, and all tensors of a draw have the same
+        ``dtype_number``."""
 
 
 class Tensors(NamedTuple):
@@ -30,10 +31,17 @@ class Tensors(NamedTuple):
     def fits(self, value: Any) -> bool:
         if value is None:
             return self.or_none
-        is_alike = isinstance(value, Tensor) and value.dtype in self.dtypes and value.device.type == "cpu"
-        return is_alike and value.ndim == len(self.axes) and bool((value.abs() <= self.largest).all())  # no NaN is
+        is_alike = (
+            isinstance(value, Tensor) and value.dtype in self.dtypes and value.device.type == "cpu"
+        )
+        # no NaN is
+        return (
+            is_alike and value.ndim == len(self.axes) and bool((value.abs() <= self.largest).all())
+        )
 
-    def drawn(self, rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> Tensor | None:
+    def drawn(
+        self, rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int
+    ) -> Tensor | None:
         if self.or_none and below(2, rng):
             return None
         values = torch.randn([sizes[letter] for letter in self.axes], generator=rng)
@@ -47,7 +55,11 @@ class Between(NamedTuple):
     high: float
 
     def fits(self, value: Any) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+        return (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and self.low <= value <= self.high
+        )
 
     def drawn(self, rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> float:
         return self.low + (self.high - self.low) * torch.rand((), generator=rng).item()

@@ -1,6 +1,8 @@
-"""What PyTorch, transformers and others mean by the same words: each row with the proof that it holds (chapter 20).
+"""What PyTorch, transformers and others mean by the same words: each row with the proof that it
+holds (chapter 20).
 
-The words are in ``conventions.toml``; the proof of a row is the function of its name in ``norms`` or ``rope``.
+The words are in ``conventions.toml``; the proof of a row is the function of its name in ``norms``
+or ``rope``.
 
 >>> from chapters.c20_words_and_conventions import conventions
 >>> conventions.table("ε").rows[0][0]
@@ -55,7 +57,8 @@ class Proofs:
     """The proofs of some conventions, run: what each found, with its code folded.
 
     Raises:
-        AssertionError: a convention does not hold in what is installed; the message is its question.
+        AssertionError: a convention does not hold in what is installed; the message is its
+            question.
     """
 
     def __init__(self, conventions: Sequence[Convention]) -> None:
@@ -68,25 +71,33 @@ class Proofs:
                 raise AssertionError(what) from error
 
     def __repr__(self) -> str:
-        return "\n".join(f"proved  {convention.question}  {found}" for convention, found in self.found)
+        return "\n".join(
+            f"proved  {convention.question}  {found}" for convention, found in self.found
+        )
 
     def _repr_html_(self) -> str:
         style = "margin:2px 0 8px 20px;padding:8px 12px;overflow-x:auto"
         return "".join(
-            f"<details><summary>proved: {escape(convention.question)} <strong>{escape(found)}</strong></summary>"
+            f"<details><summary>proved: {escape(convention.question)} "
+            f"<strong>{escape(found)}</strong></summary>"
             f'<pre tabindex="0" style="{style}">{escape(convention.code)}</pre></details>'
             for convention, found in self.found
         )
 
 
 def proofs(theme: str) -> Proofs:
-    """Return what the proofs of one theme's conventions found, with their code; errors as in `Proofs` and `table`."""
+    """Return what the proofs of one theme's conventions found, with their code; errors as in
+    `Proofs` and `table`."""
     return Proofs(_of(theme))
 
 
 def table(theme: str) -> Table:
-    """Return the conventions of one theme; a ``theme`` that is none of ``THEMES`` is a ValueError."""
-    cells = [(row.question, Inline(row.here), Inline(row.elsewhere), Inline(row.convert)) for row in _of(theme)]
+    """Return the conventions of one theme; a ``theme`` that is none of ``THEMES`` is a
+    ValueError."""
+    cells = [
+        (row.question, Inline(row.here), Inline(row.elsewhere), Inline(row.convert))
+        for row in _of(theme)
+    ]
     return Table(("question", "PyTorch, transformers", "elsewhere", "to convert"), cells)
 
 

@@ -1,4 +1,5 @@
-"""Proofs of the conventions of normalization layers: running statistics, ε, weights, axes, ONNX (chapter 20)."""
+"""Proofs of the conventions of normalization layers: running statistics, ε, weights, axes, ONNX
+(chapter 20)."""
 
 import math
 
@@ -9,7 +10,9 @@ from torch import nn
 
 def momentum() -> str:
     theirs, running = 0.9, torch.zeros(1)
-    F.batch_norm(torch.full((4, 1), 5.0), running, torch.ones(1), training=True, momentum=1 - theirs)
+    F.batch_norm(
+        torch.full((4, 1), 5.0), running, torch.ones(1), training=True, momentum=1 - theirs
+    )
     assert math.isclose(running.item(), theirs * 0.0 + (1 - theirs) * 5.0, rel_tol=1e-6)
     assert nn.BatchNorm1d(1).momentum == 0.1
     return f"from 0, one batch with mean 5 leads to {running.item():.1f}"
@@ -18,7 +21,8 @@ def momentum() -> str:
 def stored_variance() -> str:
     x, running_var = torch.tensor([[1.0], [3.0]]), torch.ones(1)
     y = F.batch_norm(x, torch.zeros(1), running_var, training=True, momentum=1.0)
-    assert torch.allclose(y, torch.tensor([[-1.0], [1.0]]), atol=1e-5)  # (1 - 2) / sqrt(1): the biased variance is 1
+    # (1 - 2) / sqrt(1): the biased variance is 1
+    assert torch.allclose(y, torch.tensor([[-1.0], [1.0]]), atol=1e-5)
     assert running_var.item() == x.var(correction=0).item() * 2 / (2 - 1)
     return f"of 1 and 3: divided by the root of 1, stored {running_var.item():.0f}"
 
@@ -39,7 +43,8 @@ def cumulative() -> str:
         layer(torch.full((2, 1), value))
     state = layer.state_dict()
     assert state["running_mean"].item() == 3.0
-    assert state["running_var"].item() == 0.0  # the mean of three zeros, where the variance of the six values is 5.6
+    # the mean of three zeros, where the variance of the six values is 5.6
+    assert state["running_var"].item() == 0.0
     return "batches of 1, 2 and 6: mean 3, variance 0"
 
 
@@ -67,7 +72,10 @@ def rms_eps() -> str:
         x = torch.full((1, 4), eps**0.5, dtype=dtype)
         shares_x_and_eps = 0.5**0.5  # x / sqrt(x² + ε) where x² = ε
         assert abs(F.rms_norm(x, (4,))[0, 0].item() - shares_x_and_eps) < 1e-2
-    return f"for bfloat16 {torch.finfo(torch.float32).eps:.1e}, not {torch.finfo(torch.bfloat16).eps:.1e}"
+    return (
+        f"for bfloat16 {torch.finfo(torch.float32).eps:.1e}, not "
+        f"{torch.finfo(torch.bfloat16).eps:.1e}"
+    )
 
 
 def inside() -> str:
@@ -93,8 +101,16 @@ def one_plus_weight() -> str:
     from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-    assert [norm(4).weight[0].item() for norm in (nn.RMSNorm, LlamaRMSNorm, GemmaRMSNorm)] == [1, 1, 0]
-    gemma, torch_norm, x = GemmaRMSNorm(4, eps=1e-6), nn.RMSNorm(4, eps=1e-6), torch.tensor([[1.0, -2.0, 3.0, 0.5]])
+    assert [norm(4).weight[0].item() for norm in (nn.RMSNorm, LlamaRMSNorm, GemmaRMSNorm)] == [
+        1,
+        1,
+        0,
+    ]
+    gemma, torch_norm, x = (
+        GemmaRMSNorm(4, eps=1e-6),
+        nn.RMSNorm(4, eps=1e-6),
+        torch.tensor([[1.0, -2.0, 3.0, 0.5]]),
+    )
     gemma.weight.data = torch.tensor([0.0, 0.5, -0.25, 1.0])
     torch_norm.weight.data = 1 + gemma.weight.data
     llama = LlamaRMSNorm(4, eps=1e-6)
@@ -136,7 +152,8 @@ def channel() -> str:
     x = torch.arange(24.0).reshape(2, 4, 3)  # (B, T, C): Keras' order
     y = F.batch_norm(x.movedim(-1, 1), None, None, training=True).movedim(1, -1)
     assert torch.allclose(y.mean((0, 1)), torch.zeros(3), atol=1e-6)
-    assert F.batch_norm(x, None, None, training=True).mean((0, 2)).abs().max() < 1e-6  # the 4 positions, no error
+    # the 4 positions, no error
+    assert F.batch_norm(x, None, None, training=True).mean((0, 2)).abs().max() < 1e-6
     for by_dim_1 in (F.group_norm(x, 4), F.instance_norm(x)):
         assert by_dim_1.mean(2).abs().max() < 1e-6
     assert F.layer_norm(x, (3,)).mean(-1).abs().max() < 1e-6
@@ -171,7 +188,11 @@ gguf_weight = one_plus_weight  # the same numbers, whoever adds the 1
 
 def onnx() -> str:
     x = torch.arange(24.0).reshape(2, 3, 4).sin()
-    axes, norm = (1, 2), {"mean": torch.zeros(3), "var": torch.ones(3)}  # axis=1 of LayerNormalization
+    # axis=1 of LayerNormalization
+    axes, norm = (
+        (1, 2),
+        {"mean": torch.zeros(3), "var": torch.ones(3)},
+    )
     centred = x - x.mean(axes, keepdim=True)
     theirs = centred / (centred.square().mean(axes, keepdim=True) + 1e-5).sqrt()
     assert torch.allclose(F.layer_norm(x, x.shape[1:]), theirs, atol=1e-6)

@@ -1,4 +1,5 @@
-"""Proofs of the conventions of rotary embeddings: pairs, directions, configurations, temperature (chapter 20)."""
+"""Proofs of the conventions of rotary embeddings: pairs, directions, configurations, temperature
+(chapter 20)."""
 
 import math
 from importlib import import_module
@@ -12,12 +13,19 @@ from course_utils import rope
 _LISTS = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
 _TRAINED = {"original_max_position_embeddings": 256}
 _LONGROPE = {"rope_type": "longrope", "factor": 4.0, **_LISTS, **_TRAINED}
-_LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **_TRAINED}
+_LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    **_TRAINED,
+}
 _YARN = {"rope_type": "yarn", "factor": 8.0, **_TRAINED}
 
 
 def config(model: str, **settings: Any) -> Any:
-    """Return the configuration of a model of transformers; ``settings`` may have any spelling that it takes."""
+    """Return the configuration of a model of transformers; ``settings`` may have any spelling that
+    it takes."""
     import transformers
 
     return getattr(transformers, f"{model}Config")(**settings)
@@ -25,12 +33,17 @@ def config(model: str, **settings: Any) -> Any:
 
 def llama(head_dim: int = 16, window: int = 256, **settings: Any) -> Any:
     """Return a small Llama's configuration."""
-    sizes = {"hidden_size": 4 * head_dim, "num_attention_heads": 4, "max_position_embeddings": window}
+    sizes = {
+        "hidden_size": 4 * head_dim,
+        "num_attention_heads": 4,
+        "max_position_embeddings": window,
+    }
     return config("Llama", **sizes, **settings)
 
 
 def frequencies(model: Any, seq_len: int | None = None) -> tuple[Tensor, float]:
-    """Return what a model's configuration comes to: inverse frequencies (dim/2,), and the factor on cos and sin."""
+    """Return what a model's configuration comes to: inverse frequencies (dim/2,), and the factor on
+    cos and sin."""
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     return ROPE_INIT_FUNCTIONS[model.rope_parameters["rope_type"]](model, seq_len=seq_len)
@@ -42,12 +55,19 @@ def plain(dim: int, base: float = 10_000.0) -> Tensor:
 
 
 def layout() -> str:
-    half, interleaved = ("llama", "mistral", "qwen3", "gemma", "phi", "gpt_neox"), ("cohere", "glm", "gptj")
+    half, interleaved = (
+        ("llama", "mistral", "qwen3", "gemma", "phi", "gpt_neox"),
+        ("cohere", "glm", "gptj"),
+    )
     e0 = torch.eye(8)[0].reshape(1, 1, 1, 8)  # (B, T, H, D)
     for name in (*half, *interleaved):
         rotate = import_module(f"transformers.models.{name}.modeling_{name}").apply_rotary_pos_emb
         angle = torch.ones(1, 1, 4 if name == "gptj" else 8)  # every pair turns by the angle 1
-        turned = rotate(e0, angle.sin(), angle.cos()) if name == "gptj" else rotate(e0, e0, angle.cos(), angle.sin())[0]
+        turned = (
+            rotate(e0, angle.sin(), angle.cos())
+            if name == "gptj"
+            else rotate(e0, e0, angle.cos(), angle.sin())[0]
+        )
         assert turned.flatten()[1:].argmax().item() + 1 == (4 if name in half else 1)
     return "of 8 dimensions: 4 in Llama and five others, 1 in Cohere, GLM and GPT-J"
 
@@ -56,7 +76,9 @@ def meta_weights() -> str:
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
     generator = torch.Generator().manual_seed(0)
-    x, w_q, w_k = (torch.randn(size, 16, generator=generator, dtype=torch.float64) for size in (6, 32, 32))
+    x, w_q, w_k = (
+        torch.randn(size, 16, generator=generator, dtype=torch.float64) for size in (6, 32, 32)
+    )
     cos, sin = rope.rope_cos_sin(6, rope.rope_inv_freq(8), dtype=torch.float64)
 
     def heads(weight: Tensor) -> Tensor:
@@ -67,13 +89,15 @@ def meta_weights() -> str:
         q, k = apply_rotary_pos_emb(heads(w_q)[None], heads(w_k)[None], *angles)
         return (q @ k.mT)[0]
 
-    q, k = (torch.view_as_complex(heads(w).unflatten(-1, (4, 2))) for w in (w_q, w_k))  # neighbours are a number
+    # neighbours are a number
+    q, k = (torch.view_as_complex(heads(w).unflatten(-1, (4, 2))) for w in (w_q, w_k))
     turn = torch.complex(cos, sin)
     meta = ((q * turn) @ (k * turn).mH).real
     hub_q, hub_k = (rope.interleaved_to_half(w, num_heads=4) for w in (w_q, w_k))
     assert torch.allclose(llama_scores(hub_q, hub_k), meta, atol=1e-12)
     wrong = (llama_scores(w_q, w_k) - meta).abs()
-    assert wrong.diagonal(dim1=-2, dim2=-1).max() < 1e-12  # a token and itself: the mistake is invisible
+    # a token and itself: the mistake is invisible
+    assert wrong.diagonal(dim1=-2, dim2=-1).max() < 1e-12
     assert wrong.max() > 1
     return "the same scores within 1e-12; without it they are right at distance 0 only"
 
@@ -90,23 +114,36 @@ def direction() -> str:
     assert torch.allclose(score(1, 0, -sin), score(0, 1, sin))  # the mirrored distance
     assert torch.allclose(score(1, 0, sin), torch.tensor(math.sin(1)))
     assert torch.allclose(score(1, 0, -sin), torch.tensor(-math.sin(1)))
-    return f"(1, 0) at position 1 is ({turned[0]:.2f}, {turned[1]:.2f}), not ({turned[0]:.2f}, {-turned[1]:.2f})"
+    return (
+        f"(1, 0) at position 1 is ({turned[0]:.2f}, {turned[1]:.2f}), not ({turned[0]:.2f}, "
+        f"{-turned[1]:.2f})"
+    )
 
 
 def partial() -> str:
     from transformers.models.glm.modeling_glm import GlmRotaryEmbedding
-    from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding, apply_rotary_pos_emb
+    from transformers.models.gpt_neox.modeling_gpt_neox import (
+        GPTNeoXRotaryEmbedding,
+        apply_rotary_pos_emb,
+    )
     from transformers.models.phi.modeling_phi import PhiRotaryEmbedding
 
     assert config("GPTNeoX", rotary_pct=0.5).rope_parameters["partial_rotary_factor"] == 0.5
     assert config("GPTJ").rotary_dim == 64
-    four_heads, quarter = {"hidden_size": 256, "num_attention_heads": 4}, {"partial_rotary_factor": 0.25}
+    four_heads, quarter = (
+        {"hidden_size": 256, "num_attention_heads": 4},
+        {"partial_rotary_factor": 0.25},
+    )
     partial = GPTNeoXRotaryEmbedding(config("GPTNeoX", **four_heads, rotary_pct=0.25)).inv_freq
     phi = PhiRotaryEmbedding(config("Phi", **four_heads, **quarter)).inv_freq
     glm = GlmRotaryEmbedding(config("Glm", **four_heads, **quarter, head_dim=64)).inv_freq
     assert torch.equal(phi, partial)
     assert torch.equal(glm, partial)
-    head, once = torch.ones(1, 1, 1, 64), torch.ones(1, 1, 16)  # its first 16 dimensions turn by the angle 1
+    # its first 16 dimensions turn by the angle 1
+    head, once = (
+        torch.ones(1, 1, 1, 64),
+        torch.ones(1, 1, 16),
+    )
     turned, _ = apply_rotary_pos_emb(head, head, once.cos(), once.sin())
     assert (turned != head).flatten().tolist() == [True] * 16 + [False] * 48
     gemma4 = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 10_000.0}
@@ -114,7 +151,10 @@ def partial() -> str:
     assert torch.allclose(partial, plain(16))
     assert torch.allclose(proportional[:8], plain(64)[:8])
     assert (len(proportional), proportional[8:].count_nonzero()) == (32, 0)
-    return f"a quarter of 64: slowest {partial[-1]:.1e} against {proportional[7]:.1e}, and 24 pairs at rest"
+    return (
+        f"a quarter of 64: slowest {partial[-1]:.1e} against {proportional[7]:.1e}, and 24 pairs "
+        "at rest"
+    )
 
 
 def base() -> str:
@@ -137,7 +177,9 @@ def spelling() -> str:
 def methods() -> str:
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-    assert {"linear", "dynamic", "yarn", "llama3", "longrope", "proportional"} <= set(ROPE_INIT_FUNCTIONS)
+    assert {"linear", "dynamic", "yarn", "llama3", "longrope", "proportional"} <= set(
+        ROPE_INIT_FUNCTIONS
+    )
     d, factor = 16, 4.0
     unscaled, ntk = plain(d), plain(d, 10_000.0 * factor ** (d / (d - 2)))
     pi, _ = frequencies(llama(d, rope_scaling={"rope_type": "linear", "factor": factor}))
@@ -165,7 +207,9 @@ def keys() -> str:
                 refused += missing in str(error)
     assert refused == 8
     named = {**_YARN, "beta_fast": 32.0, "beta_slow": 1.0}
-    assert torch.equal(frequencies(llama(rope_scaling=dict(_YARN)))[0], frequencies(llama(rope_scaling=named))[0])
+    assert torch.equal(
+        frequencies(llama(rope_scaling=dict(_YARN)))[0], frequencies(llama(rope_scaling=named))[0]
+    )
     return f"{refused} configs, each without one of these keys, are refused"
 
 
@@ -176,7 +220,11 @@ def trained_length() -> str:
     assert not torch.equal(frequencies(silent)[0], frequencies(written)[0])
     lists = {"rope_type": "longrope", "factor": 8.0, **_LISTS}
     phi3 = config(
-        "Phi3", hidden_size=64, num_attention_heads=4, original_max_position_embeddings=512, rope_scaling=lists
+        "Phi3",
+        hidden_size=64,
+        num_attention_heads=4,
+        original_max_position_embeddings=512,
+        rope_scaling=lists,
     )
     assert phi3.rope_parameters["original_max_position_embeddings"] == 512
     return "left out of a window of 2,048: 2,048, whatever the factor"
@@ -217,7 +265,11 @@ def default_factor() -> str:
     assert math.isclose(frequencies(longrope)[1], math.sqrt(1 + math.log(4) / math.log(256)))
     given = llama(window=2048, rope_scaling={**_YARN, "attention_factor": 1.5})
     assert frequencies(given)[1] == 1.5
-    for others in (dict(_LLAMA3), {"rope_type": "linear", "factor": 4.0}, {"rope_type": "dynamic", "factor": 4.0}):
+    for others in (
+        dict(_LLAMA3),
+        {"rope_type": "linear", "factor": 4.0},
+        {"rope_type": "dynamic", "factor": 4.0},
+    ):
         assert frequencies(llama(window=1024, rope_scaling=others))[1] == 1.0
     return f"longrope, 256 to 1,024: {frequencies(longrope)[1]:.3f}"
 
@@ -246,7 +298,8 @@ def style() -> str:
 
 def gguf_pairs() -> str:
     heads, weight = 2, torch.arange(16.0 * 3).reshape(16, 3)  # 2 heads of 8
-    stored = weight.reshape(heads, 2, 4, 3).swapaxes(1, 2).reshape(weight.shape)  # the converter's `permute`
+    # the converter's `permute`
+    stored = weight.reshape(heads, 2, 4, 3).swapaxes(1, 2).reshape(weight.shape)
     assert torch.equal(rope.interleaved_to_half(stored, heads), weight)
     assert torch.equal(stored[:4], weight[[0, 4, 1, 5]])
     return "rows 0, 1, 2, 3 of a head of 8 hold the Hub's rows 0, 4, 1, 5"
@@ -260,7 +313,10 @@ def gguf_keys() -> str:
 
 
 def gguf_llama3() -> str:
-    factors = plain(16) / frequencies(llama(window=1024, rope_parameters={"rope_theta": 10_000.0, **_LLAMA3}))[0]
+    factors = (
+        plain(16)
+        / frequencies(llama(window=1024, rope_parameters={"rope_theta": 10_000.0, **_LLAMA3}))[0]
+    )
     assert factors[0] == 1
     assert torch.isclose(factors[-1], torch.tensor(4.0))
     assert (factors.diff() >= -1e-6).all()
@@ -269,8 +325,13 @@ def gguf_llama3() -> str:
 
 def vllm_dynamic() -> str:
     s, window = 4.0, 256
-    model = llama(window=window, rope_parameters={"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": s})
+    model = llama(
+        window=window, rope_parameters={"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": s}
+    )
     fixed = plain(16, 10_000.0 * (s * s - s + 1) ** (16 / 14))
     assert torch.allclose(frequencies(model, int(s) * window)[0], fixed)
     assert torch.allclose(frequencies(model, window)[0], plain(16))
-    return f"at 4 windows both; within one, the slowest pair turns {(plain(16) / fixed)[-1]:.0f} times as fast here"
+    return (
+        f"at 4 windows both; within one, the slowest pair turns {(plain(16) / fixed)[-1]:.0f} "
+        "times as fast here"
+    )

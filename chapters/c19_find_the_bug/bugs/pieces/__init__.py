@@ -1,1 +1,2 @@
-"""The pieces as a learner reads them, each under a name that no learner sees; nothing in it says what is wrong."""
+"""The pieces as a learner reads them, each under a name that no learner sees; nothing in it says
+what is wrong."""
