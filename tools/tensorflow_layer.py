@@ -1,4 +1,4 @@
-"""``python tests/tensorflow_layer.py``: run S1's layer as it was published, in TensorFlow, and record what it does.
+"""``python tools/tensorflow_layer.py``: run S1's layer as it was published, in TensorFlow, and record what it does.
 
 TensorFlow and Keras go into an environment of their own, made for this run and thrown away after it: nothing of the
 course needs them. The record, ``chapters/c18_on_trial/tensorflow_layer.json``, is what chapter 18 shows.
@@ -103,7 +103,7 @@ def inside(out: Path) -> None:
         x = tf.cast(tf.constant(values), dtype)
         as_lists = (tf.cast(part, tf.float64).numpy().tolist() for part in (x, layer(x)))
         outputs[name] = dict(zip(("dtype", "x", "y"), (dtype, *as_lists), strict=True))
-    record = {"command": "python tests/tensorflow_layer.py", "source": PUBLISHED, "outputs": outputs}
+    record = {"command": "python tools/tensorflow_layer.py", "source": PUBLISHED, "outputs": outputs}
     record["versions"] = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
     rows, target = rows.astype("float32"), target.astype("float32")
     for name, source in {"as published": PUBLISHED, "with add_weight": MENDED}.items():

@@ -10,7 +10,7 @@ from naming import keys_of
 from chapters import check
 from course_utils.check.diagnosis import function_with
 
-CHECKS = {  # the kernels' are in test_kernels.py, which has a process with Triton's interpreter
+CHECKS = {  # the kernels' are in c10/test_exercises.py, which has a process with Triton's interpreter
     name: its_check for name, its_check in check.items() if its_check.catalogue and not name.endswith("_kernel")
 }
 EVERYDAY = {

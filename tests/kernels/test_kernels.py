@@ -1,22 +1,9 @@
-"""The kernels against float64: in Triton's interpreter on the CPU, and on a CUDA device where there is one.
-
-Triton reads TRITON_INTERPRET when it is imported, which another test of this run may have done already, so the
-interpreter lives in a process of its own; a second such process compiles the kernels for a GPU that need not be there.
-"""
-
-import subprocess
-import sys
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from pathlib import Path
+"""The kernels against float64: in Triton's interpreter on the CPU, and on a CUDA device where there is one."""
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from chapters import check
-from chapters.c10_fused_kernels.workbench import language, requested
-from chapters.contents import NOTEBOOKS
 from course_utils import generator, kernels
 from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
@@ -25,30 +12,6 @@ ROUNDING = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 2e-3, torc
 
 
 # ---- where the kernels run
-
-
-@pytest.fixture(scope="module")
-def interpreter():
-    """A process in which Triton is imported with TRITON_INTERPRET=1."""
-    for run in _process(TRITON_INTERPRET="1", OMP_NUM_THREADS="1"):
-        assert not run(triton_is_imported)  # by importing this file, and with it the package
-        assert run(kernels.available, "cpu")
-        yield run
-
-
-@pytest.fixture(scope="module")
-def compiler(tmp_path_factory):
-    """A process in which Triton compiles, into a cache of its own."""
-    yield from _process(TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")))
-
-
-def _process(**environment):
-    pytest.importorskip("triton", reason="Triton is not installed (it exists for Linux only)")
-    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-    with pytest.MonkeyPatch.context() as patch, pool:
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        yield lambda function, *args: pool.submit(function, *args).result()
 
 
 WHERE = ["interpreter", *([pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.is_available() else [])]
@@ -71,10 +34,6 @@ def _moved(value, device):
 
 
 # ---- what is run there: module-level functions, so that the other process finds them by name
-
-
-def triton_is_imported():
-    return "triton" in sys.modules
 
 
 def norm(name, x, weight=None, bias=None, dy=None, shape=None, module=kernels, **options):
@@ -287,8 +246,6 @@ def rope_case(q_heads, k_heads, positions, features, rotary_dim, dtype=torch.flo
 
 
 LAYOUT = pytest.mark.parametrize("layout", ["half", "interleaved"])
-
-
 STRIDED = {
     "transposed": lambda x: x.transpose(-3, -2).contiguous().transpose(-3, -2),
     "every third column": lambda x: among_nan(x, lambda wide: wide[..., 1::3]),
@@ -384,167 +341,6 @@ def test_without_the_interpreter_and_a_gpu_it_is_said_what_is_missing(compiler):
     for device in ["meta"] + ["cuda"] * (not torch.cuda.is_available()):
         assert not kernels.available(device)
         assert "CUDA" in kernels.available(device).reason
-
-
-# ---- kernels written in a notebook
-
-
-def counts_of_notebook_kernels():
-    """(bytes read, bytes written) by tensor, for a kernel that is defined here and for layer norm."""
-    global tl  # where a kernel looks for it
-    triton, tl = language()
-
-    @triton.jit
-    def add_twice(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
-        lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + lanes, mask=lanes < n) + tl.load(x_ptr + lanes, mask=lanes < n)
-        first = tl.load(y_ptr)
-        tl.atomic_add(out_ptr + lanes, x + first, mask=lanes < n)
-
-    x, y, out = torch.ones(10, dtype=torch.float16), torch.ones(3), torch.zeros(10)
-    rows, weight, bias = torch.ones(6, 20), torch.ones(20), torch.ones(20)
-    counts = [
-        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x, y=y, out=out),
-        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x),
-        requested(lambda: kernels.layer_norm(rows, (20,), weight, bias), x=rows),
-        requested(lambda: None, x=x),
-    ]
-    return out.tolist(), [{name: (one.read, one.written) for name, one in count.items()} for count in counts]
-
-
-def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
-    out, (every, some, norm, none) = interpreter(counts_of_notebook_kernels)
-    assert out == [6.0] * 10  # counted twice, and run each time
-    # 10 halves loaded twice; one float for each of 3 programs; 10 floats read and written by atomic additions
-    assert every == {"x": (40, 0), "y": (12, 0), "out": (40, 40)}
-    assert some == {"x": (40, 0), "others": (12 + 40, 40)}
-    assert norm["x"] == (6 * 20 * 4, 0)
-    assert norm["others"][1] == 6 * 20 * 4 + 2 * 6 * 4  # y, and two numbers a row for the backward pass
-    assert none == {"x": (0, 0)}
-
-
-# ---- the three exercises
-
-
-def wrongly_named(name, forms):
-    """Return the examples of the mistakes in ``name``, those in the slice ``forms``, that a report does not name so."""
-    from naming import keys_of
-
-    its_check = getattr(check, name)
-    mistakes = its_check.catalogue.items()
-    examples = [(key, form) for key, mistake in mistakes for form in range(len(mistake.examples))[forms]]
-    named = [keys_of(its_check, its_check.catalogue[key].examples[form]) for key, form in examples]
-    return [pair for pair in zip(examples, named, strict=True) if pair[1] != [pair[0][0]]]
-
-
-@pytest.mark.parametrize(
-    "forms", [slice(1), pytest.param(slice(1, None), marks=pytest.mark.slow)], ids=["first", "others"]
-)
-@pytest.mark.parametrize("name", ["norm_kernel", "norm_backward_kernel", "rope_kernel"])
-def test_every_mistake_in_a_kernel_is_named_and_nothing_else_is(interpreter, name, forms):
-    assert interpreter(wrongly_named, name, forms) == []
-
-
-def reports_on_other_forms():
-    """Return whether right kernels in other forms pass, and what is said of a wrong one that is in no catalogue."""
-    global tl, load_row  # where a kernel looks for it
-    triton, tl = language()
-
-    @triton.jit
-    def load_row(x_ptr, start, n_cols, BLOCK: tl.constexpr):
-        lanes = tl.arange(0, BLOCK)
-        return tl.load(x_ptr + start + lanes, mask=lanes < n_cols, other=0.0).to(tl.float32)
-
-    @triton.jit
-    def norm(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
-        lanes = tl.arange(0, BLOCK)[None, :]
-        x = tl.load(x_ptr + tl.program_id(0) * stride + lanes, mask=lanes < n_cols).to(tl.float32)
-        x = tl.where(lanes < n_cols, x, 0.0)
-        x = tl.where(lanes < n_cols, x - tl.sum(x, axis=1)[:, None] / n_cols, 0.0)
-        x *= tl.rsqrt(tl.sum(x * x, axis=1)[:, None] / n_cols + EPS)
-        tl.store(y_ptr + tl.program_id(0) * n_cols + lanes, x.to(y_ptr.dtype.element_ty), mask=lanes < n_cols)
-
-    @triton.jit
-    def backward(
-        dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols, BLOCK: tl.constexpr
-    ):  # each program takes neighbours
-        each, lanes = tl.cdiv(n_rows, tl.num_programs(0)), tl.arange(0, BLOCK)
-        total = tl.zeros((BLOCK,), tl.float32)
-        for turn in range(each):
-            row = tl.program_id(0) * each + turn
-            if row < n_rows:
-                dy = load_row(dy_ptr, row * n_cols, n_cols, BLOCK)
-                rstd = tl.load(rstd_ptr + row)
-                x_hat = (load_row(x_ptr, row * n_cols, n_cols, BLOCK) - tl.load(mean_ptr + row)) * rstd
-                g = dy * load_row(weight_ptr, 0, n_cols, BLOCK)
-                dx = rstd / n_cols * (n_cols * g - tl.sum(g) - x_hat * tl.sum(g * x_hat))
-                tl.store(dx_ptr + row * n_cols + lanes, dx, mask=lanes < n_cols)
-                total += dy * x_hat
-        tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, total, mask=lanes < n_cols)
-
-    @triton.jit
-    def rope(
-        x_ptr, cos_ptr, sin_ptr, stride, n_positions, n_pairs, POSITIONS: tl.constexpr, PAIRS: tl.constexpr
-    ):  # a position after the other
-        pair = tl.arange(0, PAIRS)
-        for position in range(tl.program_id(0) * POSITIONS, min((tl.program_id(0) + 1) * POSITIONS, n_positions)):
-            cos = tl.load(cos_ptr + position * n_pairs + pair, mask=pair < n_pairs)
-            sin = tl.load(sin_ptr + position * n_pairs + pair, mask=pair < n_pairs)
-            first_ptr = x_ptr + position * stride + pair
-            first = tl.load(first_ptr, mask=pair < n_pairs)
-            second = tl.load(first_ptr + n_pairs, mask=pair < n_pairs)
-            tl.store(first_ptr, first * cos - second * sin, mask=pair < n_pairs)
-            tl.store(first_ptr + n_pairs, first * sin + second * cos, mask=pair < n_pairs)
-
-    @triton.jit
-    def doubled(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
-        y = load_row(x_ptr, tl.program_id(0) * stride + 10_000, n_cols, BLOCK)
-        tl.store(y_ptr + tl.arange(0, BLOCK), y)
-
-    answers = {"norm_kernel": norm, "norm_backward_kernel": backward, "rope_kernel": rope}
-    reports = [getattr(check, name)(kernel, record=False) for name, kernel in answers.items()]
-    return [str(one) for one in reports if not one], str(check.norm_kernel(doubled, record=False))
-
-
-def test_right_kernels_pass_in_other_forms_and_a_stray_access_is_shown_with_its_launch(interpreter):
-    failed, stray = interpreter(reports_on_other_forms)
-    assert not failed
-    assert "IndexError: a lane reads" in stray
-    assert "past the end of x" in stray
-    assert "norm_kernel[(1,)](x, y, stride=3, n_cols=3" in stray
-
-
-def report_on_nothing_to_run_it():
-    report = check.norm_kernel(print, record=False)
-    return report.attempted, report.message
-
-
-def test_without_the_interpreter_a_kernel_s_check_says_what_is_missing(compiler):
-    attempted, message = compiler(report_on_nothing_to_run_it)
-    assert not attempted
-    assert "TRITON_INTERPRET" in message
-
-
-RUN_NOTEBOOK = """
-import json, linecache, pathlib, sys
-
-sys.modules["triton"] = None  # as if it were not installed
-from IPython.display import display
-
-cells = json.loads(pathlib.Path(sys.argv[1]).read_text())["cells"]
-for number, cell in enumerate(cell for cell in cells if cell["cell_type"] == "code"):
-    source, name = "".join(cell["source"]), f"<cell {number}>"
-    linecache.cache[name] = len(source), None, source.splitlines(True), name
-    exec(compile(source, name, "exec"), globals())
-"""
-
-
-@pytest.mark.slow
-def test_without_triton_the_chapter_runs_from_top_to_bottom():
-    notebook = next(Path(NOTEBOOKS).glob("10_*.ipynb"))
-    done = subprocess.run([sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("kernels need Triton: pip install triton") == 1
 
 
 # ---- for a GPU

@@ -1,34 +1,21 @@
 """The networks of the experiments, each held against one that somebody else wrote, in float64."""
 
-import json
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
-from tensorflow_layer import PUBLISHED, REQUIREMENTS
 from torch import nn
 from torch.testing import assert_close
 
-from chapters.c18_on_trial.writeup_layer_norms import LAYERS
-from chapters.contents import chapter_of
 from course_utils.models import (
     LSTM,
-    POSITIONS,
     CausalAttention,
-    Decoder,
     DigitsCNN,
     DigitsMLP,
-    MinGRU,
     TransformerBlock,
     ViT,
     feature_norm,
-    linear_recurrence,
-    linear_scan,
     patches,
 )
-from course_utils.models.decoder import windowed_attention
-from course_utils.rope import rope_inv_freq
 
 
 def random(*shape, seed=0):
@@ -72,34 +59,6 @@ def test_with_layer_norm_a_step_is_the_papers():
         h, c = lstm_step_of_the_paper(cell, x[:, t], h, c)
         assert_close(outputs[:, t], h, atol=1e-14, rtol=0)
     assert_close((last_h, last_c), (h, c), atol=1e-14, rtol=0)
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 100, 257])
-def test_the_scan_is_the_loop(length):
-    a, b, h0 = random(2, length, 3).sigmoid(), random(2, length, 3, seed=1), random(2, 3, seed=2)
-    for start in (None, h0):
-        assert_close(linear_scan(a, b, start), linear_recurrence(a, b, start), atol=1e-13, rtol=0)
-    a[:, length // 2] = 0.0  # a gate that closes
-    leaves = [leaf.requires_grad_() for leaf in (a, b, h0)]
-    gradients = [torch.autograd.grad(fn(*leaves).cos().sum(), leaves) for fn in (linear_scan, linear_recurrence)]
-    assert_close(*gradients, atol=1e-13, rtol=0)
-
-
-def test_mingru_is_a_gru_whose_gates_see_the_input_only():
-    """nn.GRU with its recurrent weights at zero and its reset gate shut; its candidate has a tanh, which is undone."""
-    mine = MinGRU(3, 4).double()
-    theirs = nn.GRU(3, 4, batch_first=True).double()
-    x = random(2, 6, 3)
-    with torch.no_grad():
-        theirs.weight_hh_l0.zero_()
-        theirs.bias_hh_l0.zero_()
-        theirs.weight_ih_l0[4:8], theirs.bias_ih_l0[4:8] = -mine.gate.weight, -mine.gate.bias
-        theirs.weight_ih_l0[8:], theirs.bias_ih_l0[8:] = 1e-5 * mine.candidate.weight, 1e-5 * mine.candidate.bias
-        # tanh(u) = u - u³/3: with u near 1e-5 the two differ by 1e-10 of the value
-        assert_close(1e5 * theirs(x)[0], mine(x), atol=1e-9, rtol=0)
-    by_scan = mine(x)
-    mine.recurrence = linear_recurrence
-    assert_close(by_scan, mine(x), atol=1e-14, rtol=0)
 
 
 @pytest.mark.parametrize("qk_norm", [False, True], ids=["plain", "norms on q and k"])
@@ -159,89 +118,9 @@ def test_a_patch_embedding_is_the_strided_convolution_and_layer_norm_of_images_h
     assert_close(feature_norm("layer", 8, spatial=True).double()(images), over_all, atol=1e-14, rtol=0)
 
 
-# --- the decoder ------------------------------------------------------------------------------------------------
-
-
-def decoder(position="rope", **options):
-    generator = torch.Generator().manual_seed(0)
-    return Decoder(8, position=position, window=32, width=16, heads=2, hidden=24, generator=generator, **options)
-
-
-TOKENS = torch.randint(8, (2, 12), generator=torch.Generator().manual_seed(1))
-
-
-@pytest.mark.parametrize("position", POSITIONS)
-def test_a_token_changes_its_own_logits_and_later_ones_and_no_earlier_ones(position):
-    model, other = decoder(position), TOKENS.clone()
-    other[:, 5] = (other[:, 5] + 1) % 8
-    changed = (model(TOKENS) - model(other)).abs().amax((0, 2)) > 1e-6
-    assert changed.tolist() == [False] * 5 + [True] * 7
-
-
-@pytest.mark.parametrize("window", [1, 3, 8, 20])
-def test_windowed_attention_is_attention_under_a_mask(window):
-    q, k, v = random(3, 2, 2, 11, 4)
-    sees = torch.ones(11, 11, dtype=torch.bool).tril().triu(1 - window)
-    expected = F.scaled_dot_product_attention(q, k, v, sees)
-    assert_close(windowed_attention(q, k, v, window), expected, atol=1e-14, rtol=0)
-
-
-@pytest.mark.parametrize("position", ["none", "rope"])
-def test_within_a_window_of_one_every_token_is_alone_until_the_window_is_taken_away(position):
-    model = decoder(position)
-    free = model(TOKENS)
-    alone = model(TOKENS.view(-1, 1)).view(2, 12, 8)
-    assert model.set_attention_window(1) is model
-    torch.testing.assert_close(model(TOKENS), alone, atol=1e-5, rtol=0)
-    torch.testing.assert_close(model.set_attention_window(None)(TOKENS), free, atol=0, rtol=0)
-
-
-@pytest.mark.parametrize("position", POSITIONS)
-def test_of_one_token_repeated_only_codes_that_are_added_to_it_show_its_place(position):
-    logits = decoder(position)(torch.ones(1, 12, dtype=torch.long))[0]
-    differs = (logits[1:] - logits[:1]).abs().amax(1) > 1e-5
-    assert differs.all() if position in ("sinusoidal", "learned") else not differs.any()
-
-
-# --- the write-ups' layers --------------------------------------------------------------------------------------
-
-# what each divides a row [−a, a] by, whose mean is 0 and whose variance is a², and whether it averages over all dims
-WRITE_UPS = {
-    "S0": (lambda a: math.sqrt(a * a + 1e-8), True),
-    "S1": (lambda a: math.sqrt(a * a + 1e-5), False),
-    "S2": (lambda a: math.sqrt(a * a + 1e-12), False),
-    "S3": (lambda a: math.sqrt(a * a + 1e-5), True),
-    "S4": (lambda a: a + 1e-5, False),
-}
-
-
-@pytest.mark.parametrize("source", LAYERS)
-def test_a_layer_divides_by_what_its_write_up_says_with_the_variance_over_n(source):
-    divisor, over_all = WRITE_UPS[source]
-    for a in (1e-7, 1e-4, 1e-3, 1.0, 50.0):
-        y = LAYERS[source](torch.tensor([[-a, a]], dtype=torch.float64), (2,))
-        assert y[0].tolist() == pytest.approx([-a / divisor(a), a / divisor(a)], rel=1e-9)
-    x = random(3, 4, 5)
-    normalized = F.layer_norm(x, (4, 5) if over_all else (5,))
-    assert_close(LAYERS[source](x, (4, 5)), normalized, atol=1e-4, rtol=0)
-
-
-def test_the_record_of_the_layer_in_tensorflow_is_of_the_published_code():
-    record = json.loads((chapter_of("18").folder / "tensorflow_layer.json").read_text())
-    assert record["source"] == PUBLISHED
-    assert [f"{name}=={record['versions'][name.split('-')[0]]}" for name in ("tensorflow-cpu", "keras")] == REQUIREMENTS
-
-
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
-        (lambda: Decoder(8, heads=3), "heads"),
-        (lambda: Decoder(8, position="late"), "position"),
-        (lambda: Decoder(8, position="t5", window=16)(TOKENS), "max_distance must be above the 16 distances"),
-        (lambda: Decoder(8, position="none").set_rope(rope_inv_freq(8)), "position"),
-        (lambda: Decoder(8).set_rope(rope_inv_freq(8)), "inv_freq"),
-        (lambda: Decoder(8, position="alibi").set_attention_window(4), "position"),
-        (lambda: Decoder(8, position="learned", window=32)(torch.zeros(1, 33, dtype=torch.long)), "32 positions"),
         (lambda: TransformerBlock(8, 2, "middle"), "placement"),
         (lambda: patches(random(2, 1, 8, 8), 3), "size"),
         (lambda: feature_norm("instance", 8, spatial=True), "kind"),

@@ -136,6 +136,6 @@ def test_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_set_up_installs_the_version_whose_file_is_known() -> None:
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     pin = f"{pretrained.PACKAGE}=={pretrained.VERSION}"
     assert f"\n{pin}\n" in (root / "constraints.txt").read_text()

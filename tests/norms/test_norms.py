@@ -1,4 +1,4 @@
-"""What PyTorch's own samples (test_norms_opinfo.py) do not reach: accuracy, awkward inputs, modules over time."""
+"""What PyTorch's own samples (test_opinfo.py) do not reach: accuracy, awkward inputs, modules over time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -3,7 +3,6 @@
 import base64
 import re
 import struct
-from dataclasses import replace
 from itertools import pairwise, product
 
 import matplotlib
@@ -12,32 +11,13 @@ import pytest
 from clipping import assert_nothing_is_clipped
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
-from chapters.c01_why_normalize.figures import signal_by_depth
-from chapters.c06_the_family.figures import norm_map
-from chapters.c09_where_the_time_goes import records
-from chapters.c09_where_the_time_goes.figures import recorded_ladder, roofline
-from chapters.c09_where_the_time_goes.ladder import Case
-from chapters.c10_fused_kernels.figures import row_lanes
-from chapters.c12_why_position.figures import sinusoid
-from chapters.c13_rope.figures import attenuation
 from course_utils import plots
 from course_utils.plots import style
-from course_utils.rope import sinusoidal
-from course_utils.timing import Roofline
 
-NAN, INFINITY = float("nan"), float("inf")
-MAPS = np.repeat(np.arange(4)[:, None], 6, axis=1)
-PANELS = {
-    "layer norm": MAPS,
-    "2 groups": 2 * MAPS + np.arange(6) // 3,
-    "instance norm": np.arange(24).reshape(4, 6),
-    "tanh": np.full((4, 6), -1),
-}
-LANES = {"loaded": [3.0, 5.0, 0.0, 0.0], "centred": [-1.0, 1.0, -4.0, -4.0]}
-POINTS = {f"version {i}": (0.875, 10.0 ** (-i)) for i in range(9)} | {"product": (170.0, 100.0)}
+NAN = float("nan")
 RUNS = [
     {"batch": batch, "seed": seed, "norm": norm, "loss": batch / 9 + seed + (norm == "a")}
     for batch, seed, norm in product((2, 8), range(3), "ab")
@@ -49,11 +29,6 @@ def error_figure():
     return plots.error_curves([0, 100, 1e3, 1e4], errors, "offset (standard deviations)", "largest error", "Sweep")
 
 
-def depth_figure():
-    signals = {"too large": 10.0 ** np.arange(40), "overflow": [1.0] * 20 + [INFINITY] * 20, "kept": [1.0] * 40}
-    return signal_by_depth(signals, "spread")
-
-
 def heat_figure():
     return plots.heatmap([[1, -2.5], [NAN, 4]], "sample", "feature", value_label="activation", title="A batch")
 
@@ -63,32 +38,15 @@ def bar_figure():
     return plots.grouped_bars(accuracy, ["2", "8", "32"], "accuracy (fraction)")
 
 
-def a_norm_map(arrows=(("layer norm", "2 groups", "G = 2"), ("layer norm", "tanh", "none")), second_line=""):
-    notes = {name: f"a note on {name}{second_line}" for name in PANELS}
-    return norm_map(PANELS, [["layer norm", "2 groups", "instance norm"], ["tanh"]], arrows, notes)
-
-
-def a_roofline(**others):
-    return roofline(**{"bandwidth_gbps": 20.0, "peak_gflops": 100.0, "points": POINTS, **others})
-
-
 FIGURES = {
     "error curves": error_figure,
-    "signal by depth": depth_figure,
     "heat map": heat_figure,
     "bars": bar_figure,
     "spread": lambda: plots.spread_curves(RUNS, "batch", "loss", "norm", xlabel="batch", ylabel="loss", log_x=True),
     "panels": lambda: plots.spread_curves(RUNS, "batch", "loss", "norm", xlabel="batch", panels="seed", log_y=True),
-    "norm map": a_norm_map,
-    "lanes": lambda: row_lanes({"a name as long as any": range(16)}, 9),
-    "roofline": lambda: a_roofline(),
-    "ladder": lambda: recorded_ladder(records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"),
-    "sinusoid": lambda: sinusoid(sinusoidal(64, 32), pairs=(0, 3)),
-    "one pair": lambda: sinusoid(sinusoidal(64, 32)[:9, :2], pairs=(0, 0)),
     "lines": lambda: plots.lines(
         [0, 1], {"PI": [1.0, 0.5], "none": [1.0, 0.0]}, "pair", "g/f", marks={"1 turn": 1}, log_y=True
     ),
-    "attenuation": lambda: attenuation({"base 100": [3.0, 2.0]}, {"one": [1.0, 0.5], "other": [0.0, 0.1]}),
 }
 
 
@@ -177,57 +135,6 @@ def test_a_band_spans_one_standard_deviation_of_the_seeds_and_each_is_a_dot():
     assert len(FIGURES["panels"]().axes) == 3
 
 
-@pytest.mark.parametrize("second_line", ["", "\nforgets offsets"], ids=["one line", "two lines"])
-def test_notes_keep_clear_of_each_other_of_arrows_and_of_the_panels_below(second_line):
-    figure = a_norm_map(second_line=second_line)
-    figure.draw_without_rendering()
-    axes = figure.axes[0]
-    texts = {text.get_text(): text.get_window_extent() for text in axes.texts if text.get_text()}
-    notes = {text: extent for text, extent in texts.items() if text.startswith("a note")}
-    arrows = [text.arrow_patch.get_window_extent() for text in axes.texts if getattr(text, "arrow_patch", None)]
-    others = [*arrows, *(extent for text, extent in texts.items() if text not in notes)]
-    assert len(notes) == len(PANELS)
-    assert len(arrows) == 2
-    for text, note in notes.items():
-        assert note.count_overlaps([*others, *(extent for other, extent in notes.items() if other != text)]) == 0, text
-
-
-def test_the_roof_is_what_the_machine_attains_and_every_point_has_a_look_of_its_own():
-    roof, *others = a_roofline().axes[0].lines
-    x, y = roof.get_data()
-    np.testing.assert_allclose(y, [min(100.0, 20.0 * intensity) for intensity in x])
-    assert Roofline(20.0, 100.0).ridge in x
-    points = {line.get_label(): line for line in others if not line.get_label().startswith("_")}
-    assert {name: (line.get_xdata()[0], line.get_ydata()[0]) for name, line in points.items()} == POINTS
-    looks = {(line.get_marker(), to_hex(line.get_color())) for line in points.values()}
-    assert len(looks) == len(POINTS)
-
-
-def test_a_case_of_a_record_is_drawn_with_all_that_it_holds_and_whiskers_where_several_processes_measured():
-    record, case = records.load("cpu"), Case("rms_norm", "forward", (4096, 1024), "float32")
-    several, single = (replace(record, provenance={**record.provenance, "processes": n}) for n in (2, 1))
-    (axes,) = recorded_ladder(several, **case.fields()).axes
-    results = {result["implementation"]: result for result in record.select(**case.fields())}
-    assert axes.get_title(loc="left") == f"rms norm, (4096, 1024) float32, forward\n{record.origin}"
-    names = [tick.get_text() for tick in axes.get_yticklabels()]
-    assert sorted(names) == sorted(results)
-    *whiskers, copy = axes.lines
-    assert copy.get_xdata()[0] == results[names[0]]["copy_gbps"]
-    for name, bar, whisker in zip(names, axes.patches, whiskers, strict=True):
-        moved, (fastest_ms, slowest_ms) = results[name]["bytes_moved"] / 1e6, results[name]["range_ms"]
-        assert bar.get_width() == pytest.approx(moved / results[name]["median_ms"])
-        assert list(whisker.get_xdata()) == pytest.approx([moved / slowest_ms, moved / fastest_ms])
-    assert len(recorded_ladder(single, **case.fields()).axes[0].lines) == 1
-
-
-@pytest.mark.parametrize("pair", [0, 3])
-def test_the_hands_of_a_clock_are_a_shift_apart(pair):
-    clock = sinusoid(sinusoidal(64, 32), pairs=(pair, pair)).axes[1]
-    hands = [line.get_xydata()[1] for line in clock.lines if line.get_label().startswith("position")]
-    turned = np.diff([np.arctan2(y, x) for x, y in hands])[0]
-    assert turned % (2 * np.pi) == pytest.approx(3 * 10_000 ** (-2 * pair / 32), abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -235,12 +142,6 @@ def test_the_hands_of_a_clock_are_a_shift_apart(pair):
         (lambda: plots.error_curves([1, 2], {"a": [1.0, -1.0]}, "x", "y"), "'a' must have no negative value"),
         (lambda: plots.heatmap([1.0, 2.0], "row", "column"), "matrix must have two dimensions"),
         (lambda: plots.spread_curves([], "x", "y", "z", xlabel="x"), "rows must hold at least one run"),
-        (lambda: norm_map({**PANELS, "other": MAPS[:2]}, [["layer norm"]], [], {}), r"one shape \(N, C\)"),
-        (lambda: a_norm_map([("layer norm", "nowhere", "")]), "arrows must join panels that are drawn: got nowhere"),
-        (lambda: row_lanes(LANES, 5), "number of lanes: got 5, 4 lanes"),
-        (lambda: a_roofline(points={"copy": (0.0, 1.0)}), "must be positive: got 0"),
-        (lambda: recorded_ladder(records.load("cpu"), "rope", "forward", (1, 2), "float32"), "hold the case"),
-        (lambda: sinusoid(np.zeros((4, 3)), (0, 0)), "code must be"),
     ],
 )
 def test_data_that_cannot_be_drawn_are_refused_by_name(call, message):

@@ -128,7 +128,7 @@ def test_a_students_copy_is_an_assignment_for_nbgrader(chapter, tmp_path: Path, 
     exec(graded, {"check": check, name: getattr(check, name).oracle})
 
 
-# the checks of kernels need an interpreter that is set before Triton is imported; test_kernels.py has a process for it
+# the checks of kernels need an interpreter that is set before Triton is imported: c10's tests have a process for it
 PLAIN = [name for chapter in COURSE for name in chapter.exercises if not getattr(check, name).exercise.interpreter]
 
 

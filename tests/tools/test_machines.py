@@ -13,9 +13,7 @@ SOURCE = """\
 import os
 print(os.environ.get("ATEN_CPU_CAPABILITY"), os.environ["OMP_NUM_THREADS"] in ("1", "2"))
 """
-
-
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

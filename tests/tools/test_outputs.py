@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from test_tools import run_nbval
+from small_notebooks import run_nbval
 
 from tools.notebooks import execute, read_notebook
 from tools.outputs import say_the_same

@@ -24,7 +24,7 @@ from jupyter_client.session import Session
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TOOLS = ("sh", "awk", "cat", "df", "rm", "uname", "mkdir", "cp", "chmod", "dirname", "sed", "tail", "head", "tr")
 
 # a Python that answers the questions that the set-up asks of one; what it answers is in its environment

@@ -20,7 +20,7 @@ from tools.site import build_site
 # MyST-Parser's own business
 pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LARGEST_BYTES = 40e6
 _COLOUR = re.compile(r'<span class="\w{1,3}">([^<]*)</span>')
 # the smallest README that the first page can be made of

@@ -9,7 +9,6 @@ import pytest
 import torch
 import transformers
 
-from chapters import check
 from chapters.c17_models_of_today.published_models import FAR, PUBLISHED, layer_table, read_layers
 from course_utils.rope import from_config, rope_inv_freq
 from course_utils.rope.config import as_transformers, text_part
@@ -139,17 +138,3 @@ def test_the_table_has_a_row_for_each_kind():
         ("b", "0, 1, 2", "128 of 128"),
         ("", "3", "none"),
     ]
-
-
-def test_sink_softmax_takes_every_right_form():
-    def gate(scores, sinks):
-        return scores.softmax(-1) * torch.sigmoid(scores.logsumexp(-1, keepdim=True) - sinks[:, None, None])
-
-    def stable(scores, sinks):
-        sinks = sinks[:, None, None]
-        largest = torch.maximum(scores.amax(-1, keepdim=True), sinks)
-        powers = (scores - largest).exp()
-        return powers / (powers.sum(-1, keepdim=True) + (sinks - largest).exp())
-
-    for right in (gate, stable):
-        assert check.sink_softmax(right, record=False)
