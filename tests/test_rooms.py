@@ -1,13 +1,16 @@
-"""How the rooms open: every module by its name, with types, and in words where something is missing."""
+"""How the rooms open: every module by its name, with types, in words where something is missing, and one way round."""
 
+import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import course_utils
+from chapters.c18_on_trial import ledger
 from course_utils import check, norms
 
 PACKAGE = Path(course_utils.__file__).parent
@@ -92,3 +95,28 @@ def test_every_file_in_the_table_of_norms_is_there():
     files = re.findall(r"  (\w+/\S+\.py)  ", norms.__doc__)
     assert len(files) == 10
     assert all(list(PACKAGE.parent.glob(file)) for file in files)
+
+
+def test_the_package_shows_its_names_and_rooms_and_each_opens():
+    import course_utils
+
+    folders = {path.parent.name for path in Path(course_utils.__file__).parent.glob("*/__init__.py")}
+    assert folders <= {*dir(course_utils), "book", "recorded"}
+    for name in dir(course_utils):
+        assert getattr(course_utils, name) is not None
+
+
+def test_imports_run_one_way_between_the_rooms():
+    root = Path(ledger.__file__).parent.parent
+    modules = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in root.rglob("*.py")}
+    uses: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        room = uses.setdefault(name.split(".")[1], set())
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                assert not node.module.startswith("tools"), path
+                first, _, rest = node.module.partition(".")
+                if first == "course_utils":
+                    room |= {rest.split(".")[0]} if rest else {alias.name for alias in node.names}
+        room.discard(name.split(".")[1])
+    TopologicalSorter(uses).prepare()  # raises CycleError, which names the circle

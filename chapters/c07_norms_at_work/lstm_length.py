@@ -39,8 +39,8 @@ class Adder(nn.Module):
 
     def __init__(self, layer_norm: bool, hidden: int = HIDDEN) -> None:
         super().__init__()
-        # without layer norm PyTorch's own is the same function (tests/test_models.py) and five
-        # times as fast
+        # without layer norm PyTorch's own is the same function (tests/models/test_models.py) and
+        # five times as fast
         self.lstm = (
             LSTM(2, hidden, layer_norm=True) if layer_norm else nn.LSTM(2, hidden, batch_first=True)
         )

@@ -1,6 +1,5 @@
 """The soak's choice of notebooks and its bound in time: for hours, where --soak asks for it (make soak)."""
 
-import sys
 import time
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 
 from tools.notebooks import NOTEBOOKS, find_notebooks
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "browser"))  # where the typed answers are
 STARTED = time.monotonic()
 
 

@@ -1,0 +1,68 @@
+"""The workbench of chapter 10: every lane that a mask lets through is counted; and the chapter without Triton."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from chapters.c10_fused_kernels.workbench import language, requested
+from chapters.contents import NOTEBOOKS
+from course_utils import kernels
+
+
+def counts_of_notebook_kernels():
+    """(bytes read, bytes written) by tensor, for a kernel that is defined here and for layer norm."""
+    global tl  # where a kernel looks for it
+    triton, tl = language()
+
+    @triton.jit
+    def add_twice(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + lanes, mask=lanes < n) + tl.load(x_ptr + lanes, mask=lanes < n)
+        first = tl.load(y_ptr)
+        tl.atomic_add(out_ptr + lanes, x + first, mask=lanes < n)
+
+    x, y, out = torch.ones(10, dtype=torch.float16), torch.ones(3), torch.zeros(10)
+    rows, weight, bias = torch.ones(6, 20), torch.ones(20), torch.ones(20)
+    counts = [
+        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x, y=y, out=out),
+        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x),
+        requested(lambda: kernels.layer_norm(rows, (20,), weight, bias), x=rows),
+        requested(lambda: None, x=x),
+    ]
+    return out.tolist(), [{name: (one.read, one.written) for name, one in count.items()} for count in counts]
+
+
+def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
+    out, (every, some, norm, none) = interpreter(counts_of_notebook_kernels)
+    assert out == [6.0] * 10  # counted twice, and run each time
+    # 10 halves loaded twice; one float for each of 3 programs; 10 floats read and written by atomic additions
+    assert every == {"x": (40, 0), "y": (12, 0), "out": (40, 40)}
+    assert some == {"x": (40, 0), "others": (12 + 40, 40)}
+    assert norm["x"] == (6 * 20 * 4, 0)
+    assert norm["others"][1] == 6 * 20 * 4 + 2 * 6 * 4  # y, and two numbers a row for the backward pass
+    assert none == {"x": (0, 0)}
+
+
+RUN_NOTEBOOK = """
+import json, linecache, pathlib, sys
+
+sys.modules["triton"] = None  # as if it were not installed
+from IPython.display import display
+
+cells = json.loads(pathlib.Path(sys.argv[1]).read_text())["cells"]
+for number, cell in enumerate(cell for cell in cells if cell["cell_type"] == "code"):
+    source, name = "".join(cell["source"]), f"<cell {number}>"
+    linecache.cache[name] = len(source), None, source.splitlines(True), name
+    exec(compile(source, name, "exec"), globals())
+"""
+
+
+@pytest.mark.slow
+def test_without_triton_the_chapter_runs_from_top_to_bottom():
+    notebook = next(Path(NOTEBOOKS).glob("10_*.ipynb"))
+    done = subprocess.run([sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("kernels need Triton: pip install triton") == 1

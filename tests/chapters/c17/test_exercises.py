@@ -1,0 +1,22 @@
+"""The exercise of chapter 17: a softmax with a sink in every right form."""
+
+import torch
+import transformers
+
+from chapters import check
+
+transformers.logging.set_verbosity_error()
+
+
+def test_sink_softmax_takes_every_right_form():
+    def gate(scores, sinks):
+        return scores.softmax(-1) * torch.sigmoid(scores.logsumexp(-1, keepdim=True) - sinks[:, None, None])
+
+    def stable(scores, sinks):
+        sinks = sinks[:, None, None]
+        largest = torch.maximum(scores.amax(-1, keepdim=True), sinks)
+        powers = (scores - largest).exp()
+        return powers / (powers.sum(-1, keepdim=True) + (sinks - largest).exp())
+
+    for right in (gate, stable):
+        assert check.sink_softmax(right, record=False)

@@ -1,0 +1,83 @@
+"""The chapters: their titles, ideas and exercises, what they build on, and the links between them."""
+
+from pathlib import Path
+
+import pytest
+
+from chapters import check
+from chapters import contents as chapters
+from chapters.contents import CHAPTERS, NOTEBOOKS, chapter_of, line_back, line_on
+from course_utils import progress
+
+
+def test_every_notebook_is_a_chapter_and_its_title_agrees():
+    files = {chapter.file: chapter for chapter in CHAPTERS}
+    for notebook in NOTEBOOKS.glob("*.ipynb"):
+        assert notebook.name in files
+        assert f"# {files[notebook.name].number} · {files[notebook.name].title}" in notebook.read_text()
+
+
+def test_an_idea_builds_on_ideas_before_it():
+    assert [chapter.number for chapter in CHAPTERS] == [f"{number:02d}" for number in range(21)]
+    before: list[str] = []
+    for chapter in CHAPTERS:
+        assert 2 <= len(chapter.ideas) <= 3, chapter
+        for idea in chapter.ideas:
+            assert idea.name not in before
+            assert set(idea.builds_on) <= set(before), idea
+            before.append(idea.name)
+
+
+def test_a_chapter_builds_on_the_chapters_of_its_ideas_and_not_on_itself():
+    assert chapter_of("08").builds_on == ("04", "05")
+    assert chapter_of("12").builds_on == ("00",)
+    assert chapter_of("00").builds_on == ()
+
+
+def test_the_exercises_of_a_written_chapter_are_checks_that_it_uses():
+    for chapter in CHAPTERS:
+        for exercise in chapter.exercises if chapter.is_written else ():
+            assert hasattr(check, exercise)
+            assert f"check.{exercise}({exercise})" in (NOTEBOOKS / chapter.file).read_text()
+
+
+def test_the_readme_lists_every_written_chapter_as_it_is_described_here():
+    readme = (Path(NOTEBOOKS).parent / "README.md").read_text().splitlines()
+    listed = [line for line in readme if "](notebooks/" in line and line.startswith("| ")]
+    assert listed == [
+        f"| {chapter.number} | [{chapter.title}](notebooks/{chapter.file}) | {chapter.about} |"
+        for chapter in CHAPTERS
+        if chapter.is_written
+    ]
+
+
+def test_contents_link_to_every_written_chapter():
+    assert [row[1] for row in chapters.contents().rows] == [chapter.link for chapter in CHAPTERS if chapter.is_written]
+    assert '<a href="02_layer_norm.ipynb">02 Layer norm</a>' in chapters.contents()._repr_html_()
+
+
+def test_progress_shows_what_was_passed(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path))
+    progress.record("layer_norm", True)
+    assert set(progress.passed()) == {"layer_norm"}
+    words = chapters.standing(progress.passed())
+    assert words.startswith("1 of ")
+    assert words.endswith("passed, next: centre in 00")
+
+
+def test_a_chapter_begins_with_links_to_what_it_builds_on():
+    assert line_back(chapter_of("00")) == "Builds on nothing but a little Python and PyTorch."
+    assert line_back(chapter_of("02")) == "Builds on [01 Why normalize](01_why_normalize.ipynb)."
+    names = ("[06 The family](06_the_family.ipynb), [13 RoPE]", "and [14 Scaling RoPE]")
+    assert all(name in line_back(chapter_of("16")) for name in names)
+
+
+@pytest.mark.usefixtures("all_written")
+def test_a_chapter_ends_with_links_to_the_next_one_and_to_others_that_build_on_it():
+    assert line_on(chapter_of("03")).startswith("**Next:** [04 Running statistics](04_running_statistics.ipynb): ")
+    assert line_on(CHAPTERS[-1]) == "**Map:** [00 Start here](00_start_here.ipynb)"
+    for chapter in CHAPTERS:
+        line = line_on(chapter)
+        assert chapter.link not in line
+        assert all(line.count(other.link) <= 1 for other in CHAPTERS)
+        assert all(other.link in line for other in CHAPTERS if chapter.number in other.builds_on)

@@ -1,0 +1,131 @@
+"""README.md says what is so: its commands and its code run, its links lead somewhere, its numbers are counted anew."""
+
+import contextlib
+import io
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from PIL import Image
+
+import course_utils
+from chapters.contents import CHAPTERS
+from course_utils.__main__ import main as course
+from tools.readme import PICTURE, numbers, repository, with_addresses, with_numbers
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = FENCED.findall(README)
+LINES = [line for kind, block in BLOCKS if kind == "sh" for line in block.splitlines()]
+COMMANDS = [*LINES, *re.findall(r"`([^`\n]+)`", FENCED.sub("", README))]
+
+
+def commands_of(program: str) -> list[list[str]]:
+    return [words[1:] for command in COMMANDS if (words := shlex.split(command))[:1] == [program]]
+
+
+def help_of(*command: str) -> str:
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:
+        course([*command, "--help"])
+    return said.getvalue()
+
+
+def test_every_target_of_make_is_there() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = {word for words in commands_of("make") for word in words if "=" not in word}
+    assert {"lab", "test"} <= named <= set(targets)
+
+
+def test_every_command_of_the_course_is_there_with_its_options() -> None:
+    known = help_of()
+    for command, *words in filter(None, commands_of("course") + commands_of(".venv/bin/course")):
+        assert f" {command} " in known
+        for word in words:
+            if word.startswith("--") or "-" in word:
+                assert word in help_of(command), word
+
+
+def test_every_file_that_a_command_or_a_link_names_is_there() -> None:
+    files = [word for line in LINES for word in line.split() if re.search(r"\.(ipynb|txt|yml)$", word)]
+    links = [target for target in re.findall(r"\]\(([^)#]+)", README) if not target.startswith("https://")]
+    assert files
+    assert [file for file in files + links if not (ROOT / file).exists()] == []
+
+
+@pytest.mark.parametrize("code", [block for kind, block in BLOCKS if kind == "python"])
+def test_the_code_runs_and_shows_agreement(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(code, {})
+    assert "all agree" in capsys.readouterr().out
+
+
+def test_the_numbers_are_counted_anew_and_the_pictures_are_described() -> None:
+    """Where this fails, `python -m tools readme` corrects them."""
+    counted = numbers()
+    assert with_numbers(README, counted) == README
+    assert not [words for words, number in counted.items() if f"{number:,} {words}" not in README]
+    [alternative] = re.findall(r"!\[([^\]]*)\]\(" + re.escape(str(PICTURE)) + r"\)", README)
+    assert len(alternative) > 40
+    with Image.open(ROOT / PICTURE) as picture:
+        assert picture.n_frames > 20
+    assert (ROOT / PICTURE).stat().st_size < 1_000_000
+
+
+MINE = "https://github.com/somebody/their-course"
+
+
+def test_one_setting_makes_every_address() -> None:
+    """Where this fails, `python -m tools readme` writes them."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert with_addresses(README, repository()) == README
+    assert with_addresses(citation, repository()) == citation
+    page, cited = with_addresses(README, MINE), with_addresses(citation, MINE)
+    addresses = re.findall(r"https://[^\s)]+", page)
+    ours = [address for address in addresses if "somebody" in address]
+    assert ours[0] == "https://somebody.github.io/their-course/"  # the live site first
+    assert any(address.startswith("https://mybinder.org/v2/gh/somebody/their-course/HEAD") for address in ours)
+    colab = "https://colab.research.google.com/github/somebody/their-course/blob/main/"
+    opened = [address.removeprefix(colab) for address in ours if address.startswith(colab)]
+    assert opened == [f"notebooks/{chapter.file}" for chapter in CHAPTERS if chapter.is_written]
+    install = [line for line in page.splitlines() if line.startswith("%pip install")]
+    assert install[1].endswith(f"git+{MINE}")
+    assert "'torch>=" in install[0]
+    assert "jupyterlab" not in install[0]
+    assert f"repository-code: {MINE}\n" in cited
+    yaml.safe_load(cited)
+    assert with_addresses(page, "") == with_addresses(README, "")
+    assert "mybinder" not in with_addresses(README, "")
+
+
+def test_no_address_of_a_copy_stands_anywhere_else() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    sites = r"(mybinder\.org/v2/gh|colab\.research\.google\.com/github)"
+    pattern = re.compile(rf"github\.com/OWNER|OWNER/|{sites}/(?!\{{|some)")
+    for name in filter(re.compile(r"\.(md|py|toml|cff|ipynb|ya?ml|html|js)$").search, listed.splitlines()):
+        text = with_addresses((ROOT / name).read_text(encoding="utf-8"), "")
+        if name not in ("tools/readme.py", "tests/tools/test_readme.py"):
+            assert not pattern.search(text), name
+            assert not repository() or name == "pyproject.toml" or repository() not in text, name
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    newest = re.search(r"^## (\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    assert newest.groups() == (project["version"], citation["date-released"])
+    assert citation["version"] == project["version"] == course_utils.__version__
+
+
+def test_what_runs_on_github_names_targets_and_files_that_are_there() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for path in sorted((ROOT / ".github").rglob("*.yml")):
+        text = path.read_text(encoding="utf-8")
+        assert yaml.safe_load(text), path.name
+        for words in re.findall(r"run: make (.*)", text):
+            named = [word for word in shlex.split(words) if "=" not in word]
+            assert set(named) <= set(targets), (path.name, named)

@@ -1,0 +1,168 @@
+"""The static site: whole, self-contained, and every link in it leads somewhere."""
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from chapters.c19_find_the_bug import bugs
+from chapters.contents import CHAPTERS
+from tools.lint import Page
+from tools.notebooks import METADATA, NOTEBOOKS, has_tag, is_code
+from tools.site import build_site
+
+# MyST-Parser's own business
+pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
+
+ROOT = Path(__file__).parents[2]
+LARGEST_BYTES = 40e6
+_COLOUR = re.compile(r'<span class="\w{1,3}">([^<]*)</span>')
+# the smallest README that the first page can be made of
+README = """\
+(https://example.org/blob/main/notebooks/00_start_here.ipynb)
+
+![A picture](.github/course.gif)
+
+**For whom.** You.
+
+## The chapters
+
+## What you can rely on
+
+## Run the experiments
+
+## Cite and share
+"""
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, BeautifulSoup]:
+    """Every page of the site, by its file, without the colours of its code, which are most of its tags."""
+    texts = {path: _COLOUR.sub(r"\1", path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    return {path: BeautifulSoup(text, "html.parser") for path, text in texts.items()}
+
+
+def with_attribute(page: BeautifulSoup, *names: str) -> list[tuple[str, str]]:
+    """Return the tags' names and the values of the attributes ``names``."""
+    return [(tag.name, str(tag[name])) for tag in page.find_all(True) for name in names if name in tag.attrs]
+
+
+def page_of(notebook: str) -> str:
+    return f"notebooks/{Path(notebook).stem}.html"
+
+
+@pytest.mark.slow
+def test_nothing_is_loaded_from_elsewhere_and_it_is_small(site: Path, pages: dict[Path, BeautifulSoup]) -> None:
+    for path, page in pages.items():
+        found = with_attribute(page, "href", "src", "srcset", "data", "poster")
+        assert [address for tag, address in found if tag != "a" and urlsplit(address).netloc] == [], path.name
+        assert not page.select(".math") or page.select("script[src*='tex-svg.js']"), path.name  # MathJax, in one file
+        text = path.read_text(encoding="utf-8")
+        assert not [place for place in (str(ROOT), tempfile.gettempdir()) if place in text], path.name
+    for style in site.rglob("*.css"):
+        text = style.read_text(encoding="utf-8")
+        assert "@import" not in text
+        assert [url for url in re.findall(r"url\(\s*['\"]?([^'\")]*)", text) if urlsplit(url).netloc] == []
+    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < LARGEST_BYTES
+
+
+@pytest.mark.slow
+def test_every_link_and_every_anchor_leads_somewhere(pages: dict[Path, BeautifulSoup]) -> None:
+    anchors = {path: {name for _, name in with_attribute(page, "id")} for path, page in pages.items()}
+    for path, page in pages.items():
+        for address in {address for _, address in with_attribute(page, "href", "src")}:
+            parts = urlsplit(address)
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            assert parts.scheme or target.is_file(), (path.name, address)
+            found = parts.scheme or not parts.fragment or unquote(parts.fragment) in anchors[target]
+            assert found, (path.name, address)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if chapter.is_written], ids=lambda c: c.number)
+def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(chapter, site: Path, pages) -> None:
+    notebook = Page.read(ROOT / NOTEBOOKS / chapter.file)
+    article = pages[site / page_of(chapter.file)].find("article")
+    cells = [cell for cell in notebook.cells if is_code(cell)]
+
+    def code(selector: str) -> list[str]:
+        return [pre.get_text().rstrip() for pre in article.select(selector)]
+
+    assert code(".cell_input pre") == [cell.source.rstrip() for cell in cells]
+    assert len(article.select(".cell_output")) == sum(bool(cell.get("outputs")) for cell in cells)
+    assert len(article.find_all(re.compile("^h[1-6]$"))) == len(notebook.headings)
+    folded = [cell.source for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
+    assert code("details.hide pre") == folded
+    assert article.select("details[open]") == []
+    for tag in ("img", "details"):
+        shown = [element for element in article.find_all(tag) if "hide" not in element.get("class", ())]
+        assert len(shown) == sum(element.tag == tag for _, element in notebook.elements), tag
+    assert all(str(image.get("alt", "")).strip() for image in article.find_all("img"))
+
+
+@pytest.mark.slow
+def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_done(site: Path, pages) -> None:
+    for chapter in CHAPTERS:
+        article = pages[site / page_of(chapter.file)].find("article")
+        for claim in article.select(".course-claim"):
+            assert claim.select_one("a.headerlink")["href"] == f"#{claim['id']}"
+        cells = Page.read(ROOT / NOTEBOOKS / chapter.file).cells
+        exercises = [cell for cell in cells if has_tag(cell, "exercise")]
+        assert len(article.select('.course-note a[href="../index.html#run-it"]')) == len(exercises)
+        opening = [cell.source for cell in cells if is_code(cell)][1]
+        assert opening.startswith("widgets."), chapter.file  # so that it is above the fold
+        assert "minutes to read" in article.select_one(".course-note").get_text()
+    rows = pages[site / page_of("20_words_and_conventions.ipynb")].select("tr[id]")
+    assert "whose-share-is-momentum" in {row["id"] for row in rows}
+
+
+@pytest.mark.slow
+def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(site: Path, pages) -> None:
+    article = pages[site / page_of("19_find_the_bug.ipynb")].find("article")
+    puzzles = article.select(".course-puzzle")
+    assert len(puzzles) == len(bugs.BUGS)
+    for puzzle, bug in zip(puzzles, bugs.BUGS.values(), strict=True):
+        lines = puzzle.find_parent(class_="cell_output").select_one("pre").get_text().splitlines()
+        answer = json.loads(puzzle["data-answer"])
+        guesses = {lines[number] for number in answer["wrong"]}
+        wrong = {line[1:] for line in bug.reveal().text.splitlines() if line.startswith("-") and line[1:] in lines}
+        assert guesses >= wrong, bug.letter
+        assert bool(guesses) == bool(wrong) != bug.is_clean
+        assert {lines[int(number)]: why for number, why in answer["innocent"].items()}.keys().isdisjoint(guesses)
+        assert set(answer["innocent"].values()) == set(bug.innocent.values())
+
+
+@pytest.mark.slow
+def test_the_first_page_leads_to_every_chapter_by_its_title(site: Path, pages: dict[Path, BeautifulSoup]) -> None:
+    index = pages[site / "index.html"]
+    linked = {link["href"]: link.select_one("strong").get_text() for link in index.select("a.course-card")}
+    for chapter in CHAPTERS:
+        assert linked[page_of(chapter.file)] == chapter.label
+    assert "make lab" in index.find("article").get_text()
+    parts = [caption.get_text() for caption in index.select(".sidebar-tree .caption")]
+    assert parts == list(dict.fromkeys(chapter.part for chapter in CHAPTERS))
+
+
+@pytest.mark.slow
+def test_nothing_runs_the_old_site_is_gone_and_a_dead_link_is_reported(tmp_path: Path, capsys) -> None:
+    stored = new_output("stream", text="stored long ago\n")
+    source = f"open({str(tmp_path / 'ran')!r}, 'w').close()"
+    dead_link = new_markdown_cell("# 02\n\n[a link](99_nowhere.ipynb)")
+    cells = [dead_link, new_code_cell(source, outputs=[stored], execution_count=1)]
+    for folder in (NOTEBOOKS, "site"):
+        (tmp_path / folder).mkdir()
+    notebook = new_notebook(cells=cells, metadata=nbformat.from_dict(METADATA))
+    nbformat.write(notebook, tmp_path / NOTEBOOKS / "02_layer_norm.ipynb")
+    (tmp_path / "README.md").write_text(README)
+    (tmp_path / "site" / "old.html").touch()
+    assert build_site(tmp_path / "site", tmp_path) == 1
+    assert "99_nowhere.ipynb" in capsys.readouterr().err
+    assert "stored long ago" in (tmp_path / "site" / page_of("02_layer_norm.ipynb")).read_text(encoding="utf-8")
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "site" / "old.html").exists()

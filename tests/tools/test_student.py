@@ -1,0 +1,33 @@
+"""Copies for students, without solutions."""
+
+from pathlib import Path
+
+import pytest
+from small_notebooks import folded_exercise, save
+
+from tools.notebooks import (
+    read_notebook,
+)
+from tools.student import make_student_copy, without_solution
+
+
+def test_a_students_copy_holds_no_solution_and_no_output(tmp_path: Path) -> None:
+    notebook = folded_exercise()
+    copy = read_notebook(make_student_copy(save(notebook, tmp_path), tmp_path / "student"))
+    assert "secret" not in str(copy)
+    assert "kept" not in str(copy)
+    assert copy.cells[2].source == notebook.cells[2].source
+    assert "\nlayer_norm_solution = check.layer_norm.oracle\n" in copy.cells[3].source
+
+
+def test_a_solution_that_no_check_knows_names_its_stand_in() -> None:
+    source = "@torch.no_grad()\ndef halve_solution(x):\n    return x / 2\n\n\nanswer_solution = 42\n"
+    source += "halve = halve_solution"
+    with pytest.raises(ValueError, match="no check says what is right for 'answer'"):
+        without_solution(source)
+    lines = without_solution(source, {"halve": "operator:neg", "answer": "math:pi"}).splitlines()
+    assert lines[0] == "from operator import neg as halve_solution"
+    assert lines[3:] == ["from math import pi as answer_solution", "halve = halve_solution"]
+    for missing in ("math:tau2", "no_such_module:pi"):
+        with pytest.raises(ValueError, match=f"got '{missing}'"):
+            without_solution(source, {"halve": "operator:neg", "answer": missing})
