@@ -1,4 +1,5 @@
-"""What tests in several folders share: claims, a widget's functions in Node, processes in which Triton is imported."""
+"""What tests in several folders share: claims, a widget's functions in Node, processes in which
+Triton is imported."""
 
 from pathlib import Path
 
@@ -11,20 +12,33 @@ def in_browser(tmp_path):
     from in_node import call_in_node
     from widget_states import MAKERS
 
-    return lambda name, function, calls: call_in_node(tmp_path, MAKERS[name]()._esm, function, calls)
+    return lambda name, function, calls: call_in_node(
+        tmp_path, MAKERS[name]()._esm, function, calls
+    )
 
 
 @pytest.fixture
 def figures(tmp_path):
-    """Return ``count`` random states of a widget, or the given ones, each with what its browser computes for it."""
+    """Return ``count`` random states of a widget, or the given ones, each with what its browser
+    computes for it."""
     from in_node import call_in_node
     from widget_states import MAKERS, random_states
 
     def pairs(name, function, states):
         widget = MAKERS[name]()
-        states = list(random_states(name, states)) if isinstance(states, int) else [widget.state | s for s in states]
+        states = (
+            list(random_states(name, states))
+            if isinstance(states, int)
+            else [widget.state | s for s in states]
+        )
         calls = [[state, widget.data] for state in states]
-        return list(zip(states, call_in_node(tmp_path, widget._esm, f"module.{function}", calls), strict=True))
+        return list(
+            zip(
+                states,
+                call_in_node(tmp_path, widget._esm, f"module.{function}", calls),
+                strict=True,
+            )
+        )
 
     return pairs
 
@@ -37,7 +51,8 @@ def interpreter(request):
     from course_utils import kernels
 
     for run in process(TRITON_INTERPRET="1", OMP_NUM_THREADS="1"):
-        assert not run(imports_triton, request.module.__name__)  # nor does the package, which that imports
+        # nor does the package, which that imports
+        assert not run(imports_triton, request.module.__name__)
         assert run(kernels.available, "cpu")
         yield run
 
@@ -47,7 +62,9 @@ def compiler(tmp_path_factory):
     """A process in which Triton compiles, into a cache of its own."""
     from triton_processes import process
 
-    yield from process(TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")))
+    yield from process(
+        TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton"))
+    )
 
 
 @pytest.fixture

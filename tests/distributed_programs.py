@@ -1,4 +1,5 @@
-"""What each rank does in the tests of `parallel`: run by `torchrun`, one process a rank; results go to the test."""
+"""What each rank does in the tests of `parallel`: run by `torchrun`, one process a rank; results go
+to the test."""
 
 import os
 import time
@@ -11,7 +12,8 @@ from chapters.c08_batch_norm_across_machines.sync_batch_norm import SyncBatchNor
 
 
 def train(layer, x, upstream):
-    """Train a layer for as many steps as ``x`` and ``upstream`` have, and return all that can be seen of it."""
+    """Train a layer for as many steps as ``x`` and ``upstream`` have, and return all that can be
+    seen of it."""
     outputs, input_gradients = [], []
     for one, gradient in zip(x, upstream, strict=True):
         leaf = one.detach().clone(memory_format=torch.preserve_format).requires_grad_()
@@ -23,16 +25,23 @@ def train(layer, x, upstream):
         "outputs": torch.stack(outputs),
         "input gradients": torch.stack(input_gradients),
         "evaluated": layer.eval()(x[0]).detach(),
-        "parameter gradients": {name: parameter.grad for name, parameter in layer.named_parameters()},
+        "parameter gradients": {
+            name: parameter.grad for name, parameter in layer.named_parameters()
+        },
         "buffers": dict(layer.named_buffers()),
     }
 
 
 def synchronised(case, group=None):
     """The same for this rank's shards, with the gradients of the parameters added up."""
-    layer = SyncBatchNorm(case["x"].shape[2], process_group=group, **case["options"]).to(case["x"].dtype)
+    layer = SyncBatchNorm(case["x"].shape[2], process_group=group, **case["options"]).to(
+        case["x"].dtype
+    )
     layer.load_state_dict(case["state"])
-    found = train(layer, *(case[name].split(case["sizes"], dim=1)[dist.get_rank()] for name in ("x", "upstream")))
+    found = train(
+        layer,
+        *(case[name].split(case["sizes"], dim=1)[dist.get_rank()] for name in ("x", "upstream")),
+    )
     for gradient in found["parameter gradients"].values():
         dist.all_reduce(gradient, group=group)
     return found
@@ -56,7 +65,8 @@ def nothing_anywhere():
 
 
 def everything(cases):
-    """All the comparisons of one launch of three ranks: starting the processes takes most of the time."""
+    """All the comparisons of one launch of three ranks: starting the processes takes most of the
+    time."""
     rank = dist.get_rank()
     pair, rest = dist.new_group([0, 1]), dist.new_group([2])
     groups = {"in groups": pair if rank < 2 else rest}

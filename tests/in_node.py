@@ -9,7 +9,8 @@ import pytest
 
 
 def call_in_node(folder: Path, module: str, function: str, calls: list) -> list:
-    """Return what ``function``, such as ``"module.change"``, gives for each list of arguments in ``calls``."""
+    """Return what ``function``, such as ``"module.change"``, gives for each list of arguments in
+    ``calls``."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed: the JavaScript side cannot be run here")
@@ -24,7 +25,13 @@ def call_in_node(folder: Path, module: str, function: str, calls: list) -> list:
     """
     (folder / "run.mjs").write_text(script, encoding="utf-8")
     done = subprocess.run(
-        [node, "run.mjs"], cwd=folder, input=json.dumps(calls), capture_output=True, text=True, timeout=60, check=False
+        [node, "run.mjs"],
+        cwd=folder,
+        input=json.dumps(calls),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

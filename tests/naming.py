@@ -1,4 +1,5 @@
-"""Which known mistakes a function is told of: what a report names, without the search for a smallest input."""
+"""Which known mistakes a function is told of: what a report names, without the search for a
+smallest input."""
 
 import torch
 

@@ -30,22 +30,39 @@ def save(notebook: NotebookNode, folder: Path, name: str = "02_layer_norm.ipynb"
 def folded_exercise() -> NotebookNode:
     notebook = notebook_of(
         "from chapters import check\n---\n"
-        'def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n    """Normalize."""\n    ...\n---\n'
+        "def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n    "
+        '"""Normalize."""\n    ...\n---\n'
         "def layer_norm_solution(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n"
         "    secret = x - x.mean()\n    return secret\n\n\n"
         "layer_norm = check.layer_norm.choose(layer_norm, layer_norm_solution)\n---\n"
         "assert layer_norm is check.layer_norm.oracle",
         tagged={1: ["exercise"], 2: ["solution"]},
     )
-    notebook.cells[1].update(execution_count=1, outputs=[new_output("stream", name="stdout", text="kept\n")])
+    notebook.cells[1].update(
+        execution_count=1, outputs=[new_output("stream", name="stdout", text="kept\n")]
+    )
     notebook.cells[3].metadata.update({**FOLDED, "stand_in": {"x": "math:pi"}})
     return notebook
 
 
 def run_nbval(path: Path) -> str:
-    """Run nbval as `make notebooks` does, with the project's options and conftest.py; return what it prints."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "conftest", "--nbval", str(path)]
+    """Run nbval as `make notebooks` does, with the project's options and conftest.py; return what
+    it prints."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "conftest",
+        "--nbval",
+        str(path),
+    ]
     options = ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command + options, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        command + options, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100
+    )
     return done.stdout + done.stderr

@@ -29,7 +29,9 @@ def test_there_are_1797_images_of_8_by_8_with_values_0_to_16():
 
 def test_the_first_image_is_the_zero_that_the_original_begins_with():
     images, labels = data.raw_digits()
-    assert images[0].tolist() == [[int(value) for value in line.split()] for line in FIRST_IMAGE.strip().splitlines()]
+    assert images[0].tolist() == [
+        [int(value) for value in line.split()] for line in FIRST_IMAGE.strip().splitlines()
+    ]
     assert labels[0] == 0
 
 

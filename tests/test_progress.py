@@ -1,4 +1,5 @@
-"""Progress is kept where it can be, survives what happens to files, and never stands in a learner's way."""
+"""Progress is kept where it can be, survives what happens to files, and never stands in a learner's
+way."""
 
 import importlib
 import json
@@ -37,7 +38,9 @@ def test_a_pass_is_kept_with_its_date_and_an_attempt_is_no_pass(folder):
 
 def test_what_was_once_passed_stays_passed_with_its_first_date(folder):
     folder.mkdir()
-    (folder / "progress.json").write_text('{"layer_norm": {"attempted": "2024-01-01", "passed": "2024-01-02"}}')
+    (folder / "progress.json").write_text(
+        '{"layer_norm": {"attempted": "2024-01-01", "passed": "2024-01-02"}}'
+    )
     progress.record("layer_norm", False)
     progress.record("layer_norm", True)
     assert progress.passed() == {"layer_norm": "2024-01-02"}
@@ -52,7 +55,8 @@ def test_reset_forgets_everything(folder):
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "", "[1, 2]", "\x00\xff", '{"rms_norm": {"attempted": "2024-01-01"}, "layer_norm": 3}']
+    "content",
+    ["{", "", "[1, 2]", "\x00\xff", '{"rms_norm": {"attempted": "2024-01-01"}, "layer_norm": 3}'],
 )
 def test_a_damaged_file_is_set_aside_and_named(folder, content):
     folder.mkdir()
@@ -82,7 +86,8 @@ def test_without_a_writable_directory_progress_lasts_as_long_as_the_process(tmp_
 
 def test_a_file_that_cannot_be_replaced_does_not_stop_the_course(folder, monkeypatch):
     def refuse(source, target):
-        assert Path(source).parent == folder  # from another file system it could not be put in place in one step
+        # from another file system it could not be put in place in one step
+        assert Path(source).parent == folder
         raise PermissionError
 
     progress.record("layer_norm", True)
@@ -103,7 +108,10 @@ def _record_many(worker):
 
 
 def test_two_kernels_that_record_at_once_lose_nothing():
-    workers = [multiprocessing.get_context("fork").Process(target=_record_many, args=(worker,)) for worker in range(4)]
+    workers = [
+        multiprocessing.get_context("fork").Process(target=_record_many, args=(worker,))
+        for worker in range(4)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -146,7 +154,9 @@ def test_an_answer_that_passed_is_at_hand_with_what_it_uses(folder, tmp_path, mo
 
 
 def test_an_answer_that_fails_today_is_the_courses(folder, capsys):
-    progress.keep("rms_norm", "def rms_norm(x, normalized_shape, weight=None, eps=None):\n    return x\n")
+    progress.keep(
+        "rms_norm", "def rms_norm(x, normalized_shape, weight=None, eps=None):\n    return x\n"
+    )
     assert yours.rms_norm.__module__.startswith("chapters.")
     progress.keep("rope", "rope = gone\n")
     assert yours.rope.__module__.startswith("chapters.")

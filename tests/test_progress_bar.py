@@ -35,7 +35,9 @@ def test_in_a_notebook_the_bar_moves_and_leaves_its_title(shown):
     assert first == last == "<div>training: 4 runs </div>"
 
 
-def test_an_inner_loop_does_not_flood_the_notebook_and_an_interruption_takes_the_bar_away(shown, monkeypatch):
+def test_an_inner_loop_does_not_flood_the_notebook_and_an_interruption_takes_the_bar_away(
+    shown, monkeypatch
+):
     def work():
         with ProgressBar("training", 1000) as bar:
             for i in range(999):

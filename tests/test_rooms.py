@@ -1,4 +1,5 @@
-"""How the rooms open: every module by its name, with types, in words where something is missing, and one way round."""
+"""How the rooms open: every module by its name, with types, in words where something is missing,
+and one way round."""
 
 import ast
 import re
@@ -39,7 +40,7 @@ from importlib.machinery import PathFinder
 
 find = PathFinder.find_spec
 absent = ("platformdirs", "matplotlib", "triton")
-PathFinder.find_spec = lambda name, path=None, target=None: None if name in absent else find(name, path, target)
+PathFinder.find_spec = lambda name, *others: None if name in absent else find(name, *others)
 import course_utils
 from course_utils import kernels
 
@@ -53,7 +54,9 @@ for statement in ("from course_utils.plots import lines", "import platformdirs")
 
 
 def python(*arguments, cwd=None):
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=240, cwd=cwd)
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=240, cwd=cwd
+    )
     assert not done.stderr, done.stderr[-2000:]
     return done.stdout
 
@@ -64,7 +67,10 @@ def test_every_module_is_an_attribute_of_its_room_whatever_was_imported_before()
 
 
 def test_importing_the_package_imports_no_torch_and_no_room():
-    code = "import sys, course_utils; print([m for m in sys.modules if m.startswith(('torch', 'course_utils.'))])"
+    code = (
+        "import sys, course_utils; print([m for m in sys.modules if m.startswith(('torch', "
+        "'course_utils.'))])"
+    )
     assert python("-c", code) == "['course_utils.rooms']\n"
 
 
@@ -77,7 +83,9 @@ def test_what_is_missing_is_said_with_the_extra_that_brings_it():
     assert others == "No module named 'platformdirs'"  # of other people's code nothing is known
 
 
-@pytest.mark.parametrize(("room", "name", "hint"), [(check, "runners", "runner"), (norms, "backwards", "backward")])
+@pytest.mark.parametrize(
+    ("room", "name", "hint"), [(check, "runners", "runner"), (norms, "backwards", "backward")]
+)
 def test_a_mistyped_name_is_answered_with_the_nearest(room, name, hint):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean {hint}?"):
         getattr(room, name)
@@ -86,9 +94,15 @@ def test_a_mistyped_name_is_answered_with_the_nearest(room, name, hint):
 @pytest.mark.slow
 def test_other_people_s_mypy_sees_the_types(tmp_path):
     (tmp_path / "mypy.ini").write_text("[mypy]\n[mypy-torch.*]\nfollow_imports = skip\n")
-    (tmp_path / "theirs.py").write_text("from course_utils import norms\nreveal_type(norms.layer_norm)\n")
-    told = subprocess.run([sys.executable, "-m", "mypy", "theirs.py"], capture_output=True, text=True, cwd=tmp_path)
-    assert re.search(r'Revealed type is "def \(input: .*, normalized_shape: .*Sequence\[', told.stdout), told.stdout
+    (tmp_path / "theirs.py").write_text(
+        "from course_utils import norms\nreveal_type(norms.layer_norm)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-m", "mypy", "theirs.py"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert re.search(
+        r'Revealed type is "def \(input: .*, normalized_shape: .*Sequence\[', told.stdout
+    ), told.stdout
 
 
 def test_every_file_in_the_table_of_norms_is_there():
@@ -100,7 +114,9 @@ def test_every_file_in_the_table_of_norms_is_there():
 def test_the_package_shows_its_names_and_rooms_and_each_opens():
     import course_utils
 
-    folders = {path.parent.name for path in Path(course_utils.__file__).parent.glob("*/__init__.py")}
+    folders = {
+        path.parent.name for path in Path(course_utils.__file__).parent.glob("*/__init__.py")
+    }
     assert folders <= {*dir(course_utils), "book", "recorded"}
     for name in dir(course_utils):
         assert getattr(course_utils, name) is not None
@@ -108,7 +124,10 @@ def test_the_package_shows_its_names_and_rooms_and_each_opens():
 
 def test_imports_run_one_way_between_the_rooms():
     root = Path(ledger.__file__).parent.parent
-    modules = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in root.rglob("*.py")}
+    modules = {
+        ".".join(path.relative_to(root.parent).with_suffix("").parts): path
+        for path in root.rglob("*.py")
+    }
     uses: dict[str, set[str]] = {}
     for name, path in modules.items():
         room = uses.setdefault(name.split(".")[1], set())

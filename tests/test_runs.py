@@ -1,4 +1,5 @@
-"""Records: a run is there as soon as it ends, what was cut short is no run, and another origin is refused."""
+"""Records: a run is there as soon as it ends, what was cut short is no run, and another origin is
+refused."""
 
 import pytest
 
@@ -27,7 +28,9 @@ def test_a_line_that_was_cut_short_is_no_run_and_the_next_one_begins_a_line_of_i
 
 
 def test_what_another_machine_began_is_refused_by_what_differs_and_another_day_goes_on(record):
-    with pytest.raises(RecordError, match=r"^mine\.jsonl was begun with another device, sizes: delete it or choose"):
+    with pytest.raises(
+        RecordError, match=r"^mine\.jsonl was begun with another device, sizes: delete it or choose"
+    ):
         runs.begin(record, {**ORIGIN, "device": "slide rule", "sizes": (1, 3)})
     assert len(runs.begin(record, {**ORIGIN, "command": "go on", "date": "2026-01-02"})) == 2
     assert runs.read(record)[0]["command"] == "make it"

@@ -7,9 +7,22 @@ from course_utils import Table
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0.0, "0"), (-0.0, "0"), (1.0, "1"), (0.12345, "0.123"), (1e-5, "1.0e-05"), (12345.6, "12,346"), (1234, "1,234"),
-     (True, "yes"), ("a", "a"), (float("nan"), "NaN"), (float("inf"), "inf"), (-3.14159, "-3.14"), (2e7, "2.0e+07")],
-)  # fmt: skip
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (1.0, "1"),
+        (0.12345, "0.123"),
+        (1e-5, "1.0e-05"),
+        (12345.6, "12,346"),
+        (1234, "1,234"),
+        (True, "yes"),
+        ("a", "a"),
+        (float("nan"), "NaN"),
+        (float("inf"), "inf"),
+        (-3.14159, "-3.14"),
+        (2e7, "2.0e+07"),
+    ],
+)
 def test_numbers_are_shown_to_three_digits(value, shown):
     assert Table(("column",), [(value,)]).cells == [[shown]]
 

@@ -20,17 +20,23 @@ BUILT_INS = [
 
 
 def name(value):
-    return value.__name__ if callable(value) and hasattr(value, "__name__") else type(value).__name__
+    return (
+        value.__name__ if callable(value) and hasattr(value, "__name__") else type(value).__name__
+    )
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5, **mistakes):
     """A layer norm with the mistakes that the tests below switch on."""
-    one_pass, eps_outside, detach, half = map(mistakes.get, ("one_pass", "eps_outside", "detach", "half"))
+    one_pass, eps_outside, detach, half = map(
+        mistakes.get, ("one_pass", "eps_outside", "detach", "half")
+    )
     dims = tuple(range(-len(normalized_shape), 0))
     wide = x if half or x.dtype == torch.float64 else x.float()
     mean = wide.mean(dims, keepdim=True)
     centred = wide - (mean.detach() if detach else mean)
-    variance = (wide if one_pass else centred).square().mean(dims, keepdim=True) - (mean**2 if one_pass else 0)
+    variance = (wide if one_pass else centred).square().mean(dims, keepdim=True) - (
+        mean**2 if one_pass else 0
+    )
     y = centred / (variance.sqrt() + eps) if eps_outside else centred * torch.rsqrt(variance + eps)
     y = y if weight is None else y * weight
     return (y if bias is None else y + bias).to(x.dtype)
@@ -56,7 +62,9 @@ def test_a_built_in_agrees_with_itself(built_in):
 
 def test_a_right_layer_norm_written_otherwise_agrees_in_one_line_without_a_raw_float():
     text = repr(verify.compare(layer_norm, F.layer_norm))
-    assert text == "layer_norm against layer_norm (built-in): 16 quantities over 30 cases, all agree"
+    assert (
+        text == "layer_norm against layer_norm (built-in): 16 quantities over 30 cases, all agree"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,8 +84,12 @@ def test_a_mistake_differs_where_it_shows(mistake, dtype, worst):
 def test_a_detached_mean_differs_in_the_gradient_alone():
     comparison = verify.compare(mistaken(detach=True), F.layer_norm, dtypes=[torch.float64])
     assert failing(comparison) == {("gradient of x", "float64")}
-    assert re.fullmatch(r".* over 30 cases, differs in gradient of x \(float64, .+\)", comparison.summary())
-    with pytest.raises(AssertionError, match=r"differs from layer_norm(.|\n)*\ngradient of x") as raised:
+    assert re.fullmatch(
+        r".* over 30 cases, differs in gradient of x \(float64, .+\)", comparison.summary()
+    )
+    with pytest.raises(
+        AssertionError, match=r"differs from layer_norm(.|\n)*\ngradient of x"
+    ) as raised:
         comparison.require()
     assert "output" not in str(raised.value)  # what is right is no part of the complaint
 
@@ -100,7 +112,9 @@ def test_a_wrong_dtype_or_shape_is_named():
 
 
 def test_swapped_momentum_shows_in_the_running_buffers_and_in_eval():
-    comparison = verify.compare(nn.BatchNorm1d(6, momentum=0.9), nn.BatchNorm1d(6), dtypes=[torch.float64])
+    comparison = verify.compare(
+        nn.BatchNorm1d(6, momentum=0.9), nn.BatchNorm1d(6), dtypes=[torch.float64]
+    )
     wrong = {"running_mean", "running_var", "output in eval"}
     assert failing(comparison) == {(quantity, "float64") for quantity in wrong}
     right = {f"gradient of {name}" for name in ("x", "weight", "bias")} | {"output", "error raised"}
@@ -132,14 +146,21 @@ def test_an_exception_of_mine_is_shown_with_its_message_and_line_and_chained():
     with pytest.raises(AssertionError, match="has no attribute 'men'") as raised:
         comparison.require()
     assert isinstance(raised.value.__cause__, AttributeError)
-    other_names = verify.compare(lambda x, s, w=None, b=None: x, F.layer_norm, dtypes=[torch.float32])
+    other_names = verify.compare(
+        lambda x, s, w=None, b=None: x, F.layer_norm, dtypes=[torch.float32]
+    )
     assert "got an unexpected keyword argument 'normalized_shape'" in other_names.lines[0].note
     renamed = verify.compare(Renamed(6), nn.LayerNorm(6), dtypes=[torch.float32]).lines[0].note
-    assert renamed.endswith(f"no attribute 'gamma' (line {Renamed.forward.__code__.co_firstlineno + 1})")
+    assert renamed.endswith(
+        f"no attribute 'gamma' (line {Renamed.forward.__code__.co_firstlineno + 1})"
+    )
 
 
 def test_only_what_is_torchs_is_called_built_in():
-    names = [verify.compare(layer_norm, r, cases_for(F.layer_norm)[:1]).reference for r in (F.layer_norm, layer_norm)]
+    names = [
+        verify.compare(layer_norm, r, cases_for(F.layer_norm)[:1]).reference
+        for r in (F.layer_norm, layer_norm)
+    ]
     assert names == ["layer_norm (built-in)", "layer_norm"]
 
 
@@ -152,29 +173,43 @@ def reordered(module):
     ("mine", "reference", "note"),
     [
         (nn.LayerNorm(6, bias=False), nn.LayerNorm(6), 'Unexpected key(s) in state_dict: "bias".'),
-        (reordered(nn.LayerNorm(6)), nn.LayerNorm(6), "keys ['bias', 'weight'], not ['weight', 'bias']"),
+        (
+            reordered(nn.LayerNorm(6)),
+            nn.LayerNorm(6),
+            "keys ['bias', 'weight'], not ['weight', 'bias']",
+        ),
     ],
     ids=["without a bias", "another order"],
 )
 def test_a_state_dict_that_does_not_load_is_a_difference(mine, reference, note):
-    line = verify.compare(mine, reference, cases_for(nn.LayerNorm(6))[:1], dtypes=[torch.float64]).lines[-1]
+    line = verify.compare(
+        mine, reference, cases_for(nn.LayerNorm(6))[:1], dtypes=[torch.float64]
+    ).lines[-1]
     assert line == verify.Line("state_dict both ways", "any", "strict", 0.0, 0.0, 0.0, note)
     assert not line.ok
 
 
 def test_the_table_says_when_mine_is_closer_than_the_built_in():
     x = torch.ones(8192, 4, dtype=torch.float64)
-    options = {"normalized_shape": (4,), "weight": torch.ones(4).double(), "bias": torch.zeros(4).double()}
-    comparison = verify.compare(layer_norm, F.layer_norm, [Case("8192 rows", x, options)], dtypes=[torch.bfloat16])
+    options = {
+        "normalized_shape": (4,),
+        "weight": torch.ones(4).double(),
+        "bias": torch.zeros(4).double(),
+    }
+    comparison = verify.compare(
+        layer_norm, F.layer_norm, [Case("8192 rows", x, options)], dtypes=[torch.bfloat16]
+    )
     line = next(line for line in comparison.lines if line.quantity == "gradient of bias")
     assert line.verdict == "ok, closer than the reference"
 
 
-# -- what is allowed ---------------------------------------------------------------------------------------------------
+# -- what is allowed -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", verify.DTYPES, ids=str)
-def test_an_exact_reference_allows_twice_four_units_of_the_arithmetic_and_one_rounding_of_the_result(dtype):
+def test_an_exact_reference_allows_twice_four_units_and_one_rounding_of_the_result(
+    dtype,
+):
     x = torch.tensor([[1.0, float("nan"), -3.0], [2.0, 0.5, 0.0]], dtype=torch.float64)
     gradients = []
 
@@ -185,11 +220,16 @@ def test_an_exact_reference_allows_twice_four_units_of_the_arithmetic_and_one_ro
 
     lines = verify.compare(identity, identity, [Case("one", x, {})], dtypes=[dtype]).lines
     output, gradient = lines
-    arithmetic = torch.finfo(torch.float64).eps * 6**0.5 if dtype == torch.float64 else torch.finfo(torch.float32).eps
+    arithmetic = (
+        torch.finfo(torch.float64).eps * 6**0.5
+        if dtype == torch.float64
+        else torch.finfo(torch.float32).eps
+    )
     share = 2 * 4 * arithmetic + torch.finfo(dtype).eps
     largest = gradients[0].abs().max().item()  # of a gradient that is rounded to the dtype, as x is
     assert (output.mine, output.reference, gradient.mine, gradient.reference) == (0, 0, 0, 0)
-    rounding = 0.06 if dtype == torch.float64 else 1e-6  # a few units can only be added in whole ones
+    # a few units can only be added in whole ones
+    rounding = 0.06 if dtype == torch.float64 else 1e-6
     assert output.allowed == pytest.approx(3 * share, rel=rounding, abs=0)
     assert gradient.allowed == pytest.approx(largest * share, rel=rounding, abs=0)
 
@@ -200,7 +240,9 @@ def test_otherwise_twice_the_error_of_the_reference_is_allowed():
 
     case = Case("one", torch.tensor([[1.0, -3.0]]).double(), {})
     for error, ok in ((0.5, True), (-0.5, True), (0.51, False)):
-        comparison = verify.compare(off_by(error), off_by(0.25), [case], truth=off_by(0.0), dtypes=[torch.float64])
+        comparison = verify.compare(
+            off_by(error), off_by(0.25), [case], truth=off_by(0.0), dtypes=[torch.float64]
+        )
         assert (comparison.lines[0].ok, comparison.lines[0].allowed) == (ok, 0.5)
 
 
@@ -212,17 +254,24 @@ def test_a_case_in_which_both_overflow_hides_no_other(order):
     def wrong(x):
         return overflows(x) + (x < 10).to(x.dtype)
 
-    cases = [Case(name, torch.full((2, 2), value).double(), {}) for name, value in (("large", 6e4), ("small", 1.0))]
+    cases = [
+        Case(name, torch.full((2, 2), value).double(), {})
+        for name, value in (("large", 6e4), ("small", 1.0))
+    ]
     comparison = verify.compare(wrong, overflows, cases[::order], dtypes=[torch.float16])
     assert [line.case for line in comparison.lines if not line.ok] == ["small"]
 
 
 def test_error_measures_rounding_against_float64():
     x = 1e4 + torch.randn(8, 1024, generator=torch.Generator().manual_seed(0))
-    assert torch.isnan(torch.tensor(verify.max_error(mistaken(one_pass=True), x, normalized_shape=(1024,))))
+    assert torch.isnan(
+        torch.tensor(verify.max_error(mistaken(one_pass=True), x, normalized_shape=(1024,)))
+    )
     assert verify.max_error(F.layer_norm, x, normalized_shape=(1024,)) < 2e-3
     third = torch.tensor([1.0, 3.0])  # in float32 a third is off, and one is not
-    assert verify.max_error(lambda x: x / 3, third) == abs(torch.tensor(1 / 3).double().item() - 1 / 3)
+    assert verify.max_error(lambda x: x / 3, third) == abs(
+        torch.tensor(1 / 3).double().item() - 1 / 3
+    )
     assert verify.max_error(lambda x: -2 * x, third, truth=lambda x: x) == 9
 
 
@@ -237,12 +286,16 @@ def test_modules_are_given_one_state_that_no_default_can_imitate_and_stay_as_the
         def forward(self, x):
             return F.layer_norm(x, self.normalized_shape) + 0 * (self.weight + self.bias)
 
-    assert ("output", "float32") in failing(verify.compare(Bare(6), nn.LayerNorm(6), dtypes=[torch.float32]))
+    assert ("output", "float32") in failing(
+        verify.compare(Bare(6), nn.LayerNorm(6), dtypes=[torch.float32])
+    )
 
 
 def test_where_both_refuse_a_given_call_nothing_has_been_compared():
     case = Case("5 rows, 10 scales", torch.randn(5, 3).double(), {"scale": torch.ones(10).double()})
-    comparison = verify.compare(lambda x, scale: 2 * x * scale[:, None], lambda x, scale: x * scale[:, None], [case])
+    comparison = verify.compare(
+        lambda x, scale: 2 * x * scale[:, None], lambda x, scale: x * scale[:, None], [case]
+    )
     assert not comparison.ok
     assert "both raise RuntimeError: The size of tensor a (5) must match" in repr(comparison)
 
@@ -264,7 +317,11 @@ def test_a_comparison_of_nothing_is_refused(reference, options, message):
 @pytest.mark.parametrize(
     ("mine", "expected", "message"),
     [
-        ([[0.0, 0.0], [0.0, 1.5]], [[0.0, 0.0], [0.0, 0.0]], r"dx: off by 1.5 at \(1, 1\), expected within 1"),
+        (
+            [[0.0, 0.0], [0.0, 1.5]],
+            [[0.0, 0.0], [0.0, 0.0]],
+            r"dx: off by 1.5 at \(1, 1\), expected within 1",
+        ),
         ([math.nan], [0.0], "off by inf"),
         ([math.inf, 1.0], [-math.inf, 1.0], r"off by inf at \(0,\)"),
         ([1 + 2j], [1.0], "off by 2"),

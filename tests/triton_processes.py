@@ -1,7 +1,8 @@
 """Processes of their own for Triton.
 
-Triton reads TRITON_INTERPRET when it is imported, which another test of this run may have done already, so the
-interpreter lives in a process of its own; a second such process compiles the kernels for a GPU that need not be there.
+Triton reads TRITON_INTERPRET when it is imported, which another test of this run may have done
+already, so the interpreter lives in a process of its own; a second such process compiles the
+kernels for a GPU that need not be there.
 """
 
 import sys
@@ -13,7 +14,8 @@ import pytest
 
 
 def imports_triton(module):
-    """Whether Triton is there after importing the module, in a process in which nothing else was imported."""
+    """Whether Triton is there after importing the module, in a process in which nothing else was
+    imported."""
     import_module(module)
     return "triton" in sys.modules
 

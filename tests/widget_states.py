@@ -1,4 +1,5 @@
-"""Every widget of the course by its name, states that its controls can produce, and what PyTorch refuses."""
+"""Every widget of the course by its name, states that its controls can produce, and what PyTorch
+refuses."""
 
 import random
 from functools import partial
@@ -12,24 +13,45 @@ from course_utils.widgets import axes, rows
 
 MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
 NAMES = (
-    *("axis_explorer", "normalize_row", "batch_neighbours", "gradient_projection", "encoding_by_distance"),
-    *("rope_clocks", "running_average", "rope_scaling", "sync_cost", "normalized_shape", "rope_shapes"),
+    *(
+        "axis_explorer",
+        "normalize_row",
+        "batch_neighbours",
+        "gradient_projection",
+        "encoding_by_distance",
+    ),
+    *(
+        "rope_clocks",
+        "running_average",
+        "rope_scaling",
+        "sync_cost",
+        "normalized_shape",
+        "rope_shapes",
+    ),
     *("kernel_blocks", "scan_rounds"),
 )
 MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
-MAKERS = {name: next(getattr(module, name) for module in MODULES if hasattr(module, name)) for name in NAMES} | {
-    "least_time": partial(least_time, MACHINE)
-}
+MAKERS = {
+    name: next(getattr(module, name) for module in MODULES if hasattr(module, name))
+    for name in NAMES
+} | {"least_time": partial(least_time, MACHINE)}
 
 
 def random_states(name, count, seed=0):
-    """Yield states of the widget ``name``, each from what its data say that its controls can produce."""
+    """Yield states of the widget ``name``, each from what its data say that its controls can
+    produce."""
     widget, draw = MAKERS[name](), random.Random(seed)
     data = widget.data
     for _ in range(count):
-        state = {field: draw.choice(stops) for field, stops in data.get("stops", {}).items() if field in widget.state}
+        state = {
+            field: draw.choice(stops)
+            for field, stops in data.get("stops", {}).items()
+            if field in widget.state
+        }
         for field in widget.state:  # a list that a control chooses from is called as its field is
-            if names := data.get({"dtype": "itemsizes", "vectors": "vectors"}.get(field, f"{field}s")):
+            if names := data.get(
+                {"dtype": "itemsizes", "vectors": "vectors"}.get(field, f"{field}s")
+            ):
                 state[field] = draw.choice(list(names))
         state |= _others(name, state, data, draw)
         assert state.keys() == widget.state.keys(), name
@@ -46,7 +68,9 @@ def _others(name, state, data, draw):
         values = [round(draw.uniform(-5, 5), 1) for _ in range(draw.randint(2, len(rows.VALUES)))]
         return {"values": values, "features": draw.randint(2, len(values)), "picked": 0}
     if name == "gradient_projection":
-        gradient = [round(draw.uniform(-gradients.LIMIT, gradients.LIMIT), 1) for _ in gradients.ROW]
+        gradient = [
+            round(draw.uniform(-gradients.LIMIT, gradients.LIMIT), 1) for _ in gradients.ROW
+        ]
         return {"gradient": gradient, "features": draw.randint(2, 8), "picked": 0}
     if name == "batch_neighbours":
         return {field: draw.randint(low, high) for field, (low, high) in data["limits"].items()}
@@ -60,14 +84,25 @@ def _others(name, state, data, draw):
         return {"position": position, "distance": distance, "picked": picked}
     if name == "rope_scaling":
         methods = [method for method in data["methods"] if draw.random() < 0.5]
-        return {"methods": methods, "config": draw.choice(["", "", *data["examples"].values(), "not JSON"])}
+        return {
+            "methods": methods,
+            "config": draw.choice(["", "", *data["examples"].values(), "not JSON"]),
+        }
     if name in ("normalized_shape", "rope_shapes", "kernel_blocks"):
         sizes = {axis: draw.randint(1, most) for axis, most in data["limits"].items()}
         if name == "kernel_blocks":
             return {**sizes, "row": draw.randrange(sizes["rows"])}
         if name == "normalized_shape":
-            chosen = {field: {k: draw.choice(v) for k, v in data[f"{field}s"].items()} for field in ("shape", "weight")}
-            return {"layout": draw.choice(list(data["shapes"])), "sizes": sizes, "picked": 0, **chosen}
+            chosen = {
+                field: {k: draw.choice(v) for k, v in data[f"{field}s"].items()}
+                for field in ("shape", "weight")
+            }
+            return {
+                "layout": draw.choice(list(data["shapes"])),
+                "sizes": sizes,
+                "picked": 0,
+                **chosen,
+            }
         layouts = {field: draw.choice(list(data["layouts"])) for field in ("pairs", "laid")}
         sizes["D"] = draw.choice(data["dims"])
         return {"cos": draw.choice(data["cosines"]), "sizes": sizes, "picked": 0, **layouts}

@@ -1,8 +1,10 @@
-"""Evidence can fail: what it is computed from is disturbed, one thing after the other, until it is false.
+"""Evidence can fail: what it is computed from is disturbed, one thing after the other, until it is
+false.
 
-``python -m tools.disturbing NOTEBOOK`` runs a notebook. After a statement that tests a claim it goes back, to that
-statement, to the one before it and so on, and runs on from there with the value of an expression disturbed, wherever
-the same words stand: ``f(x) == f(x)`` stays true. Truth values and written numbers stay, and an error is no verdict.
+``python -m tools.disturbing NOTEBOOK`` runs a notebook. After a statement that tests a claim it
+goes back, to that statement, to the one before it and so on, and runs on from there with the value
+of an expression disturbed, wherever the same words stand: ``f(x) == f(x)`` stays true. Truth values
+and written numbers stay, and an error is no verdict.
 """
 
 import ast
@@ -25,19 +27,25 @@ import torch
 from course_utils import claims
 
 BACK = 40  # statements
+# the strictest first
 KINDS = (
     ("factors",),
     ("earlier 1", "earlier 2", "earlier 3", "places"),
     ("one more", "nothing"),
-)  # the strictest first
+)
 ROUNDS = [(limit_s, kinds) for limit_s in (5, 120) for kinds in KINDS]  # seconds
 
 
 def changed(kind, past, rng, value):
-    """Return a tensor of other numbers, such as another computation would give, or ``value`` where there is none."""
+    """Return a tensor of other numbers, such as another computation would give, or ``value`` where
+    there is none."""
     is_whole = not (value.is_floating_point() or value.is_complex())
     if kind == "factors":  # within the margin of a threshold: an error of 1e-16 stays one
-        return value if is_whole else value * torch.as_tensor(rng.uniform(0.6, 1.6, value.shape)).to(value)
+        return (
+            value
+            if is_whole
+            else value * torch.as_tensor(rng.uniform(0.6, 1.6, value.shape)).to(value)
+        )
     if kind == "places":
         order = torch.as_tensor(rng.permutation(value.numel()))
         return value.flatten()[order].view(value.shape) if value.numel() > 1 else value
@@ -45,9 +53,15 @@ def changed(kind, past, rng, value):
         return value + 1 if is_whole else value
     if kind == "nothing":
         return torch.zeros_like(value)
-    like = [one for one in past if (one.shape, one.dtype) == (value.shape, value.dtype) and not torch.equal(one, value)]
-    like = [one for one in like if 0.1 < one.abs().max() / value.abs().max() < 10]  # of its size: no rounding error's
-    return like[-int(kind[-1])] if len(like) >= int(kind[-1]) else value  # so what is claimed to differ may agree
+    like = [
+        one
+        for one in past
+        if (one.shape, one.dtype) == (value.shape, value.dtype) and not torch.equal(one, value)
+    ]
+    # of its size: no rounding error's
+    like = [one for one in like if 0.1 < one.abs().max() / value.abs().max() < 10]
+    # so what is claimed to differ may agree
+    return like[-int(kind[-1])] if len(like) >= int(kind[-1]) else value
 
 
 def _changer(kind, past):
@@ -60,7 +74,8 @@ def _are_equal(one, other):
 
 
 def disturbed(change, value):
-    """Return ``value`` with ``change`` made to every tensor, array and number in it; itself where nothing changes."""
+    """Return ``value`` with ``change`` made to every tensor, array and number in it; itself where
+    nothing changes."""
     if isinstance(value, torch.Tensor):
         return value if value.dtype is torch.bool or not value.numel() else change(value)
     if isinstance(value, torch.nn.Module) and any(True for _ in value.parameters()):
@@ -68,13 +83,21 @@ def disturbed(change, value):
         for parameter in value.parameters():
             parameter.data = change(parameter.data)
     if isinstance(value, np.ndarray | np.generic):
-        return change(torch.as_tensor(value)).numpy()[()] if value.dtype.kind in "ifc" and value.size else value
+        return (
+            change(torch.as_tensor(value)).numpy()[()]
+            if value.dtype.kind in "ifc" and value.size
+            else value
+        )
     if isinstance(value, int | float | complex) and not isinstance(value, bool):
         number = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
         return value if (new := change(number)) is number else new.item()
     if type(value) in (list, tuple):
         parts = [disturbed(change, one) for one in value]
-        return type(value)(parts) if any(new is not old for new, old in zip(parts, value, strict=True)) else value
+        return (
+            type(value)(parts)
+            if any(new is not old for new, old in zip(parts, value, strict=True))
+            else value
+        )
     if type(value) is dict:
         parts = disturbed(change, old := [*value.values()])
         return value if parts is old else dict(zip(value, parts, strict=True))
@@ -82,32 +105,43 @@ def disturbed(change, value):
 
 
 class Sites(ast.NodeTransformer):
-    """Hand each value that a statement reads or computes to ``_disturb_``, with its words; but not what is called."""
+    """Hand each value that a statement reads or computes to ``_disturb_``, with its words; but not
+    what is called."""
 
     def visit(self, node):
         words = ast.unparse(node) if isinstance(node, ast.expr) else ""
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute):
                 node.func.value = self.visit(node.func.value)
-            node.args, node.keywords = ([self.visit(one) for one in part] for part in (node.args, node.keywords))
+            node.args, node.keywords = (
+                [self.visit(one) for one in part] for part in (node.args, node.keywords)
+            )
         elif not isinstance(node, ast.JoinedStr | ast.arguments):
             self.generic_visit(node)
-        is_read = isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Load)
+        is_read = isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(
+            node.ctx, ast.Load
+        )
         if words == "super()" or not (is_read or isinstance(node, ast.Call)):
             return node
         return ast.Call(ast.Name("_disturb_", ast.Load()), [ast.Constant(words), node], [])
 
 
 class Disturber:
-    """Runs cells in ``space`` and tells what makes each claim false: the words of the expression, and the kind."""
+    """Runs cells in ``space`` and tells what makes each claim false: the words of the expression,
+    and the kind."""
 
     def __init__(self, space):
         self.space, self.steps, self.tested, self.false = space, [], set(), set()
         self.site, self.past, self.seen = ("", ""), [], {}
 
     def run(self, source):
-        """Run a cell; yield the key of each claim in it with what makes it false, with no words where nothing does."""
-        name, test, self.space["_disturb_"] = f"<cell {len(linecache.cache)}>", claims.Claims.test, self.value
+        """Run a cell; yield the key of each claim in it with what makes it false, with no words
+        where nothing does."""
+        name, test, self.space["_disturb_"] = (
+            f"<cell {len(linecache.cache)}>",
+            claims.Claims.test,
+            self.value,
+        )
         linecache.cache[name] = len(source), None, source.splitlines(True), name
 
         def note(own, key, *args, **named):
@@ -129,7 +163,8 @@ class Disturber:
                 self.space.update(after)
 
     def attack(self, left):
-        """Disturb what led to the claims ``left``, the nearest first, until each of them was false once."""
+        """Disturb what led to the claims ``left``, the nearest first, until each of them was false
+        once."""
         for limit_s, kinds in ROUNDS:
             end, seconds = time.monotonic() + limit_s, 0.0
             for k in reversed(range(len(self.steps))):
@@ -137,19 +172,27 @@ class Disturber:
                 if not left or time.monotonic() + 2 * seconds > end:
                     break
                 self.seen = {}
-                unsteady = self.again(k, ("", ""), seconds)  # false undisturbed: a cell changed something in place
-                for (words, value), kind in [(one, kind) for one in [*self.seen.items()][::-1] for kind in kinds]:
+                # false undisturbed: a cell changed something in place
+                unsteady = self.again(k, ("", ""), seconds)
+                for (words, value), kind in [
+                    (one, kind) for one in [*self.seen.items()][::-1] for kind in kinds
+                ]:
                     if left <= unsteady or time.monotonic() > end:
                         break
                     is_tensor = isinstance(value, torch.Tensor)
-                    if is_tensor if "earlier" in kind else disturbed(_changer(kind, ()), value) is not value:
+                    if (
+                        is_tensor
+                        if "earlier" in kind
+                        else disturbed(_changer(kind, ()), value) is not value
+                    ):
                         found = self.again(k, (words, kind), seconds) & left - unsteady
                         left = left - found
                         yield from ((key, words, kind) for key in found)
         yield from ((key, "", "") for key in left)
 
     def again(self, k, site, seconds):
-        """Run on from step ``k`` with a site of its statement disturbed; return the claims that are false then."""
+        """Run on from step ``k`` with a site of its statement disturbed; return the claims that are
+        false then."""
         (node, name, before, _), *others = self.steps[k:]
         self.space.clear()
         self.space.update(before)
@@ -177,7 +220,10 @@ class Disturber:
         return value
 
     def copied(self):
-        return {name: copy.copy(one) if type(one) in (list, dict, set) else one for name, one in self.space.items()}
+        return {
+            name: copy.copy(one) if type(one) in (list, dict, set) else one
+            for name, one in self.space.items()
+        }
 
 
 def main(path):
@@ -194,7 +240,11 @@ def main(path):
     for cell in nbformat.read(path, as_version=4).cells:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             for key, words, kind in disturber.run(cell.source) if cell.cell_type == "code" else ():
-                print(f"{key}: {f'false by {kind} in {words}' if words else 'NEVER FALSE'}", file=screen, flush=True)
+                print(
+                    f"{key}: {f'false by {kind} in {words}' if words else 'NEVER FALSE'}",
+                    file=screen,
+                    flush=True,
+                )
         pyplot.close("all")
 
 

@@ -1,7 +1,9 @@
-"""``python tools/tensorflow_layer.py``: run S1's layer as it was published, in TensorFlow, and record what it does.
+"""``python tools/tensorflow_layer.py``: run S1's layer as it was published, in TensorFlow, and
+record what it does.
 
-TensorFlow and Keras go into an environment of their own, made for this run and thrown away after it: nothing of the
-course needs them. The record, ``chapters/c18_on_trial/tensorflow_layer.json``, is what chapter 18 shows.
+TensorFlow and Keras go into an environment of their own, made for this run and thrown away after
+it: nothing of the course needs them. The record, ``chapters/c18_on_trial/tensorflow_layer.json``,
+is what chapter 18 shows.
 """
 
 import json
@@ -12,10 +14,15 @@ import tempfile
 import venv
 from pathlib import Path
 
-REQUIREMENTS = ["tensorflow-cpu==2.21.0", "keras==3.15.1"]  # the only place where these versions stand
+# the only place where these versions stand
+REQUIREMENTS = [
+    "tensorflow-cpu==2.21.0",
+    "keras==3.15.1",
+]
 RECORD = Path(__file__).parents[1] / "chapters" / "c18_on_trial" / "tensorflow_layer.json"
 
-# S1's code, from its article on layer normalization in the series "Road to ML Engineer"; the indentation is restored.
+# S1's code, from its article on layer normalization in the series "Road to ML Engineer"; the
+# indentation is restored.
 PUBLISHED = """\
 class LayerNormalization(layers.Layer):
     def __init__(self, embed_dim, epsilon=1e-5):
@@ -33,7 +40,9 @@ class LayerNormalization(layers.Layer):
 MENDED = PUBLISHED  # what Keras 3 asks for in place of a tf.Variable, and nothing else
 for values, name in {"ones": "gamma", "zeros": "beta"}.items():
     old = f'tf.Variable(tf.{values}((1, embed_dim)), trainable=True, name="{name}")'
-    MENDED = MENDED.replace(old, f'self.add_weight(shape=(1, embed_dim), initializer="{values}", name="{name}")')
+    MENDED = MENDED.replace(
+        old, f'self.add_weight(shape=(1, embed_dim), initializer="{values}", name="{name}")'
+    )
 
 
 def main() -> None:
@@ -42,7 +51,12 @@ def main() -> None:
         venv.create(folder, with_pip=True)
         python = Path(folder) / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIREMENTS], check=True)
-        quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": ""}
+        quiet = {
+            **os.environ,
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "TF_ENABLE_ONEDNN_OPTS": "0",
+            "CUDA_VISIBLE_DEVICES": "",
+        }
         subprocess.run([python, __file__, "inside", RECORD], check=True, env=quiet)
 
 
@@ -81,7 +95,10 @@ def inside(out: Path) -> None:
         model.save(folder / "model.keras")
         model.save_weights(folder / "model.weights.h5")
         other.load_weights(folder / "model.weights.h5")
-        saved = {"a gamma of 2, saved and loaded": float(tf.reduce_max(other.layers[0].gamma)), "model": "loads"}
+        saved = {
+            "a gamma of 2, saved and loaded": float(tf.reduce_max(other.layers[0].gamma)),
+            "model": "loads",
+        }
         try:
             keras.models.load_model(folder / "model.keras", {"LayerNormalization": type(norm)})
         except Exception as error:
@@ -103,13 +120,24 @@ def inside(out: Path) -> None:
         x = tf.cast(tf.constant(values), dtype)
         as_lists = (tf.cast(part, tf.float64).numpy().tolist() for part in (x, layer(x)))
         outputs[name] = dict(zip(("dtype", "x", "y"), (dtype, *as_lists), strict=True))
-    record = {"command": "python tools/tensorflow_layer.py", "source": PUBLISHED, "outputs": outputs}
-    record["versions"] = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
+    record = {
+        "command": "python tools/tensorflow_layer.py",
+        "source": PUBLISHED,
+        "outputs": outputs,
+    }
+    record["versions"] = {
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "numpy": np.__version__,
+    }
     rows, target = rows.astype("float32"), target.astype("float32")
     for name, source in {"as published": PUBLISHED, "with add_weight": MENDED}.items():
         with tempfile.TemporaryDirectory() as folder:
             record[name] = lived(source, Path(folder))
-    lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items())
+    lines = (
+        f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in record.items()
+    )
     out.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
 
 

@@ -1,4 +1,5 @@
-"""axe-core on what the course puts on the page: rendered text, outputs, widgets; JupyterLab's frame is not ours."""
+"""axe-core on what the course puts on the page: rendered text, outputs, widgets; JupyterLab's frame
+is not ours."""
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
@@ -15,7 +16,9 @@ def serious_findings(page: Page) -> list[str]:
     if not present:
         return []
     context = {"include": present, "exclude": [[selector] for selector in _LABS_OWN]}
-    return serious_in(Axe().run(page, context=context, options={"resultTypes": ["violations"]}).response)
+    return serious_in(
+        Axe().run(page, context=context, options={"resultTypes": ["violations"]}).response
+    )
 
 
 def serious_in(response: dict) -> list[str]:

@@ -14,7 +14,8 @@ def with_check(exercise: Exercise, code: str) -> str:
 
 
 def the_solution_as_the_learners_own(notebook: nbformat.NotebookNode, exercise: Exercise) -> str:
-    """Return the definitions of the folded solution under the names that the learner is asked for."""
+    """Return the definitions of the folded solution under the names that the learner is asked
+    for."""
     tree = ast.parse(notebook.cells[exercise.solution].source)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -1,4 +1,5 @@
-"""What the browser tests share: a Chromium, a JupyterLab on a copy of the notebooks, and each notebook run in it."""
+"""What the browser tests share: a Chromium, a JupyterLab on a copy of the notebooks, and each
+notebook run in it."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,19 +9,28 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed: make browser installs it")
 
-from jupyterlab_driver import CHROMIUM_FLAGS, LabServer, OpenNotebook, find_chromium, open_notebook, serve
+from jupyterlab_driver import (
+    CHROMIUM_FLAGS,
+    LabServer,
+    OpenNotebook,
+    find_chromium,
+    open_notebook,
+    serve,
+)
 from playwright.sync_api import Browser, sync_playwright
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tools.notebooks import NOTEBOOKS, find_notebooks
 
-# for --quick: the first has an exercise and a widget and is tried in full, the others are run and looked at
+# for --quick: the first has an exercise and a widget and is tried in full, the others are run and
+# looked at
 QUICK = ["00", "02", "14"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what drives a browser where nobody asked for it, and skip it where there is none."""
+    """Leave out what drives a browser where nobody asked for it, and skip it where there is
+    none."""
     in_a_browser = [item for item in items if Path(__file__).parent in item.path.parents]
     if not config.getoption("--browser"):
         items[:] = [item for item in items if item not in in_a_browser]
@@ -31,23 +41,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in in_a_browser:
         item.add_marker(pytest.mark.browser)
         if find_chromium() is None:
-            reason = "no Chromium: install one (Debian: apt-get install chromium), or name it in CHROMIUM"
+            reason = (
+                "no Chromium: install one (Debian: apt-get install chromium), or name it in "
+                "CHROMIUM"
+            )
             item.add_marker(pytest.mark.skip(reason=reason))
     # the site takes longest: last of all, it would leave the other process idle
     items.sort(key=lambda item: "notebook_path" in getattr(item, "fixturenames", ()))
 
 
 def _is_left_out(item: pytest.Item) -> bool:
-    """Whether ``--quick`` leaves this test to ``make browser``: it looks closer, at another notebook than the first."""
+    """Whether ``--quick`` leaves this test to ``make browser``: it looks closer, at another
+    notebook than the first."""
     return item.get_closest_marker("thorough") is not None and f"[{QUICK[0]}" not in item.nodeid
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test that opens a notebook every notebook there is, or those that --chapter or --quick name."""
+    """Give a test that opens a notebook every notebook there is, or those that --chapter or --quick
+    name."""
     if "notebook_path" in metafunc.fixturenames:
-        chapters = QUICK if metafunc.config.getoption("--quick") else metafunc.config.getoption("--chapter")
+        chapters = (
+            QUICK
+            if metafunc.config.getoption("--quick")
+            else metafunc.config.getoption("--chapter")
+        )
         paths = find_notebooks(chapters) if NOTEBOOKS.is_dir() else []
-        metafunc.parametrize("notebook_path", paths, ids=[path.stem for path in paths], scope="session")
+        metafunc.parametrize(
+            "notebook_path", paths, ids=[path.stem for path in paths], scope="session"
+        )
 
 
 class _ByNotebook(LoadScopeScheduling):
@@ -91,7 +112,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 @pytest.fixture(scope="session")
 def opened(browser: Browser, server: LabServer, notebook_path: Path) -> Iterator[OpenNotebook]:
-    """One notebook, open and run from top to bottom; pytest runs all tests of one before it opens the next."""
+    """One notebook, open and run from top to bottom; pytest runs all tests of one before it opens
+    the next."""
     notebook = open_notebook(browser, server, notebook_path.as_posix())
     notebook.run_all()
     yield notebook

@@ -1,4 +1,5 @@
-"""JupyterLab as a learner's browser shows it: a server on a copy of the notebooks, and one of them open in a page."""
+"""JupyterLab as a learner's browser shows it: a server on a copy of the notebooks, and one of them
+open in a page."""
 
 import json
 import os
@@ -21,20 +22,36 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 __all__ = ["CHROMIUM_FLAGS", "LabServer", "OpenNotebook", "find_chromium", "open_notebook", "serve"]
 
 CHROMIUM_FLAGS = [
-    "--no-sandbox",  # a container has no user namespaces to build the sandbox from; only our own server is visited
-    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync", "--force-color-profile=srgb"),
+    # a container has no user namespaces to build the sandbox from; only our own server is visited
+    "--no-sandbox",
+    *(
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-sync",
+        "--force-color-profile=srgb",
+    ),
     *("--disable-background-networking", "--disable-component-update"),
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # nothing outside this machine can be reached
+    # nothing outside this machine can be reached
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 ]
 _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 _CONFIG = Path(__file__).parent.parent.parent / ".jupyter"  # what `make lab` starts with
 # JupyterLab's own complaints, which say nothing about the course
-_LABS_OWN_NOISE = ("/lab/api/", "/api/contents", "/api/ydoc", "/static/lab/", "/lsp/", "The requested file format")
+_LABS_OWN_NOISE = (
+    "/lab/api/",
+    "/api/contents",
+    "/api/ydoc",
+    "/static/lab/",
+    "/lsp/",
+    "The requested file format",
+)
 
 
 def find_chromium() -> str | None:
-    """Return the path of a Chromium or Chrome: ``$CHROMIUM``, or one on the PATH; None where there is none."""
+    """Return the path of a Chromium or Chrome: ``$CHROMIUM``, or one on the PATH; None where there
+    is none."""
     named = os.environ.get("CHROMIUM")
     candidates = [named] if named else [shutil.which(name) for name in _CHROMIUMS] + [_MAC_CHROME]
     return next((path for path in candidates if path and Path(path).exists()), None)
@@ -51,13 +68,27 @@ class LabServer:
 
 @contextmanager
 def serve(root: Path, private: Path) -> Iterator[LabServer]:
-    """Run JupyterLab on ``root``, with settings, workspaces and progress of its own in ``private``."""
-    of_notebooks = private / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
+    """Run JupyterLab on ``root``, with settings, workspaces and progress of its own in
+    ``private``."""
+    of_notebooks = (
+        private / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
+    )
     of_notebooks.parent.mkdir(parents=True)
-    of_notebooks.write_text(json.dumps({"windowingMode": "none"}))  # every cell is drawn, also far below the screen
+    # every cell is drawn, also far below the screen
+    of_notebooks.write_text(json.dumps({"windowingMode": "none"}))
     port, token = _free_port(), secrets.token_hex(16)
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--LabApp.expose_app_in_browser=True"]
-    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--LabApp.expose_app_in_browser=True",
+    ]
+    command += [
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={root}",
+    ]
     own = {
         "JUPYTER_CONFIG_DIR": private / "config",
         "JUPYTER_RUNTIME_DIR": private / "runtime",
@@ -89,10 +120,15 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _wait_until_up(server: LabServer, process: subprocess.Popen, log: Path, timeout_s: float = 180) -> None:
+def _wait_until_up(
+    server: LabServer, process: subprocess.Popen, log: Path, timeout_s: float = 180
+) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and process.poll() is None:
-        with suppress(OSError), urllib.request.urlopen(f"{server.url}/api/status?token={server.token}", timeout=2):
+        with (
+            suppress(OSError),
+            urllib.request.urlopen(f"{server.url}/api/status?token={server.token}", timeout=2),
+        ):
             return
         time.sleep(0.1)
     raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
@@ -108,12 +144,16 @@ class OpenNotebook:
     requests_outside: list[str] = field(default_factory=list)
 
     def run_all(self, timeout_s: float = 180) -> None:
-        """Run every cell from top to bottom and wait until the kernel is idle and the page has drawn."""
+        """Run every cell from top to bottom and wait until the kernel is idle and the page has
+        drawn."""
         self._command("notebook:run-all-cells", timeout_s)
         self.wait_until_idle(timeout_s)
-        self.page.wait_for_timeout(300)  # pictures and widgets are drawn a moment after their messages
+        # pictures and widgets are drawn a moment after their messages
+        self.page.wait_for_timeout(300)
 
-    def run_cell(self, index: int, timeout_s: float = 60, command: str = "notebook:run-cell") -> None:
+    def run_cell(
+        self, index: int, timeout_s: float = 60, command: str = "notebook:run-cell"
+    ) -> None:
         """Run one cell, counted from 0; the ``command`` of Shift+Enter goes on to the next."""
         self.page.evaluate(f"{_NOTEBOOK}.activeCellIndex = {index}; {_NOTEBOOK}.deselectAll()")
         self._command(command, timeout_s)
@@ -128,7 +168,8 @@ class OpenNotebook:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def type_into(self, index: int, code: str) -> None:
-        """Replace a code cell's text in its editor, as a learner does who selects all and pastes."""
+        """Replace a code cell's text in its editor, as a learner does who selects all and
+        pastes."""
         editor = self.cell(index).locator(".cm-content").first
         editor.click()
         self.page.keyboard.press("ControlOrMeta+a")
@@ -142,8 +183,13 @@ class OpenNotebook:
 
     def set_theme(self, theme: str) -> None:
         """Change to "light" or "dark"."""
-        name, is_light = {"light": ("JupyterLab Light", "true"), "dark": ("JupyterLab Dark", "false")}[theme]
-        self.page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', { theme })", name)
+        name, is_light = {
+            "light": ("JupyterLab Light", "true"),
+            "dark": ("JupyterLab Dark", "false"),
+        }[theme]
+        self.page.evaluate(
+            "theme => jupyterapp.commands.execute('apputils:change-theme', { theme })", name
+        )
         self.page.wait_for_function("is => document.body.dataset.jpThemeLight === is", arg=is_light)
         self.page.wait_for_timeout(300)  # the style sheet of the new theme arrives after its name
 
@@ -156,7 +202,9 @@ class OpenNotebook:
             " return Math.max(...[...document.querySelectorAll('.jp-Notebook .jp-Cell')]"
             ".map(cell => cell.getBoundingClientRect().bottom)); }"
         )
-        self.page.set_viewport_size({"width": size["width"], "height": min(int(bottom) + 80, highest)})
+        self.page.set_viewport_size(
+            {"width": size["width"], "height": min(int(bottom) + 80, highest)}
+        )
         self.page.wait_for_timeout(300)
         self.page.screenshot(path=path)
         self.page.set_viewport_size(size)
@@ -165,13 +213,16 @@ class OpenNotebook:
         """Wait until the kernel is connected and has nothing left to do."""
         self.page.wait_for_function(
             f"(() => {{ const kernel = {_PANEL}?.sessionContext?.session?.kernel;"
-            " return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle'; })()",
+            " return kernel && kernel.connectionStatus === 'connected' && kernel.status === "
+            "'idle'; })()",
             timeout=timeout_s * 1000,
         )
 
     def close(self) -> None:
         """Shut the kernel down and leave the page."""
-        with suppress(Exception):  # the page may be gone already, and the server ends the kernel in any case
+        with suppress(
+            Exception
+        ):  # the page may be gone already, and the server ends the kernel in any case
             self.page.evaluate(f"async () => await {_PANEL}.sessionContext.shutdown()")
         self.page.context.close()
 
@@ -189,10 +240,14 @@ _PANEL = "jupyterapp.shell.currentWidget"
 _NOTEBOOK = f"{_PANEL}.content"
 
 
-def open_notebook(browser: Browser, server: LabServer, path: str, timeout_s: float = 60) -> OpenNotebook:
-    """Open ``path`` (from the server's root) in a fresh browser profile and wait until its kernel is ready.
+def open_notebook(
+    browser: Browser, server: LabServer, path: str, timeout_s: float = 60
+) -> OpenNotebook:
+    """Open ``path`` (from the server's root) in a fresh browser profile and wait until its kernel
+    is ready.
 
-    Nothing outside this machine can be reached from the page; what was asked for is kept in ``requests_outside``.
+    Nothing outside this machine can be reached from the page; what was asked for is kept in
+    ``requests_outside``.
     """
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
@@ -204,7 +259,9 @@ def open_notebook(browser: Browser, server: LabServer, path: str, timeout_s: flo
 
     def keep_error(message: ConsoleMessage) -> None:
         where = message.location.get("url", "")
-        if message.type == "error" and not any(noise in message.text + where for noise in _LABS_OWN_NOISE):
+        if message.type == "error" and not any(
+            noise in message.text + where for noise in _LABS_OWN_NOISE
+        ):
             notebook.console_errors.append(f"{message.text} ({where})")
 
     page.on("request", keep_request)
@@ -213,11 +270,13 @@ def open_notebook(browser: Browser, server: LabServer, path: str, timeout_s: flo
     page.goto(f"{server.url}/lab/tree/{path}?reset&token={server.token}")
     page.wait_for_function("window.jupyterapp !== undefined", timeout=timeout_s * 1000)
     page.wait_for_function(f"{_PANEL}?.context?.isReady === true", timeout=timeout_s * 1000)
-    # an indicator says "idle" before there is a kernel; running then would clear the outputs and run nothing
+    # an indicator says "idle" before there is a kernel; running then would clear the outputs and
+    # run nothing
     page.evaluate(
         f"async () => {{ const session = {_PANEL}.sessionContext; await session.ready;"
         " await session.session.kernel.info; }"
     )
     notebook.wait_until_idle(timeout_s)
-    page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")  # the file list: room for the notebook
+    # the file list: room for the notebook
+    page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
     return notebook

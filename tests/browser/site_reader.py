@@ -11,7 +11,8 @@ __all__ = ["DESKTOP", "PHONE", "TOO_WIDE", "Reader"]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 # whatever is wider than a phone must scroll in its own place, and not the page with it
 TOO_WIDE = (
-    "() => [document.documentElement, document.querySelector('.content')].some((e) => e.scrollWidth > e.clientWidth)"
+    "() => [document.documentElement, document.querySelector('.content')].some((e) => "
+    "e.scrollWidth > e.clientWidth)"
 )
 
 

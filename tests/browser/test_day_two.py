@@ -1,4 +1,5 @@
-"""What a learner finds on the second day: files as they were left, widgets that are drawn before anything is run."""
+"""What a learner finds on the second day: files as they were left, widgets that are drawn before
+anything is run."""
 
 import shutil
 from pathlib import Path
@@ -23,7 +24,9 @@ def save(opened: OpenNotebook) -> None:
     opened.page.evaluate("async () => await jupyterapp.commands.execute('docmanager:save')")
 
 
-def test_opening_and_saving_a_notebook_changes_no_byte(browser: Browser, server: LabServer, file: Path) -> None:
+def test_opening_and_saving_a_notebook_changes_no_byte(
+    browser: Browser, server: LabServer, file: Path
+) -> None:
     before = file.read_bytes()
     opened = open_notebook(browser, server, COPY)
     save(opened)
@@ -31,7 +34,9 @@ def test_opening_and_saving_a_notebook_changes_no_byte(browser: Browser, server:
     assert file.read_bytes() == before
 
 
-def test_a_widget_that_was_saved_is_drawn_before_anything_runs(browser: Browser, server: LabServer, file: Path) -> None:
+def test_a_widget_that_was_saved_is_drawn_before_anything_runs(
+    browser: Browser, server: LabServer, file: Path
+) -> None:
     opened = open_notebook(browser, server, COPY)
     opened.run_all()
     widgets = len(find_widgets(opened.page))

@@ -10,7 +10,9 @@ from widget_driver import find_widgets, tall_page
 SCREENSHOTS = Path("screenshots")
 
 
-def test_run_all_runs_every_cell_and_leaves_no_error_that_is_not_meant(opened: OpenNotebook) -> None:
+def test_run_all_runs_every_cell_and_leaves_no_error_that_is_not_meant(
+    opened: OpenNotebook,
+) -> None:
     code = [cell for cell in opened.cells() if cell["cell_type"] == "code"]
     unmeant = [
         (cell["id"], output["ename"], output["evalue"])
@@ -20,7 +22,12 @@ def test_run_all_runs_every_cell_and_leaves_no_error_that_is_not_meant(opened: O
         if output["output_type"] == "error"
     ]
     assert unmeant == []
-    stderr = [output["text"] for cell in code for output in cell["outputs"] if output.get("name") == "stderr"]
+    stderr = [
+        output["text"]
+        for cell in code
+        for output in cell["outputs"]
+        if output.get("name") == "stderr"
+    ]
     assert stderr == []
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
 
@@ -32,7 +39,8 @@ def test_every_widget_is_drawn(opened: OpenNotebook) -> None:
         for output in cell.get("outputs", [])
     )
     drawn = opened.page.locator(
-        ".jp-OutputArea-output .jupyter-widgets, .jp-OutputArea-output .lm-Widget:has(> .course-widget)"
+        ".jp-OutputArea-output .jupyter-widgets, .jp-OutputArea-output .lm-Widget:has(> "
+        ".course-widget)"
     )
     assert drawn.count() >= views
     for complaint in ("Error displaying widget", "Loading widget", "model not found"):
@@ -64,9 +72,14 @@ def test_every_control_redraws_its_widget_by_keyboard_and_by_mouse(opened: OpenN
 
 
 @pytest.mark.thorough
-def test_what_the_course_puts_on_the_page_is_accessible_in_both_themes(opened: OpenNotebook) -> None:
+def test_what_the_course_puts_on_the_page_is_accessible_in_both_themes(
+    opened: OpenNotebook,
+) -> None:
     findings = []
-    for theme in ("light", "dark"):  # light is what the pictures left: a change of theme redraws the whole page
+    for theme in (
+        "light",
+        "dark",
+    ):  # light is what the pictures left: a change of theme redraws the whole page
         opened.set_theme(theme)
         findings += [f"{theme}: {finding}" for finding in serious_findings(opened.page)]
     assert findings == []

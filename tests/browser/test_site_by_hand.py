@@ -1,4 +1,5 @@
-"""The static site as a hand uses it: solutions, search, puzzles, filters, clocks; from its files, in Chromium."""
+"""The static site as a hand uses it: solutions, search, puzzles, filters, clocks; from its files,
+in Chromium."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
 
 from chapters.c19_find_the_bug import bugs
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning"
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,9 @@ def test_search_finds_a_word_of_a_chapter_and_leads_there(reader: Reader) -> Non
     assert "roofline" in reader.page.locator("article").inner_text()
 
 
-def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(reader: Reader) -> None:
+def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(
+    reader: Reader,
+) -> None:
     reader.page.set_viewport_size(PHONE)
     reader.open("notebooks/19_find_the_bug.html")
     puzzles = reader.page.locator(".course-puzzle").all()
@@ -54,13 +59,17 @@ def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(
         answer = folds.filter(has_text=f"Piece {bug.letter}: the answer")
         known = json.loads(puzzle.get_attribute("data-answer") or "")
         right = [str(line) for line in known["wrong"]] or ["-1"]
-        values = choice.locator("option").evaluate_all("options => options.map((option) => option.value)")
+        values = choice.locator("option").evaluate_all(
+            "options => options.map((option) => option.value)"
+        )
         wrong = [value for value in values if value and value not in right]
         assert {*right, *known["innocent"], "-1"} < set(values)
         for value in wrong:
             choice.select_option(value)
             why = said.inner_text().removeprefix("Not this one: ").removeprefix("Not clean: ")
-            assert why.startswith(known["innocent"].get(value, "there is an input" if value == "-1" else "it stands"))
+            assert why.startswith(
+                known["innocent"].get(value, "there is an input" if value == "-1" else "it stands")
+            )
             assert said.bounding_box()["height"] > 0  # type: ignore[index]
         opened = [fold.get_attribute("open") is not None for fold in folds.all()[:3]]
         assert opened == [True] * 3, "a hint for each of the first wrong guesses"
@@ -73,10 +82,15 @@ def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_words_are_filtered_by_what_is_typed_and_each_row_can_be_linked_to(reader: Reader, width: int) -> None:
+def test_the_words_are_filtered_by_what_is_typed_and_each_row_can_be_linked_to(
+    reader: Reader, width: int
+) -> None:
     reader.page.set_viewport_size({"width": width, "height": 800})
     reader.open("notebooks/20_words_and_conventions.html")
-    rows, field = reader.page.locator("article tr[id]"), reader.page.get_by_label("filter the rows of all tables")
+    rows, field = (
+        reader.page.locator("article tr[id]"),
+        reader.page.get_by_label("filter the rows of all tables"),
+    )
     assert all(row.is_visible() for row in rows.all())
     field.fill("GGUF norm")
     shown = [row.inner_text().lower() for row in rows.all() if row.is_visible()]
@@ -94,9 +108,15 @@ def test_the_words_are_filtered_by_what_is_typed_and_each_row_can_be_linked_to(r
 
 
 @pytest.mark.parametrize("address", ["index.html", "notebooks/13_rope.html"])
-def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(reader: Reader, address: str) -> None:
+def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(
+    reader: Reader, address: str
+) -> None:
     reader.open(address)
-    clocks = reader.page.locator(".course-live .course-widget").filter(has=reader.page.locator(".course-play")).first
+    clocks = (
+        reader.page.locator(".course-live .course-widget")
+        .filter(has=reader.page.locator(".course-play"))
+        .first
+    )
     button, said = clocks.locator(".course-play button"), clocks.locator(".course-summary")
     at_first = said.inner_text()
     button.click()

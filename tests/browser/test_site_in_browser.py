@@ -1,4 +1,5 @@
-"""The static site in Chromium, from its files: nothing is fetched, formulas are drawn, everybody can read it."""
+"""The static site in Chromium, from its files: nothing is fetched, formulas are drawn, everybody
+can read it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,13 +11,16 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning"
+)
 
 # axe takes seconds a page: --quick shows it one of each kind, and `make browser` all
 QUICK_AXE = ("index", "/00", "/13", "/18", "/20")
 # what a reader would see of a formula that was not drawn; code may hold any of it
 RAW_FORMULAS = """() => {
-    const walker = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT);
+    const article = document.querySelector("article");
+    const walker = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
     const raw = [];
     for (let node = walker.nextNode(); node; node = walker.nextNode())
         if (!node.parentElement.closest("pre, code, script, style, mjx-container") &&
@@ -24,9 +28,12 @@ RAW_FORMULAS = """() => {
             raw.push(node.data.trim());
     return raw;
 }"""
-UNDRAWN = "() => [...document.querySelectorAll('.math')].filter((math) => !math.querySelector('mjx-container')).length"
-# axe takes a second for a thousand elements, and most are the colours of code and the strokes of formulas: of each
-# colour the first on a page stays, and of each formula its frame
+UNDRAWN = (
+    "() => [...document.querySelectorAll('.math')].filter((math) => "
+    "!math.querySelector('mjx-container')).length"
+)
+# axe takes a second for a thousand elements, and most are the colours of code and the strokes of
+# formulas: of each colour the first on a page stays, and of each formula its frame
 FEWER_ELEMENTS = """() => {
     const seen = new Set();
     for (const span of document.querySelectorAll("pre span")) {
@@ -36,11 +43,13 @@ FEWER_ELEMENTS = """() => {
     }
     document.querySelectorAll("mjx-container").forEach((formula) => formula.replaceChildren());
 }"""
-# Contrast takes axe a second for a thousand words. Words look alike where their elements and the ones around them are
-# alike: of each look, the first on a page stays visible.
+# Contrast takes axe a second for a thousand words. Words look alike where their elements and the
+# ones around them are alike: of each look, the first on a page stays visible.
 ONE_OF_EACH_LOOK = """() => {
-    const look = (element) => [element.tagName, element.getAttribute("class"), element.getAttribute("style")].join();
-    const hasText = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    const look = (element) =>
+        [element.tagName, element.getAttribute("class"), element.getAttribute("style")].join();
+    const hasText = (element) =>
+        [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
     const seen = new Set();
     for (const element of document.querySelectorAll("article *")) {
         if (!hasText(element)) continue;
@@ -64,7 +73,8 @@ class Visit:
 
 
 def read(reader: Reader, address: str, *, with_axe: bool) -> Visit:
-    """Open a page, look at its formulas, move its widgets, also on a phone; maybe have axe look, in both themes."""
+    """Open a page, look at its formulas, move its widgets, also on a phone; maybe have axe look, in
+    both themes."""
     reader.open(address)
     page = reader.page
     visit = Visit(page.locator(".math").count(), page.evaluate(RAW_FORMULAS))
@@ -72,10 +82,16 @@ def read(reader: Reader, address: str, *, with_axe: bool) -> Visit:
     visit.not_drawn += ["a formula with an error"] * page.locator("[data-mml-node=merror]").count()
     widgets = page.locator(".course-live .course-widget").all()
     visit.widgets, expected = len(widgets), page.locator(".course-live[data-widget]").count()
-    visit.dumb += [f"{expected} widgets in the file, {len(widgets)} on the page"] * (len(widgets) != expected)
+    visit.dumb += [f"{expected} widgets in the file, {len(widgets)} on the page"] * (
+        len(widgets) != expected
+    )
     for size in (PHONE, DESKTOP):
         page.set_viewport_size(size)
-        visit.dumb += [f"{size['width']} px: {name}" for widget in widgets for name in controls_that_do_nothing(widget)]
+        visit.dumb += [
+            f"{size['width']} px: {name}"
+            for widget in widgets
+            for name in controls_that_do_nothing(widget)
+        ]
         visit.too_wide |= page.evaluate(TOO_WIDE)
     if not with_axe:
         return visit
@@ -84,38 +100,54 @@ def read(reader: Reader, address: str, *, with_axe: bool) -> Visit:
     page.evaluate(ONE_OF_EACH_LOOK)
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
-        visit.findings += [f"{theme}: {finding}" for finding in serious(page, runOnly=["color-contrast"])]
+        visit.findings += [
+            f"{theme}: {finding}" for finding in serious(page, runOnly=["color-contrast"])
+        ]
     return visit
 
 
 def serious(page: Page, **options: object) -> list[str]:
     """Return axe's serious and critical findings on the whole page, one line each."""
     # axe would fetch the style sheets to look into them, and a page read from a file may not
-    return serious_in(Axe().run(page, options={"resultTypes": ["violations"], "preload": False, **options}).response)
+    return serious_in(
+        Axe()
+        .run(page, options={"resultTypes": ["violations"], "preload": False, **options})
+        .response
+    )
 
 
 @pytest.fixture(scope="module")
 def reader(browser: Browser, site: Path, request: pytest.FixtureRequest) -> Iterator[Reader]:
     """The site, read: all of it, or the chapters that --chapter names."""
     chapters = request.config.getoption("--chapter") or [""]
-    pages = [path for chapter in chapters for path in sorted((site / "notebooks").glob(f"{chapter}*.html"))]
+    pages = [
+        path
+        for chapter in chapters
+        for path in sorted((site / "notebooks").glob(f"{chapter}*.html"))
+    ]
     with browser.new_page(viewport=DESKTOP) as page:
         reader = Reader(page, site)
         reader.watch()
         for path in (site / "index.html", *pages, site / "search.html"):
             address = path.relative_to(site).as_posix()
-            axe = not request.config.getoption("--quick") or any(part in address for part in QUICK_AXE)
+            axe = not request.config.getoption("--quick") or any(
+                part in address for part in QUICK_AXE
+            )
             reader.visits[address] = read(reader, address, with_axe=axe)
         yield reader
 
 
 def test_every_formula_is_drawn(reader: Reader) -> None:
     assert sum(visit.formulas for visit in reader.visits.values()) > 0
-    assert {address: visit.not_drawn for address, visit in reader.visits.items() if visit.not_drawn} == {}
+    assert {
+        address: visit.not_drawn for address, visit in reader.visits.items() if visit.not_drawn
+    } == {}
 
 
 def test_it_is_accessible_in_both_themes(reader: Reader) -> None:
-    assert {address: visit.findings for address, visit in reader.visits.items() if visit.findings} == {}
+    assert {
+        address: visit.findings for address, visit in reader.visits.items() if visit.findings
+    } == {}
 
 
 def test_on_a_phone_what_is_wide_scrolls_in_its_own_place(reader: Reader) -> None:
@@ -128,7 +160,8 @@ def test_every_control_of_every_widget_answers_without_a_kernel(reader: Reader) 
 
 
 def controls_that_do_nothing(widget: Locator) -> list[str]:
-    """Move each control that is enabled, by keyboard or tap, and return the names of those that changed nothing."""
+    """Move each control that is enabled, by keyboard or tap, and return the names of those that
+    changed nothing."""
     dumb = []
     widget.scroll_into_view_if_needed()
     for row in widget.locator("[data-control]").all():

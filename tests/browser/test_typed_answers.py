@@ -1,4 +1,5 @@
-"""What a learner is told: every exercise of every notebook, untouched, answered wrongly, and answered rightly."""
+"""What a learner is told: every exercise of every notebook, untouched, answered wrongly, and
+answered rightly."""
 
 from pathlib import Path
 
@@ -9,10 +10,14 @@ from playwright.sync_api import expect
 
 from tools.notebooks import Exercise, find_exercises, read_notebook
 
-# Mistakes that people make, each typed into the stub of a chapter, with words of the answer that it must get. The unit
-# tests hold the checks to all known mistakes; here is how an answer gets there and back.
+# Mistakes that people make, each typed into the stub of a chapter, with words of the answer that it
+# must get. The unit tests hold the checks to all known mistakes; here is how an answer gets there
+# and back.
 KNOWN_MISTAKES = {
-    ("00_start_here", "centre"): ("def centre(x):\n    return x - x.mean()", "one mean over the whole tensor"),
+    ("00_start_here", "centre"): (
+        "def centre(x):\n    return x - x.mean()",
+        "one mean over the whole tensor",
+    ),
     ("02_layer_norm", "layer_norm"): (
         "def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n"
         "    dims = tuple(range(-len(normalized_shape), 0))\n"
@@ -39,20 +44,25 @@ def test_each_exercise_answers_to_what_is_typed(opened: OpenNotebook, notebook_p
     for exercise in find_exercises(notebook):
         assert "not attempted yet" in opened.text_of_output(exercise.stub)
         assert "not yet" in answer(opened, exercise, gives_back_its_argument(notebook, exercise))
-        assert "passed" in answer(opened, exercise, the_solution_as_the_learners_own(notebook, exercise))
+        assert "passed" in answer(
+            opened, exercise, the_solution_as_the_learners_own(notebook, exercise)
+        )
         opened.run_cell(exercise.solution)
         assert "Using your" in opened.text_of_output(exercise.solution)
 
 
 def test_a_known_mistake_is_called_by_its_name(opened: OpenNotebook, notebook_path: Path) -> None:
-    exercises = {exercise.names[0]: exercise for exercise in find_exercises(read_notebook(notebook_path))}
+    exercises = {
+        exercise.names[0]: exercise for exercise in find_exercises(read_notebook(notebook_path))
+    }
     for (chapter, name), (code, words) in KNOWN_MISTAKES.items():
         if chapter == notebook_path.stem:
             assert words in answer(opened, exercises[name], code)
 
 
 def answer(opened: OpenNotebook, exercise: Exercise, code: str) -> str:
-    """Type ``code`` over the stub, above its check, press Shift+Enter, and return what is shown, its top in view."""
+    """Type ``code`` over the stub, above its check, press Shift+Enter, and return what is shown,
+    its top in view."""
     opened.type_into(exercise.stub, with_check(exercise, code))
     opened.run_cell(exercise.stub, command="notebook:run-cell-and-select-next")
     expect(opened.cell(exercise.stub).locator(".jp-OutputArea strong").first).to_be_in_viewport()

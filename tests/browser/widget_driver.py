@@ -1,7 +1,7 @@
 """The course's widgets as a hand moves them, by keyboard and by mouse.
 
-A widget's root is ``<div class="course-widget" data-widget="axis_explorer">``. Its ``data-frame`` counts the pictures
-drawn after a change of state. Its controls are native.
+A widget's root is ``<div class="course-widget" data-widget="axis_explorer">``. Its ``data-frame``
+counts the pictures drawn after a change of state. Its controls are native.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,8 @@ from playwright.sync_api import Locator, Page, TimeoutError
 
 __all__ = ["Control", "Widget", "find_widgets", "tall_page"]
 
-# native controls, and a picture that can be focused: one in which something is picked by arrow keys and by clicks
+# native controls, and a picture that can be focused: one in which something is picked by arrow keys
+# and by clicks
 _CONTROLS = "input[type=range], input[type=checkbox], input[type=search], select, canvas[tabindex]"
 _DRAG_MOVES = 15
 _WORD = "rms"  # what is typed into a search field
@@ -21,8 +22,10 @@ _WORD = "rms"  # what is typed into a search field
 _DESCRIBE = """
 (root, selector) => [...root.querySelectorAll(selector)].map((control, index) => ({
   index,
-  kind: control.tagName === 'INPUT' ? control.type : control.tagName === 'SELECT' ? 'select' : 'picture',
-  label: (control.getAttribute('aria-label') || control.labels?.[0]?.textContent || control.textContent || '')
+  kind: control.tagName === 'INPUT' ? control.type
+    : control.tagName === 'SELECT' ? 'select' : 'picture',
+  label: (control.getAttribute('aria-label') || control.labels?.[0]?.textContent
+    || control.textContent || '')
     .replace(/\\s+/g, ' ').trim(),
   usable: !control.disabled && control.checkVisibility({visibilityProperty: true}) &&
     !(control.type === 'range' && Number(control.min) >= Number(control.max)),
@@ -32,7 +35,8 @@ _DESCRIBE = """
 
 @dataclass(frozen=True)
 class Control:
-    """One native control of a widget: its kind ("range", "search", …), its label, whether it can be moved now."""
+    """One native control of a widget: its kind ("range", "search", …), its label, whether it can be
+    moved now."""
 
     index: int
     kind: str
@@ -70,16 +74,24 @@ class Widget:
         yield from self._exercise_usable(moved)
         for select in [control for control in self.controls() if control.kind == "select"]:
             for value in self._options(select):
-                if self.element(select).is_visible() and self.element(select).input_value() != value:
+                if (
+                    self.element(select).is_visible()
+                    and self.element(select).input_value() != value
+                ):
                     choose = partial(self._choose, select, value)
                     yield from self._expect_redraw(select, set(), f"{value!r} chosen", choose)
                     yield from self._exercise_usable(moved)
-        for box in [control for control in self.controls() if control.kind == "checkbox" and control.usable]:
+        for box in [
+            control for control in self.controls() if control.kind == "checkbox" and control.usable
+        ]:
             self.element(box).check()
             yield from self._exercise_usable(moved)
         for control in self.controls():
             if (control.kind, control.label) not in moved:
-                yield f"{self.name}: {control.kind} «{control.label}» was hidden or disabled in every setting"
+                yield (
+                    f"{self.name}: {control.kind} «{control.label}» was hidden or disabled in "
+                    "every setting"
+                )
 
     def element(self, control: Control) -> Locator:
         """Return where a control is on the page."""
@@ -88,7 +100,8 @@ class Widget:
     def _exercise_usable(self, moved: set[tuple[str, str]]) -> Iterator[str]:
         """Move what can be moved now and was not before.
 
-        Pictures and choices come first: sliders at an end may leave a single element, or nothing to choose about.
+        Pictures and choices come first: sliders at an end may leave a single element, or nothing to
+        choose about.
         """
         order = ["picture", "search", "select", "range", "checkbox"]
         while todo := [c for c in self.controls() if c.usable and (c.kind, c.label) not in moved]:
@@ -97,52 +110,85 @@ class Widget:
             if not control.label:
                 yield f"{self.name}: a {control.kind} has no label"
             if self.element(control).get_attribute("data-lm-suppress-shortcuts") != "true":
-                yield f"{self.name}: «{control.label}» lacks data-lm-suppress-shortcuts: JupyterLab would take its keys"
+                yield (
+                    f"{self.name}: «{control.label}» lacks data-lm-suppress-shortcuts: "
+                    "JupyterLab would take its keys"
+                )
             looks = {self._look()}
             yield from self._by_keyboard(control, looks)
             yield from self._by_mouse(control, looks)
             if len(looks) == 1:
-                yield f"{self.name}: «{control.label}» was moved by keyboard and by mouse, and nothing looks different"
+                yield (
+                    f"{self.name}: «{control.label}» was moved by keyboard and by mouse, and "
+                    "nothing looks different"
+                )
 
     def _by_keyboard(self, control: Control, looks: set[bytes]) -> Iterator[str]:
         element = self.element(control)
         if control.kind == "range":
             for press in range(2):  # to and fro
                 key = arrow_key(element, press)
-                yield from self._expect_redraw(control, looks, f"key {key}", lambda k=key: element.press(k))
+                yield from self._expect_redraw(
+                    control, looks, f"key {key}", lambda k=key: element.press(k)
+                )
         elif control.kind == "select":
-            key = "ArrowUp" if element.evaluate("s => s.selectedIndex === s.options.length - 1") else "ArrowDown"
+            key = (
+                "ArrowUp"
+                if element.evaluate("s => s.selectedIndex === s.options.length - 1")
+                else "ArrowDown"
+            )
             yield from self._expect_redraw(control, looks, f"key {key}", lambda: element.press(key))
         elif control.kind == "picture":
-            presses = [lambda key=key: element.press(f"Arrow{key}") for key in ("Right", "Left", "Down", "Up")]
-            yield from self._expect_redraw(control, looks, "arrow keys", lambda: self._until_redrawn(presses))
+            presses = [
+                lambda key=key: element.press(f"Arrow{key}")
+                for key in ("Right", "Left", "Down", "Up")
+            ]
+            yield from self._expect_redraw(
+                control, looks, "arrow keys", lambda: self._until_redrawn(presses)
+            )
         elif control.kind == "search":
             typed = f"{_WORD} typed"
-            yield from self._expect_redraw(control, looks, typed, lambda: element.press_sequentially(_WORD, delay=50))
+            yield from self._expect_redraw(
+                control, looks, typed, lambda: element.press_sequentially(_WORD, delay=50)
+            )
         else:
-            yield from self._expect_redraw(control, looks, "key Space", lambda: element.press("Space"))
+            yield from self._expect_redraw(
+                control, looks, "key Space", lambda: element.press("Space")
+            )
 
     def _by_mouse(self, control: Control, looks: set[bytes]) -> Iterator[str]:
         element = self.element(control)
         if control.kind == "range":
             how = f"a drag of {_DRAG_MOVES} moves"
             yield from self._expect_redraw(control, looks, how, lambda: self._drag_slider(element))
-        elif control.kind == "select":  # its list opens outside the page: choose as a click in it would
+        elif (
+            control.kind == "select"
+        ):  # its list opens outside the page: choose as a click in it would
             values = self._options(control)
             other = values[0] if element.input_value() != values[0] else values[-1]
-            yield from self._expect_redraw(control, looks, f"{other!r} chosen", lambda: self._choose(control, other))
+            yield from self._expect_redraw(
+                control, looks, f"{other!r} chosen", lambda: self._choose(control, other)
+            )
         elif control.kind == "picture":
             drags = [lambda y=y: self._drag_across(element, y) for y in (0.5, 0.25, 0.75, 0.15)]
-            yield from self._expect_redraw(control, looks, "drags across it", lambda: self._until_redrawn(drags))
-        elif control.kind == "search":  # its cross is drawn by the browser, and cannot be asked where it is
+            yield from self._expect_redraw(
+                control, looks, "drags across it", lambda: self._until_redrawn(drags)
+            )
+        elif (
+            control.kind == "search"
+        ):  # its cross is drawn by the browser, and cannot be asked where it is
             yield from self._expect_redraw(control, looks, "cleared", element.clear)
         else:
             yield from self._expect_redraw(control, looks, "a click", element.click)
 
-    def _expect_redraw(self, control: Control, looks: set[bytes], how: str, move: Callable) -> Iterator[str]:
-        """Move, report when no new picture is drawn or the control springs back, and add what it looks like then.
+    def _expect_redraw(
+        self, control: Control, looks: set[bytes], how: str, move: Callable
+    ) -> Iterator[str]:
+        """Move, report when no new picture is drawn or the control springs back, and add what it
+        looks like then.
 
-        Two looks that differ prove that it follows: a third is not taken, since it would cost more than the move.
+        Two looks that differ prove that it follows: a third is not taken, since it would cost more
+        than the move.
         """
         element = self.element(control)
         frame, value = self.frame(), _value(element)
@@ -160,13 +206,16 @@ class Widget:
     def _is_redrawn(self, frame: int, within_ms: float) -> bool:
         script = "([root, frame]) => Number(root.dataset.frame) !== frame"
         try:
-            self.page.wait_for_function(script, arg=[self.root.element_handle(), frame], timeout=within_ms)
+            self.page.wait_for_function(
+                script, arg=[self.root.element_handle(), frame], timeout=within_ms
+            )
         except TimeoutError:
             return False
         return True
 
     def _until_redrawn(self, moves: list[Callable[[], object]]) -> None:
-        """Try moves in turn until one changes the picture: at an end, or beside what can be picked, some do not."""
+        """Try moves in turn until one changes the picture: at an end, or beside what can be picked,
+        some do not."""
         frame = self.frame()
         for move in moves:
             move()
@@ -174,7 +223,8 @@ class Widget:
                 return
 
     def _let_go(self) -> None:
-        """Leave the control, and let two frames pass: what is drawn late must not count for the next move."""
+        """Leave the control, and let two frames pass: what is drawn late must not count for the
+        next move."""
         frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         self.page.evaluate(f"() => {{ document.activeElement?.blur(); return {frames}; }}")
 
@@ -188,14 +238,23 @@ class Widget:
         """Drag a slider's handle to its farther end."""
         value, low, high = slider.evaluate("s => [Number(s.value), Number(s.min), Number(s.max)]")
         handle = 8  # half as wide, in pixels
-        self._drag(slider, (value - low) / (high - low), 0.0 if value > (low + high) / 2 else 1.0, 0.5, handle)
+        self._drag(
+            slider,
+            (value - low) / (high - low),
+            0.0 if value > (low + high) / 2 else 1.0,
+            0.5,
+            handle,
+        )
 
     def _drag_across(self, picture: Locator, y: float) -> None:
         """Drag from left to right at the relative height ``y``."""
         self._drag(picture, 0.05, 0.95, y)
 
-    def _drag(self, element: Locator, start: float, end: float, y: float, margin: float = 0) -> None:
-        """Press the mouse at ``start``, go to ``end`` (both relative) in moves of sixteen milliseconds."""
+    def _drag(
+        self, element: Locator, start: float, end: float, y: float, margin: float = 0
+    ) -> None:
+        """Press the mouse at ``start``, go to ``end`` (both relative) in moves of sixteen
+        milliseconds."""
         element.scroll_into_view_if_needed()
         box = element.bounding_box()
         assert box is not None
@@ -208,14 +267,17 @@ class Widget:
         self.page.mouse.up()
 
     def _options(self, select: Control) -> list[str]:
-        return self.element(select).evaluate("s => [...s.options].filter(o => !o.disabled).map(o => o.value)")
+        return self.element(select).evaluate(
+            "s => [...s.options].filter(o => !o.disabled).map(o => o.value)"
+        )
 
     def _choose(self, select: Control, value: str) -> None:
         self.element(select).select_option(value)
 
 
 def arrow_key(slider: Locator, press: int) -> str:
-    """Return the key that moves a slider at the ``press``-th time: to and fro, and never against its end."""
+    """Return the key that moves a slider at the ``press``-th time: to and fro, and never against
+    its end."""
     value, low, high = slider.evaluate("s => [Number(s.value), Number(s.min), Number(s.max)]")
     if value >= high:
         return "ArrowLeft"
@@ -224,7 +286,8 @@ def arrow_key(slider: Locator, press: int) -> str:
 
 @contextmanager
 def tall_page(page: Page, height: int = 2400) -> Iterator[None]:
-    """Make the page high enough for the tallest widget: what is scrolled away is missing in a picture of it."""
+    """Make the page high enough for the tallest widget: what is scrolled away is missing in a
+    picture of it."""
     before = page.viewport_size
     page.set_viewport_size({"width": before["width"] if before else 1280, "height": height})
     try:
@@ -235,7 +298,9 @@ def tall_page(page: Page, height: int = 2400) -> Iterator[None]:
 
 
 def _value(element: Locator) -> object:
-    return element.evaluate("control => control.type === 'checkbox' ? control.checked : control.value")
+    return element.evaluate(
+        "control => control.type === 'checkbox' ? control.checked : control.value"
+    )
 
 
 def find_widgets(page: Page) -> list[Widget]:

@@ -1,4 +1,5 @@
-"""Exercises of several chapters: right answers pass in any form, wrong ones of no known kind are shown."""
+"""Exercises of several chapters: right answers pass in any form, wrong ones of no known kind are
+shown."""
 
 import inspect
 import itertools
@@ -25,10 +26,12 @@ def merge_about_the_new_mean(a, b):
 
 
 def scan_by_logarithms(a, b, h0=None):
-    """Sums of logarithms between any two steps, none subtracted: a gate of 0 is −∞, and its exponential is 0."""
+    """Sums of logarithms between any two steps, none subtracted: a gate of 0 is −∞, and its
+    exponential is 0."""
     b = b if h0 is None else torch.cat([a[:, :1] * h0.unsqueeze(1) + b[:, :1], b[:, 1:]], dim=1)
     length = b.shape[1]
-    later = torch.ones(length, length).tril(-1).bool()[None, :, :, None]  # (1, T, S, 1): step t after step s
+    # (1, T, S, 1): step t after step s
+    later = torch.ones(length, length).tril(-1).bool()[None, :, :, None]
     sums = torch.where(later, a.log().unsqueeze(2), 0.0).cumsum(dim=1)
     weights = torch.where(later.transpose(1, 2), 0.0, sums.exp())
     return (weights * b.unsqueeze(1)).sum(2)
@@ -47,10 +50,19 @@ def ms_by_intensity(bytes_moved, operations, bandwidth_gbps, peak_gflops):
 
 
 def keep_cheapest(x_is_kept, y_is_kept):
-    """Try all 32 choices and take a cheapest one from which x̂ and rstd come back without a sum over the row."""
-    prices = {"x": 4096 * (not x_is_kept), "y": 4096 * (not y_is_kept), "x_hat": 4096, "mean": 4, "rstd": 4}
+    """Try all 32 choices and take a cheapest one from which x̂ and rstd come back without a sum
+    over the row."""
+    prices = {
+        "x": 4096 * (not x_is_kept),
+        "y": 4096 * (not y_is_kept),
+        "x_hat": 4096,
+        "mean": 4,
+        "rstd": 4,
+    }
     choices = [set(choice) for size in range(6) for choice in itertools.combinations(prices, size)]
-    enough = [c for c in choices if "rstd" in c and ("x_hat" in c or "y" in c or {"x", "mean"} <= c)]
+    enough = [
+        c for c in choices if "rstd" in c and ("x_hat" in c or "y" in c or {"x", "mean"} <= c)
+    ]
     return min(enough, key=lambda choice: sum(prices[name] for name in choice))
 
 
@@ -73,7 +85,7 @@ RIGHT = {
     "norm_bytes": [lambda *args, **kwargs: float(check.norm_bytes.oracle(*args, **kwargs))],
     "predicted_ms": [ms_by_intensity],
     "to_keep": [keep_cheapest],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -91,7 +103,11 @@ def test_a_wrong_answer_of_no_known_kind_is_shown_on_a_small_input(name):
             return value[0], value[1] * 1.37 + 0.37, value[2]
         if isinstance(value, set):
             return {"x", "y", "x_hat", "rstd"}
-        return (value.count + 1, value.mean, value.m2) if isinstance(value, Moments) else value * 1.37 + 0.37
+        return (
+            (value.count + 1, value.mean, value.m2)
+            if isinstance(value, Moments)
+            else value * 1.37 + 0.37
+        )
 
     its_check = getattr(check, name)
     wrong.__signature__ = inspect.signature(its_check.oracle)
@@ -112,4 +128,6 @@ def test_a_report_on_a_merge_or_on_names_speaks_of_what_the_learner_wrote():
         ({"x", "variance"}, "got 'variance'"),
         ({"x", "rstd"}, "expected number of ways back to x̂: 1"),
     ):
-        assert words in str(check.to_keep(lambda x_is_kept, y_is_kept, answer=answer: answer, record=False))
+        assert words in str(
+            check.to_keep(lambda x_is_kept, y_is_kept, answer=answer: answer, record=False)
+        )

@@ -1,4 +1,5 @@
-"""The chapters: their titles, ideas and exercises, what they build on, and the links between them."""
+"""The chapters: their titles, ideas and exercises, what they build on, and the links between
+them."""
 
 from pathlib import Path
 
@@ -14,7 +15,10 @@ def test_every_notebook_is_a_chapter_and_its_title_agrees():
     files = {chapter.file: chapter for chapter in CHAPTERS}
     for notebook in NOTEBOOKS.glob("*.ipynb"):
         assert notebook.name in files
-        assert f"# {files[notebook.name].number} · {files[notebook.name].title}" in notebook.read_text()
+        assert (
+            f"# {files[notebook.name].number} · {files[notebook.name].title}"
+            in notebook.read_text()
+        )
 
 
 def test_an_idea_builds_on_ideas_before_it():
@@ -52,7 +56,9 @@ def test_the_readme_lists_every_written_chapter_as_it_is_described_here():
 
 
 def test_contents_link_to_every_written_chapter():
-    assert [row[1] for row in chapters.contents().rows] == [chapter.link for chapter in CHAPTERS if chapter.is_written]
+    assert [row[1] for row in chapters.contents().rows] == [
+        chapter.link for chapter in CHAPTERS if chapter.is_written
+    ]
     assert '<a href="02_layer_norm.ipynb">02 Layer norm</a>' in chapters.contents()._repr_html_()
 
 
@@ -74,7 +80,9 @@ def test_a_chapter_begins_with_links_to_what_it_builds_on():
 
 @pytest.mark.usefixtures("all_written")
 def test_a_chapter_ends_with_links_to_the_next_one_and_to_others_that_build_on_it():
-    assert line_on(chapter_of("03")).startswith("**Next:** [04 Running statistics](04_running_statistics.ipynb): ")
+    assert line_on(chapter_of("03")).startswith(
+        "**Next:** [04 Running statistics](04_running_statistics.ipynb): "
+    )
     assert line_on(CHAPTERS[-1]) == "**Map:** [00 Start here](00_start_here.ipynb)"
     for chapter in CHAPTERS:
         line = line_on(chapter)

@@ -1,4 +1,5 @@
-"""Every example of every known mistake is rejected, and by name; so are everyday slips made several at once."""
+"""Every example of every known mistake is rejected, and by name; so are everyday slips made several
+at once."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -10,8 +11,11 @@ from naming import keys_of
 from chapters import check
 from course_utils.check.diagnosis import function_with
 
-CHECKS = {  # the kernels' are in c10/test_exercises.py, which has a process with Triton's interpreter
-    name: its_check for name, its_check in check.items() if its_check.catalogue and not name.endswith("_kernel")
+# the kernels' are in c10/test_exercises.py, which has a process with Triton's interpreter
+CHECKS = {
+    name: its_check
+    for name, its_check in check.items()
+    if its_check.catalogue and not name.endswith("_kernel")
 }
 EVERYDAY = {
     name: everyday
@@ -24,7 +28,9 @@ EVERYDAY = {
 def test_every_example_of_a_mistake_is_rejected_and_named_and_nothing_else_is(name):
     for mistake in CHECKS[name].catalogue.values():
         assert mistake.examples
-        for form, example in enumerate(replace(mistake).examples):  # new ones: some remember their calls
+        for form, example in enumerate(
+            replace(mistake).examples
+        ):  # new ones: some remember their calls
             assert keys_of(CHECKS[name], example) == [mistake.key], f"{mistake.key}, example {form}"
 
 
@@ -41,7 +47,9 @@ def test_the_first_example_gets_a_full_report(name):
 def test_everyday_slips_made_at_once_are_rejected_and_what_is_named_is_among_them(name):
     """All pairs, and all subsets of five."""
     its_check, keys = CHECKS[name], EVERYDAY[name]
-    for slips in [slips for size in range(2, 6) for slips in combinations(keys[: 6 if size == 2 else 5], size)]:
+    for slips in [
+        slips for size in range(2, 6) for slips in combinations(keys[: 6 if size == 2 else 5], size)
+    ]:
         function = function_with(its_check.exercise, tuple((key, 0) for key in slips))
         assert function is not None, f"edits overlap: {slips}"
         named = keys_of(its_check, function)
@@ -64,7 +72,8 @@ def affine(y, weight, bias, column=None):
     return y if bias is None else y + bias
 
 
-# Mistakes as they are published or first written, several at once: what is named is the one to mend first.
+# Mistakes as they are published or first written, several at once: what is named is the one to mend
+# first.
 def annotated_transformer(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     dims = dims_of(normalized_shape)
     y = (x - x.mean(dims, keepdim=True)) / (x.std(dims, keepdim=True) + eps)
@@ -87,7 +96,9 @@ def llama(x, normalized_shape, weight=None, eps=None):
     return z.to(x.dtype) if weight is None else weight * z.to(x.dtype)
 
 
-def fastai_batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def fastai_batch_norm(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
     column = (1, -1) + (1,) * (x.ndim - 2)
     if training:
         with torch.no_grad():
@@ -102,7 +113,9 @@ def fastai_batch_norm(x, running_mean, running_var, weight=None, bias=None, trai
     return affine(y, weight, bias, column)
 
 
-def d2l_batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def d2l_batch_norm(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
     """The mode from is_grad_enabled, the biased variance stored."""
     dims, column = (0, *range(2, x.ndim)), (1, -1) + (1,) * (x.ndim - 2)
     if torch.is_grad_enabled():
@@ -120,7 +133,11 @@ def d2l_batch_norm(x, running_mean, running_var, weight=None, bias=None, trainin
 @pytest.mark.parametrize(
     ("its_check", "function", "keys"),
     [
-        (check.layer_norm, annotated_transformer, ["unbiased_variance", "eps_outside_root", "half_statistics"]),
+        (
+            check.layer_norm,
+            annotated_transformer,
+            ["unbiased_variance", "eps_outside_root", "half_statistics"],
+        ),
         (check.layer_norm, s3, ["one_pass_variance"]),
         (check.rms_norm, llama, ["rounds_twice"]),
         (check.batch_norm, fastai_batch_norm, ["unbiased_variance"]),
@@ -138,21 +155,40 @@ def without_keepdim(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 def running_whenever_given(
-    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+    x,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-5,
 ):
     if running_mean is None:
         return torch.nn.functional.instance_norm(x, None, None, weight, bias, True, momentum, eps)
-    return torch.nn.functional.instance_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    return torch.nn.functional.instance_norm(
+        x, running_mean, running_var, weight, bias, False, momentum, eps
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "function", "keys"),
     [
         ("layer_norm", without_keepdim, {"missing_keepdim"}),
-        ("centre", lambda x: x - (x.sum(-1, keepdim=True) - x) / (x.shape[1] - 1), {"mean_divided_by_less"}),
+        (
+            "centre",
+            lambda x: x - (x.sum(-1, keepdim=True) - x) / (x.shape[1] - 1),
+            {"mean_divided_by_less"},
+        ),
         ("instance_norm", running_whenever_given, {"prefers_running"}),
     ],
-    ids=lambda value: getattr(value, "__name__", None) if callable(value) else value if isinstance(value, str) else "",
+    ids=lambda value: (
+        getattr(value, "__name__", None)
+        if callable(value)
+        else value
+        if isinstance(value, str)
+        else ""
+    ),
 )
 def test_likely_slips_written_in_other_words_are_named(name, function, keys):
     assert keys <= set(keys_of(CHECKS[name], function))

@@ -18,13 +18,17 @@ def test_what_a_write_up_says_is_answered_by_claims_that_ran(listed):
 
 @pytest.mark.parametrize("work", WRITE_UPS, ids=lambda work: work.name)
 def test_a_claim_that_names_a_write_up_answers_a_sentence_of_it(work):
-    answered = {name for listed in LISTED if listed.source == work.name for name in listed.answered_by}
+    answered = {
+        name for listed in LISTED if listed.source == work.name for name in listed.answered_by
+    }
     named = {name for name, entry in CLAIMS.items() if work.name in works_named(entry.claim.source)}
     assert named <= answered
 
 
 def test_every_source_that_a_claim_names_is_known():
-    unknown = {e.claim.source for e in CLAIMS.values() if works_named(e.claim.source) == ["this course"]} - OWN_WORDS
+    unknown = {
+        e.claim.source for e in CLAIMS.values() if works_named(e.claim.source) == ["this course"]
+    } - OWN_WORDS
     assert unknown == set(), "add the work to chapters/sources.toml"
 
 
@@ -33,7 +37,11 @@ def test_every_source_that_a_claim_names_is_known():
     [
         ("Kingma & Ba 2015, §3", ["Kingma & Ba 2015"]),  # and not Ba et al.
         ("S0, S1; Wu and He 2018 §1", ["S0", "S1", "Wu & He 2018"]),
-        ("Xiong et al. 2020; Chen et al. 2023", ["Xiong et al. 2020", "Chen et al. 2023"]),  # each with its own year
+        # each with its own year
+        (
+            "Xiong et al. 2020; Chen et al. 2023",
+            ["Xiong et al. 2020", "Chen et al. 2023"],
+        ),
         ("YaRN §3.2; jquesnelle/yarn", ["Peng et al. 2023", "libraries"]),
         ("S01", ["this course"]),
     ],

@@ -17,7 +17,9 @@ def test_every_study_has_a_record_of_at_least_three_seeds_made_by_its_present_pl
     for plan in (study.reduced, study.full):
         assert len({str(settings) for settings in plan}) == len(plan)
     assert len(rows.values("excerpt" if "excerpt" in rows[0] else "seed")) >= 3
-    in_record = [{key: row[key] for key in settings} for settings, row in zip(study.full, rows, strict=True)]
+    in_record = [
+        {key: row[key] for key in settings} for settings, row in zip(study.full, rows, strict=True)
+    ]
     assert in_record == study.full
 
 
@@ -35,7 +37,10 @@ def test_every_record_of_the_course_is_that_of_a_study():
         ),
         (lambda: ROWS.select(arm="A"), "arm must be one of 'a', 'b': got 'A'"),
         (lambda: ROWS.select(arms="a"), "field must be one of arm, seed, loss: got 'arms'"),
-        (lambda: records_of("07")("toy"), "name must be .*: got 'toy', there are: batch-size, .*, vit-depth"),
+        (
+            lambda: records_of("07")("toy"),
+            "name must be .*: got 'toy', there are: batch-size, .*, vit-depth",
+        ),
     ],
 )
 def test_what_there_is_not_is_refused_with_what_there_is(ask, message):
@@ -61,7 +66,9 @@ def test_the_command_writes_a_record_and_says_where(tmp_path, capsys, monkeypatc
     assert "--out must be a file in a folder that exists" in capsys.readouterr().err
 
 
-def test_what_another_run_began_is_one_line_and_an_interruption_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+def test_what_another_run_began_is_one_line_and_an_interruption_says_how_to_go_on(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setitem(STUDIES, "toy", STOPS)
     out = tmp_path / "t.jsonl"
     assert exit_status("toy", "--size", "reduced", "--out", out) == 130
@@ -93,9 +100,12 @@ def test_a_seed_gives_the_same_result_whatever_the_global_state(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "field", "same", "other"), [("lstm-length", "gamma", 1.0, 2.0), ("vit-depth", "init", "torch", "Xavier")]
+    ("name", "field", "same", "other"),
+    [("lstm-length", "gamma", 1.0, 2.0), ("vit-depth", "init", "torch", "Xavier")],
 )
-def test_a_first_size_of_the_weights_changes_the_run_and_the_usual_one_does_not(name, field, same, other):
+def test_a_first_size_of_the_weights_changes_the_run_and_the_usual_one_does_not(
+    name, field, same, other
+):
     run = STUDIES[name].run
     usual = run(dict(TOY[name]), nothing)
     assert run({**TOY[name], field: same}, nothing) == usual

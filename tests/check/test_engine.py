@@ -30,7 +30,10 @@ def scale(x, factor=2.0):
 
 def known(**examples):
     """Return a catalogue with one example for each key."""
-    return {key: Mistake(key, key, f"It is {key}.", "So?", "Look.", scale, written=(e,)) for key, e in examples.items()}
+    return {
+        key: Mistake(key, key, f"It is {key}.", "So?", "Look.", scale, written=(e,))
+        for key, e in examples.items()
+    }
 
 
 def toy_check(**changes):
@@ -44,7 +47,12 @@ def toy_check(**changes):
         Probe("doubled", "values", Call({"x": integers(4, 3, seed=1, offset=20)}, {"x": "RC"})),
         Probe("tripled", "factor", Call({"x": integers(4, 3, seed=2), "factor": 3.0}, {"x": "RC"})),
         Probe("gradient", "gradient", Call({"x": integers(2, 3, seed=3)}, {"x": "RC"}), ("x",)),
-        Probe("large", "large", Call({"x": integers(2, 3, seed=4, offset=1000)}, {"x": "RC"}), rough=True),
+        Probe(
+            "large",
+            "large",
+            Call({"x": integers(2, 3, seed=4, offset=1000)}, {"x": "RC"}),
+            rough=True,
+        ),
     ]
     in_order = dict(changes.pop("order", list)(list(catalogue.items())))
     exercise = Exercise("scale", scale, probes, in_order)
@@ -73,7 +81,9 @@ def test_a_mistake_is_named_only_if_it_would_pass_the_earlier_stages_too():
 def test_a_rough_probe_compares_how_bad_it_is_and_not_the_values():
     assert run(lambda x, factor=2.0: x * factor + 3 * (x > 900)).misconception == "twice"
     assert run(lambda x, factor=2.0: x * factor + 7e4 * (x > 900)).misconception is None
-    assert run(lambda x, factor=2.0: torch.where(x > 900, torch.nan, x * factor)).misconception is None
+    assert (
+        run(lambda x, factor=2.0: torch.where(x > 900, torch.nan, x * factor)).misconception is None
+    )
 
 
 def raising(error):
@@ -90,7 +100,14 @@ def raising(error):
         (lambda x: x + 1 if x.shape[1] > 1 else raising(ValueError("no")), 2),
         (lambda x: x.sum(-1), 1),  # a wrong shape is another one on every input
     ],
-    ids=["right when small", "another dtype", "another error", "another kind", "an error in place of a value", "shape"],
+    ids=[
+        "right when small",
+        "another dtype",
+        "another error",
+        "another kind",
+        "an error in place of a value",
+        "shape",
+    ],
 )
 def test_the_smallest_input_fails_in_the_same_way_as_the_one_on_which_it_was_seen(odd, columns):
     report = run(lambda x, factor=2.0: odd(x))
@@ -112,12 +129,16 @@ def test_the_search_for_a_smaller_input_passes_over_what_the_oracle_refuses():
 def test_another_dtype_is_right_where_the_check_says_so_and_a_complex_one_never_is():
     assert run(lambda x, factor=2.0: (x * factor).double(), any_dtype=True).passed
     report = run(lambda x, factor=2.0: torch.complex(x * factor, 0 * x), any_dtype=True)
-    assert report.message.startswith("The output is complex: somewhere a negative number is raised to a power.")
+    assert report.message.startswith(
+        "The output is complex: somewhere a negative number is raised to a power."
+    )
 
 
 def test_what_stands_in_the_way_of_a_gradient_is_told_in_words():
     arguments = {"x": integers(2, 3, seed=3), "factor": torch.full((3,), 2.0)}
-    probe = Probe("gradient", "gradient", Call(arguments, {"x": "RC", "factor": "C"}), ("x", "factor"))
+    probe = Probe(
+        "gradient", "gradient", Call(arguments, {"x": "RC", "factor": "C"}), ("x", "factor")
+    )
 
     def message(function):
         return run(function, probes=[probe]).probes[0].finding
@@ -134,8 +155,12 @@ def test_the_gradient_that_is_sent_back_is_the_one_that_the_evidence_names():
     def no_gradient(x, factor=2.0):
         return x.detach() * factor + 0 * x
 
-    evidence = run(no_gradient, probes=[Probe("g", "g", Call({"x": integers(1, 5, seed=1)}), ("x",))]).evidence
-    assert evidence.inputs[-1] == "and the gradient that comes back is [[-0.5, 1.25, 0.25, -0.75, 1]]"
+    evidence = run(
+        no_gradient, probes=[Probe("g", "g", Call({"x": integers(1, 5, seed=1)}), ("x",))]
+    ).evidence
+    assert (
+        evidence.inputs[-1] == "and the gradient that comes back is [[-0.5, 1.25, 0.25, -0.75, 1]]"
+    )
     assert evidence.quantity == "gradient of x"
     assert (evidence.expected, evidence.got) == ("[[-1, 2.5, 0.5, -1.5, 2]]", "[[0, 0, 0, 0, 0]]")
     assert upstream(torch.zeros(1000)).abs().max() == 1.25
@@ -162,22 +187,34 @@ def test_a_call_to_be_refused_passes_with_an_error_and_only_then():
 
     probes = [
         Probe("ones", "values", Call({"x": torch.ones(2)})),
-        Probe("a negative factor", "refusal", Call({"x": torch.ones(2), "factor": -1.0}), is_refused=True),
+        Probe(
+            "a negative factor",
+            "refusal",
+            Call({"x": torch.ones(2), "factor": -1.0}),
+            is_refused=True,
+        ),
     ]
     refused = toy_check(probes=probes, oracle=refusing, catalogue={})
     assert refused(refusing, record=False).passed
     report = refused(scale, record=False)
     assert not report.passed
-    assert report.message == "It takes a negative factor and raises no error. Right already: values."
+    assert (
+        report.message == "It takes a negative factor and raises no error. Right already: values."
+    )
 
 
 def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
     probe = Probe(
-        "float64", "values", Call({"x": integers(2, 3, seed=6).double() / 3}),
-        remark="rounded", remark_beyond=Tolerance(0, 1e-12),
-    )  # fmt: skip
+        "float64",
+        "values",
+        Call({"x": integers(2, 3, seed=6).double() / 3}),
+        remark="rounded",
+        remark_beyond=Tolerance(0, 1e-12),
+    )
     assert run(lambda x, factor=2.0: x * factor, probes=[probe]).remarks == ()
-    assert run(lambda x, factor=2.0: (x.float() * factor).double(), probes=[probe]).remarks == ("rounded",)
+    assert run(lambda x, factor=2.0: (x.float() * factor).double(), probes=[probe]).remarks == (
+        "rounded",
+    )
     report = run(lambda x, factor=2.0: (x.half() * factor).double(), probes=[probe])
     assert not report.passed
     assert report.remarks == ()
@@ -185,7 +222,9 @@ def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"])
+@pytest.mark.parametrize(
+    "name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"]
+)
 def test_torch_s_own_norms_pass_on_a_gpu(name):
     report = getattr(check, name)(getattr(torch.nn.functional, name), device="cuda", record=False)
     assert report.passed, f"{report}\n{report.table()}"
@@ -198,11 +237,20 @@ def written(body):
 
 
 def test_a_body_with_nothing_in_it_is_not_an_attempt():
-    empty = ['"""Only a docstring."""', "...", '"""A docstring."""; pass', "raise NotImplementedError('yours')"]
+    empty = [
+        '"""Only a docstring."""',
+        "...",
+        '"""A docstring."""; pass',
+        "raise NotImplementedError('yours')",
+    ]
     for function in map(written, [*empty, "return None"]):
         assert is_stub(function)
         report = Check(Exercise("f", scale))(function)
-        assert (report.attempted, report.passed, report.verdict) == (False, False, "not attempted yet")
+        assert (report.attempted, report.passed, report.verdict) == (
+            False,
+            False,
+            "not attempted yet",
+        )
         assert progress.attempted() == {}
     bodies = ["return x", "return 0", "raise ValueError('no')", "yield", "mean = x.mean()"]
     assert not any(is_stub(function) for function in (*map(written, bodies), len, Check))
@@ -217,7 +265,11 @@ def test_after_a_call_that_had_to_be_stopped_no_other_is_made():
 
 
 def test_any_change_of_an_input_is_found():
-    for change in (lambda x: x.mul_(2), lambda x: x.unsqueeze_(0), lambda x: x[0].fill_(float("nan"))):
+    for change in (
+        lambda x: x.mul_(2),
+        lambda x: x.unsqueeze_(0),
+        lambda x: x[0].fill_(float("nan")),
+    ):
         report = run(lambda x, factor=2.0, change=change: (x * factor, change(x))[0])
         assert report.message == "It changes its input x in place; the caller still needs it."
 
@@ -227,8 +279,12 @@ def test_several_outputs_and_updated_arguments_are_compared_by_name():
         seen += 1
         return x / 2, x.numel()
 
-    probe = Probe("two", "values", Call({"x": integers(2, 3, seed=5), "seen": torch.zeros(())}), ("x",))
-    its_check = Check(Exercise("halve", halve_and_count, [probe], returns=("half", "count"), updates=("seen",)))
+    probe = Probe(
+        "two", "values", Call({"x": integers(2, 3, seed=5), "seen": torch.zeros(())}), ("x",)
+    )
+    its_check = Check(
+        Exercise("halve", halve_and_count, [probe], returns=("half", "count"), updates=("seen",))
+    )
 
     def message(function):
         return its_check(function, record=False).message
@@ -238,19 +294,26 @@ def test_several_outputs_and_updated_arguments_are_compared_by_name():
         assert its_check(right, record=False).passed
     assert "seen is wrong" in message(lambda x, seen: (x / 2, 6))
     assert "count is wrong" in message(lambda x, seen: (x / 2, 5 + 0 * seen.add_(1).item()))
-    assert message(lambda x, seen: (x / 2, 6j)).startswith("It returns a complex for count; expected a number")
+    assert message(lambda x, seen: (x / 2, 6j)).startswith(
+        "It returns a complex for count; expected a number"
+    )
     attached = message(lambda x, seen: (x / 2, 6 + 0 * seen.add_(1 + 0 * x.sum()).item()))
-    assert attached.startswith("It leaves seen attached to the graph of this step (seen.requires_grad is True)")
+    assert attached.startswith(
+        "It leaves seen attached to the graph of this step (seen.requires_grad is True)"
+    )
 
 
-def test_another_convention_is_accepted_with_a_remark_and_a_wrong_function_is_held_against_the_nearer_one():
+def test_another_convention_passes_with_a_remark_and_a_wrong_function_is_held_to_the_nearer():
     divided = {"It divides.": lambda x, factor=2.0: x / factor}
 
     def report(first, later=None):
         both = lambda x, factor=2.0: (first if factor == 2 else later or first)(x, factor)  # noqa: E731
         return run(both, conventions=divided)
 
-    assert (report(lambda x, f: x / f).passed, report(lambda x, f: x / f).remarks) == (True, ("It divides.",))
+    assert (report(lambda x, f: x / f).passed, report(lambda x, f: x / f).remarks) == (
+        True,
+        ("It divides.",),
+    )
     assert (report(lambda x, f: x * f).passed, report(lambda x, f: x * f).remarks) == (True, ())
     for function, later, expected, right_already in (
         (lambda x, f: x - f, None, "[[2]]", False),  # far from either
@@ -300,5 +363,8 @@ def test_no_room_of_the_library_imports_a_chapter_and_no_chapter_another():
                 elif own:
                     assert first != "tools", path
                     assert not (
-                        first == "chapters" and rest and rest[0].startswith("c") and rest[0] not in (own, "contents")
+                        first == "chapters"
+                        and rest
+                        and rest[0].startswith("c")
+                        and rest[0] not in (own, "contents")
                     ), path

@@ -1,4 +1,5 @@
-"""Right ways to write a norm pass, whatever their algebra; wrong ones of no known kind are shown on a small input."""
+"""Right ways to write a norm pass, whatever their algebra; wrong ones of no known kind are shown on
+a small input."""
 
 import math
 
@@ -28,7 +29,9 @@ def last(normalized_shape):
 def ln_two_pass(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     z, dims = wide(x), last(normalized_shape)
     centred = z - z.mean(dims, keepdim=True)
-    return affine(centred / torch.sqrt((centred**2).mean(dims, keepdim=True) + eps), weight, bias, x.dtype)
+    return affine(
+        centred / torch.sqrt((centred**2).mean(dims, keepdim=True) + eps), weight, bias, x.dtype
+    )
 
 
 def ln_shifted_one_pass(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -74,7 +77,12 @@ def ln_checkpointed(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 def rms_plain(x, normalized_shape, weight=None, eps=None):
     z = wide(x)
     eps = torch.finfo(z.dtype).eps if eps is None else eps
-    return affine(z / torch.sqrt(z.pow(2).mean(last(normalized_shape), keepdim=True) + eps), weight, None, x.dtype)
+    return affine(
+        z / torch.sqrt(z.pow(2).mean(last(normalized_shape), keepdim=True) + eps),
+        weight,
+        None,
+        x.dtype,
+    )
 
 
 def rms_in_float64(x, normalized_shape, weight=None, eps=None):
@@ -98,7 +106,14 @@ def update(running, new, momentum):
 
 
 def in_norm(
-    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+    x,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-5,
 ):
     dims = tuple(range(2, x.ndim))
     z = wide(x)
@@ -114,7 +129,9 @@ def in_norm(
     return affine(y, weight, bias, x.dtype).movedim(-1, 1)
 
 
-def bn_textbook(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def bn_textbook(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
     dims, column = (0, *range(2, x.ndim)), (1, -1) + (1,) * (x.ndim - 2)
     z = wide(x)
     if training:
@@ -130,7 +147,9 @@ def bn_textbook(x, running_mean, running_var, weight=None, bias=None, training=F
     return affine(y, *(None if p is None else p.view(column) for p in (weight, bias)), x.dtype)
 
 
-def bn_scale_and_shift(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def bn_scale_and_shift(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
     """Evaluation as one multiplication and one addition, as it is folded into a convolution."""
     if training:
         return bn_textbook(x, running_mean, running_var, weight, bias, True, momentum, eps)
@@ -158,8 +177,14 @@ def centre_by_matrix(x):
 
 
 ACCEPTED = {
-    check.layer_norm: [F.layer_norm, ln_two_pass, ln_shifted_one_pass, ln_autograd_function, ln_any_arguments,
-                       ln_checkpointed],
+    check.layer_norm: [
+        F.layer_norm,
+        ln_two_pass,
+        ln_shifted_one_pass,
+        ln_autograd_function,
+        ln_any_arguments,
+        ln_checkpointed,
+    ],
     check.rms_norm: [F.rms_norm, rms_plain, rms_in_float64],
     check.group_norm: [F.group_norm, gn_reshape],
     check.instance_norm: [F.instance_norm, in_norm],
@@ -167,7 +192,7 @@ ACCEPTED = {
     check.centre: [centre_by_matrix, lambda x: (x.T - x.mean(1)).T],
     check.normalize: [normalize_by_var],
     check.largest_error: [by_nan_to_num, by_numpy],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("its_check", ACCEPTED, ids=lambda its_check: its_check.name)
@@ -177,7 +202,9 @@ def test_right_ways_to_write_it_pass(its_check):
         assert report.passed, f"{function}: {report}\n{report.table()}"
 
 
-@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"])
+@pytest.mark.parametrize(
+    "name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"]
+)
 def test_the_course_s_own_norms_pass(name):
     report = getattr(check, name)(getattr(norms, name), record=False)
     assert report.passed, report
@@ -206,7 +233,8 @@ def test_a_compiled_function_passes_although_compiling_takes_longer_than_a_call_
 
 
 def layer_norm_but(change):
-    """Return torch's layer norm with ``change(output, x, weight, bias, eps)`` made to its output."""
+    """Return torch's layer norm with ``change(output, x, weight, bias, eps)`` made to its
+    output."""
 
     def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
         return change(F.layer_norm(x, normalized_shape, weight, bias, eps), x, weight, bias, eps)
@@ -237,7 +265,14 @@ def group_norm_reversed_weight(x, num_groups, weight=None, bias=None, eps=1e-5):
 
 
 def instance_norm_variance_updated_twice(
-    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+    x,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-5,
 ):
     y = F.instance_norm(x, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
     if use_input_stats and running_var is not None:
@@ -262,9 +297,16 @@ REJECTED = {
         (layer_norm_but(lambda y, x, *_: y + 0 * x.square() + (x.detach() - x)), 1),
         (layer_norm_but(lambda y, x, *_: y if x.abs().max() < 5_000 else y.round()), 3),
         (layer_norm_but(lambda y, x, *_: y if x.is_contiguous() else y.contiguous() + 1), 4),
-        (lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(x, shape, weight, bias, eps**2), 2),
         (
-            lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(Doubled.apply(x), shape, weight, bias, eps),
+            lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(
+                x, shape, weight, bias, eps**2
+            ),
+            2,
+        ),
+        (
+            lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(
+                Doubled.apply(x), shape, weight, bias, eps
+            ),
             3,
         ),
         (raises_without_weight, 1),
@@ -281,6 +323,7 @@ def test_an_unknown_mistake_is_rejected_with_a_small_input_that_shows_it(its_che
         report = its_check(function, record=False)
         assert not report.passed, number
         assert report.misconception is None, report
-        assert report.evidence.arguments["x"].numel() <= 3 * numbers, report  # a group has three values
+        # a group has three values
+        assert report.evidence.arguments["x"].numel() <= 3 * numbers, report
         if report.evidence.quantity:
             assert report.evidence.expected != report.evidence.got

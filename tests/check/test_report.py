@@ -1,4 +1,5 @@
-"""What a check says to a learner, in a notebook and in a terminal, and which of two functions is used afterwards."""
+"""What a check says to a learner, in a notebook and in a terminal, and which of two functions is
+used afterwards."""
 
 import sys
 from html.parser import HTMLParser
@@ -76,8 +77,11 @@ class WellFormed(HTMLParser):
         self.text += data
 
 
-def test_a_pass_and_an_untouched_stub_are_one_line_without_a_number_that_another_machine_would_change():
-    for function, line in ((right, f"passed, {len(check.layer_norm.probes)} probes"), (stub, "not attempted yet")):
+def test_a_pass_and_an_untouched_stub_are_one_line_that_every_machine_prints_alike():
+    for function, line in (
+        (right, f"passed, {len(check.layer_norm.probes)} probes"),
+        (stub, "not attempted yet"),
+    ):
         report = check.layer_norm(function, record=False)
         assert repr(report) == f"layer_norm: {line}"
         assert repr(report) in WellFormed(report._repr_html_()).text
@@ -93,21 +97,41 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
     assert report.misconceptions == ("eps_outside_root", "half_statistics")
     assert report.message == f"{mistake.wrong} After that: statistics in half precision."
     assert repr(report).splitlines() == [
-        *("layer_norm: not yet, 21 of 30 right", f"  {report.message}", f"  Why it matters: {mistake.matters}"),
-        *("  It shows in:", "    layer_norm(x, (3,))", "      x = [[0.00195312, 0.0012207, -0.00146484]]"),
-        *("    expected output: [[0.397, 0.187, -0.583]]", "                got: [[0.935, 0.44, -1.38]]"),
+        *(
+            "layer_norm: not yet, 21 of 30 right",
+            f"  {report.message}",
+            f"  Why it matters: {mistake.matters}",
+        ),
+        *(
+            "  It shows in:",
+            "    layer_norm(x, (3,))",
+            "      x = [[0.00195312, 0.0012207, -0.00146484]]",
+        ),
+        *(
+            "    expected output: [[0.397, 0.187, -0.583]]",
+            "                got: [[0.935, 0.44, -1.38]]",
+        ),
         f"  Hint: {mistake.hint}",
     ]
     page = WellFormed(report._repr_html_())
-    for text in (mistake.wrong, mistake.matters, mistake.hint, "expected output: [[0.397, 0.187, -0.583]]"):
+    for text in (
+        mistake.wrong,
+        mistake.matters,
+        mistake.hint,
+        "expected output: [[0.397, 0.187, -0.583]]",
+    ):
         assert text in page.text
     assert {"details", "summary", "pre", "table"} <= page.tags
 
 
 def test_an_unknown_mistake_says_what_is_right_already_and_shows_expected_and_got():
-    report = check.layer_norm(layer_norm_that(lambda x: None if x.dtype == torch.float32 else x * 0))
+    report = check.layer_norm(
+        layer_norm_that(lambda x: None if x.dtype == torch.float32 else x * 0)
+    )
     assert "Right already: statistics, epsilon, affine, gradient, large offset." in report.message
-    evidence = check.layer_norm(layer_norm_that(lambda x: F.layer_norm(x, x.shape[-1:]) * 1.0001)).evidence
+    evidence = check.layer_norm(
+        layer_norm_that(lambda x: F.layer_norm(x, x.shape[-1:]) * 1.0001)
+    ).evidence
     assert evidence.expected != evidence.got  # as many digits as tell them apart
 
 
@@ -120,7 +144,9 @@ def test_an_input_is_shown_as_it_is_and_a_large_one_by_its_range():
         (torch.arange(16.0), f"[{', '.join(map(str, range(16)))}]"),
         (torch.arange(-2.0, 16).reshape(3, 6), "a tensor of shape (3, 6) from -2 to 15"),
     ):
-        evidence = evidence_for("f", ["x", "scale"], Call({"x": tensor, "scale": 0.1 + 0.2, "eps": 1e-5, "axis": -1}))
+        evidence = evidence_for(
+            "f", ["x", "scale"], Call({"x": tensor, "scale": 0.1 + 0.2, "eps": 1e-5, "axis": -1})
+        )
         assert evidence.lines() == ["f(x, 0.3, eps=1e-05, axis=-1)", f"  x = {shown}"]
 
 
@@ -129,8 +155,14 @@ def test_of_a_large_output_the_worst_element_is_shown():
     for worst, got in ((-9.0, "-9"), (float("nan"), "NaN")):
         values = truth.clone()
         values[0, 3], values[1, 2] = 9.0, worst
-        evidence = evidence_for("f", ["x"], Call({"x": torch.ones(1)}), Quantity("output", truth, values))
-        assert (evidence.quantity, evidence.expected, evidence.got) == ("output at [1, 2]", "8", got)
+        evidence = evidence_for(
+            "f", ["x"], Call({"x": torch.ones(1)}), Quantity("output", truth, values)
+        )
+        assert (evidence.quantity, evidence.expected, evidence.got) == (
+            "output at [1, 2]",
+            "8",
+            got,
+        )
 
 
 SCRIPT = "<script>alert('x')</script>"
@@ -138,7 +170,11 @@ SCRIPT = "<script>alert('x')</script>"
 
 def test_what_a_learner_s_code_says_is_text_and_never_markup():
     named = type(SCRIPT, (Exception,), {})
-    for act in (raising(ValueError(SCRIPT)), raising(named(SCRIPT)), lambda x: type(SCRIPT, (), {})()):
+    for act in (
+        raising(ValueError(SCRIPT)),
+        raising(named(SCRIPT)),
+        lambda x: type(SCRIPT, (), {})(),
+    ):
         html = check.layer_norm(layer_norm_that(act))._repr_html_()
         assert "script" not in WellFormed(html).tags
         assert SCRIPT in WellFormed(html).text
@@ -160,7 +196,10 @@ FINDINGS = [
     (lambda x: x.sum(-1), "The output has the shape (1,); expected (1, 4)."),
     (lambda x: x.double(), "The output is float64; expected float32, as the input."),
     (lambda x: x.to("meta"), "The output is on meta; the input was on cpu."),
-    (lambda x: x * float("nan"), "wrong, by none of the known mistakes. Seen first on: the worked number."),
+    (
+        lambda x: x * float("nan"),
+        "wrong, by none of the known mistakes. Seen first on: the worked number.",
+    ),
     (
         lambda x: [torch.manual_seed(0), torch.set_default_dtype(torch.float64)].clear(),
         "It changes torch's global random state and the default dtype",
@@ -173,7 +212,8 @@ def test_what_stands_in_the_way_is_reported_and_nothing_is_raised():
     for act, words in FINDINGS:
         report = check.layer_norm(layer_norm_that(act))
         assert (report.attempted, report.passed) == (True, False)
-        # the line of the function's source is shown too, and here what is expected of it stands in the same line
+        # the line of the function's source is shown too, and here what is expected of it stands in
+        # the same line
         assert words in report.message.partition("lambda")[0], report
         assert len(report.message) < 500
         WellFormed(report._repr_html_())
@@ -187,11 +227,20 @@ def generator_function(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 def test_what_is_no_layer_norm_at_all_is_told_what_it_is():
     for function, words in (
-        (generator_function, "It returns a generator; expected a tensor; a yield makes the function a generator."),
+        (
+            generator_function,
+            "It returns a generator; expected a tensor; a yield makes the function a generator.",
+        ),
         (lambda x, shape: x, "takes (x, shape): got an unexpected keyword argument 'weight'."),
         (lambda x, shape, gamma, beta, eps: x, "missing a required argument: 'gamma'."),
-        (torch.nn.LayerNorm(4), "This is a module: pass a function, such as `lambda x, normalized_shape, weight=None"),
-        (torch.nn.LayerNorm, "It is called as layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5)"),
+        (
+            torch.nn.LayerNorm(4),
+            "This is a module: pass a function, such as `lambda x, normalized_shape, weight=None",
+        ),
+        (
+            torch.nn.LayerNorm,
+            "It is called as layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5)",
+        ),
         (F.layer_norm(torch.ones(1, 4), (4,)), "This is not a function (its type is Tensor)"),
     ):
         report = check.layer_norm(function)
@@ -202,8 +251,13 @@ def test_what_is_no_layer_norm_at_all_is_told_what_it_is():
 def test_prints_are_remarked_on_and_do_not_appear(capsys):
     report = check.layer_norm(layer_norm_that(lambda x: print("debugging", x)))
     assert report.passed
-    assert repr(report).splitlines()[1:] == ["  Remark: It prints; what it printed is left out here."]
-    assert "Remark: It prints; what it printed is left out here." in WellFormed(report._repr_html_()).text
+    assert repr(report).splitlines()[1:] == [
+        "  Remark: It prints; what it printed is left out here."
+    ]
+    assert (
+        "Remark: It prints; what it printed is left out here."
+        in WellFormed(report._repr_html_()).text
+    )
     assert capsys.readouterr().out == ""
 
 
@@ -217,7 +271,9 @@ def test_a_pass_is_the_learner_s_progress_and_a_failure_an_attempt():
 def test_what_is_not_the_learner_s_is_not_the_learner_s_progress():
     from course_utils import norms
 
-    marked = check.rms_norm.solution(lambda x, shape, weight=None, eps=None: F.rms_norm(x, shape, weight, eps))
+    marked = check.rms_norm.solution(
+        lambda x, shape, weight=None, eps=None: F.rms_norm(x, shape, weight, eps)
+    )
     assert repr(check.rms_norm(marked)).endswith("probes (the solution of the course)")
     check.layer_norm(stub)
     check.layer_norm(F.layer_norm)
@@ -226,7 +282,9 @@ def test_what_is_not_the_learner_s_is_not_the_learner_s_progress():
     assert progress.attempted() == {}
 
 
-def test_the_learner_s_function_is_chosen_if_it_passes_and_the_course_s_with_a_reason_if_not(capsys):
+def test_the_learner_s_function_is_chosen_if_it_passes_and_the_course_s_with_a_reason_if_not(
+    capsys,
+):
     def solution(x, normalized_shape, weight=None, bias=None, eps=1e-5):
         return F.layer_norm(x, normalized_shape, weight, bias, eps)
 
@@ -234,7 +292,8 @@ def test_the_learner_s_function_is_chosen_if_it_passes_and_the_course_s_with_a_r
         (stub, "Using the course's layer_norm from here: yours is not attempted yet.\n"),
         (
             eps_outside,
-            "Using the course's layer_norm from here: yours has a known mistake (epsilon outside the root).\n",
+            "Using the course's layer_norm from here: yours has a known mistake (epsilon outside "
+            "the root).\n",
         ),
         (negative, "Using the course's layer_norm from here: yours is not right yet.\n"),
         (right, "Using your layer_norm from here.\n"),

@@ -20,7 +20,9 @@ def loop_that_catches_exceptions():
             pass
 
 
-@pytest.mark.parametrize("function", [loop_that_catches_exceptions, lambda: time.sleep(1_000)], ids=["loop", "sleep"])
+@pytest.mark.parametrize(
+    "function", [loop_that_catches_exceptions, lambda: time.sleep(1_000)], ids=["loop", "sleep"]
+)
 def test_an_endless_call_is_ended_at_its_limit(function):
     started = time.monotonic()
     outcome = Sandbox(limit_s=0.2).call(function)
@@ -73,9 +75,17 @@ def test_an_error_is_placed_at_the_last_line_of_the_learner_s_own_code():
 def test_what_a_call_changes_for_everybody_is_put_back_and_named():
     for change, read, name in (
         (lambda: torch.manual_seed(1), torch.get_rng_state, "torch's global random state"),
-        (lambda: np.random.seed(1), lambda: np.random.get_state()[1].tolist(), "numpy's global random state"),  # noqa: NPY002
+        (
+            lambda: np.random.seed(1),  # noqa: NPY002
+            lambda: np.random.get_state()[1].tolist(),  # noqa: NPY002
+            "numpy's global random state",
+        ),
         (lambda: random.seed(1), random.getstate, "Python's global random state"),
-        (lambda: torch.set_default_dtype(torch.float64), torch.get_default_dtype, "the default dtype"),
+        (
+            lambda: torch.set_default_dtype(torch.float64),
+            torch.get_default_dtype,
+            "the default dtype",
+        ),
         (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled, "the gradient mode"),
     ):
         before = read()

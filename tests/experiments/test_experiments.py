@@ -23,7 +23,9 @@ def test_rows_know_mean_standard_deviation_and_extremes_over_seeds():
         "a": Spread(1.0, 1.0, 0.0, 2.0, (0.0, 1.0, 2.0)),
         "b": Spread(11.0, 1.0, 10.0, 12.0, (10.0, 11.0, 12.0)),
     }
-    assert set(rows.mean_and_spread("loss", ("arm", "seed"))) == {(arm, seed) for arm in "ab" for seed in range(3)}
+    assert set(rows.mean_and_spread("loss", ("arm", "seed"))) == {
+        (arm, seed) for arm in "ab" for seed in range(3)
+    }
     assert len(rows.select(arm="b")) == 3
     assert rows.table("loss", "arm", "seed").cells[1] == ["b", "10", "11", "12"]
 

@@ -1,4 +1,5 @@
-"""The loop that trains: each step by its rate, a gradient no larger than allowed, and none that is not finite."""
+"""The loop that trains: each step by its rate, a gradient no larger than allowed, and none that is
+not finite."""
 
 import pytest
 import torch
@@ -8,11 +9,16 @@ from course_utils.experiments import fit
 
 
 def slope(*steepness):
-    """Return a model of one number from 0, its optimizer, and a loss as steep as is said, step after step."""
+    """Return a model of one number from 0, its optimizer, and a loss as steep as is said, step
+    after step."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.zeros_(model.weight)
     steep = iter(steepness)
-    return model, lambda model: next(steep) * model.weight.sum(), torch.optim.SGD(model.parameters(), lr=1.0)
+    return (
+        model,
+        lambda model: next(steep) * model.weight.sum(),
+        torch.optim.SGD(model.parameters(), lr=1.0),
+    )
 
 
 def test_each_step_has_its_rate_and_a_gradient_no_larger_than_allowed():

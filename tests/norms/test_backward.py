@@ -1,4 +1,5 @@
-"""The gradients by hand against autograd of the built-ins in float64, finite differences, and what they must cost."""
+"""The gradients by hand against autograd of the built-ins in float64, finite differences, and what
+they must cost."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,12 +21,15 @@ from course_utils.norms.backward import (
 )
 from course_utils.timing import saved_bytes
 
-in_both_halves = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+in_both_halves = pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"]
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One norm on one shape: the built-in, ours, the Function and the gradient, all of (x, weight, bias) alike."""
+    """One norm on one shape: the built-in, ours, the Function and the gradient, all of (x, weight,
+    bias) alike."""
 
     name: str
     shape: tuple[int, ...]
@@ -40,12 +44,19 @@ class Case:
         return f"{self.name} {self.shape} {self.parameter_shape}"
 
     def inputs(self, device="cpu", dtype=torch.float64, offset=0.0, seed=0, shape=None):
-        """Return leaves x, weight and bias (the bias only where the norm has one), and dy, which has a mean."""
+        """Return leaves x, weight and bias (the bias only where the norm has one), and dy, which
+        has a mean."""
         generator = torch.Generator().manual_seed(seed)
-        shapes = [shape or self.shape, self.parameter_shape] + [self.parameter_shape] * self.has_bias
-        x, *parameters, dy = (torch.randn(s, generator=generator, dtype=torch.float64) for s in (*shapes, shapes[0]))
+        shapes = [shape or self.shape, self.parameter_shape] + [
+            self.parameter_shape
+        ] * self.has_bias
+        x, *parameters, dy = (
+            torch.randn(s, generator=generator, dtype=torch.float64) for s in (*shapes, shapes[0])
+        )
         leaves = [offset + x, *parameters]
-        return [leaf.to(device, dtype).requires_grad_() for leaf in leaves], (dy + 0.5).to(device, dtype)
+        return [leaf.to(device, dtype).requires_grad_() for leaf in leaves], (dy + 0.5).to(
+            device, dtype
+        )
 
 
 def layer_case(shape, normalized_shape, eps=1e-5):
@@ -80,13 +91,27 @@ def rms_case(shape, normalized_shape, eps=1e-5):
 
 
 SMALL = [
-    *(layer_case((5, 6), (6,)), layer_case((2, 3, 4), (4,)), layer_case((2, 3, 4), (3, 4), eps=0.3)),
-    *(layer_case((3, 4), (3, 4)), batch_case((5, 3)), batch_case((3, 2, 4), eps=0.3), batch_case((2, 3, 4, 2))),
+    *(
+        layer_case((5, 6), (6,)),
+        layer_case((2, 3, 4), (4,)),
+        layer_case((2, 3, 4), (3, 4), eps=0.3),
+    ),
+    *(
+        layer_case((3, 4), (3, 4)),
+        batch_case((5, 3)),
+        batch_case((3, 2, 4), eps=0.3),
+        batch_case((2, 3, 4, 2)),
+    ),
     *(rms_case((5, 6), (6,)), rms_case((2, 3, 4), (3, 4), eps=0.3), rms_case((2, 3), (2, 3))),
     rms_case((5, 6), (6,), eps=None),
 ]
 for_every_small_case = pytest.mark.parametrize("case", SMALL, ids=str)
-LARGE = [layer_case((64, 96), (96,)), batch_case((256, 32)), batch_case((8, 16, 14, 14)), rms_case((64, 96), (96,))]
+LARGE = [
+    layer_case((64, 96), (96,)),
+    batch_case((256, 32)),
+    batch_case((8, 16, 14, 14)),
+    rms_case((64, 96), (96,)),
+]
 for_every_large_case = pytest.mark.parametrize("case", LARGE, ids=str)
 
 
@@ -101,8 +126,14 @@ def test_the_gradients_are_autograds_of_the_builtin(case):
     assert_close(case.backward(dy, *[leaf.detach() for leaf in leaves[:2]]), expected)
     assert_close(autograd(case.function, leaves, dy), expected)
     assert_close(case.function(*leaves), case.builtin(*leaves))
-    strided = [leaves[0].detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(), *leaves[1:]]
-    assert_close(autograd(case.function, strided, dy.transpose(0, -1).contiguous().transpose(0, -1)), expected)
+    strided = [
+        leaves[0].detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(),
+        *leaves[1:],
+    ]
+    assert_close(
+        autograd(case.function, strided, dy.transpose(0, -1).contiguous().transpose(0, -1)),
+        expected,
+    )
 
 
 @for_every_small_case
@@ -111,7 +142,9 @@ def test_without_a_weight_the_gradients_are_those_at_a_weight_of_one(case):
     ones = [torch.ones_like(parameters[0]).requires_grad_(), *parameters[1:]]
     expected = autograd(case.builtin, [x, *ones], dy)
     assert_close(case.backward(dy, x.detach(), None), expected)
-    assert_close(torch.autograd.grad(case.function(x, None, *parameters[1:]), x, dy)[0], expected[0])
+    assert_close(
+        torch.autograd.grad(case.function(x, None, *parameters[1:]), x, dy)[0], expected[0]
+    )
 
 
 @for_every_small_case
@@ -122,11 +155,15 @@ def test_second_derivatives_equal_finite_differences(case):
 @on_every_device
 @for_every_large_case
 @pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
-def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(case, offset, device):
+def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(
+    case, offset, device
+):
     worst = {"functions": 0.0, "by hand": 0.0, "builtin": 0.0}
     for seed in range(8):  # the maximum of one draw is too noisy to compare
         leaves, dy = case.inputs(device, torch.float32, offset, seed)
-        truth = autograd(case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double())
+        truth = autograd(
+            case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double()
+        )
         found = {
             "functions": autograd(case.function, leaves, dy),
             "by hand": case.backward(dy, *[leaf.detach() for leaf in leaves[:2]]),
@@ -134,9 +171,12 @@ def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(c
         }
         for key, gradients in found.items():
             errors = [(got - true).abs().max() for got, true in zip(gradients, truth, strict=True)]
-            worst[key] = torch.maximum(torch.as_tensor(worst[key]), torch.stack(errors).cpu().double())
+            worst[key] = torch.maximum(
+                torch.as_tensor(worst[key]), torch.stack(errors).cpu().double()
+            )
             if key != "builtin" and case.name != "rms_norm" and seed == 0:
-                # From the saved mean alone, rounded as it must be, dweight would be off by 1e-2, as the built-in's is.
+                # From the saved mean alone, rounded as it must be, dweight would be off by 1e-2, as
+                # the built-in's is.
                 for got, true in zip(gradients, truth, strict=True):
                     assert_close(got.double(), true, rtol=2e-6, atol=5e-5)
     assert (worst["by hand"] <= 2 * worst["builtin"]).all(), worst
@@ -147,13 +187,19 @@ def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(c
 @in_both_halves
 @pytest.mark.parametrize("parameters_in", ["half", "float32"])
 @pytest.mark.parametrize(
-    "case", [layer_case((8192, 64), (64,)), batch_case((8192, 64)), rms_case((8192, 64), (64,))], ids=str
+    "case",
+    [layer_case((8192, 64), (64,)), batch_case((8192, 64)), rms_case((8192, 64), (64,))],
+    ids=str,
 )
-def test_half_precision_gradients_over_8192_rows_are_the_float64_ones_rounded(case, dtype, parameters_in, device):
+def test_half_precision_gradients_over_8192_rows_are_the_float64_ones_rounded(
+    case, dtype, parameters_in, device
+):
     leaves, dy = case.inputs(device, dtype, offset=1.0)
     if parameters_in == "float32":
         leaves[1:] = [leaf.detach().float().requires_grad_() for leaf in leaves[1:]]
-    truth = autograd(case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double())
+    truth = autograd(
+        case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double()
+    )
     by_hand = case.backward(dy, *[leaf.detach() for leaf in leaves[:2]])
     assert case.function(*leaves).dtype == dtype
     for gradients in (autograd(case.function, leaves, dy), by_hand):
@@ -197,7 +243,11 @@ def test_the_transforms_of_torch_func_give_what_they_give_of_the_builtin(case):
         assert_close(transform(case.function)(*leaves), transform(case.builtin)(*leaves))
     batch = torch.stack([leaves[0], leaves[0] + 1, -2 * leaves[0]])
     for dim in (None, 0):  # of the parameters in the batch
-        parameters = leaves[1:] if dim is None else [torch.stack([leaf, 2 * leaf, -leaf]) for leaf in leaves[1:]]
+        parameters = (
+            leaves[1:]
+            if dim is None
+            else [torch.stack([leaf, 2 * leaf, -leaf]) for leaf in leaves[1:]]
+        )
         dims = (0, *[dim] * len(parameters))
         for norm in (lambda norm: norm, lambda norm: torch.func.grad(loss(norm), argnums=every)):
             results = torch.vmap(norm(case.function), dims)(batch, *parameters)

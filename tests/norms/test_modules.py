@@ -1,4 +1,5 @@
-"""The norm modules over time: training and evaluation, checkpoints, copies, and what they refuse."""
+"""The norm modules over time: training and evaluation, checkpoints, copies, and what they
+refuse."""
 
 import inspect
 
@@ -10,7 +11,14 @@ from torch.testing import assert_close
 
 from course_utils import norms
 
-RUNNING = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d")
+RUNNING = (
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +46,7 @@ def assert_same_result_and_buffers(mine, builtin, x):
     assert_close(dict(mine.named_buffers()), dict(builtin.named_buffers()))
 
 
-# --- running statistics -----------------------------------------------------------------------------------------
+# --- running statistics ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", RUNNING)
@@ -88,7 +96,10 @@ NAMESAKES = [name for name in norms.__all__ if name != "DynamicTanh"]
 @pytest.mark.parametrize("name", NAMESAKES)
 def test_arguments_have_the_names_and_defaults_of_the_builtin(name):
     def arguments(call):
-        return [(argument.name, argument.default) for argument in inspect.signature(call).parameters.values()]
+        return [
+            (argument.name, argument.default)
+            for argument in inspect.signature(call).parameters.values()
+        ]
 
     mine, builtin = getattr(norms, name), getattr(Builtin(), name)
     assert arguments(mine) == arguments(builtin)
@@ -96,7 +107,7 @@ def test_arguments_have_the_names_and_defaults_of_the_builtin(name):
         assert arguments(mine.forward) == arguments(builtin.forward)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 x, c = torch.randn(2, 6, 4), torch.ones(6)
 REFUSED = {
@@ -104,7 +115,9 @@ REFUSED = {
     "normalized_shape is too long": lambda m: m.layer_norm(x, (1, 2, 6, 4)),
     "layer input is integer": lambda m: m.layer_norm(x.long(), (4,)),
     "layer weight is double": lambda m: m.layer_norm(x, (4,), torch.ones(4).double()),
-    "layer weight and bias differ": lambda m: m.layer_norm(x.half(), (4,), torch.ones(4).half(), torch.ones(4)),
+    "layer weight and bias differ": lambda m: m.layer_norm(
+        x.half(), (4,), torch.ones(4).half(), torch.ones(4)
+    ),
     "groups are none": lambda m: m.group_norm(x, 0),
     "groups have one value": lambda m: m.group_norm(x[:1, :4, 0], 4),
     "group weight has another shape": lambda m: m.group_norm(x, 2, torch.ones(1, 6)),
@@ -112,12 +125,16 @@ REFUSED = {
     "instance statistics are missing": lambda m: m.instance_norm(x, use_input_stats=False),
     "instance variance is missing": lambda m: m.instance_norm(x, c.clone()),
     "instance mean has another length": lambda m: m.instance_norm(x, torch.ones(5), torch.ones(5)),
-    "instance statistics need a gradient": lambda m: m.instance_norm(x, c.clone().requires_grad_(), c.clone()),
+    "instance statistics need a gradient": lambda m: m.instance_norm(
+        x, c.clone().requires_grad_(), c.clone()
+    ),
     "batch variance is missing": lambda m: m.batch_norm(x, c, None),
     "batch has one value a channel": lambda m: m.batch_norm(x[:1, :, 0], None, None, training=True),
     "batch mean has another length": lambda m: m.batch_norm(x, torch.ones(5), c, torch.ones(5)),
     "batch statistics are double": lambda m: m.batch_norm(x, c.double(), c.double()),
-    "batch weight is float32, statistics half": lambda m: m.batch_norm(x.half(), c.half(), c.half(), c),
+    "batch weight is float32, statistics half": lambda m: m.batch_norm(
+        x.half(), c.half(), c.half(), c
+    ),
     "batch statistics need a gradient": lambda m: m.batch_norm(x, c.clone().requires_grad_(), c),
     "batch eps is zero in training": lambda m: m.batch_norm(x, None, None, training=True, eps=0.0),
     "BatchNorm1d has other channels": lambda m: m.BatchNorm1d(5)(x),
@@ -146,10 +163,10 @@ def test_refuses_what_the_builtin_refuses_with_the_same_type_and_message(call):
     assert str(info.value) == str(expected)
 
 
-# --- dynamic tanh -----------------------------------------------------------------------------------------------
+# --- dynamic tanh ---------------------------------------------------------------------------------
 
 
-def test_dynamic_tanh_is_a_weighted_tanh_of_the_scaled_input_rounded_once_and_starts_from_one_half():
+def test_dynamic_tanh_is_a_weighted_tanh_of_the_scaled_input_and_starts_from_one_half():
     module = norms.DynamicTanh(4)
     assert {name: set(value.tolist()) for name, value in module.named_parameters()} == {
         "alpha": {0.5},
@@ -157,7 +174,9 @@ def test_dynamic_tanh_is_a_weighted_tanh_of_the_scaled_input_rounded_once_and_st
         "bias": {0.0},
     }
     z = 3 * torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(module.bfloat16()(z.bfloat16()), torch.tanh(0.5 * z.bfloat16().double()).bfloat16())
+    assert torch.equal(
+        module.bfloat16()(z.bfloat16()), torch.tanh(0.5 * z.bfloat16().double()).bfloat16()
+    )
     with torch.no_grad():
         module.float().weight.copy_(torch.arange(4.0))
         module.bias.fill_(-1)
@@ -165,7 +184,13 @@ def test_dynamic_tanh_is_a_weighted_tanh_of_the_scaled_input_rounded_once_and_st
 
 
 def test_dynamic_tanh_refuses_an_input_that_would_be_broadcast_to_its_weight():
-    for size, shape in (((64,), (5, 1)), ((3, 4), (4,)), ((3, 4), (2, 1, 4)), ((4,), (5, 3)), ((4,), ())):
+    for size, shape in (
+        ((64,), (5, 1)),
+        ((3, 4), (4,)),
+        ((3, 4), (2, 1, 4)),
+        ((4,), (5, 3)),
+        ((4,), ()),
+    ):
         with pytest.raises(ValueError, match="input must match weight"):
             norms.DynamicTanh(size)(torch.zeros(shape))
     for size, shape in (((4,), (5, 4)), ((4,), (4,)), ((3, 1, 1), (2, 3, 5, 5)), ((4,), (0, 4))):

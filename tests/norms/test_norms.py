@@ -1,4 +1,5 @@
-"""What PyTorch's own samples (test_opinfo.py) do not reach: accuracy, awkward inputs, modules over time."""
+"""What PyTorch's own samples (test_opinfo.py) do not reach: accuracy, awkward inputs, modules over
+time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -46,8 +47,15 @@ LAYER = Case("layer_norm", (64, 96), 96, lambda m, x, w, b: m.layer_norm(x, w.sh
 WIDE_LAYER = Case("wide layer_norm", (64, 1024), 1024, LAYER.apply)
 RMS = Case("rms_norm", (64, 96), 96, lambda m, x, w, b: m.rms_norm(x, w.shape, w) + b)
 GROUP = Case("group_norm", (8, 16, 14, 14), 16, lambda m, x, w, b: m.group_norm(x, 4, w, b))
-INSTANCE = Case("instance_norm", (8, 16, 14, 14), 16, lambda m, x, w, b: m.instance_norm(x, None, None, w, b))
-BATCH_2D = Case("batch_norm on (N, C)", (256, 32), 32, lambda m, x, w, b: m.batch_norm(x, None, None, w, b, True))
+INSTANCE = Case(
+    "instance_norm", (8, 16, 14, 14), 16, lambda m, x, w, b: m.instance_norm(x, None, None, w, b)
+)
+BATCH_2D = Case(
+    "batch_norm on (N, C)",
+    (256, 32),
+    32,
+    lambda m, x, w, b: m.batch_norm(x, None, None, w, b, True),
+)
 BATCH = Case("batch_norm", (8, 16, 14, 14), 16, BATCH_2D.apply)
 BATCH_CHANNELS_LAST = Case(
     "batch_norm, channels last",
@@ -70,14 +78,17 @@ def forward_and_backward(case, library, x, weight, bias, dy):
     return [y.detach(), *torch.autograd.grad(y, leaves, dy)]
 
 
-# --- accuracy ---------------------------------------------------------------------------------------------------
+# --- accuracy -------------------------------------------------------------------------------------
 
 
 @on_every_device
 @for_every_case
 @pytest.mark.parametrize("offset", [0.0, 1e2, 1e3, 1e4])
-def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(case, offset, device):
-    """The largest error over eight draws; of a single one, two maxima of rounding noise say little (0.4 to 3.5)."""
+def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(
+    case, offset, device
+):
+    """The largest error over eight draws; of a single one, two maxima of rounding noise say little
+    (0.4 to 3.5)."""
     worst = {"mine": torch.zeros(4), "builtin": torch.zeros(4)}
     for seed in range(8):
         inputs = case.inputs(seed, offset, device)
@@ -87,11 +98,15 @@ def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(c
             errors = [(got - true).abs().max() for got, true in zip(results, truth, strict=True)]
             worst[key] = torch.maximum(worst[key], torch.stack(errors).float().cpu())
             if key == "mine" and case in (LAYER, GROUP, INSTANCE, BATCH) and seed == 0:
-                # Centring twice removes the mean's rounding error: 1e-6 at 1e4 where one centring leaves 1e-3.
+                # Centring twice removes the mean's rounding error: 1e-6 at 1e4 where one centring
+                # leaves 1e-3.
                 for got, true in zip(results, truth, strict=True):
                     assert_close(got.double(), true, atol=5e-6, rtol=2e-6)
-    # The built-in is exact where a result is a copy (the bias of rms_norm here): allow a rounding of 1e-9 beside it.
-    for name, mine, builtin in zip(("y", "dx", "dweight", "dbias"), worst["mine"], worst["builtin"], strict=True):
+    # The built-in is exact where a result is a copy (the bias of rms_norm here): allow a rounding
+    # of 1e-9 beside it.
+    for name, mine, builtin in zip(
+        ("y", "dx", "dweight", "dbias"), worst["mine"], worst["builtin"], strict=True
+    ):
         assert mine <= 2 * builtin + 1e-9, f"{name}: error {mine:.2e}, built-in {builtin:.2e}"
 
 
@@ -99,16 +114,25 @@ def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(c
 @in_both_halves
 @pytest.mark.parametrize("parameters_in", ["half", "float32"])
 @for_one_of_each
-def test_parameter_gradients_over_8192_half_precision_rows_are_within_one_percent(case, dtype, parameters_in, device):
-    """Relative to the norms of the float64 gradients: sums in half precision are off by 10 % and more."""
+def test_parameter_gradients_over_8192_half_precision_rows_are_within_one_percent(
+    case, dtype, parameters_in, device
+):
+    """Relative to the norms of the float64 gradients: sums in half precision are off by 10 % and
+    more."""
     case = replace(case, shape=(8192, 8, 4) if case in (GROUP, INSTANCE) else (8192, 64))
     case = replace(case, channels=case.shape[1])
     x, weight, bias, dy = case.inputs(0, device=device)
-    x, dy = x.to(dtype), (dy + 1).to(dtype)  # a gradient with a mean, so that the sums grow with the rows
+    # a gradient with a mean, so that the sums grow with the rows
+    x, dy = (
+        x.to(dtype),
+        (dy + 1).to(dtype),
+    )
     weight, bias = (p if parameters_in == "float32" else p.to(dtype) for p in (weight, bias))
     truth = forward_and_backward(case, F, *(tensor.double() for tensor in (x, weight, bias, dy)))
     # RMS norm has no bias: the case adds one, and a float32 bias makes its result float32.
-    got = forward_and_backward(case, norms, x, weight, bias, dy.to(bias) if case.name == "rms_norm" else dy)
+    got = forward_and_backward(
+        case, norms, x, weight, bias, dy.to(bias) if case.name == "rms_norm" else dy
+    )
     for mine, true in zip(got[2:], truth[2:], strict=True):
         assert (mine.double() - true).norm() < 1e-2 * true.norm()
 
@@ -116,10 +140,12 @@ def test_parameter_gradients_over_8192_half_precision_rows_are_within_one_percen
 @on_every_device
 @pytest.mark.parametrize("offset", [1e4, -1e6])
 def test_far_from_zero_the_mean_is_the_float64_one_rounded_once(offset, device):
-    """A float32 sum is units in the last place off; the rounding error that centring removes corrects the mean, too."""
+    """A float32 sum is units in the last place off; the rounding error that centring removes
+    corrects the mean, too."""
     x = BATCH.inputs(0, offset, device)[0]
     mean, variance = torch.zeros(16, device=device), torch.ones(16, device=device)
-    norms.batch_norm(x, mean, variance, None, None, True, 1.0)  # momentum 1 keeps the new mean alone
+    # momentum 1 keeps the new mean alone
+    norms.batch_norm(x, mean, variance, None, None, True, 1.0)
     assert torch.equal(mean, x.double().mean((0, 2, 3)).float())
 
 
@@ -143,8 +169,11 @@ def test_half_precision_running_statistics_are_rounded_once_a_step(function, dty
 @in_both_halves
 @pytest.mark.parametrize(("offset", "scale"), [(0.0, 1.0), (8.0, 1.0), (0.0, 300.0)])
 @for_one_of_each
-def test_half_precision_results_are_the_float64_ones_rounded_once(case, dtype, offset, scale, device):
-    """At 300 a square overflows float16; at 8 statistics in bfloat16 are off by more than the data's spacing."""
+def test_half_precision_results_are_the_float64_ones_rounded_once(
+    case, dtype, offset, scale, device
+):
+    """At 300 a square overflows float16; at 8 statistics in bfloat16 are off by more than the
+    data's spacing."""
     x, weight, bias, _ = (tensor.to(dtype) for tensor in case.inputs(0, device=device))
     x, bias = offset + scale * x, 0 * bias
     got = case.apply(norms, x, weight, bias)
@@ -155,7 +184,7 @@ def test_half_precision_results_are_the_float64_ones_rounded_once(case, dtype, o
     assert_close(got, rounded, rtol=torch.finfo(dtype).eps, atol=0)
 
 
-# --- awkward inputs ---------------------------------------------------------------------------------------------
+# --- awkward inputs -------------------------------------------------------------------------------
 
 
 @on_every_device
@@ -165,11 +194,16 @@ def test_a_constant_input_gives_the_bias_and_no_gradient(case, value, device):
     _, weight, bias, dy = case.inputs(0, device=device)
     x = torch.full(case.shape, value, device=device)
     y, dx, dweight, _ = forward_and_backward(case, norms, x, weight, bias, dy)
-    if case is RMS:  # nothing is subtracted: x̂ is the sign of x, unless eps outweighs the mean square
+    if (
+        case is RMS
+    ):  # nothing is subtracted: x̂ is the sign of x, unless eps outweighs the mean square
         eps = torch.finfo(torch.float32).eps
-        assert_close(y - bias, (weight * value / (value**2 + eps) ** 0.5).expand_as(y), rtol=1e-5, atol=1e-6)
+        assert_close(
+            y - bias, (weight * value / (value**2 + eps) ** 0.5).expand_as(y), rtol=1e-5, atol=1e-6
+        )
     else:
-        # Centring twice leaves zero, or on some devices a rounding of the first rounding: nothing to eps either way.
+        # Centring twice leaves zero, or on some devices a rounding of the first rounding: nothing
+        # to eps either way.
         channels = bias if case is LAYER else bias.reshape(-1, 1, 1)
         assert_close(y, channels.expand_as(y), rtol=0, atol=1e-6)
         assert_close(dweight, torch.zeros_like(dweight), rtol=0, atol=1e-5)
@@ -217,14 +251,18 @@ def layouts():
     yield "transposed (N, C)", randn(4, 2).t()
 
 
-@pytest.mark.parametrize(("layout", "x"), list(layouts()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("layout", "x"), list(layouts()), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_results_are_laid_out_in_memory_as_the_builtins_are(layout, x):
     ones, zeros = torch.ones(4, dtype=x.dtype), torch.zeros(4, dtype=x.dtype)
     calls = {
         "layer_norm": lambda m: m.layer_norm(x, x.shape[-1:]),
         "rms_norm": lambda m: m.rms_norm(x, x.shape[-1:]),
         "group_norm": lambda m: m.group_norm(x, 2, ones, ones),
-        "batch_norm": lambda m: m.batch_norm(x, zeros.clone(), ones.clone(), ones, ones, training=True),
+        "batch_norm": lambda m: m.batch_norm(
+            x, zeros.clone(), ones.clone(), ones, ones, training=True
+        ),
         "batch_norm in evaluation": lambda m: m.batch_norm(x, zeros, ones),
         "instance_norm": lambda m: m.instance_norm(x),
     }
@@ -236,7 +274,7 @@ def test_results_are_laid_out_in_memory_as_the_builtins_are(layout, x):
         assert_close(got, expected)
 
 
-# --- transforms -------------------------------------------------------------------------------------------------
+# --- transforms -----------------------------------------------------------------------------------
 
 STATELESS = {
     "layer_norm": lambda m, x: m.layer_norm(x, (5,), torch.arange(5.0).to(x), torch.ones(5).to(x)),
@@ -244,12 +282,15 @@ STATELESS = {
     "group_norm": lambda m, x: m.group_norm(x, 2, torch.arange(4.0).to(x), torch.ones(4).to(x)),
     "instance_norm": lambda m, x: m.instance_norm(x, None, None, torch.arange(4.0).to(x)),
     "batch_norm": lambda m, x: m.batch_norm(x, None, None, torch.arange(4.0).to(x), training=True),
-    "batch_norm in evaluation": lambda m, x: m.batch_norm(x, torch.zeros(4).to(x), torch.ones(4).to(x)),
+    "batch_norm in evaluation": lambda m, x: m.batch_norm(
+        x, torch.zeros(4).to(x), torch.ones(4).to(x)
+    ),
 }
 for_every_stateless = pytest.mark.parametrize("apply", STATELESS.values(), ids=STATELESS)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # PyTorch's own, on the first jvp
+# PyTorch's own, on the first jvp
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @for_every_stateless
 def test_vmap_jvp_and_their_compositions_agree_with_the_builtin(apply):
     from torch.func import grad, jvp, vmap
@@ -283,7 +324,9 @@ def test_compiles_into_one_graph_that_gives_the_same_results_and_gradients(apply
 
 @pytest.mark.parametrize("name", ["BatchNorm2d", "InstanceNorm2d"])
 def test_compiled_modules_move_their_running_statistics_as_the_builtin_does(name):
-    mine, builtin = (getattr(library, name)(4, affine=True, track_running_stats=True) for library in (norms, nn))
+    mine, builtin = (
+        getattr(library, name)(4, affine=True, track_running_stats=True) for library in (norms, nn)
+    )
     compiled = torch.compile(mine, fullgraph=True, backend="aot_eager")
     for seed in range(2):
         x = 3 + torch.randn(2, 4, 6, 5, generator=torch.Generator().manual_seed(seed))

@@ -1,7 +1,8 @@
 """PyTorch's own samples, errors and modules, run against `course_utils.norms`: the external suite.
 
-The samples come from `torch.testing._internal`, which PyTorch ships and tests itself with; what is asserted of them
-is written here. Tolerances are `torch.testing.assert_close`'s defaults for each dtype unless a line says otherwise.
+The samples come from `torch.testing._internal`, which PyTorch ships and tests itself with; what is
+asserted of them is written here. Tolerances are `torch.testing.assert_close`'s defaults for each
+dtype unless a line says otherwise.
 """
 
 import warnings
@@ -30,14 +31,17 @@ OPS = {op.name.removeprefix("nn.functional."): op for op in op_db if not op.vari
 MODULE_INFOS = {info.module_cls.__name__: info for info in module_db}
 
 
-in_every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+in_every_dtype = pytest.mark.parametrize(
+    "dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch.")
+)
 for_every_function = pytest.mark.parametrize("name", FUNCTIONS)
 for_every_module = pytest.mark.parametrize("name", MODULES)
 
 
 @pytest.fixture(autouse=True)
 def _seed_and_silence():
-    """Fix the samples' random values; some modules warn on purpose about a num_features they do not use."""
+    """Fix the samples' random values; some modules warn on purpose about a num_features they do not
+    use."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -65,7 +69,9 @@ class Call:
         values = [self._copy(value, dtype, given) for value in self.values]
         positional = len(values) - len(self.keywords)
         keywords = dict(zip(self.keywords, values[positional:], strict=True))
-        return function(*values[:positional], **keywords), [value for value in values if torch.is_tensor(value)]
+        return function(*values[:positional], **keywords), [
+            value for value in values if torch.is_tensor(value)
+        ]
 
     @staticmethod
     def _copy(value, dtype, given):
@@ -73,7 +79,9 @@ class Call:
             return value
         if value.requires_grad and given is not None:
             return next(given)
-        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value.detach())
+        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(
+            value.detach()
+        )
         return copy.to(dtype or value.dtype).requires_grad_(value.requires_grad)
 
 
@@ -84,9 +92,9 @@ def samples(name, dtype, requires_grad=False):
 def exactly(call, name, dtype):
     """Run the built-in in float32 where ``dtype`` is half precision, and round its results once.
 
-    In half precision the built-ins of batch and instance norm fold the mean into a shift, which costs up to 5 % of a
-    value near zero, and round between the steps of the moving average. Computed in float32 and rounded, they are the
-    stricter oracle.
+    In half precision the built-ins of batch and instance norm fold the mean into a shift, which
+    costs up to 5 % of a value near zero, and round between the steps of the moving average.
+    Computed in float32 and rounded, they are the stricter oracle.
     """
     result, arguments = call.run(getattr(F, name), torch.float32 if dtype in HALVES else dtype)
     return result.to(dtype), [argument.to(dtype) for argument in arguments]
@@ -109,9 +117,15 @@ def test_results_and_running_statistics_equal_the_builtin_on_every_sample(name, 
 
 
 def assert_gradients_close(got, expected, y):
-    """Compare with float64: a sum of terms of either sign is as exact as its terms, so the floor grows with them."""
+    """Compare with float64: a sum of terms of either sign is as exact as its terms, so the floor
+    grows with them."""
     terms = y.numel() // max(got.numel(), 1)
-    tolerance = {torch.float64: 1e-7, torch.float32: 1.3e-6, torch.bfloat16: 1.6e-2, torch.float16: 1e-3}[got.dtype]
+    tolerance = {
+        torch.float64: 1e-7,
+        torch.float32: 1.3e-6,
+        torch.bfloat16: 1.6e-2,
+        torch.float16: 1e-3,
+    }[got.dtype]
     floor = 1e-7 if got.dtype == torch.float64 else 1e-5 + terms * torch.finfo(torch.float32).eps
     assert_close(got, expected.to(got.dtype), rtol=tolerance, atol=floor, equal_nan=True)
 
@@ -119,10 +133,14 @@ def assert_gradients_close(got, expected, y):
 @for_every_function
 @in_every_dtype
 def test_gradients_equal_the_builtins_on_every_sample(name, dtype):
-    """The oracle is the built-in in float64, on the same values; each gradient is rounded once to its own dtype."""
+    """The oracle is the built-in in float64, on the same values; each gradient is rounded once to
+    its own dtype."""
     for sample in samples(name, dtype, requires_grad=True):
         call, gradients = Call(sample), []
-        for function, computed_in in ((getattr(norms, name), None), (getattr(F, name), torch.float64)):
+        for function, computed_in in (
+            (getattr(norms, name), None),
+            (getattr(F, name), torch.float64),
+        ):
             y, arguments = call.run(function, computed_in)
             inputs = [argument for argument in arguments if argument.requires_grad]
             cotangent = torch.linspace(-1, 2, y.numel(), dtype=dtype).reshape(y.shape).to(y.dtype)
@@ -147,7 +165,9 @@ def test_second_derivatives_equal_finite_differences_on_every_sample(name):
 def pair_of_modules(name, inputs):
     """Return mine and the built-in, from the same arguments and with the same random parameters."""
     arguments = inputs.constructor_input
-    modules = [getattr(source, name)(*arguments.args, **arguments.kwargs) for source in (norms, torch.nn)]
+    modules = [
+        getattr(source, name)(*arguments.args, **arguments.kwargs) for source in (norms, torch.nn)
+    ]
     for parameter in modules[1].parameters():
         torch.nn.init.normal_(parameter, mean=1.0)
     modules[0].load_state_dict(modules[1].state_dict(), strict=True)
@@ -166,7 +186,8 @@ def module_samples(name, dtype):
 @for_every_module
 @in_every_dtype
 def test_modules_give_the_builtins_results_buffers_and_gradients(name, dtype):
-    """Two batches in training, the second strided, then one in evaluation; the oracle is the built-in in float64."""
+    """Two batches in training, the second strided, then one in evaluation; the oracle is the
+    built-in in float64."""
     for sample in module_samples(name, dtype):
         mine, builtin = pair_of_modules(name, sample)
         mine, builtin = mine.to(dtype), builtin.to(dtype).double()
@@ -177,7 +198,9 @@ def test_modules_give_the_builtins_results_buffers_and_gradients(name, dtype):
             for module, computed_in in ((mine, dtype), (builtin, torch.float64)):
                 leaf = given.detach().to(computed_in).requires_grad_()
                 y = getattr(module, mode)()(leaf)
-                cotangent = torch.linspace(-1, 1, y.numel(), dtype=dtype).reshape(y.shape).to(y.dtype)
+                cotangent = (
+                    torch.linspace(-1, 1, y.numel(), dtype=dtype).reshape(y.shape).to(y.dtype)
+                )
                 gradients = torch.autograd.grad(y, [leaf, *module.parameters()], cotangent)
                 results.append((y, gradients, list(module.buffers())))
             (y, gradients, buffers), (expected_y, expected_gradients, expected_buffers) = results
@@ -186,21 +209,36 @@ def test_modules_give_the_builtins_results_buffers_and_gradients(name, dtype):
                 assert_gradients_close(got, expected, y)
             for got, expected in zip(buffers, expected_buffers, strict=True):
                 assert_close(got, expected.to(got.dtype))
-            builtin.load_state_dict(mine.state_dict())  # the next batch starts from the same rounded statistics
+            # the next batch starts from the same rounded statistics
+            builtin.load_state_dict(mine.state_dict())
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *MODULES])
 def test_error_samples_raise_what_the_builtin_raises_word_for_word(name):
-    """`layer_norm` has no error samples of its own; those of `native_layer_norm`, whose eps is required, serve."""
+    """`layer_norm` has no error samples of its own; those of `native_layer_norm`, whose eps is
+    required, serve."""
     calls = []  # of (error sample, what mine does, what the built-in does)
-    if name in FUNCTIONS and (op := OPS["native_layer_norm" if name == "layer_norm" else name]).error_inputs_func:
+    if (
+        name in FUNCTIONS
+        and (op := OPS["native_layer_norm" if name == "layer_norm" else name]).error_inputs_func
+    ):
         for error in op.error_inputs("cpu"):
             call = Call(error.sample_input)
-            calls.append((error, partial(call.run, getattr(norms, name)), partial(call.run, getattr(F, name))))
+            calls.append(
+                (
+                    error,
+                    partial(call.run, getattr(norms, name)),
+                    partial(call.run, getattr(F, name)),
+                )
+            )
     elif name in MODULES and (make := MODULE_INFOS[name].module_error_inputs_func):
-        for error in make(MODULE_INFOS[name], "cpu", torch.float32, requires_grad=False, training=True):
+        for error in make(
+            MODULE_INFOS[name], "cpu", torch.float32, requires_grad=False, training=True
+        ):
             sample = error.module_error_input
-            calls.append((error, *(partial(run_module, getattr(m, name), sample) for m in (norms, torch.nn))))
+            calls.append(
+                (error, *(partial(run_module, getattr(m, name), sample) for m in (norms, torch.nn)))
+            )
     for error, *both in calls:
         raised = []
         for function in both:

@@ -1,4 +1,5 @@
-"""Moments against numpy in float64 and exact fractions, averages against torch's layers, Precise BN against pools."""
+"""Moments against numpy in float64 and exact fractions, averages against torch's layers, Precise BN
+against pools."""
 
 import math
 from fractions import Fraction
@@ -14,8 +15,9 @@ from torch.testing import assert_close
 from course_utils import norms
 from course_utils.norms.statistics import Moments, bias_corrected, ema, precise_batch_norm
 
-# Merged or not, a variance is off by a few roundings a merge (2⁻⁵³ each) and never by cancellation: measured at most
-# 7e-16 over a thousand merges at an offset of 10⁸, where three numbers without the residue are off by 6e-9.
+# Merged or not, a variance is off by a few roundings a merge (2⁻⁵³ each) and never by cancellation:
+# measured at most 7e-16 over a thousand merges at an offset of 10⁸, where three numbers without the
+# residue are off by 6e-9.
 CLOSE = {"rtol": 1e-14, "atol": 0.0}
 
 
@@ -32,7 +34,8 @@ def assert_exact(moments, values):
     largest = max(abs(value) for value in values)
     assert moments.count == len(values)
     assert abs(Fraction(moments.mean.item()) - mean) <= 2**-52 * largest
-    # Squares below 2⁻¹⁰²² lose digits in float64 whatever one does; next to an m2 that large they do not count.
+    # Squares below 2⁻¹⁰²² lose digits in float64 whatever one does; next to an m2 that large they
+    # do not count.
     assert math.isclose(moments.m2.item(), float(m2), rel_tol=1e-12, abs_tol=1e-300)
 
 
@@ -42,7 +45,8 @@ numbers = st.floats(-1e3, 1e3, allow_subnormal=False)
 
 @st.composite
 def split_values(draw):
-    """Values near some offset, and the sizes of the parts that they are cut into, empty ones included."""
+    """Values near some offset, and the sizes of the parts that they are cut into, empty ones
+    included."""
     offset = draw(offsets)
     values = [offset + value for value in draw(st.lists(numbers, min_size=1, max_size=40))]
     cuts = sorted(draw(st.lists(st.integers(0, len(values)), max_size=8)))
@@ -83,14 +87,18 @@ def test_parts_of_up_to_a_billion_values_merge_to_the_rational_truth(parts):
 
 @pytest.mark.parametrize("dim", [None, 0, -1, (0, 2), (0, -1, 1), [1]])
 @pytest.mark.parametrize("correction", [0, 1])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int32])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int32]
+)
 def test_moments_of_a_tensor_are_numpys_over_the_same_dimensions(dim, correction, dtype):
     x = (100 + 10 * torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0))).to(dtype)
     moments, values = Moments.of(x, dim), x.double().numpy()
     axis = tuple(dim) if isinstance(dim, list) else dim
     assert moments.mean.dtype == moments.m2.dtype == torch.float64
     assert_close(moments.mean, torch.as_tensor(values.mean(axis)), **CLOSE)
-    assert_close(moments.variance(correction), torch.as_tensor(values.var(axis, ddof=correction)), **CLOSE)
+    assert_close(
+        moments.variance(correction), torch.as_tensor(values.var(axis, ddof=correction)), **CLOSE
+    )
 
 
 def test_an_empty_part_changes_nothing_on_either_side_and_has_no_variance():
@@ -107,15 +115,30 @@ def test_an_empty_part_changes_nothing_on_either_side_and_has_no_variance():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Moments(1, torch.zeros(2), torch.zeros(3)), r"m2 must have the shape of mean: got \(3,\) beside \(2"),
-        (lambda: Moments.of(torch.zeros(2, dtype=torch.complex64)), "x must be real: got torch.complex64"),
+        (
+            lambda: Moments(1, torch.zeros(2), torch.zeros(3)),
+            r"m2 must have the shape of mean: got \(3,\) beside \(2",
+        ),
+        (
+            lambda: Moments.of(torch.zeros(2, dtype=torch.complex64)),
+            "x must be real: got torch.complex64",
+        ),
         (lambda: ema(0.0, 1.0, 1.5), "momentum must be between 0 and 1: got 1.5"),
         (lambda: ema(0.0, 1.0, math.nan), "momentum must be between 0 and 1: got nan"),
         (lambda: ema(0.0, 1.0, None), "momentum must be between 0 and 1: got None"),
-        (lambda: ema(0.0, 1.0, 0.1, "tensorflow"), "convention must be 'torch' or 'keras': got 'tensorflow'"),
+        (
+            lambda: ema(0.0, 1.0, 0.1, "tensorflow"),
+            "convention must be 'torch' or 'keras': got 'tensorflow'",
+        ),
         (lambda: bias_corrected(0.0, 0.1, 0), "steps must be at least 1: got 0"),
-        (lambda: bias_corrected(0.0, 1.0, 3, "keras"), "momentum must give the new value a weight: got 1.0 in keras's"),
-        (lambda: precise_batch_norm(nn.Linear(1, 1), []), "model must have a batch norm layer .*: got none"),
+        (
+            lambda: bias_corrected(0.0, 1.0, 3, "keras"),
+            "momentum must give the new value a weight: got 1.0 in keras's",
+        ),
+        (
+            lambda: precise_batch_norm(nn.Linear(1, 1), []),
+            "model must have a batch norm layer .*: got none",
+        ),
         (
             lambda: precise_batch_norm(nn.BatchNorm1d(1), []),
             "batches must bring these layers at least one batch: got n",
@@ -143,7 +166,9 @@ def test_torchs_convention_moves_as_torchs_layer_and_keras_is_its_mirror(momentu
 @pytest.mark.parametrize("convention", ["torch", "keras"])
 @pytest.mark.parametrize("new_weight", [1e-9, 0.1, 0.5, 1.0])
 @pytest.mark.parametrize("start", [0.0, 1.0])
-def test_a_corrected_average_is_the_weighted_mean_of_the_values_alone(convention, new_weight, start):
+def test_a_corrected_average_is_the_weighted_mean_of_the_values_alone(
+    convention, new_weight, start
+):
     momentum = new_weight if convention == "torch" else 1 - new_weight
     values = [3.0, 5.0, -2.0, 7.0]
     average = start
@@ -153,15 +178,30 @@ def test_a_corrected_average_is_the_weighted_mean_of_the_values_alone(convention
             old = 1 - mpf(momentum) if convention == "torch" else mpf(momentum)
             weights = [old ** (steps - 1 - k) for k in range(steps)]
             expected = sum(w * v for w, v in zip(weights, values, strict=False)) / sum(weights)
-        # Where the average keeps only 1e-9 of a value beside its start, it keeps that much less of its digits.
+        # Where the average keeps only 1e-9 of a value beside its start, it keeps that much less of
+        # its digits.
         tolerance = 1e-13 if start == 0 else 1e-13 / new_weight
-        assert abs(bias_corrected(average, momentum, steps, convention, start=start) - expected) < tolerance * 10
+        assert (
+            abs(bias_corrected(average, momentum, steps, convention, start=start) - expected)
+            < tolerance * 10
+        )
 
 
 def network():
     torch.manual_seed(0)
-    layers = [nn.Conv2d(3, 4, 3), norms.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(), nn.Linear(144, 5)]
-    others = nn.BatchNorm1d(5, track_running_stats=False), nn.BatchNorm1d(5), nn.Unflatten(1, (1, 5))
+    layers = [
+        nn.Conv2d(3, 4, 3),
+        norms.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Flatten(),
+        nn.Linear(144, 5),
+    ]
+    others = (
+        nn.BatchNorm1d(5, track_running_stats=False),
+        nn.BatchNorm1d(5),
+        nn.Unflatten(1, (1, 5)),
+    )
     instance_norm = norms.InstanceNorm1d(1, track_running_stats=True)
     return nn.Sequential(*layers, nn.BatchNorm1d(5), *others, instance_norm).double()
 
@@ -173,7 +213,9 @@ def images(*sizes):
 
 @pytest.mark.parametrize("training", [True, False], ids=["in training", "in evaluation"])
 @pytest.mark.parametrize("sizes", [[16], [8, 8, 8], [2, 30, 3]], ids=str)
-def test_precise_statistics_are_those_of_all_batches_pooled_at_every_depth_and_nothing_else_changes(sizes, training):
+def test_precise_statistics_are_those_of_all_batches_pooled_at_every_depth_and_nothing_else_changes(
+    sizes, training
+):
     with torch.random.fork_rng():
         model = network().train(training)
         model[8].eval()  # frozen, where the model is in training
@@ -189,7 +231,9 @@ def test_precise_statistics_are_those_of_all_batches_pooled_at_every_depth_and_n
         for x in images(*sizes):
             h = model[0](x)
             seen[1].append(h.transpose(0, 1).flatten(1).T)
-            h = nn.functional.batch_norm(h, None, None, model[1].weight, model[1].bias, training=True)
+            h = nn.functional.batch_norm(
+                h, None, None, model[1].weight, model[1].bias, training=True
+            )
             seen[6].append(model[5](model[4](model[2](h))))  # dropout sleeps
     expected = dict(before)
     for layer, values in seen.items():
@@ -199,7 +243,9 @@ def test_precise_statistics_are_those_of_all_batches_pooled_at_every_depth_and_n
     for key, value in model.state_dict().items():
         if training or not key.startswith("8."):
             assert_close(value, expected[key], msg=lambda text, key=key: f"{key}: {text}")
-    assert all(g is None or torch.equal(g, p.grad) for g, p in zip(grads, model.parameters(), strict=True))
+    assert all(
+        g is None or torch.equal(g, p.grad) for g, p in zip(grads, model.parameters(), strict=True)
+    )
     assert [module.training for module in model.modules()] == modes
     assert all(not module._forward_pre_hooks for module in model.modules())
     assert model[1].track_running_stats

@@ -1,4 +1,5 @@
-"""Reading config.json: published files of real models, held against what transformers makes of the same fields."""
+"""Reading config.json: published files of real models, held against what transformers makes of the
+same fields."""
 
 import copy
 import importlib
@@ -14,7 +15,14 @@ from transformers import LlamaConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-from course_utils.rope import RopeWarning, alibi_slopes, from_config, linear, rope_frequencies, rope_inv_freq
+from course_utils.rope import (
+    RopeWarning,
+    alibi_slopes,
+    from_config,
+    linear,
+    rope_frequencies,
+    rope_inv_freq,
+)
 from course_utils.widgets.scaling_examples import PUBLISHED as EXAMPLES
 
 transformers.logging.set_verbosity_error()
@@ -27,17 +35,32 @@ def sized(*sizes, **others):
 
 def llama3_scaling(factor, high=4.0):
     turns = {"low_freq_factor": 1.0, "high_freq_factor": high}
-    return {"rope_type": "llama3", "factor": factor, "original_max_position_embeddings": 8192, **turns}
+    return {
+        "rope_type": "llama3",
+        "factor": factor,
+        "original_max_position_embeddings": 8192,
+        **turns,
+    }
 
 
 LINEAR = {"rope_type": "linear", "factor": 2.0}
 GEMMA4_LAYERS = EXAMPLES["Gemma 4 E2B"]["text_config"]["rope_parameters"]
 TINY = sized("llama", 64, 4, 256, rope_theta=1e4)
-# The fields that bear on RoPE, as the models' publishers wrote them, and fields beside them that lead a reader astray;
-# then other spellings. With each: rope_type, rope_theta, head_dim, window, factor, trained length, rotary_dim.
+# The fields that bear on RoPE, as the models' publishers wrote them, and fields beside them that
+# lead a reader astray; then other spellings. With each: rope_type, rope_theta, head_dim, window,
+# factor, trained length, rotary_dim.
 CONFIGS = {
     "Llama 3.1 8B": (EXAMPLES["Llama 3.1 8B"], "llama3", 5e5, 128, 131_072, 8.0, 8192, 128),
-    "Qwen2.5 7B with YaRN": (EXAMPLES["Qwen2.5 7B with YaRN"], "yarn", 1e6, 128, 32_768, 4.0, 32_768, 128),
+    "Qwen2.5 7B with YaRN": (
+        EXAMPLES["Qwen2.5 7B with YaRN"],
+        "yarn",
+        1e6,
+        128,
+        32_768,
+        4.0,
+        32_768,
+        128,
+    ),
     "DeepSeek-V3": (EXAMPLES["DeepSeek-V3"], "yarn", 10_000, 64, 163_840, 40.0, 4096, 64),
     "Pythia 70M": (EXAMPLES["Pythia 70M"], "default", 10_000, 64, 2048, 1.0, 2048, 16),
     "Phi-3 mini 128k": (EXAMPLES["Phi-3 mini 128k"], "longrope", 1e4, 96, 131_072, 32.0, 4096, 96),
@@ -54,7 +77,11 @@ CONFIGS = {
         {
             "model_type": "gemma3",
             "text_config": {**EXAMPLES["Gemma 3 27B"]["text_config"], "sliding_window_pattern": 6},
-            "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model", "num_attention_heads": 16},
+            "vision_config": {
+                "hidden_size": 1152,
+                "model_type": "siglip_vision_model",
+                "num_attention_heads": 16,
+            },
         },
         *("linear", 1e6, 128, 131_072, 8.0, 32_768, 128),
     ),
@@ -69,7 +96,16 @@ CONFIGS = {
         },
         *("proportional", 1e6, 512, 131_072, 1.0, 131_072, 512),
     ),
-    "Llama 2 7B": (sized("llama", 4096, 32, 4096, rope_scaling=None), "default", 1e4, 128, 4096, 1.0, 4096, 128),
+    "Llama 2 7B": (
+        sized("llama", 4096, 32, 4096, rope_scaling=None),
+        "default",
+        1e4,
+        128,
+        4096,
+        1.0,
+        4096,
+        128,
+    ),
     "Llama 4 Scout": (
         {
             "model_type": "llama4",
@@ -87,7 +123,15 @@ CONFIGS = {
         *("default", 1_000_000, 128, 40_960, 1.0, 40_960, 128),
     ),
     "Gemma 3 1B": (
-        sized("gemma3_text", 1152, 4, 32_768, head_dim=256, rope_local_base_freq=10_000, rope_theta=1_000_000),
+        sized(
+            "gemma3_text",
+            1152,
+            4,
+            32_768,
+            head_dim=256,
+            rope_local_base_freq=10_000,
+            rope_theta=1_000_000,
+        ),
         *("default", 1_000_000, 256, 32_768, 1.0, 32_768, 256),
     ),
     "GPT-J 6B": (
@@ -98,12 +142,24 @@ CONFIGS = {
         sized(
             *("olmo3", 4096, 32, 65_536),
             rope_theta=500_000,
-            rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192},
+            rope_scaling={
+                "rope_type": "yarn",
+                "factor": 8.0,
+                "original_max_position_embeddings": 8192,
+            },
         ),
         *("yarn", 500_000, 128, 65_536, 8.0, 8192, 128),
     ),
     "ModernBERT scaled, with two named bases": (
-        sized("modernbert", 768, 12, 8192, global_rope_theta=1.6e5, local_rope_theta=1e4, rope_scaling=LINEAR),
+        sized(
+            "modernbert",
+            768,
+            12,
+            8192,
+            global_rope_theta=1.6e5,
+            local_rope_theta=1e4,
+            rope_scaling=LINEAR,
+        ),
         *("linear", 1.6e5, 64, 8192, 2.0, 8192, 64),
     ),
     "Hunyuan's alpha": (
@@ -111,7 +167,13 @@ CONFIGS = {
             *("hunyuan_v1_dense", 4096, 32, 32_768),
             head_dim=128,
             rope_theta=1e4,
-            rope_scaling={"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "type": "dynamic"},
+            rope_scaling={
+                "alpha": 1000.0,
+                "beta_fast": 32,
+                "beta_slow": 1,
+                "factor": 1.0,
+                "type": "dynamic",
+            },
         ),
         *("ntk", 1e4, 128, 32_768, 1000.0, 32_768, 128),
     ),
@@ -120,11 +182,26 @@ CONFIGS = {
         *("default", 10_000, 80, 4096, 1.0, 4096, 40),
     ),
     "an image's sections": (
-        sized("qwen2_vl_text", 64, 4, 256, rope_theta=1e6, rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),
+        sized(
+            "qwen2_vl_text",
+            64,
+            4,
+            256,
+            rope_theta=1e6,
+            rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]},
+        ),
         *("default", 1e6, 16, 256, 1.0, 256, 16),
     ),
     "Zamba2, whose heads have another name": (
-        sized("zamba2", 3584, 32, 4096, attention_head_dim=224, attention_hidden_size=7168, rope_theta=1e4),
+        sized(
+            "zamba2",
+            3584,
+            32,
+            4096,
+            attention_head_dim=224,
+            attention_hidden_size=7168,
+            rope_theta=1e4,
+        ),
         *("default", 1e4, 224, 4096, 1.0, 4096, 224),
     ),
 }
@@ -146,7 +223,9 @@ def their_embedding(config):
     """The rotary module that transformers builds from the same fields."""
     text = copy.deepcopy(config.get("text_config", config))
     scaling = text.get("rope_scaling") or {}
-    if scaling.get("type") == "su":  # LongRoPE's first name, which Phi3Config of 5.23 maps and then stumbles over
+    if (
+        scaling.get("type") == "su"
+    ):  # LongRoPE's first name, which Phi3Config of 5.23 maps and then stumbles over
         scaling["type"] = "longrope"
     model_type = text.pop("model_type")
     plain = f"{model_type}.modeling_{model_type}.{model_type.capitalize()}RotaryEmbedding"
@@ -182,8 +261,15 @@ def test_a_file_is_read_as_the_model_is_described(name):
     main = read.main
     window = read.max_position_embeddings
     lengths = (window, main.factor, main.trained_length, 2 * len(read.frequencies()[0]))
-    assert [main.rope_type, main.parameters.get("rope_theta", 10_000.0), read.head_dim, *lengths] == expected
-    inv_freq, attention_factor = rope_frequencies(read.rope_parameters, read.head_dim, window, 10_000)
+    assert [
+        main.rope_type,
+        main.parameters.get("rope_theta", 10_000.0),
+        read.head_dim,
+        *lengths,
+    ] == expected
+    inv_freq, attention_factor = rope_frequencies(
+        read.rope_parameters, read.head_dim, window, 10_000
+    )
     assert torch.equal(inv_freq, read.frequencies(10_000)[0])
     assert attention_factor == read.frequencies(10_000)[1]
     assert config == before
@@ -198,11 +284,16 @@ def test_types_of_layers_differ_in_base_method_and_head_dimension():
     }
     assert (gemma4.frequencies()[0] > 0).sum() == 64
     assert torch.equal(gemma4.frequencies(layer_type="sliding_attention")[0], rope_inv_freq(256))
-    with pytest.raises(ValueError, match=r"layer_type must be one of full_attention, sliding_attention: got 'global'"):
+    with pytest.raises(
+        ValueError,
+        match=r"layer_type must be one of full_attention, sliding_attention: got 'global'",
+    ):
         gemma4.frequencies(layer_type="global")
 
 
-@pytest.mark.parametrize("name", ["Llama 3.1 8B", "Phi-3 mini 128k", "gpt-oss 20B", "Gemma 3 27B", "Gemma 4 E2B"])
+@pytest.mark.parametrize(
+    "name", ["Llama 3.1 8B", "Phi-3 mini 128k", "gpt-oss 20B", "Gemma 3 27B", "Gemma 4 E2B"]
+)
 def test_a_file_saved_by_todays_transformers_is_read_as_the_one_it_was_made_from(name, tmp_path):
     published = copy.deepcopy(EXAMPLES[name])
     if "su" in str(published.get("rope_scaling", {}).get("type")):
@@ -219,8 +310,26 @@ def test_a_file_saved_by_todays_transformers_is_read_as_the_one_it_was_made_from
 @pytest.mark.parametrize(
     "model_type",
     [
-        *("bamba", "cohere", "deepseek_v2", "falcon", "gemma", "gemma3n_text", "gemma4_text", "glm4_moe"),
-        *("gpt_oss", "granite", "llama4_text", "mistral4", "mixtral", "nemotron", "persimmon", "phi"),
+        *(
+            "bamba",
+            "cohere",
+            "deepseek_v2",
+            "falcon",
+            "gemma",
+            "gemma3n_text",
+            "gemma4_text",
+            "glm4_moe",
+        ),
+        *(
+            "gpt_oss",
+            "granite",
+            "llama4_text",
+            "mistral4",
+            "mixtral",
+            "nemotron",
+            "persimmon",
+            "phi",
+        ),
         *("phimoe", "qwen3_next", "recurrent_gemma", "smollm3", "starcoder2"),
     ],
 )
@@ -229,14 +338,23 @@ def test_what_a_file_leaves_out_is_what_transformers_takes(model_type):
     assert read.max_position_embeddings == getattr(theirs, "max_position_embeddings", None)
     parameters = theirs.rope_parameters
     for name, part in parameters.items() if len(read.layers) > 1 else [("all", parameters)]:
-        assert read.layers[name].parameters == {key: value for key, value in part.items() if key != "type"}
+        assert read.layers[name].parameters == {
+            key: value for key, value in part.items() if key != "type"
+        }
 
 
 def test_a_text_model_two_parts_deep_is_read():
     text = sized("qwen2_5_omni_text", 3584, 28, 32_768, rope_theta=1_000_000.0)
-    read = silently({"model_type": "qwen2_5_omni", "thinker_config": {"rope_theta": 5.0, "text_config": text}})
+    read = silently(
+        {"model_type": "qwen2_5_omni", "thinker_config": {"rope_theta": 5.0, "text_config": text}}
+    )
     assert read.rope_parameters["rope_theta"] == 1_000_000.0
-    llava = silently({"model_type": "llava", "text_config": {"model_type": "llama", "max_position_embeddings": 4096}})
+    llava = silently(
+        {
+            "model_type": "llava",
+            "text_config": {"model_type": "llama", "max_position_embeddings": 4096},
+        }
+    )
     assert (llava.head_dim, llava.max_position_embeddings, llava.model_type) == (128, 4096, "llama")
 
 
@@ -248,7 +366,9 @@ def test_a_text_model_two_parts_deep_is_read():
         {"rope_parameters": {**LINEAR, "rope_theta": 500.0}},
     ],
 )
-def test_a_part_of_a_file_is_enough_with_a_head_dimension_and_needs_no_transformers(part, monkeypatch):
+def test_a_part_of_a_file_is_enough_with_a_head_dimension_and_needs_no_transformers(
+    part, monkeypatch
+):
     monkeypatch.setitem(sys.modules, "transformers.models.auto.configuration_auto", None)
     read = silently(part, head_dim=64, max_position_embeddings=512)
     assert (read.head_dim, read.max_position_embeddings) == (64, 512)
@@ -262,16 +382,25 @@ def test_a_pasted_dictionary_of_layer_types_is_read_too():
     read = silently(GEMMA4_LAYERS, head_dim=256)
     assert list(read.layers) == ["full_attention", "sliding_attention"]
     assert read.max_position_embeddings is None
-    other = {"sliding": {"rope_type": "default", "rope_theta": 1e4}, "hybrid": {"rope_type": "default"}}
+    other = {
+        "sliding": {"rope_type": "default", "rope_theta": 1e4},
+        "hybrid": {"rope_type": "default"},
+    }
     read = silently({"head_dim": 16, "rope_parameters": other})
     assert read.main is read.layers["sliding"]  # none is full_attention
 
 
 def test_what_the_file_says_wins_over_what_is_given():
-    for name, head_dim, window in (("Qwen3 8B", 128, 40_960), ("Gemma 3 1B", 256, 32_768), ("Llama 2 7B", 128, 4096)):
+    for name, head_dim, window in (
+        ("Qwen3 8B", 128, 40_960),
+        ("Gemma 3 1B", 256, 32_768),
+        ("Llama 2 7B", 128, 4096),
+    ):
         read = silently(CONFIGS[name][0], head_dim=32, max_position_embeddings=7)
         assert (read.head_dim, read.max_position_embeddings) == (head_dim, window)
-    read = silently({"model_type": "llama", "rope_theta": 1e4}, head_dim=32, max_position_embeddings=77)
+    read = silently(
+        {"model_type": "llama", "rope_theta": 1e4}, head_dim=32, max_position_embeddings=77
+    )
     assert (read.head_dim, read.max_position_embeddings) == (32, 77)
 
 
@@ -294,13 +423,25 @@ def test_a_path_its_directory_and_its_contents_are_read_alike(tmp_path):
         ({**TINY, "num_attention_heads": 0}, "model_type='llama'"),
         ({**TINY, "head_dim": 15}, "head_dim.*15"),
         ({**TINY, "max_position_embeddings": -1}, "max_position_embeddings must be"),
-        *(({**TINY, key: "yarn"}, "rope_parameters") for key in ("rope_scaling", "rope_parameters")),
+        *(
+            ({**TINY, key: "yarn"}, "rope_parameters")
+            for key in ("rope_scaling", "rope_parameters")
+        ),
         ({"head_dim": 64, "rope_scaling": "yarn"}, "rope_parameters must be a dictionary"),
-        ({**TINY, "rope_scaling": {"type": "nkt", "factor": 2.0}}, "one of default, .*: got rope_type='nkt'"),
-        ({**TINY, "rope_scaling": {"type": "linear"}}, "factor"),
-        ({**TINY, "rope_scaling": {"type": "yarn", "original_max_position_embeddings": 64}}, "factor"),
         (
-            {"head_dim": 16, "rope_parameters": {**GEMMA4_LAYERS, "sliding_attention": {"rope_type": "linear"}}},
+            {**TINY, "rope_scaling": {"type": "nkt", "factor": 2.0}},
+            "one of default, .*: got rope_type='nkt'",
+        ),
+        ({**TINY, "rope_scaling": {"type": "linear"}}, "factor"),
+        (
+            {**TINY, "rope_scaling": {"type": "yarn", "original_max_position_embeddings": 64}},
+            "factor",
+        ),
+        (
+            {
+                "head_dim": 16,
+                "rope_parameters": {**GEMMA4_LAYERS, "sliding_attention": {"rope_type": "linear"}},
+            },
             "sliding_attention: factor must be given",
         ),
         ({"model_type": "gpt2"}, "model_type='gpt2' has no rotary embeddings"),
@@ -317,17 +458,37 @@ def test_a_bad_value_is_an_error_that_names_it(config, message):
         ({**TINY, "rope_mystery": 3, "MyRope": 1}, "MyRope, rope_mystery: not known and ignored"),
         (
             {**TINY, "rope_scaling": {"type": "yarn", "factor": 4.0}},
-            "original_max_position_embeddings is missing for rope_type='yarn': max_position_embeddings=256 is taken",
+            "original_max_position_embeddings is missing for rope_type='yarn': "
+            "max_position_embeddings=256 is taken",
         ),
         (
-            {**TINY, "rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}},
+            {
+                **TINY,
+                "rope_scaling": {
+                    "type": "yarn",
+                    "factor": 2.0,
+                    "original_max_position_embeddings": 64,
+                },
+            },
             "factor=2 disagrees with .* = 256 / 64 = 4",
         ),
-        ({**TINY, "rope_scaling": {**LINEAR, "temperature": 3}}, "temperature: not known for rope_type='linear'"),
-        ({**TINY, "rope_scaling": {"factor": 2.0}}, "factor: not known for rope_type='default' and ignored"),
-        (sized("mystery", 64, 4, 256, rope_scaling=LINEAR), "model_type='mystery' is not known to transformers"),
         (
-            {"head_dim": 8, "rope_parameters": {**GEMMA4_LAYERS, "sliding_attention": {**LINEAR, "x": 1}}},
+            {**TINY, "rope_scaling": {**LINEAR, "temperature": 3}},
+            "temperature: not known for rope_type='linear'",
+        ),
+        (
+            {**TINY, "rope_scaling": {"factor": 2.0}},
+            "factor: not known for rope_type='default' and ignored",
+        ),
+        (
+            sized("mystery", 64, 4, 256, rope_scaling=LINEAR),
+            "model_type='mystery' is not known to transformers",
+        ),
+        (
+            {
+                "head_dim": 8,
+                "rope_parameters": {**GEMMA4_LAYERS, "sliding_attention": {**LINEAR, "x": 1}},
+            },
             "sliding_attention: x: not known for rope_type='linear'",
         ),
     ],
@@ -340,13 +501,18 @@ def test_a_suspicious_file_is_read_with_a_warning_that_says_what_was_assumed(con
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("config", [TINY, {**TINY, "rope_scaling": {"type": "dynamic", "factor": 4.0}}])
+@pytest.mark.parametrize(
+    "config", [TINY, {**TINY, "rope_scaling": {"type": "dynamic", "factor": 4.0}}]
+)
 def test_a_file_becomes_a_module_that_rotates_as_transformers_model_does(config):
     read = from_config(config)
-    theirs = LlamaRotaryEmbedding(LlamaConfig(**{key: value for key, value in config.items() if key != "model_type"}))
+    theirs = LlamaRotaryEmbedding(
+        LlamaConfig(**{key: value for key, value in config.items() if key != "model_type"})
+    )
     x = torch.randn(1, 2, 600, read.head_dim, generator=torch.Generator().manual_seed(0))
     expected = apply_rotary_pos_emb(x, x, *theirs(x, torch.arange(600)[None]))[0]
-    torch.testing.assert_close(read.rotary()(x), expected, atol=2e-4, rtol=0)  # theirs are angles in float32
+    # theirs are angles in float32
+    torch.testing.assert_close(read.rotary()(x), expected, atol=2e-4, rtol=0)
 
 
 def test_each_type_of_layer_has_its_module_and_no_repr_shows_an_address():
@@ -356,7 +522,10 @@ def test_each_type_of_layer_has_its_module_and_no_repr_shows_an_address():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for layer_type in GEMMA4_LAYERS:
-            ours, theirs = read.rotary(layer_type=layer_type).frequencies(), read.frequencies(layer_type=layer_type)
+            ours, theirs = (
+                read.rotary(layer_type=layer_type).frequencies(),
+                read.frequencies(layer_type=layer_type),
+            )
             assert torch.equal(ours[0], theirs[0])
     with pytest.raises(ValueError, match=r"layer_type must be one of .*: got 'all'"):
         read.rotary(layer_type="all")
@@ -364,16 +533,28 @@ def test_each_type_of_layer_has_its_module_and_no_repr_shows_an_address():
 
 
 def test_a_name_on_a_hub_is_no_path():
-    with pytest.raises(FileNotFoundError, match="names on a hub are not fetched: got 'somebody/some-model'"):
+    with pytest.raises(
+        FileNotFoundError, match="names on a hub are not fetched: got 'somebody/some-model'"
+    ):
         from_config("somebody/some-model")
 
 
 def test_numbers_of_numpy_are_numbers():
-    plain = {"rope_type": "yarn", "factor": 2.0, "rope_theta": 500.0, "original_max_position_embeddings": 64}
-    numpy = {key: np.float32(value) if isinstance(value, float) else value for key, value in plain.items()}
+    plain = {
+        "rope_type": "yarn",
+        "factor": 2.0,
+        "rope_theta": 500.0,
+        "original_max_position_embeddings": 64,
+    }
+    numpy = {
+        key: np.float32(value) if isinstance(value, float) else value
+        for key, value in plain.items()
+    }
     numpy["original_max_position_embeddings"] = np.int64(64)
     ours, theirs = rope_frequencies(numpy, np.int64(16)), rope_frequencies(plain, 16)
     assert torch.equal(ours[0], theirs[0])
     assert ours[1] == theirs[1]
-    assert torch.equal(linear(16, np.float32(100), factor=np.float32(2))[0], linear(16, 100, factor=2)[0])
+    assert torch.equal(
+        linear(16, np.float32(100), factor=np.float32(2))[0], linear(16, 100, factor=2)[0]
+    )
     assert torch.equal(alibi_slopes(np.int64(6)), alibi_slopes(6))

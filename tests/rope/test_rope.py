@@ -1,4 +1,5 @@
-"""Positions: held against transformers' models, arbitrary precision, rotation matrices, and the papers' formulas."""
+"""Positions: held against transformers' models, arbitrary precision, rotation matrices, and the
+papers' formulas."""
 
 import copy
 import io
@@ -45,7 +46,8 @@ def randn(*shape, seed=0, dtype=torch.float32):
 
 
 def exact_cos_sin(position, dim, base):
-    """Cosine and sine of each pair's angle at ``position``, computed with 40 digits and rounded to float64."""
+    """Cosine and sine of each pair's angle at ``position``, computed with 40 digits and rounded to
+    float64."""
     with mpmath.workdps(40):
         angles = [position * mpmath.power(base, mpmath.mpf(-2 * k) / dim) for k in range(dim // 2)]
         values = [(float(mpmath.cos(angle)), float(mpmath.sin(angle))) for angle in angles]
@@ -59,7 +61,7 @@ def test_what_is_asked_for_on_a_device_or_in_a_dtype_is_there():
     assert torch.equal(alibi_bias(4, 2, 3, dtype=torch.bfloat16), alibi_bias(4, 2, 3).bfloat16())
 
 
-# -- sinusoidal codes and angles ---------------------------------------------------------------------------------------
+# -- sinusoidal codes and angles -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("base", [10_000.0, 50.0])
@@ -72,22 +74,27 @@ def test_sinusoidal_is_the_formula_of_the_paper(base):
             assert math.isclose(code[position, 2 * i + 1], math.cos(angle), abs_tol=1e-7)
 
 
-@pytest.mark.parametrize(("dim", "base"), [(128, 10_000.0), (128, 500_000.0), (64, 100.0), (256, 1e6)])
+@pytest.mark.parametrize(
+    ("dim", "base"), [(128, 10_000.0), (128, 500_000.0), (64, 100.0), (256, 1e6)]
+)
 @pytest.mark.parametrize("position", [1, 4095, 131_071, 16_777_217])  # float32 lacks the last
 def test_cos_and_sin_are_right_to_float32_at_far_positions(dim, base, position):
     cos, sin = rope_cos_sin(torch.tensor([position]), rope_inv_freq(dim, base))
     exact_cos, exact_sin = exact_cos_sin(position, dim, base)
-    # Half a unit in the last place of float32 below 1 is 3e-8: nothing but the final rounding is left.
+    # Half a unit in the last place of float32 below 1 is 3e-8: nothing but the final rounding is
+    # left.
     assert (cos[0].double() - exact_cos).abs().max() < 3.1e-8
     assert (sin[0].double() - exact_sin).abs().max() < 3.1e-8
 
 
 def test_half_precision_positions_and_results_do_not_lower_the_precision_of_the_angle():
-    cos, _ = rope_cos_sin(torch.tensor([4096.0], dtype=torch.bfloat16), rope_inv_freq(64), dtype=torch.bfloat16)
+    cos, _ = rope_cos_sin(
+        torch.tensor([4096.0], dtype=torch.bfloat16), rope_inv_freq(64), dtype=torch.bfloat16
+    )
     assert torch.equal(cos[0], exact_cos_sin(4096, 64, 10_000.0)[0].bfloat16())
 
 
-# -- rotation ----------------------------------------------------------------------------------------------------------
+# -- rotation --------------------------------------------------------------------------------------
 
 
 def test_half_split_rope_is_that_of_llama_and_partial_that_of_gpt_neox():
@@ -96,7 +103,11 @@ def test_half_split_rope_is_that_of_llama_and_partial_that_of_gpt_neox():
     partial = {"rope_theta": 10_000.0, "partial_rotary_factor": 0.25}
     for module, rotary_dim, table in (
         (llama, 64, llama.LlamaRotaryEmbedding(LlamaConfig(**sizes))),
-        (gpt_neox, 16, gpt_neox.GPTNeoXRotaryEmbedding(GPTNeoXConfig(**sizes, rope_parameters=partial))),
+        (
+            gpt_neox,
+            16,
+            gpt_neox.GPTNeoXRotaryEmbedding(GPTNeoXConfig(**sizes, rope_parameters=partial)),
+        ),
     ):
         expected = module.apply_rotary_pos_emb(q, k, *table(q, place[None]))
         cos_sin = rope_cos_sin(place, rope_inv_freq(rotary_dim))
@@ -116,13 +127,17 @@ def test_interleaved_rope_is_that_of_gptj():
 def test_layouts_have_the_names_of_those_who_use_them():
     x, cos_sin = randn(5, 8), rope_cos_sin(5, rope_inv_freq(8))
     for name, layout in (("neox", "half"), ("llama", "half"), ("gptj", "interleaved")):
-        assert torch.equal(apply_rope(x, *cos_sin, layout=name), apply_rope(x, *cos_sin, layout=layout))
+        assert torch.equal(
+            apply_rope(x, *cos_sin, layout=name), apply_rope(x, *cos_sin, layout=layout)
+        )
         assert torch.equal(RotaryEmbedding(8, layout=name)(x), RotaryEmbedding(8, layout=layout)(x))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("rotary_dim", [8, 12])
-def test_rope_is_a_rotation_matrix_of_each_pair_and_its_gradient_the_rotation_back(layout, rotary_dim):
+def test_rope_is_a_rotation_matrix_of_each_pair_and_its_gradient_the_rotation_back(
+    layout, rotary_dim
+):
     position, dim, half = 7, 12, rotary_dim // 2
     matrix = torch.eye(dim, dtype=torch.float64)
     for k in range(half):
@@ -130,7 +145,10 @@ def test_rope_is_a_rotation_matrix_of_each_pair_and_its_gradient_the_rotation_ba
         angle = position / 10_000 ** (2 * k / rotary_dim)
         matrix[a, a] = matrix[b, b] = math.cos(angle)
         matrix[b, a], matrix[a, b] = math.sin(angle), -math.sin(angle)
-    x, dy = randn(1, dim, dtype=torch.float64).requires_grad_(), randn(1, dim, seed=1, dtype=torch.float64)
+    x, dy = (
+        randn(1, dim, dtype=torch.float64).requires_grad_(),
+        randn(1, dim, seed=1, dtype=torch.float64),
+    )
 
     cos_sin = rope_cos_sin(torch.tensor([position]), rope_inv_freq(rotary_dim), dtype=torch.float64)
     rotated = apply_rope(x, *cos_sin, layout=layout)
@@ -139,11 +157,15 @@ def test_rope_is_a_rotation_matrix_of_each_pair_and_its_gradient_the_rotation_ba
     torch.testing.assert_close(x.grad, dy @ matrix, atol=1e-14, rtol=0)
 
 
-# -- the two layouts of a projection, and images -----------------------------------------------------------------------
+# -- the two layouts of a projection, and images ---------------------------------------------------
 
 
-@pytest.mark.parametrize(("num_heads", "head_dim", "rotary_dim"), [(4, 16, None), (3, 16, 8), (1, 2, 2)])
-def test_permuted_projections_give_the_same_scores_in_the_other_layout(num_heads, head_dim, rotary_dim):
+@pytest.mark.parametrize(
+    ("num_heads", "head_dim", "rotary_dim"), [(4, 16, None), (3, 16, 8), (1, 2, 2)]
+)
+def test_permuted_projections_give_the_same_scores_in_the_other_layout(
+    num_heads, head_dim, rotary_dim
+):
     tokens, features = 7, 10
     x = randn(tokens, features, dtype=torch.float64)
     cos_sin = rope_cos_sin(tokens, rope_inv_freq(rotary_dim or head_dim), dtype=torch.float64)
@@ -167,8 +189,11 @@ def test_permuted_projections_give_the_same_scores_in_the_other_layout(num_heads
 def test_axial_rope_is_that_of_qwen2_vl():
     height, width, dim, base = 3, 5, 32, 300.0
     rope_parameters = {"rope_type": "axial", "rope_theta": base}
-    config = qwen2_vl.Qwen2VLVisionConfig(embed_dim=4 * dim, num_heads=4, rope_parameters=rope_parameters)
-    place = torch.cartesian_prod(torch.arange(height), torch.arange(width))  # (T, 2): row and column of each patch
+    config = qwen2_vl.Qwen2VLVisionConfig(
+        embed_dim=4 * dim, num_heads=4, rope_parameters=rope_parameters
+    )
+    # (T, 2): row and column of each patch
+    place = torch.cartesian_prod(torch.arange(height), torch.arange(width))
     q = randn(height * width, 4, dim)  # (T, H, dim)
     cos, sin = qwen2_vl.Qwen2VLVisionRotaryEmbedding(config)(q, place)
     expected, _ = qwen2_vl.apply_rotary_pos_emb_vision(q, q, cos, sin)
@@ -179,7 +204,7 @@ def test_axial_rope_is_that_of_qwen2_vl():
     assert [table.shape for table in axial_rope_2d(0, 3, 4)] == [(0, 2)] * 2
 
 
-# -- biases ------------------------------------------------------------------------------------------------------------
+# -- biases ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 6, 8, 12, 20, 32, 71, 112])
@@ -187,7 +212,8 @@ def test_alibi_slopes_are_those_of_bloom_and_mpt(num_heads):
     bloom = build_alibi_tensor(torch.ones(1, 2), num_heads, torch.float32)[:, 0, 1]
     # MPT writes the distance as a negative position, and for 1 head asks for 2^-8 as everyone does.
     mpt = -build_mpt_alibi_tensor(num_heads, 2)[:, 0, 0]
-    torch.testing.assert_close(alibi_slopes(num_heads), bloom, rtol=1e-5, atol=0)  # Bloom powers a rounded base
+    # Bloom powers a rounded base
+    torch.testing.assert_close(alibi_slopes(num_heads), bloom, rtol=1e-5, atol=0)
     torch.testing.assert_close(alibi_slopes(num_heads), mpt)
 
 
@@ -195,7 +221,8 @@ def test_alibi_bias_gives_the_attention_of_bloom_and_its_last_rows_while_decodin
     num_heads, length = 6, 9
     scores = randn(num_heads, length, length)
     causal = torch.full((length, length), -math.inf).triu(1)
-    bloom = build_alibi_tensor(torch.ones(1, length), num_heads, torch.float32)  # (H, 1, K): grows with the key
+    # (H, 1, K): grows with the key
+    bloom = build_alibi_tensor(torch.ones(1, length), num_heads, torch.float32)
     ours = (scores + alibi_bias(num_heads, length, length) + causal).softmax(-1)
     torch.testing.assert_close(ours, (scores + bloom + causal).softmax(-1))
     assert torch.equal(alibi_bias(12, 2, 31), alibi_bias(12, 31, 31)[:, -2:])
@@ -204,17 +231,28 @@ def test_alibi_bias_gives_the_attention_of_bloom_and_its_last_rows_while_decodin
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (64, 256), (8, 20), (4, 3), (10, 160), (20, 160)])
-def test_t5_buckets_are_those_of_transformers_at_every_distance(bidirectional, num_buckets, max_distance):
-    # With (10, 160), or (20, 160) for two directions, float64 would put distances 10, 20 and 80 one bucket higher.
+@pytest.mark.parametrize(
+    ("num_buckets", "max_distance"), [(32, 128), (64, 256), (8, 20), (4, 3), (10, 160), (20, 160)]
+)
+def test_t5_buckets_are_those_of_transformers_at_every_distance(
+    bidirectional, num_buckets, max_distance
+):
+    # With (10, 160), or (20, 160) for two directions, float64 would put distances 10, 20 and 80 one
+    # bucket higher.
     relative = torch.arange(-1500, 1500)
-    expected = T5Attention._relative_position_bucket(relative, bidirectional, num_buckets, max_distance)
-    assert torch.equal(t5_relative_bucket(relative, bidirectional, num_buckets, max_distance), expected)
+    expected = T5Attention._relative_position_bucket(
+        relative, bidirectional, num_buckets, max_distance
+    )
+    assert torch.equal(
+        t5_relative_bucket(relative, bidirectional, num_buckets, max_distance), expected
+    )
     as_table = relative.short().view(3, 1000)
-    assert torch.equal(t5_relative_bucket(as_table, bidirectional, num_buckets, max_distance).flatten(), expected)
+    assert torch.equal(
+        t5_relative_bucket(as_table, bidirectional, num_buckets, max_distance).flatten(), expected
+    )
 
 
-# -- the module --------------------------------------------------------------------------------------------------------
+# -- the module ------------------------------------------------------------------------------------
 
 WINDOW = 64
 DYNAMIC = {"rope_type": "dynamic", "factor": 4.0}
@@ -227,8 +265,18 @@ LONGROPE = {
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 LINEAR = {"rope_type": "linear", "factor": 2.0}
 PROPORTIONAL = {"rope_type": "proportional", "partial_rotary_factor": 0.25}
-ALL_PARAMETERS = [None, LINEAR, {"rope_type": "ntk", "factor": 2.0}, DYNAMIC, YARN, LONGROPE, PROPORTIONAL]
-every_method = pytest.mark.parametrize("parameters", ALL_PARAMETERS, ids=lambda p: p["rope_type"] if p else "none")
+ALL_PARAMETERS = [
+    None,
+    LINEAR,
+    {"rope_type": "ntk", "factor": 2.0},
+    DYNAMIC,
+    YARN,
+    LONGROPE,
+    PROPORTIONAL,
+]
+every_method = pytest.mark.parametrize(
+    "parameters", ALL_PARAMETERS, ids=lambda p: p["rope_type"] if p else "none"
+)
 
 
 def rotary(parameters=None, **others):
@@ -237,7 +285,9 @@ def rotary(parameters=None, **others):
 
 def at(x, positions, parameters, seq_len, **others):
     """The answer, from the functions."""
-    return apply_rope(x, *rope_cos_sin(positions, *rope_frequencies(parameters, 16, WINDOW, seq_len)), **others)
+    return apply_rope(
+        x, *rope_cos_sin(positions, *rope_frequencies(parameters, 16, WINDOW, seq_len)), **others
+    )
 
 
 @every_method
@@ -245,7 +295,9 @@ def at(x, positions, parameters, seq_len, **others):
 @pytest.mark.parametrize("length", [1, 33, 64, 200])
 def test_it_rotates_by_the_frequencies_of_the_length(parameters, layout, length):
     x = randn(2, 3, length, 16)
-    assert torch.equal(rotary(parameters, layout=layout)(x), at(x, length, parameters, length, layout=layout))
+    assert torch.equal(
+        rotary(parameters, layout=layout)(x), at(x, length, parameters, length, layout=layout)
+    )
 
 
 @every_method
@@ -282,32 +334,47 @@ def test_the_last_position_tells_the_length_and_seq_len_may_tell_more(parameters
 )
 def test_positions_of_any_kind_are_rotated_as_the_formula_says(positions, parameters):
     x = randn(3, 16)
-    assert torch.equal(rotary(parameters)(x, positions=positions), at(x, positions, parameters, None))
+    assert torch.equal(
+        rotary(parameters)(x, positions=positions), at(x, positions, parameters, None)
+    )
 
 
 def test_positions_with_an_axis_for_each_of_xs_or_fewer_fit_and_others_are_told_how_they_would():
     x = randn(2, 3, 5, 16)
     for leading in ((), (1,), (2,), (1, 1), (2, 1), (1, 3), (2, 3)):
         assert torch.equal(rotary()(x, positions=torch.arange(5).expand(*leading, 5)), rotary()(x))
-    with pytest.raises(ValueError, match=r"must be \(B, T\) or \(1, T\) .* got positions \(3, 5\), x \(2, 3, 5, 16\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"must be \(B, T\) or \(1, T\) .* got positions \(3, 5\), x \(2, 3, 5, 16\)",
+    ):
         rotary()(x, positions=torch.arange(5).expand(3, 5))
     for leading in ((5, 3), (1, 2, 3)):
-        with pytest.raises(ValueError, match=r"for positions \(B, T\).* pass positions\[:, None\]: got x"):
+        with pytest.raises(
+            ValueError, match=r"for positions \(B, T\).* pass positions\[:, None\]: got x"
+        ):
             rotary()(x, positions=torch.arange(5).expand(*leading, 5))
 
 
 def test_positions_of_each_row_mean_what_they_mean_in_transformers():
     config = LlamaConfig(hidden_size=64, num_attention_heads=4)
-    x, positions = randn(4, 4, 6, 16), torch.randint(100, (4, 6), generator=torch.Generator().manual_seed(0))
+    x, positions = (
+        randn(4, 4, 6, 16),
+        torch.randint(100, (4, 6), generator=torch.Generator().manual_seed(0)),
+    )
     cos, sin = llama.LlamaRotaryEmbedding(config)(x, positions)
-    torch.testing.assert_close(RotaryEmbedding(16)(x, positions), llama.apply_rotary_pos_emb(x, x, cos, sin)[0])
+    torch.testing.assert_close(
+        RotaryEmbedding(16)(x, positions), llama.apply_rotary_pos_emb(x, x, cos, sin)[0]
+    )
 
 
 def test_a_count_is_computed_where_it_is_asked_for_and_no_tokens_are_no_trouble():
     for length in (10, 100):
-        cos, sin = rotary(DYNAMIC).cos_sin(length, device="meta")  # a device that holds shapes and no numbers
+        # a device that holds shapes and no numbers
+        cos, sin = rotary(DYNAMIC).cos_sin(length, device="meta")
         assert (cos.device.type, sin.shape) == ("meta", (length, 8))
-    assert torch.equal(rotary()(randn(5, 16), positions=5), rotary()(randn(5, 16), positions=torch.arange(5)))
+    assert torch.equal(
+        rotary()(randn(5, 16), positions=5), rotary()(randn(5, 16), positions=torch.arange(5))
+    )
     assert rotary(DYNAMIC)(randn(2, 0, 16)).shape == (2, 0, 16)
     assert rotary()(randn(0, 16), positions=torch.tensor([], dtype=torch.long)).shape == (0, 16)
 
@@ -374,11 +441,13 @@ def test_rope_theta_wins_over_the_default_base_and_must_not_contradict_another()
         rotary({"rope_theta": None}, base=500.0),
     ):
         assert torch.equal(module.frequencies()[0], rope_inv_freq(16, 500.0))
-    with pytest.raises(ValueError, match=r"base and rope_theta must agree: got base=300\.0, rope_theta=500\.0"):
+    with pytest.raises(
+        ValueError, match=r"base and rope_theta must agree: got base=300\.0, rope_theta=500\.0"
+    ):
         rotary({"rope_theta": 500.0}, base=300.0)
 
 
-# -- bad arguments -----------------------------------------------------------------------------------------------------
+# -- bad arguments ---------------------------------------------------------------------------------
 
 COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
 
@@ -389,12 +458,21 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
         (lambda: rope_cos_sin([0, 1], rope_inv_freq(8)), "positions must be"),
         (lambda: rope_cos_sin(3, rope_inv_freq(8), dtype=torch.int32), "dtype must be"),
         (lambda: rope_inv_freq(0), "dim must be"),
-        *((lambda base=base: rope_inv_freq(8, base=base), "base must be") for base in (0.0, math.nan, math.inf)),
+        *(
+            (lambda base=base: rope_inv_freq(8, base=base), "base must be")
+            for base in (0.0, math.nan, math.inf)
+        ),
         (lambda: apply_rope(torch.ones(4, 8, dtype=torch.int64), *COS_SIN), "x must hold"),
-        (lambda: apply_rope(randn(4, 8), *COS_SIN, layout="split"), "one of half, neox, llama, interleaved, gptj: got"),
+        (
+            lambda: apply_rope(randn(4, 8), *COS_SIN, layout="split"),
+            "one of half, neox, llama, interleaved, gptj: got",
+        ),
         (lambda: apply_rope(randn(4, 6), *COS_SIN), r"cos and sin .* got x \(4, 6\), cos \(4, 4\)"),
         (lambda: apply_rope(randn(5, 8), *COS_SIN), "one row per token of x"),
-        (lambda: apply_rope(randn(5, 8), *rope_cos_sin(1, rope_inv_freq(8))), "one row per token of x"),
+        (
+            lambda: apply_rope(randn(5, 8), *rope_cos_sin(1, rope_inv_freq(8))),
+            "one row per token of x",
+        ),
         (lambda: apply_rope(randn(4, 8), COS_SIN[0], COS_SIN[1][:1]), "cos and sin must be"),
         (lambda: apply_rope(randn(8), *COS_SIN), "cos and sin must be"),
         (lambda: half_to_interleaved(randn(9, 2), 2), "num_heads must divide"),
@@ -407,12 +485,21 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
         (lambda: t5_relative_bucket(torch.arange(3), max_distance=8), "max_distance must be"),
         (lambda: RotaryEmbedding(16, rope_parameters=DYNAMIC), "max_position_embeddings must be"),
         (lambda: RotaryEmbedding(15), "whole pairs within the head"),
-        *((lambda dim=dim: rotary()(randn(4, dim)), "x must end in head_dim=16") for dim in (8, 32)),
+        *(
+            (lambda dim=dim: rotary()(randn(4, dim)), "x must end in head_dim=16")
+            for dim in (8, 32)
+        ),
         (lambda: rotary()(randn(1, 16), positions=29), r"for token 29 pass torch.tensor\(\[29\]\)"),
         (lambda: rotary()(randn(1, 16), positions=[29]), "positions must be"),
         (lambda: rotary().cos_sin(-1), "positions must be"),
-        (lambda: rotary()(randn(1, 16), positions=torch.tensor([True])), "positions must hold real numbers"),
-        (lambda: rotary()(randn(1, 16), positions=torch.tensor([1j])), "positions must hold real numbers"),
+        (
+            lambda: rotary()(randn(1, 16), positions=torch.tensor([True])),
+            "positions must hold real numbers",
+        ),
+        (
+            lambda: rotary()(randn(1, 16), positions=torch.tensor([1j])),
+            "positions must hold real numbers",
+        ),
     ],
 )
 def test_a_bad_argument_is_an_error_that_names_it(call, argument):

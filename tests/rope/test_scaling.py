@@ -1,4 +1,5 @@
-"""Every way to scale RoPE, held against transformers over a grid, against arbitrary precision, and inside models."""
+"""Every way to scale RoPE, held against transformers over a grid, against arbitrary precision, and
+inside models."""
 
 import inspect
 import itertools
@@ -33,13 +34,22 @@ def ours(parameters, head_dim, window=None, seq_len=None):
 
 
 def theirs(parameters, head_dim, window, seq_len=None):
-    """The oracle: transformers' own function, from a configuration of the kind that holds these parameters."""
-    sizes = {"hidden_size": 2 * head_dim, "num_attention_heads": 2, "max_position_embeddings": window}
+    """The oracle: transformers' own function, from a configuration of the kind that holds these
+    parameters."""
+    sizes = {
+        "hidden_size": 2 * head_dim,
+        "num_attention_heads": 2,
+        "max_position_embeddings": window,
+    }
     rope_type = parameters["rope_type"]
     if rope_type == "default":
-        config = GPTNeoXConfig(**sizes, rope_parameters={"partial_rotary_factor": 1.0, **parameters})
+        config = GPTNeoXConfig(
+            **sizes, rope_parameters={"partial_rotary_factor": 1.0, **parameters}
+        )
         return GPTNeoXRotaryEmbedding.compute_default_rope_parameters(config)
-    if rope_type == "ntk":  # dynamic scaling by a factor of 1 scales by the ratio of the lengths, and by no more
+    if (
+        rope_type == "ntk"
+    ):  # dynamic scaling by a factor of 1 scales by the ratio of the lengths, and by no more
         seq_len, rope_type = int(parameters["factor"] * window), "dynamic"
         parameters = {**parameters, "rope_type": "dynamic", "factor": 1.0}
     config = LlamaConfig(**sizes, head_dim=head_dim, rope_parameters=dict(parameters))
@@ -52,8 +62,8 @@ def assert_theirs(parameters, head_dim, window, seq_len=None):
     )
     assert inv_freq.dtype == torch.float64
     assert inv_freq.shape == expected.shape
-    # transformers computes in float32: a power and a few products, each rounded by up to 6e-8 relatively, and the
-    # logarithm of the base enters with the exponent.
+    # transformers computes in float32: a power and a few products, each rounded by up to 6e-8
+    # relatively, and the logarithm of the base enters with the exponent.
     assert ((inv_freq - expected.double()).abs() <= 3e-6 * expected.double()).all()
     assert abs(attention_factor - expected_factor) < 1e-9
 
@@ -64,21 +74,39 @@ def longrope_lists(pairs):
     return {"short_factor": [round(value**0.2, 3) for value in long], "long_factor": long}
 
 
-# rope_type -> (its keys, every combination of which is tried; sets of further options; windows; lengths)
+# rope_type -> (its keys, every combination of which is tried; sets of further options; windows;
+# lengths)
 NOTHING = ({},)
 YARN_OPTIONS = (
-    *({}, {"truncate": False}, {"beta_fast": 16, "beta_slow": 2.0}, {"beta_fast": 4.0, "beta_slow": 4.0}),
-    *({"attention_factor": 1.37, "mscale": 0.7, "mscale_all_dim": 1.0}, {"mscale": 0.707}, {"mscale_all_dim": 1.0}),
+    *(
+        {},
+        {"truncate": False},
+        {"beta_fast": 16, "beta_slow": 2.0},
+        {"beta_fast": 4.0, "beta_slow": 4.0},
+    ),
+    *(
+        {"attention_factor": 1.37, "mscale": 0.7, "mscale_all_dim": 1.0},
+        {"mscale": 0.707},
+        {"mscale_all_dim": 1.0},
+    ),
     *({"mscale": 0.707, "mscale_all_dim": of_all} for of_all in (1.3, 0.0)),
     {"mscale": 1.0, "mscale_all_dim": 1.0},
 )
-LLAMA3_TURNS = [{"low_freq_factor": low, "high_freq_factor": high} for low, high in ((1.0, 4.0), (0.125, 0.5), (2, 32))]
+LLAMA3_TURNS = [
+    {"low_freq_factor": low, "high_freq_factor": high}
+    for low, high in ((1.0, 4.0), (0.125, 0.5), (2, 32))
+]
 ORIGINAL = "original_max_position_embeddings"
 GRID = {
     "default": ({}, NOTHING, (2048,), (None,)),
     "linear": ({"factor": (1.0, 2.5, 8, 32.0)}, NOTHING, (2048,), (None,)),
     "ntk": ({"factor": (1.0, 2.5, 8, 32.0)}, NOTHING, (2048,), (None,)),
-    "dynamic": ({"factor": (2.0, 8)}, NOTHING, (128, 8192), (None, 100, 128, 129, 8192, 8193, 32_768)),
+    "dynamic": (
+        {"factor": (2.0, 8)},
+        NOTHING,
+        (128, 8192),
+        (None, 100, 128, 129, 8192, 8193, 32_768),
+    ),
     "yarn": ({"factor": (2.0, 32.0), ORIGINAL: (128, 4096)}, YARN_OPTIONS, (8192,), (None,)),
     "llama3": ({"factor": (8.0, 32), ORIGINAL: (128, 8192)}, LLAMA3_TURNS, (131_072,), (None,)),
     "longrope": (
@@ -114,7 +142,9 @@ LLAMA3 = {**YARN, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_fact
 LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, ORIGINAL: 1024, **longrope_lists(32)}
 
 
-@pytest.mark.parametrize("parameters", [LINEAR, DYNAMIC, LLAMA3, {**LONGROPE, **longrope_lists(10)}])
+@pytest.mark.parametrize(
+    "parameters", [LINEAR, DYNAMIC, LLAMA3, {**LONGROPE, **longrope_lists(10)}]
+)
 def test_an_odd_rotary_dimension_is_rounded_up_as_in_transformers(parameters):
     parameters = {**parameters, "partial_rotary_factor": 0.3}  # 0.3 of 64 is 19
     assert_theirs(parameters, 64, 4096, 4097)
@@ -123,42 +153,72 @@ def test_an_odd_rotary_dimension_is_rounded_up_as_in_transformers(parameters):
 @pytest.mark.parametrize(
     ("parameters", "head_dim", "window", "seq_len"),
     [
-        ({**DYNAMIC, "partial_rotary_factor": 0.75}, 4, 1024, 4096),  # three dimensions are two pairs
+        # three dimensions are two pairs
+        (
+            {**DYNAMIC, "partial_rotary_factor": 0.75},
+            4,
+            1024,
+            4096,
+        ),
         ({**YARN, ORIGINAL: 6}, 32, 24, None),  # no pair makes a turn: a ramp without a slope
-        ({**YARN, "rope_theta": 10.0, ORIGINAL: 10**6}, 32, 4 * 10**6, None),  # a ramp that runs backwards
+        # a ramp that runs backwards
+        (
+            {**YARN, "rope_theta": 10.0, ORIGINAL: 10**6},
+            32,
+            4 * 10**6,
+            None,
+        ),
         ({key: YARN[key] for key in YARN if key != ORIGINAL}, 64, 4096, None),
         ({key: LLAMA3[key] for key in LLAMA3 if key != ORIGINAL}, 64, 4096, None),
         ({key: LONGROPE[key] for key in LONGROPE if key != ORIGINAL}, 64, 4096, None),
     ],
 )
-def test_at_the_edges_too_frequencies_are_those_of_transformers(parameters, head_dim, window, seq_len):
+def test_at_the_edges_too_frequencies_are_those_of_transformers(
+    parameters, head_dim, window, seq_len
+):
     assert_theirs(parameters, head_dim, window, seq_len)
 
 
 def test_phimoe_has_attention_factors_of_its_own():
     own = {"short_mscale": 1.1, "long_mscale": 1.3}
-    parameters = {"rope_type": "longrope", "rope_theta": 1e4, ORIGINAL: 128, **own, **longrope_lists(16)}
+    parameters = {
+        "rope_type": "longrope",
+        "rope_theta": 1e4,
+        ORIGINAL: 128,
+        **own,
+        **longrope_lists(16),
+    }
     sizes = {"hidden_size": 64, "num_attention_heads": 2, "max_position_embeddings": 1024}
     model = PhimoeRotaryEmbedding(PhiMoEConfig(**sizes, rope_parameters=dict(parameters)))
     for length, is_long in ((128, False), (129, True)):
         inv_freq, attention_factor = ours(parameters, 32, 1024, length)
         cos, sin = model(torch.zeros(1), torch.arange(length)[None])
-        torch.testing.assert_close(torch.hypot(cos, sin), torch.full_like(cos, attention_factor), rtol=1e-5, atol=0)
-        # Its own frequencies are no oracle: transformers 5.23 never reads the long factors of PhiMoE.
+        torch.testing.assert_close(
+            torch.hypot(cos, sin), torch.full_like(cos, attention_factor), rtol=1e-5, atol=0
+        )
+        # Its own frequencies are no oracle: transformers 5.23 never reads the long factors of
+        # PhiMoE.
         assert torch.equal(inv_freq, ours(parameters, 32, 1024)[0]) != is_long
 
 
-# -- against arbitrary precision ---------------------------------------------------------------------------------------
+# -- against arbitrary precision -------------------------------------------------------------------
 
 
 def exact_frequencies(parameters, head_dim, window, seq_len):
-    """The frequencies with 40 digits, pair by pair, from the formulas of the papers and of the reference code."""
+    """The frequencies with 40 digits, pair by pair, from the formulas of the papers and of the
+    reference code."""
     mp, factor = mpmath, mpmath.mpf(parameters.get("factor", 1))
-    base, d = mp.mpf(parameters["rope_theta"]), int(head_dim * parameters.get("partial_rotary_factor", 1))
+    base, d = (
+        mp.mpf(parameters["rope_theta"]),
+        int(head_dim * parameters.get("partial_rotary_factor", 1)),
+    )
     kind, original = parameters["rope_type"], parameters.get(ORIGINAL)
     if kind == "proportional":
         rotating, d = d // 2, head_dim
-        return [(base ** (-mp.mpf(2 * k) / d) if k < rotating else mp.mpf(0)) / factor for k in range(d // 2)]
+        return [
+            (base ** (-mp.mpf(2 * k) / d) if k < rotating else mp.mpf(0)) / factor
+            for k in range(d // 2)
+        ]
     if kind in ("ntk", "dynamic"):
         stretch = factor if kind == "ntk" else factor * max(seq_len, window) / window - (factor - 1)
         base *= stretch ** (mp.mpf(d) / (d - 2))
@@ -178,22 +238,33 @@ def exact_frequencies(parameters, head_dim, window, seq_len):
     else:
         return frequencies
     clamped = [min(max(share, mp.mpf(0)), mp.mpf(1)) for share in kept]
-    return [share * f + (1 - share) * f / factor for share, f in zip(clamped, frequencies, strict=True)]
+    return [
+        share * f + (1 - share) * f / factor for share, f in zip(clamped, frequencies, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("rope_type", ROPE_TYPES)
 @pytest.mark.parametrize(("head_dim", "share"), [(64, 1.0), (128, 0.5)])
 def test_frequencies_are_exact_to_float64(rope_type, head_dim, share):
-    keys = {**LLAMA3, **LONGROPE, "factor": 8.0, ORIGINAL: 4096, "rope_type": rope_type, "rope_theta": 500_000.0}
+    keys = {
+        **LLAMA3,
+        **LONGROPE,
+        "factor": 8.0,
+        ORIGINAL: 4096,
+        "rope_type": rope_type,
+        "rope_theta": 500_000.0,
+    }
     parameters = keys | {"partial_rotary_factor": share}
     with mpmath.workdps(40):
         exact = [float(value) for value in exact_frequencies(parameters, head_dim, 32_768, 50_000)]
     inv_freq, _ = ours(parameters, head_dim, 32_768, 50_000)
     # Only the rounding of a few float64 operations: any detour through float32 would leave 1e-8.
-    torch.testing.assert_close(inv_freq, torch.tensor(exact, dtype=torch.float64), rtol=1e-13, atol=0)
+    torch.testing.assert_close(
+        inv_freq, torch.tensor(exact, dtype=torch.float64), rtol=1e-13, atol=0
+    )
 
 
-# -- what the methods do -----------------------------------------------------------------------------------------------
+# -- what the methods do ---------------------------------------------------------------------------
 
 
 def test_each_method_is_the_function_of_its_name_and_its_keys_are_the_arguments():
@@ -210,11 +281,17 @@ def test_each_method_is_the_function_of_its_name_and_its_keys_are_the_arguments(
 
 
 def test_llama3_between_equal_factors_is_a_step_without_nan():
-    length = 2 * math.pi * 4  # of 4 pairs, 1, 1/2, 1/4, 1/8 per position, the third makes one turn, to rounding
-    assert rope.yarn_paper_ramp(rope_inv_freq(8, 16.0), length, 1.0, 1.0).tolist() == [1.0, 1.0, 1.0, 0.0]
+    # of 4 pairs, 1, 1/2, 1/4, 1/8 per position, the third makes one turn, to rounding
+    length = 2 * math.pi * 4
+    assert rope.yarn_paper_ramp(rope_inv_freq(8, 16.0), length, 1.0, 1.0).tolist() == [
+        1.0,
+        1.0,
+        1.0,
+        0.0,
+    ]
 
 
-# -- errors and warnings -----------------------------------------------------------------------------------------------
+# -- errors and warnings ---------------------------------------------------------------------------
 
 
 def without(parameters, *keys):
@@ -223,10 +300,18 @@ def without(parameters, *keys):
 
 @pytest.mark.parametrize(
     ("parameters", "lacking"),
-    [(LINEAR, None), (YARN, None), (LLAMA3, None), (DYNAMIC, "max_position_embeddings"), (LONGROPE, "factor")]
+    [
+        (LINEAR, None),
+        (YARN, None),
+        (LLAMA3, None),
+        (DYNAMIC, "max_position_embeddings"),
+        (LONGROPE, "factor"),
+    ]
     + [(without(given, ORIGINAL), ORIGINAL) for given in (YARN, LLAMA3, LONGROPE)],
 )
-def test_a_length_may_be_left_out_where_the_parameters_carry_it_and_is_named_where_they_do_not(parameters, lacking):
+def test_a_length_may_be_left_out_where_the_parameters_carry_it_and_is_named_where_they_do_not(
+    parameters, lacking
+):
     if lacking is None:
         rope_frequencies(parameters, 64)
         return
@@ -240,9 +325,15 @@ def test_a_length_may_be_left_out_where_the_parameters_carry_it_and_is_named_whe
     ("parameters", "key"),
     [
         *(({"rope_type": bad}, "rope_type") for bad in ("nkt", ["yarn"])),
-        *((bad, "rope_type") for bad in ({"type": "nkt"}, {"factor": 4.0}, {"full_attention": LINEAR})),
+        *(
+            (bad, "rope_type")
+            for bad in ({"type": "nkt"}, {"factor": 4.0}, {"full_attention": LINEAR})
+        ),
         ("yarn", "rope_parameters"),
-        *((without(given, "factor"), "factor must be given") for given in (LINEAR, DYNAMIC, YARN, LLAMA3)),
+        *(
+            (without(given, "factor"), "factor must be given")
+            for given in (LINEAR, DYNAMIC, YARN, LLAMA3)
+        ),
         *(
             ({**given, "factor": bad}, "factor must be a number of at least 1")
             for given in (LINEAR, {**LINEAR, "rope_type": "ntk"}, DYNAMIC, YARN, LLAMA3, LONGROPE)
@@ -250,17 +341,34 @@ def test_a_length_may_be_left_out_where_the_parameters_carry_it_and_is_named_whe
         ),
         ({"rope_type": "proportional", "factor": 0.5}, "factor"),
         *(({**LINEAR, "rope_theta": bad}, "rope_theta") for bad in (0, 1, "big")),
-        *(({**LINEAR, "partial_rotary_factor": bad}, "partial_rotary_factor") for bad in (-0.5, 1.5, 0.01, "x")),
-        *(({**given, ORIGINAL: bad}, ORIGINAL) for given in (YARN, LLAMA3, LONGROPE) for bad in (1, "x")),
+        *(
+            ({**LINEAR, "partial_rotary_factor": bad}, "partial_rotary_factor")
+            for bad in (-0.5, 1.5, 0.01, "x")
+        ),
+        *(
+            ({**given, ORIGINAL: bad}, ORIGINAL)
+            for given in (YARN, LLAMA3, LONGROPE)
+            for bad in (1, "x")
+        ),
         *(({**YARN, key: 0}, key) for key in ("beta_fast", "beta_slow", "attention_factor")),
         ({**YARN, "beta_fast": 1, "beta_slow": 32}, "beta_fast"),
         *(({**YARN, key: "1"}, key) for key in ("mscale", "mscale_all_dim")),
-        *((without(LLAMA3, key), f"{key} must be given") for key in ("low_freq_factor", "high_freq_factor")),
+        *(
+            (without(LLAMA3, key), f"{key} must be given")
+            for key in ("low_freq_factor", "high_freq_factor")
+        ),
         ({**LLAMA3, "low_freq_factor": 0}, "low_freq_factor"),
         ({**LLAMA3, "high_freq_factor": 0.5}, "high_freq_factor"),
         ({**LONGROPE, "attention_factor": -1.0}, "attention_factor"),
-        *((without(LONGROPE, key), f"{key} must be given") for key in ("short_factor", "long_factor")),
-        *(({**LONGROPE, key: bad}, key) for key in ("short_factor", "long_factor") for bad in ([1.0], [0.0] * 32, 2.0)),
+        *(
+            (without(LONGROPE, key), f"{key} must be given")
+            for key in ("short_factor", "long_factor")
+        ),
+        *(
+            ({**LONGROPE, key: bad}, key)
+            for key in ("short_factor", "long_factor")
+            for bad in ([1.0], [0.0] * 32, 2.0)
+        ),
         ({**LONGROPE, ORIGINAL: 8192}, "factor"),
         ({**LINEAR, "max_position_embeddings": -4}, "max_position_embeddings"),
     ],
@@ -287,7 +395,10 @@ def test_a_head_must_hold_whole_pairs(parameters):
         (YARN, 8192, r"factor=4 disagrees with .* = 8192 / 1024 = 8"),
         ({**LONGROPE, "factor": 32.0}, 4096, r"factor=32 disagrees with .* = 4096 / 1024 = 4"),
         ({**YARN, "mscale": 0.707}, 4096, "mscale and mscale_all_dim have no effect"),
-        *((without(given, ORIGINAL), 4096, f"{ORIGINAL} is missing") for given in (YARN, LLAMA3, LONGROPE)),
+        *(
+            (without(given, ORIGINAL), 4096, f"{ORIGINAL} is missing")
+            for given in (YARN, LLAMA3, LONGROPE)
+        ),
     ],
 )
 def test_a_suspicious_value_is_a_warning_that_says_what_was_assumed(parameters, window, message):

@@ -1,4 +1,5 @@
-"""The soak's choice of notebooks and its bound in time: for hours, where --soak asks for it (make soak)."""
+"""The soak's choice of notebooks and its bound in time: for hours, where --soak asks for it (make
+soak)."""
 
 import time
 from pathlib import Path
@@ -10,12 +11,15 @@ from tools.notebooks import NOTEBOOKS, find_notebooks
 STARTED = time.monotonic()
 
 
-@pytest.hookimpl(trylast=True)  # after the conditions, so that each goes through all notebooks before the next
+# after the conditions, so that each goes through all notebooks before the next
+@pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test of a notebook every notebook there is, or those that --chapter names."""
     if "notebook_path" in metafunc.fixturenames:
         paths = find_notebooks(metafunc.config.getoption("--chapter")) if NOTEBOOKS.is_dir() else []
-        metafunc.parametrize("notebook_path", [path.resolve() for path in paths], ids=[path.stem for path in paths])
+        metafunc.parametrize(
+            "notebook_path", [path.resolve() for path in paths], ids=[path.stem for path in paths]
+        )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -21,26 +21,38 @@ NBVAL = (
     *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--nbval"),
     *("-p", "conftest", "--threads=2", "--nbval-current-env"),
     f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}",
-    f"--nbval-cell-timeout={3 * CELL_TIMEOUT_S}",  # the machine may be busy, and one thread is slower than two
+    # the machine may be busy, and one thread is slower than two
+    f"--nbval-cell-timeout={3 * CELL_TIMEOUT_S}",
 )
 # a process that is root only inside namespaces of its own may mount and set up interfaces there
-UNSHARE = ("unshare",) if not hasattr(os, "geteuid") or os.geteuid() == 0 else ("unshare", "--map-root-user")
-# the whole checkout, environment included; the shell stood in the writable one, so it goes there anew
+UNSHARE = (
+    ("unshare",)
+    if not hasattr(os, "geteuid") or os.geteuid() == 0
+    else ("unshare", "--map-root-user")
+)
+# the whole checkout, environment included; the shell stood in the writable one, so it goes there
+# anew
 READ_ONLY = """
 mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && cd "$0" || exit 1
-if touch .writable 2>/dev/null; then rm .writable; echo "the checkout is still writable" >&2; exit 1; fi
+if touch .writable 2>/dev/null; then
+    rm .writable; echo "the checkout is still writable" >&2; exit 1
+fi
 exec "$@"
 """
-# a fresh network namespace has neither an address nor a route; kernels talk to their notebook over the loopback
+# a fresh network namespace has neither an address nor a route; kernels talk to their notebook over
+# the loopback
 NO_NETWORK = 'ip link set lo up && exec "$@"'
 # below a file no directory can be made, not even by root
 NO_HOME = {"HOME": os.devnull + "/home", "USERPROFILE": os.devnull + "/home"}
-HOMES = re.compile(r"XDG_|JUPYTER_|IPYTHONDIR|MPLCONFIGDIR|HF_HOME|TORCHINDUCTOR_|TRITON_|COURSE_PROGRESS_DIR")
+HOMES = re.compile(
+    r"XDG_|JUPYTER_|IPYTHONDIR|MPLCONFIGDIR|HF_HOME|TORCHINDUCTOR_|TRITON_|COURSE_PROGRESS_DIR"
+)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What is unusual about a run: namespaces of its own, the environment, how often the cells run in one kernel."""
+    """What is unusual about a run: namespaces of its own, the environment, how often the cells run
+    in one kernel."""
 
     name: str
     wrapper: tuple[str, ...] = ()
@@ -59,7 +71,9 @@ CONDITIONS = (
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
-def test_a_notebook_shows_the_same_wherever_it_runs(condition: Condition, notebook_path: Path, tmp_path: Path) -> None:
+def test_a_notebook_shows_the_same_wherever_it_runs(
+    condition: Condition, notebook_path: Path, tmp_path: Path
+) -> None:
     notebook = nbformat.read(notebook_path, as_version=4)
     notebook.cells = [
         nbformat.NotebookNode({**cell, "id": f"{cell.id}-{turn}"})
@@ -72,27 +86,45 @@ def test_a_notebook_shows_the_same_wherever_it_runs(condition: Condition, notebo
 def test_a_notebook_goes_on_after_wrong_answers(notebook_path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(notebook_path, as_version=4)
     for exercise in list(find_exercises(notebook)):
-        notebook.cells[exercise.stub].source = with_check(exercise, gives_back_its_argument(notebook, exercise))
+        notebook.cells[exercise.stub].source = with_check(
+            exercise, gives_back_its_argument(notebook, exercise)
+        )
         for index in (exercise.stub, exercise.solution):
             notebook.cells[index].metadata.setdefault("tags", []).append("nbval-ignore-output")
     run_nbval(notebook, CONDITIONS[0], tmp_path)
 
 
 def run_nbval(notebook: nbformat.NotebookNode, condition: Condition, private: Path) -> None:
-    """Run ``notebook`` in a process of its own; fail where a cell does or shows something else than is stored."""
+    """Run ``notebook`` in a process of its own; fail where a cell does or shows something else than
+    is stored."""
     if condition.wrapper:
         if shutil.which(condition.wrapper[0]) is None:
             pytest.skip(f"{condition.wrapper[0]} is not installed")
-        tried = subprocess.run([*condition.wrapper, "true"], capture_output=True, text=True, timeout=30)
+        tried = subprocess.run(
+            [*condition.wrapper, "true"], capture_output=True, text=True, timeout=30
+        )
         if tried.returncode:
             pytest.skip(f"this machine cannot make it: {' '.join(tried.stderr.split())}")
     nbformat.write(notebook, private / "copy.ipynb")
-    usual = {**os.environ, "PYTEST_ADDOPTS": ""}  # "-n 2" is meant for this pytest, not for the one inside
-    kept = {name: value for name, value in usual.items() if not (condition.without and condition.without.match(name))}
+    # "-n 2" is meant for this pytest, not for the one inside
+    usual = {
+        **os.environ,
+        "PYTEST_ADDOPTS": "",
+    }
+    kept = {
+        name: value
+        for name, value in usual.items()
+        if not (condition.without and condition.without.match(name))
+    }
     done = subprocess.run(
         [*condition.wrapper, *NBVAL, f"--rootdir={private}", str(private / "copy.ipynb")],
         cwd=ROOT,
-        env={**kept, "JUPYTER_RUNTIME_DIR": str(private), "PYTHONPATH": str(ROOT), **condition.environment},
+        env={
+            **kept,
+            "JUPYTER_RUNTIME_DIR": str(private),
+            "PYTHONPATH": str(ROOT),
+            **condition.environment,
+        },
         capture_output=True,
         text=True,
         timeout=LIMIT_S * condition.times,

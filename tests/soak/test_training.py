@@ -1,4 +1,5 @@
-"""The models that are shipped: trained again, from the first step to the last, they are as good and as bad."""
+"""The models that are shipped: trained again, from the first step to the last, they are as good and
+as bad."""
 
 import pytest
 
@@ -20,8 +21,9 @@ def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_sp
             score = evaluate(model, long_context.held_out_streams(multiple, long_context.STREAMS))
             for field in ("local_loss", "recall"):
                 seeds = rows.mean_and_spread(field, ("method",))[method]
-                # one spread more on either side: another processor's rounding is at most another seed. Where the seeds
-                # agree, the questions decide: 512 of them fix a share to 0.013 and 3,000 fillers a loss to 0.02
+                # one spread more on either side: another processor's rounding is at most another
+                # seed. Where the seeds agree, the questions decide: 512 of them fix a share to
+                # 0.013 and 3,000 fillers a loss to 0.02
                 margin = max(seeds.high - seeds.low, 0.03)
                 value = getattr(score, field)
                 assert seeds.low - margin <= value <= seeds.high + margin, (method, multiple, field)

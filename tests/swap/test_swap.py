@@ -1,4 +1,5 @@
-"""The course's norms and RoPE inside transformers' own models: the same logits, whatever the model is asked to do."""
+"""The course's norms and RoPE inside transformers' own models: the same logits, whatever the model
+is asked to do."""
 
 import copy
 
@@ -28,7 +29,10 @@ MODELS = {
     "qwen3": (transformers.Qwen3ForCausalLM, GROUPED),
     "gpt_neox": (transformers.GPTNeoXForCausalLM, {}),
     "gemma": (transformers.GemmaForCausalLM, GROUPED),
-    "gemma3": (transformers.Gemma3ForCausalLM, {**GROUPED, "layer_types": ["sliding_attention", "full_attention"]}),
+    "gemma3": (
+        transformers.Gemma3ForCausalLM,
+        {**GROUPED, "layer_types": ["sliding_attention", "full_attention"]},
+    ),
 }
 WINDOWED = {"original_max_position_embeddings": WINDOW}
 SCALINGS = {  # each by a factor of 4
@@ -36,7 +40,11 @@ SCALINGS = {  # each by a factor of 4
     "dynamic": {},
     "yarn": WINDOWED,
     "llama3": {**WINDOWED, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
-    "longrope": {**WINDOWED, "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [1.0, 2.0, 3.0, 4.0]},
+    "longrope": {
+        **WINDOWED,
+        "short_factor": [1.0, 1.1, 1.2, 1.3],
+        "long_factor": [1.0, 2.0, 3.0, 4.0],
+    },
 }
 
 
@@ -57,7 +65,8 @@ def tokens(batch=2, length=40):
 
 
 def assert_same(mine, wanted):
-    """Within 1e-5 of the largest logit: transformers' angles are float32 products, the course's are float64."""
+    """Within 1e-5 of the largest logit: transformers' angles are float32 products, the course's are
+    float64."""
     assert wanted.abs().max() > 1  # not so small that the tolerance hides everything
     assert (mine - wanted).abs().max() <= 1e-5 * wanted.abs().max()
 
@@ -68,17 +77,23 @@ def test_every_norm_and_rotation_is_replaced_and_logits_cache_padding_and_gradie
     model = copy.deepcopy(original)
     swapped = swap(model)
     kinds = [type(module).__name__ for module in model.modules()]
-    assert not [kind for kind in kinds if kind.endswith(("RMSNorm", "LayerNorm", "RotaryEmbedding"))]
+    assert not [
+        kind for kind in kinds if kind.endswith(("RMSNorm", "LayerNorm", "RotaryEmbedding"))
+    ]
     assert not any(module.training for module in model.modules())
     assert model.state_dict().keys() == original.state_dict().keys()
     assert_same(model(tokens()).logits, original(tokens()).logits)
     found = compare_runs(model, original, tokens())
     assert list(found) == ["logits", "cached", "left-padded", "gradients"]
     assert max(found.values()) < 1e-5
-    assert not any(parameter.grad is not None for parameter in (*model.parameters(), *original.parameters()))
+    assert not any(
+        parameter.grad is not None for parameter in (*model.parameters(), *original.parameters())
+    )
 
     swapped.undo()
-    assert [type(module) for module in model.modules()] == [type(module) for module in original.modules()]
+    assert [type(module) for module in model.modules()] == [
+        type(module) for module in original.modules()
+    ]
     assert torch.equal(model(tokens()).logits, original(tokens()).logits)
 
 
@@ -90,7 +105,9 @@ def build_scaled(scaling):
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
-def test_every_scaling_agrees_within_and_beyond_the_window_with_the_courses_frequencies_and_ones_own(scaling):
+def test_every_scaling_agrees_within_and_beyond_the_window_with_other_frequencies(
+    scaling,
+):
     original, calls = build_scaled(scaling), []
 
     def frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
@@ -100,10 +117,15 @@ def test_every_scaling_agrees_within_and_beyond_the_window_with_the_courses_freq
     course, own = copy.deepcopy(original), copy.deepcopy(original)
     swap(course)
     swapped = swap(own, frequencies=frequencies)
-    assert ("model.rotary_emb", "LlamaRotaryEmbedding", f"{__name__}.frequencies") in swapped.replaced
+    assert (
+        "model.rotary_emb",
+        "LlamaRotaryEmbedding",
+        f"{__name__}.frequencies",
+    ) in swapped.replaced
     assert not swapped.left
     for length in (4 * WINDOW, WINDOW // 2, WINDOW + 1, WINDOW):
-        # transformers keeps what a longer prompt left behind, see chapter 14: each of its answers from a fresh model
+        # transformers keeps what a longer prompt left behind, see chapter 14: each of its answers
+        # from a fresh model
         wanted = copy.deepcopy(original)(tokens(1, length)).logits
         assert_same(course(tokens(1, length)).logits, wanted)
         assert_same(own(tokens(1, length)).logits, wanted)
@@ -136,7 +158,10 @@ def test_the_first_layer_that_differs_is_named():
     swap(model, rms_norm=forgets_eps)
     layers = compare_layers(model, original, input_ids=tokens())
     assert layers.first == "model.layers.0.input_layernorm"
-    with pytest.raises(AssertionError, match=r"model\.layers\.0\.input_layernorm is the first of \d+ layers to differ"):
+    with pytest.raises(
+        AssertionError,
+        match=r"model\.layers\.0\.input_layernorm is the first of \d+ layers to differ",
+    ):
         layers.require()
 
     assert compare_layers(original, copy.deepcopy(original), input_ids=tokens()).ok
@@ -144,12 +169,16 @@ def test_the_first_layer_that_differs_is_named():
 
 def test_what_cannot_be_replaced_is_left_and_said():
     with torch.random.fork_rng():
-        config = transformers.GPTJConfig(vocab_size=64, n_embd=32, n_head=4, n_layer=1, rotary_dim=4)
+        config = transformers.GPTJConfig(
+            vocab_size=64, n_embd=32, n_head=4, n_layer=1, rotary_dim=4
+        )
         model = transformers.GPTJForCausalLM(config).eval()
     before = model(tokens()).logits
     swapped = swap(model)
     assert all(what == "LayerNorm" for _, what, _ in swapped.replaced)
-    assert [(name, why) for name, _, why in swapped.left] == [("transformer.h.0.attn", "it is not built as Llama is")]
+    assert [(name, why) for name, _, why in swapped.left] == [
+        ("transformer.h.0.attn", "it is not built as Llama is")
+    ]
     torch.testing.assert_close(model(tokens()).logits, before, atol=1e-5, rtol=1e-5)
 
     class OddRMSNorm(nn.Module):
@@ -161,14 +190,30 @@ def test_what_cannot_be_replaced_is_left_and_said():
             return x / (x.abs().mean(-1, keepdim=True) + self.eps) * self.weight
 
     odd = nn.Sequential(OddRMSNorm(), nn.RMSNorm(4, elementwise_affine=False))
-    assert [why for _, _, why in swap(odd).left] == ["it computes something else", "it has no weight"]
-    assert [why for _, _, why in swap(odd, rms_norm=None, keep_rope=True).left] == ["as asked", "as asked"]
+    assert [why for _, _, why in swap(odd).left] == [
+        "it computes something else",
+        "it has no weight",
+    ]
+    assert [why for _, _, why in swap(odd, rms_norm=None, keep_rope=True).left] == [
+        "as asked",
+        "as asked",
+    ]
 
 
 def test_a_model_whose_angles_are_not_those_of_its_config_keeps_them():
-    model = build("llama", rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5})
-    assert model(tokens()).logits.shape == (2, 40, 64)  # transformers' Llama takes no notice of the factor
-    assert {why for _, _, why in swap(model).left} == {"its angles are not those that its config asks for"}
+    model = build(
+        "llama",
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+    )
+    # transformers' Llama takes no notice of the factor
+    assert model(tokens()).logits.shape == (
+        2,
+        40,
+        64,
+    )
+    assert {why for _, _, why in swap(model).left} == {
+        "its angles are not those that its config asks for"
+    }
 
 
 def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away_and_a_refused_model_is_as_it_was():
@@ -184,7 +229,10 @@ def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away_and_a_refused_mode
 @pytest.mark.parametrize(
     "arguments",
     [
-        *({"rope": apply_rope, "keep_rope": True}, {"frequencies": rope_frequencies, "keep_rope": True}),
+        *(
+            {"rope": apply_rope, "keep_rope": True},
+            {"frequencies": rope_frequencies, "keep_rope": True},
+        ),
         *({"frequencies": rope_frequencies, "rope": apply_rope}, {"frequencies": {}}),
         *({"rms_norm": "rms_norm"}, {"rope": nn.Identity()}, {"layer_norm": nn.LayerNorm}),
     ],
@@ -207,8 +255,13 @@ def test_a_function_that_was_put_nowhere_is_among_what_was_left():
     def mine(x, *arguments):
         return x
 
-    for name, model in (("layer_norm", build("llama")), ("frequencies", nn.Sequential(nn.Linear(2, 2)))):
-        assert swap(model, **{name: mine}).left == [(name, f"{__name__}.mine", "the model has no place for it")]
+    for name, model in (
+        ("layer_norm", build("llama")),
+        ("frequencies", nn.Sequential(nn.Linear(2, 2))),
+    ):
+        assert swap(model, **{name: mine}).left == [
+            (name, f"{__name__}.mine", "the model has no place for it")
+        ]
 
 
 class Scale(nn.Module):
@@ -240,17 +293,30 @@ def test_trials_tell_a_fault_of_the_cache_from_one_of_every_way():
     scale.lm_head.weight.data *= 1.5
     cache, scale = (compare_runs(model, original, tokens()) for model in (cache, scale))
     assert {name for name, error in cache.items() if error > 1e-3} == {"cached"}
-    assert [scale[name] for name in ("logits", "cached", "left-padded")] == pytest.approx([0.5] * 3, rel=1e-4)
+    assert [scale[name] for name in ("logits", "cached", "left-padded")] == pytest.approx(
+        [0.5] * 3, rel=1e-4
+    )
     assert scale["gradients"] > 0.1
 
 
 def test_what_cannot_be_compared_is_refused():
     model = build("llama")
     for call, message in (
-        (lambda: compare_runs(model, model, torch.ones(2, 3, dtype=torch.long)), "ids must be tokens"),
-        (lambda: compare_layers(nn.Identity(), nn.Identity(), input=torch.ones(2).long()), "layers of the same names"),
-        (lambda: compare_layers(model, model, input_ids=tokens(), within=1), r"arguments of mine\.forward: got within"),
+        (
+            lambda: compare_runs(model, model, torch.ones(2, 3, dtype=torch.long)),
+            "ids must be tokens",
+        ),
+        (
+            lambda: compare_layers(nn.Identity(), nn.Identity(), input=torch.ones(2).long()),
+            "layers of the same names",
+        ),
+        (
+            lambda: compare_layers(model, model, input_ids=tokens(), within=1),
+            r"arguments of mine\.forward: got within",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()
-    assert compare_layers(model, model, input_ids=tokens(), attention_mask=None, output_attentions=False).ok
+    assert compare_layers(
+        model, model, input_ids=tokens(), attention_mask=None, output_attentions=False
+    ).ok

@@ -1,4 +1,5 @@
-"""timing: what is timed, how often and in which order; the bytes that are kept and moved; what the figures mean."""
+"""timing: what is timed, how often and in which order; the bytes that are kept and moved; what the
+figures mean."""
 
 import os
 import platform
@@ -26,7 +27,9 @@ from course_utils.timing import (
 
 def test_median_and_tenth_percentile_are_those_of_the_runs(monkeypatch):
     runs = [9000.0, *(float(ms) for ms in range(19, 0, -1))]  # whose mean is another
-    monkeypatch.setattr(timers, "_on_cpu", lambda calls, rounds, seconds: dict.fromkeys(calls, runs))
+    monkeypatch.setattr(
+        timers, "_on_cpu", lambda calls, rounds, seconds: dict.fromkeys(calls, runs)
+    )
     timing = measure_in_turns({"it": lambda: None})["it"]
     assert (timing.median_ms, timing.p10_ms, timing.runs) == (10.5, 2.0, 20)
 
@@ -75,13 +78,17 @@ def test_arguments_may_be_given_by_name_and_get_their_gradients():
     x, weight = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
     measure(scaled, x, 2.0, weight=weight, eps=1e-6, backward=True)
     assert set(calls) == {(2.0, 1e-6)}
-    gradients = forward_and_backward(scaled, x, factor=2.0, weight=weight, upstream=[torch.ones(2)])()
+    gradients = forward_and_backward(
+        scaled, x, factor=2.0, weight=weight, upstream=[torch.ones(2)]
+    )()
     torch.testing.assert_close(gradients, (2 * weight, 2 * x))
 
 
 def test_gradients_are_those_of_the_function_for_the_given_upstream():
     x, w = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
-    dx, dw = forward_and_backward(lambda x, w: x**2 * w, x, w, upstream=[torch.tensor([1.0, 10.0])])()
+    dx, dw = forward_and_backward(
+        lambda x, w: x**2 * w, x, w, upstream=[torch.tensor([1.0, 10.0])]
+    )()
     assert dx.tolist() == [6.0, 200.0]
     assert dw.tolist() == [1.0, 40.0]
 
@@ -95,19 +102,25 @@ def test_only_arguments_that_require_a_gradient_get_one_where_any_does():
 
 def test_calls_take_turns():
     order = []
-    calls = {name: lambda name=name: time.sleep(3e-3) or order.append(name) for name in "ab"}  # not worth repeating
+    # not worth repeating
+    calls = {name: lambda name=name: time.sleep(3e-3) or order.append(name) for name in "ab"}
     measure_in_turns(calls, rounds=6)
     turn = 3  # runs: two to warm up and one that counts
     turns = ["".join(order[start : start + turn]) for start in range(0, len(order), turn)][-2 * 6 :]
     rounds = [tuple(turns[start : start + 2]) for start in range(0, 12, 2)]
-    assert set(rounds) == {("aaa", "bbb"), ("bbb", "aaa")}  # both in every round, and not always the same first
+    # both in every round, and not always the same first
+    assert set(rounds) == {
+        ("aaa", "bbb"),
+        ("bbb", "aaa"),
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="the C library is not glibc")
-def test_kept_memory_is_not_fetched_from_the_system_again_and_a_first_cell_does_not_import_what_builds_extensions():
+def test_kept_memory_is_not_fetched_again_and_no_first_cell_imports_what_builds_extensions():
     program = (
-        "import resource, sys, torch; from course_utils import check, plots, setup, timing, verify, widgets; setup()\n"
+        "import resource, sys, torch; from course_utils import check, plots, setup, timing, "
+        "verify, widgets; setup()\n"
         # where there is a CUDA toolkit and no GPU, importing it writes to stderr
         "assert 'torch.utils.cpp_extension' not in sys.modules\n"
         "def faults():\n"
@@ -131,14 +144,26 @@ def test_a_roofline_is_bandwidth_below_the_ridge_and_arithmetic_above():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: measure(torch.square, torch.ones(3, device="meta")), "device must be cpu or cuda: got 'meta'"),
+        (
+            lambda: measure(torch.square, torch.ones(3, device="meta")),
+            "device must be cpu or cuda: got 'meta'",
+        ),
         (lambda: measure_in_turns({"it": int}, "gpu"), "device must be cpu or cuda: got 'gpu'"),
         (lambda: copy_bandwidth("gpu"), "device must be cpu or cuda: got 'gpu'"),
         (lambda: Roofline.of("gpu"), "device must be cpu or cuda: got 'gpu'"),
         (lambda: measure_in_turns({"it": int}, rounds=0), "rounds must be at least 1: got 0"),
-        (lambda: Roofline(bandwidth_gbps=0, peak_gflops=100.0), "bandwidth_gbps must be a positive number: got 0"),
-        (lambda: Roofline(20.0, peak_gflops=float("nan")), "peak_gflops must be a positive number: got nan"),
-        (lambda: saved_bytes(torch.exp, torch.ones(10)), "args must hold a tensor that requires a gradient: got none"),
+        (
+            lambda: Roofline(bandwidth_gbps=0, peak_gflops=100.0),
+            "bandwidth_gbps must be a positive number: got 0",
+        ),
+        (
+            lambda: Roofline(20.0, peak_gflops=float("nan")),
+            "peak_gflops must be a positive number: got nan",
+        ),
+        (
+            lambda: saved_bytes(torch.exp, torch.ones(10)),
+            "args must hold a tensor that requires a gradient: got none",
+        ),
     ],
 )
 def test_an_argument_that_cannot_be_is_named(call, message):
@@ -165,13 +190,25 @@ def moved(fn, *args):
     ("fn", "steps"),
     [
         pytest.param(lambda x, y: x + y, [("add", 800, 400)], id="two tensors in, one out"),
-        pytest.param(lambda x, y: x.clone().mul_(y), [("clone", 400, 400), ("mul_", 800, 400)], id="in place"),
+        pytest.param(
+            lambda x, y: x.clone().mul_(y), [("clone", 400, 400), ("mul_", 800, 400)], id="in place"
+        ),
         pytest.param(lambda x, y: x.sum(), [("sum", 400, 4)], id="a reduction"),
         pytest.param(lambda x, y: x.view(100)[:50].view(5, 10).mT, [], id="views"),
         pytest.param(lambda x, y: torch.empty_like(x), [], id="an allocation"),
-        pytest.param(lambda x, y: x + y.sum(0).expand(10, 10), [("sum", 400, 40), ("add", 440, 400)], id="expanded"),
-        pytest.param(lambda x, y: torch.add(x, y, out=torch.empty(10, 10)), [("add", 800, 400)], id="out="),
-        pytest.param(lambda x, y: x.double() * 2, [("_to_copy", 400, 800), ("mul", 800, 800)], id="another dtype"),
+        pytest.param(
+            lambda x, y: x + y.sum(0).expand(10, 10),
+            [("sum", 400, 40), ("add", 440, 400)],
+            id="expanded",
+        ),
+        pytest.param(
+            lambda x, y: torch.add(x, y, out=torch.empty(10, 10)), [("add", 800, 400)], id="out="
+        ),
+        pytest.param(
+            lambda x, y: x.double() * 2,
+            [("_to_copy", 400, 800), ("mul", 800, 800)],
+            id="another dtype",
+        ),
     ],
 )
 def test_bytes_are_those_of_the_tensors_that_go_in_and_come_out(fn, steps):

@@ -11,7 +11,8 @@ from tools import doctor
 REQUIRES = [
     "numpy<3,>=1",
     "matplotlib<4,>=3.9; extra == 'course'",
-    "triton<4,>=3.4; (sys_platform == 'linux' and platform_machine == 'x86_64') and extra == 'course'",
+    "triton<4,>=3.4; (sys_platform == 'linux' and platform_machine == 'x86_64') and extra == "
+    "'course'",
     "pytest<10,>=8; extra == 'test'",
 ]
 
@@ -43,7 +44,10 @@ def test_the_machine_that_runs_the_tests_is_healthy(capsys):
 
 
 def test_the_notebooks_needs_are_examined_and_the_tests_are_not(installed):
-    assert [(f.subject, f.status) for f in doctor._dependencies()] == [("numpy", "ok"), ("matplotlib", "ok")]
+    assert [(f.subject, f.status) for f in doctor._dependencies()] == [
+        ("numpy", "ok"),
+        ("matplotlib", "ok"),
+    ]
     assert finding("Triton").status == "optional"
 
 

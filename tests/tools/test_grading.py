@@ -1,4 +1,5 @@
-"""Grading a folder: whatever one submission does, it is a row with the reason, and the others lose nothing."""
+"""Grading a folder: whatever one submission does, it is a row with the reason, and the others lose
+nothing."""
 
 import ast
 import csv
@@ -74,20 +75,35 @@ HELPERS_BELOW = (
 # file name without its ending -> the cells of a notebook, the status, and a part of the reason.
 # The cell that imports torch is needed, and with it whatever else it does.
 CELLS: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "crashes": (("import ctypes\ndef centre(x):\n    return ctypes.string_at(0)",), "error", "SIGSEGV, when the check"),
-    "loops": (("import torch\nwhile True: pass", RIGHT), "error", f"Still running after {TIMEOUT_S:g} s, in cell 1"),
+    "crashes": (
+        ("import ctypes\ndef centre(x):\n    return ctypes.string_at(0)",),
+        "error",
+        "SIGSEGV, when the check",
+    ),
+    "loops": (
+        ("import torch\nwhile True: pass", RIGHT),
+        "error",
+        f"Still running after {TIMEOUT_S:g} s, in cell 1",
+    ),
     # the machine has that much
-    "allocates": ((f"import torch\nhog = bytearray({int(1.5 * MEMORY_GB * 1e9)})\n{RIGHT}",), "error", "MemoryError"),
+    "allocates": (
+        (f"import torch\nhog = bytearray({int(1.5 * MEMORY_GB * 1e9)})\n{RIGHT}",),
+        "error",
+        "MemoryError",
+    ),
     "wrong": ((FORGE, COLUMNS, CHOOSE), "wrong", "It subtracts the mean of each column"),
     "calls": (
         ("from chapters import check\ndef centre(x):\n    return check.centre.oracle(x)",),
         "ready-made",
         "It is right, and calls check.centre.oracle.",
     ),
-    "renamed": (("import torch", RIGHT.replace("centre", "my_centre"), "check.centre(my_centre)"), "not defined",
-                "No cell defines centre. Cell 3 checks my_centre by that name; rename it."),
+    "renamed": (
+        ("import torch", RIGHT.replace("centre", "my_centre"), "check.centre(my_centre)"),
+        "not defined",
+        "No cell defines centre. Cell 3 checks my_centre by that name; rename it.",
+    ),
     "stub": (('def centre(x):\n    """Centre."""\n    ...', CHOOSE), "not attempted", ""),
-}  # fmt: skip
+}
 
 
 def save(path: Path, *cells: str, title: str = "# 00 · Start here") -> Path:
@@ -97,7 +113,8 @@ def save(path: Path, *cells: str, title: str = "# 00 · Start here") -> Path:
 
 
 def solved_copy(folder: Path) -> Path:
-    """Write chapter 00 as `make student` hands it out, with the stub filled in, helpers below, another name."""
+    """Write chapter 00 as `make student` hands it out, with the stub filled in, helpers below,
+    another name."""
     path = make_student_copy(NOTEBOOKS / "00_start_here.ipynb", folder)
     notebook = read_notebook(path)
     notebook.cells[next(find_exercises(notebook)).stub].source = SEES_NO_SECRET
@@ -129,7 +146,8 @@ def not_notebooks(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> dict:
-    """A class, graded once: the rows by file, the reasons expected of what is no notebook, and where things lie."""
+    """A class, graded once: the rows by file, the reasons expected of what is no notebook, and
+    where things lie."""
     root = tmp_path_factory.mktemp("class")
     folder, out, scratch = root / "submitted", root / "out", root / "scratch"
     for place in (folder, scratch, folder / "ann", folder / "ann" / ".ipynb_checkpoints"):
@@ -159,17 +177,24 @@ def test_whatever_a_notebook_does_is_a_row_with_the_reason(graded: dict, name: s
 
 
 @pytest.mark.slow
-def test_what_is_no_notebook_is_a_row_with_the_reason_and_nothing_else_is_a_row(graded: dict) -> None:
+def test_what_is_no_notebook_is_a_row_with_the_reason_and_nothing_else_is_a_row(
+    graded: dict,
+) -> None:
     for file, reason in graded["reasons"].items():
         row = graded["rows"][file]
         assert (row.status, row.exercise) == ("error", ""), row
         assert reason in row.message, row
-    files = {*graded["reasons"], *(f"{name}.ipynb" for name in (*CELLS, "ann/homework 1", "as it is"))}
+    files = {
+        *graded["reasons"],
+        *(f"{name}.ipynb" for name in (*CELLS, "ann/homework 1", "as it is")),
+    }
     assert sorted(row.file for row in graded["all"]) == sorted(files)
 
 
 @pytest.mark.slow
-def test_a_students_copy_is_graded_under_any_name_and_the_courses_solution_counts_for_nobody(graded: dict) -> None:
+def test_a_students_copy_is_graded_under_any_name_and_the_courses_solution_counts_for_nobody(
+    graded: dict,
+) -> None:
     solved = graded["rows"]["ann/homework 1.ipynb"]
     assert solved.status == "passed", solved.message
     assert solved.seconds < TIMEOUT_S  # nobody waits for what it left running
@@ -192,7 +217,8 @@ def test_nothing_is_left_behind_but_a_table_and_a_report(graded: dict) -> None:
 
 
 def processes_of(home: Path) -> list[psutil.Process]:
-    """Return the processes whose home is below ``home``: those that a grading started, and their children."""
+    """Return the processes whose home is below ``home``: those that a grading started, and their
+    children."""
     below = []
     for candidate in psutil.process_iter():
         try:
@@ -214,17 +240,31 @@ def test_the_report_counts_every_mistake_and_says_what_and_who_is_missing(tmp_pa
     ]
     expected = ["17", "18", "170", "7"]
     assert missing(rows, expected) == ["170", "7"]
-    assert missing([Row("wei_wang_2.ipynb", "04", "ema")], ["wei_wang", "wei_wang_2"]) == ["wei_wang"]
+    assert missing([Row("wei_wang_2.ipynb", "04", "ema")], ["wei_wang", "wei_wang_2"]) == [
+        "wei_wang"
+    ]
     write_report(rows, tmp_path / REPORT, "Grades", expected)
     page = BeautifulSoup((tmp_path / REPORT).read_text(encoding="utf-8"), "html.parser")
     tables = {
-        heading.text: [[cell.text for cell in row.find_all("td")] for row in heading.find_next("table")("tr")[1:]]
+        heading.text: [
+            [cell.text for cell in row.find_all("td")]
+            for row in heading.find_next("table")("tr")[1:]
+        ]
         for heading in page.find_all("h2")
     }
     assert [row[:2] for row in tables["Mistakes"]] == [["2", "ema"], ["1", "ema"]]
     assert tables["Mistakes"][0][3] == check.ema.catalogue[second].wrong
-    assert [row[0] for row in tables["Results"]] == ["ann_17.ipynb", "ben_18/a.ipynb", "ben_18/b.ipynb"]
-    assert [row[0] for row in tables["Nothing to grade"]] == ["cid_170.ipynb", "dan.ipynb", "170", "7"]
+    assert [row[0] for row in tables["Results"]] == [
+        "ann_17.ipynb",
+        "ben_18/a.ipynb",
+        "ben_18/b.ipynb",
+    ]
+    assert [row[0] for row in tables["Nothing to grade"]] == [
+        "cid_170.ipynb",
+        "dan.ipynb",
+        "170",
+        "7",
+    ]
 
 
 def test_no_cell_of_the_csv_is_a_formula_and_any_file_name_can_be_written(tmp_path: Path) -> None:
@@ -233,7 +273,11 @@ def test_no_cell_of_the_csv_is_a_formula_and_any_file_name_can_be_written(tmp_pa
     write_report([Row(strange, message="x")], tmp_path / REPORT, "Grades")
     with (tmp_path / CSV).open(newline="") as file:
         line = next(csv.DictReader(file))
-    assert (line["file"], line["message"], line["mistakes"]) == ("'=\\udcff.ipynb", "'-2 is the answer", "a b")
+    assert (line["file"], line["message"], line["mistakes"]) == (
+        "'=\\udcff.ipynb",
+        "'-2 is the answer",
+        "a b",
+    )
 
 
 @pytest.fixture
@@ -246,7 +290,9 @@ def three(tmp_path: Path) -> tuple[Path, Path]:
     return folder, tmp_path / "out"
 
 
-def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(three, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(
+    three, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, out = three
 
     def interrupted_at_b(path: Path, exercise: str, limits: Limits, stop: threading.Event) -> dict:
@@ -271,7 +317,9 @@ def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(three, mon
     assert not (out / UNFINISHED).exists()
 
 
-def test_a_grading_that_is_called_off_ends_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grading_that_is_called_off_ends_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     path = save(tmp_path / "a.ipynb", "import time\ntime.sleep(600)\n" + RIGHT)
     stop = threading.Event()
@@ -281,14 +329,20 @@ def test_a_grading_that_is_called_off_ends_its_processes(tmp_path: Path, monkeyp
     assert not processes_of(tmp_path)
 
 
-def test_a_process_that_does_not_start_is_no_notebook_that_fails(tmp_path: Path, monkeypatch) -> None:
+def test_a_process_that_does_not_start_is_no_notebook_that_fails(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr("tools.grading.process.sys.executable", "/bin/false")
-    outcome = grade_exercise(save(tmp_path / "a.ipynb", RIGHT), "centre", Limits(), threading.Event())
+    outcome = grade_exercise(
+        save(tmp_path / "a.ipynb", RIGHT), "centre", Limits(), threading.Event()
+    )
     assert outcome["status"] == "error"
     assert "The grading process did not start" in outcome["message"]
 
 
-def test_the_command_says_what_it_needs_and_who_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_it_needs_and_who_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "submitted"
     assert course(["grade", str(folder)]) == 2
     folder.mkdir()
@@ -308,14 +362,18 @@ def test_the_command_says_what_it_needs_and_who_is_missing(tmp_path: Path, capsy
     assert "nothing to grade\nmissing: 17, 18" in capsys.readouterr().out
 
 
-def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(tmp_path: Path, monkeypatch) -> None:
+def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(
+    tmp_path: Path, monkeypatch
+) -> None:
     folder = tmp_path / "submitted"
     folder.mkdir()
     without = next(chapter for chapter in CHAPTERS if not chapter.exercises)
     save(folder / "a.ipynb", RIGHT)
     save(folder / "b.ipynb", title=f"# {without.number} · {without.title}")
     monkeypatch.setattr(command, "grade_exercise", lambda *_: {"status": "passed"})
-    chosen = grade_folder(folder, tmp_path / "one", Limits(), chapters=[without.number], show_progress=False)
+    chosen = grade_folder(
+        folder, tmp_path / "one", Limits(), chapters=[without.number], show_progress=False
+    )
     assert [(row.file, row.status) for row in chosen] == [("b.ipynb", "no exercise")]
     everything = grade_folder(folder, tmp_path / "two", Limits(), show_progress=False)
     assert [row.status for row in everything] == ["passed", "no exercise"]
@@ -325,13 +383,21 @@ def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(tmp_path: Pa
     ("name", "title", "cell", "number"),
     [
         ("anything", "# 02 · Layer norm", "", "02"),
-        ("03_batch_norm", "# 02 · Layer norm", "", "02"),  # the heading is truer than the file's name
+        # the heading is truer than the file's name
+        (
+            "03_batch_norm",
+            "# 02 · Layer norm",
+            "",
+            "02",
+        ),
         ("jo_02_layer_norm (1)", "# Jo's", "", "02"),
         ("16_a_real_llama", "# Jo's", "def layer_norm(x): ...", "16"),
         ("homework", "# Jo's", "check.rope(mine)\ncheck.half_to_interleaved(my_other)", "13"),
     ],
 )
-def test_a_notebook_is_known_by_what_is_in_it(tmp_path: Path, name: str, title: str, cell: str, number: str) -> None:
+def test_a_notebook_is_known_by_what_is_in_it(
+    tmp_path: Path, name: str, title: str, cell: str, number: str
+) -> None:
     chapter, _ = read_submission(save(tmp_path / f"{name}.ipynb", cell, title=title))
     assert chapter.number == number
 
@@ -339,7 +405,12 @@ def test_a_notebook_is_known_by_what_is_in_it(tmp_path: Path, name: str, title: 
 def test_submissions_are_files_and_folders_of_notebooks(tmp_path: Path) -> None:
     for place in ("ann/week 1/.ipynb_checkpoints", "__MACOSX"):
         (tmp_path / place).mkdir(parents=True)
-    hidden = ("ann/week 1/.ipynb_checkpoints/a.ipynb", "__MACOSX/a.ipynb", ".DS_Store", "ann/notes.txt")
+    hidden = (
+        "ann/week 1/.ipynb_checkpoints/a.ipynb",
+        "__MACOSX/a.ipynb",
+        ".DS_Store",
+        "ann/notes.txt",
+    )
     for file in ("ann/week 1/a.ipynb", "ann/b.IPYNB", "bob.ipynb", "eve.pdf", *hidden):
         (tmp_path / file).touch()
     files = [str(path.relative_to(tmp_path)) for path in find_files(tmp_path)]
@@ -347,7 +418,13 @@ def test_submissions_are_files_and_folders_of_notebooks(tmp_path: Path) -> None:
 
 
 @torch.jit.script
-def scripted(x: torch.Tensor, shape: list[int], weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float):
+def scripted(
+    x: torch.Tensor,
+    shape: list[int],
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
+):
     return torch.layer_norm(x, shape, weight, bias, eps)
 
 
@@ -369,12 +446,17 @@ CALLS = {
     "references": ("torch's native_layer_norm", lambda *a: torch._refs.native_layer_norm(*a)[0]),
     "thread": ("torch's layer_norm", partial(in_a_thread, torch.layer_norm)),
     "the course's": ("the course's layer_norm", lambda *a: layer_norm(*a)),
-    "the oracle": ("check.layer_norm.oracle", partial(in_a_thread, lambda *a: check.layer_norm.oracle(*a))),
+    "the oracle": (
+        "check.layer_norm.oracle",
+        partial(in_a_thread, lambda *a: check.layer_norm.oracle(*a)),
+    ),
 }
 
 
 @pytest.mark.parametrize("disguise", CALLS)
-def test_an_answer_that_calls_a_ready_made_function_is_known_however_it_calls_it(disguise: str) -> None:
+def test_an_answer_that_calls_a_ready_made_function_is_known_however_it_calls_it(
+    disguise: str,
+) -> None:
     called, function = CALLS[disguise]
 
     def answer(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -387,7 +469,10 @@ def test_an_answer_that_calls_a_ready_made_function_is_known_however_it_calls_it
 def test_the_puzzles_own_solutions_are_known() -> None:
     for letter in bugs.BUGS:
         name = f"input_{letter.lower()}"
-        called = ready_made(getattr(check, name), lambda ordinary, letter=letter: bugs.bug(letter).solution(ordinary))
+        called = ready_made(
+            getattr(check, name),
+            lambda ordinary, letter=letter: bugs.bug(letter).solution(ordinary),
+        )
         assert called == f"check.{name}.oracle"
 
     def tried_many(ordinary):
@@ -409,9 +494,13 @@ def test_an_answer_that_does_it_itself_is_not_accused(chapter) -> None:
         if its_check.exercise.interpreter:
             continue
         needed = needed_statements(sources, f"{name}_solution")
-        source = "\n".join(ast.unparse(statement) for statements in needed for statement in statements)
+        source = "\n".join(
+            ast.unparse(statement) for statements in needed for statement in statements
+        )
         assert ready_made(its_check, made_by(source, f"{name}_solution")) == "the course's solution"
-        assert ready_made(its_check, made_by(source.replace(f"{name}_solution", "mine"), "mine")) == "", name
+        assert (
+            ready_made(its_check, made_by(source.replace(f"{name}_solution", "mine"), "mine")) == ""
+        ), name
         for mistake in list(its_check.catalogue.values())[:1]:
             own = edited(mistake.reference)
             own.__globals__["__name__"] = "notebook"
@@ -431,7 +520,9 @@ def test_an_answer_by_automatic_differentiation_is_known() -> None:
         y = check.rms_norm.oracle(x, normalized_shape, weight.requires_grad_(), eps)
         return torch.autograd.grad(y, (x, weight), dy)
 
-    assert ready_made(check.rms_norm_backward, differentiated) == "torch's automatic differentiation"
+    assert (
+        ready_made(check.rms_norm_backward, differentiated) == "torch's automatic differentiation"
+    )
 
 
 @pytest.mark.parametrize(
@@ -440,11 +531,24 @@ def test_an_answer_by_automatic_differentiation_is_known() -> None:
         (["a = 1", "def f(): return 2"], [0, 1]),
         (["a = 1\nb = 2", "def f(): return a", "print(b)"], [1, 1, 0]),
         (["def f(): return g()", "def g(): return h", "h = 3"], [1, 1, 1]),  # in whatever order
-        (["a = [1]", "def f(): return a", "a.append(2)", "a[0] = 3", "touch(a)", "b = a"], [1, 1, 1, 1, 1, 0]),
-        (["import torch\ntorch.manual_seed(0)", "def f(): return torch", "torch.ones(3)"], [2, 1, 0]),
+        (
+            ["a = [1]", "def f(): return a", "a.append(2)", "a[0] = 3", "touch(a)", "b = a"],
+            [1, 1, 1, 1, 1, 0],
+        ),
+        (
+            ["import torch\ntorch.manual_seed(0)", "def f(): return torch", "torch.ones(3)"],
+            [2, 1, 0],
+        ),
         (["def f(): return 1", "f.cache = {}", "run(f)", "f = check.f.choose(f, g)"], [1, 1, 0, 0]),
         (
-            ["import check", "def f(): return e", "e = check.e.choose(e, mine)", "def mine(): ...", "e(1)", "a = 1"],
+            [
+                "import check",
+                "def f(): return e",
+                "e = check.e.choose(e, mine)",
+                "def mine(): ...",
+                "e(1)",
+                "a = 1",
+            ],
             [1, 1, 1, 1, 1, 0],
         ),
         (["def f(a): return [a for b in a]", "a = 1", "b = 2"], [1, 0, 0]),  # names of its own
@@ -467,7 +571,13 @@ def test_the_experiments_of_a_chapter_need_not_run(chapter) -> None:
     for exercise in find_exercises(notebook):
         for name in set(exercise.names) & set(chapter.exercises):
             notebook.cells[exercise.stub].source = f"def {name}(*args):\n    return torch.zeros(3)"
-            code = [(index, cell.source) for index, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+            code = [
+                (index, cell.source)
+                for index, cell in enumerate(notebook.cells)
+                if cell.cell_type == "code"
+            ]
             needed = needed_statements([source for _, source in code], name)
             cells = [index for (index, _), part in zip(code, needed, strict=True) if part != []]
-            assert cells == [code[0][0], exercise.stub], f"{name} of chapter {chapter.number} needs the cells {cells}"
+            assert cells == [code[0][0], exercise.stub], (
+                f"{name} of chapter {chapter.number} needs the cells {cells}"
+            )

@@ -1,4 +1,5 @@
-"""What an instructor gets: the handbook of all chapters, and copies for students from which nothing can be read off."""
+"""What an instructor gets: the handbook of all chapters, and copies for students from which nothing
+can be read off."""
 
 import ast
 import re
@@ -24,14 +25,24 @@ def test_the_handbook_has_every_chapter_exercise_and_mistake_once():
     assert "<!--" not in text  # a place that nothing was written to
     tokens = MarkdownIt().parse(text)
     headings = {
-        level: [tokens[i + 1].content for i, token in enumerate(tokens) if token.tag == level and token.nesting == 1]
+        level: [
+            tokens[i + 1].content
+            for i, token in enumerate(tokens)
+            if token.tag == level and token.nesting == 1
+        ]
         for level in ("h1", "h2", "h3")
     }
     exercises = [name for chapter in WRITTEN for name in chapter.exercises]
-    assert headings["h2"][-len(WRITTEN) :] == [f"{chapter.number} · {chapter.title}" for chapter in WRITTEN]
+    assert headings["h2"][-len(WRITTEN) :] == [
+        f"{chapter.number} · {chapter.title}" for chapter in WRITTEN
+    ]
     assert [heading.strip("`").split("(")[0] for heading in headings["h3"]] == exercises
     mistakes = [mistake for name in exercises for mistake in common(getattr(check, name))]
-    examples = [token.content for token in tokens if token.type == "fence" and token.info in ("python", "diff")]
+    examples = [
+        token.content
+        for token in tokens
+        if token.type == "fence" and token.info in ("python", "diff")
+    ]
     assert examples[-len(mistakes) :] == [mistake.diff() + "\n" for mistake in mistakes]
 
 
@@ -57,7 +68,9 @@ def test_no_two_ways_to_make_a_mistake_are_shown_alike(its_check):
 
 
 def functions_in(cell: nbformat.NotebookNode) -> set[str]:
-    return {node.name for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.FunctionDef)}
+    return {
+        node.name for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.FunctionDef)
+    }
 
 
 @pytest.mark.parametrize("chapter", WRITTEN, ids=lambda chapter: chapter.number)
@@ -77,22 +90,40 @@ def test_a_students_copy_of_a_chapter_holds_the_stubs_and_no_solution(chapter, t
         assert not functions_in(copy.cells[index])
         assert not any(f"def {name}(" in path.read_text() for name in given)
         for name in exercise.names:
-            stand_ins = (f"{name}{SOLUTION_SUFFIX} = check.{name}.oracle", f" as {name}{SOLUTION_SUFFIX}")
+            stand_ins = (
+                f"{name}{SOLUTION_SUFFIX} = check.{name}.oracle",
+                f" as {name}{SOLUTION_SUFFIX}",
+            )
             assert any(stand_in in copy.cells[index].source for stand_in in stand_ins)
 
 
 @pytest.mark.parametrize("chapter", WRITTEN, ids=lambda chapter: chapter.number)
 def test_no_answer_is_left_anywhere_in_a_students_copy(chapter, tmp_path: Path):
     text = make_student_copy(NOTEBOOKS / chapter.file, tmp_path).read_text()
-    for word in ("bugs.reveal", "<summary>answer", "key line", "<summary>an answer", '"stand_in"', '"image/'):
+    for word in (
+        "bugs.reveal",
+        "<summary>answer",
+        "key line",
+        "<summary>an answer",
+        '"stand_in"',
+        '"image/',
+    ):
         assert word not in text.lower().replace("bugs.show", ""), word
     copy, master = nbformat.reads(text, 4), read_notebook(NOTEBOOKS / chapter.file)
-    assert all(", hints=2)" in cell.source for cell in copy.cells if cell.source.startswith("bugs.show("))
+    assert all(
+        ", hints=2)" in cell.source for cell in copy.cells if cell.source.startswith("bugs.show(")
+    )
     said = [squeezed(cell.source) for cell in copy.cells]
     for exercise in find_exercises(master):
         lines = {squeezed(line) for line in steps_of(master.cells[exercise.solution].source)}
         assert max(sum(line in cell for line in lines) for cell in said) <= 1, exercise.names
-        assert not [line for cell in copy.cells if not is_code(cell) for line in lines if line in squeezed(cell.source)]
+        assert not [
+            line
+            for cell in copy.cells
+            if not is_code(cell)
+            for line in lines
+            if line in squeezed(cell.source)
+        ]
 
 
 def squeezed(text: str) -> str:
@@ -100,24 +131,41 @@ def squeezed(text: str) -> str:
 
 
 def steps_of(source: str) -> list[str]:
-    """Return the values that a solution computes or returns, where they are long enough to be told from others."""
+    """Return the values that a solution computes or returns, where they are long enough to be told
+    from others."""
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    steps = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.Assign | ast.Return)]
+    steps = [
+        node
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign | ast.Return)
+    ]
     values = [ast.unparse(step.value) for step in steps if step.value is not None]
     return [value for value in values if len(squeezed(value)) >= 30]
 
 
 @pytest.mark.parametrize("chapter", COURSE, ids=lambda chapter: chapter.number)
-def test_a_students_copy_is_an_assignment_for_nbgrader(chapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_students_copy_is_an_assignment_for_nbgrader(
+    chapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     copy = read_notebook(make_student_copy(NOTEBOOKS / chapter.file, tmp_path))
     roles = [cell.metadata.nbgrader for cell in copy.cells if "nbgrader" in cell.metadata]
-    expected = [part for name in chapter.exercises for part in ((name, False), (f"{name}-test", True))]
+    expected = [
+        part for name in chapter.exercises for part in ((name, False), (f"{name}-test", True))
+    ]
     assert [(role.grade_id, role.grade) for role in roles] == expected
-    assert all(role.locked is role.grade is (not role.solution) and role.schema_version == 3 for role in roles)
+    assert all(
+        role.locked is role.grade is (not role.solution) and role.schema_version == 3
+        for role in roles
+    )
     name = next((name for name in chapter.exercises if name in PLAIN), None)
     if name is None:
         return
-    roles = {cell.metadata.nbgrader.grade_id: cell.source for cell in copy.cells if "nbgrader" in cell.metadata}
+    roles = {
+        cell.metadata.nbgrader.grade_id: cell.source
+        for cell in copy.cells
+        if "nbgrader" in cell.metadata
+    }
     lines = roles[f"{name}-test"].splitlines()
     graded = "\n".join([*lines[:3], *lines[-2:]])
     wrong = {"check": check, name: lambda *_: None}
@@ -128,15 +176,23 @@ def test_a_students_copy_is_an_assignment_for_nbgrader(chapter, tmp_path: Path, 
     exec(graded, {"check": check, name: getattr(check, name).oracle})
 
 
-# the checks of kernels need an interpreter that is set before Triton is imported: c10's tests have a process for it
-PLAIN = [name for chapter in COURSE for name in chapter.exercises if not getattr(check, name).exercise.interpreter]
+# the checks of kernels need an interpreter that is set before Triton is imported: c10's tests have
+# a process for it
+PLAIN = [
+    name
+    for chapter in COURSE
+    for name in chapter.exercises
+    if not getattr(check, name).exercise.interpreter
+]
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_what_stands_in_for_a_solution_passes_the_check(name: str, tmp_path: Path):
     chapter = next(chapter for chapter in COURSE if name in chapter.exercises)
     copy = read_notebook(make_student_copy(NOTEBOOKS / chapter.file, tmp_path))
-    solution = next(exercise.solution for exercise in find_exercises(copy) if name in exercise.names)
+    solution = next(
+        exercise.solution for exercise in find_exercises(copy) if name in exercise.names
+    )
     names = {"check": check}
     for node in ast.parse(copy.cells[solution].source).body:
         if isinstance(node, ast.ImportFrom) or ast.unparse(node).endswith(".oracle"):

@@ -1,4 +1,5 @@
-"""Each rule of the notebook lint: a notebook that keeps them all, and for each rule one that breaks it."""
+"""Each rule of the notebook lint: a notebook that keeps them all, and for each rule one that breaks
+it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,10 @@ from chapters.contents import CHAPTERS, chapter_of, line_back, line_on
 from tools.lint import lint, lint_notebook, write_links
 from tools.notebooks import FOLDED
 
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    "rkJggg=="
+)
 FIGURE = {
     "text/html": f'<img alt="A line that falls" src="data:image/png;base64,{PNG}">',
     "text/plain": "Figure: A line that falls",
@@ -26,14 +30,20 @@ def notebook_that_keeps_every_rule() -> NotebookNode:
     """A small chapter with a figure, an exercise, a meant error, and links of every kind."""
     cells = [
         new_markdown_cell(
-            f"# 02 · Layer norm\n\n{line_back(LAYER_NORM)} See [the README](../README.md) and [below](#Your-turn).",
+            f"# 02 · Layer norm\n\n{line_back(LAYER_NORM)} See [the README](../README.md) and "
+            "[below](#Your-turn).",
             id="title",
         ),
         new_code_cell("import course_utils\n\ncourse_utils.setup()", id="set-up"),
-        new_markdown_cell("## Hook\n\nFor $f[i](x)$: [a cell](#cell-id=figure).\n\n```\n# no heading\n```", id="hook"),
+        new_markdown_cell(
+            "## Hook\n\nFor $f[i](x)$: [a cell](#cell-id=figure).\n\n```\n# no heading\n```",
+            id="hook",
+        ),
         new_code_cell("plots.show(figure, alt='A line that falls')", id="figure"),
         new_code_cell("1 / 0", id="error", metadata={"tags": ["raises-exception"]}),
-        new_markdown_cell("## Your turn\n\n<details><summary>Hint</summary>\n\nCount.\n</details>", id="turn"),
+        new_markdown_cell(
+            "## Your turn\n\n<details><summary>Hint</summary>\n\nCount.\n</details>", id="turn"
+        ),
         new_code_cell(STUB, id="stub", metadata={"tags": ["exercise"]}),
         new_code_cell(
             "def layer_norm_solution(x):\n    return x\n\n\n"
@@ -47,7 +57,12 @@ def notebook_that_keeps_every_rule() -> NotebookNode:
     for count, cell in enumerate((cell for cell in cells if cell.cell_type == "code"), start=1):
         cell.execution_count = count
     by_id(notebook, "figure").outputs = [new_output("display_data", data=dict(FIGURE))]
-    error = new_output("error", ename="ZeroDivisionError", evalue="division by zero", traceback=["Cell In[3], line 1"])
+    error = new_output(
+        "error",
+        ename="ZeroDivisionError",
+        evalue="division by zero",
+        traceback=["Cell In[3], line 1"],
+    )
     by_id(notebook, "error").outputs = [error]
     return notebook
 
@@ -62,7 +77,8 @@ def write(notebook: NotebookNode, folder: Path) -> Path:
     for chapter in CHAPTERS:  # what the chapter links to
         (folder / "notebooks" / chapter.file).touch()
     path = folder / "notebooks" / LAYER_NORM.file
-    path.write_text(nbformat.v4.writes(notebook))  # as it is: nbformat.write would repair what is to be found
+    # as it is: nbformat.write would repair what is to be found
+    path.write_text(nbformat.v4.writes(notebook))
     return path
 
 
@@ -81,7 +97,9 @@ def edit(cell_id: str, **values: object) -> Callable[[NotebookNode], None]:
 
 def append(cell_id: str, text: str) -> Callable[[NotebookNode], None]:
     """Return a breakage that adds text to the source of one cell."""
-    return lambda notebook: by_id(notebook, cell_id).update(source=by_id(notebook, cell_id).source + text)
+    return lambda notebook: by_id(notebook, cell_id).update(
+        source=by_id(notebook, cell_id).source + text
+    )
 
 
 def output(cell_id: str, kind: str, **fields: object) -> Callable[[NotebookNode], None]:
@@ -99,7 +117,9 @@ def remove(cell_id: str) -> Callable[[NotebookNode], None]:
 
     def breakage(notebook: NotebookNode) -> None:
         notebook.cells = [cell for cell in notebook.cells if cell.id != cell_id]
-        for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
+        for count, cell in enumerate(
+            (cell for cell in notebook.cells if cell.cell_type == "code"), start=1
+        ):
             cell.execution_count = count
 
     return breakage
@@ -119,25 +139,37 @@ def lose_an_id(notebook: NotebookNode) -> None:
 
 SECOND_STUB = "\n\n\ndef rms_norm(x):\n    ..."
 LONG = "\n".join(f"x{i} = {i}" for i in range(41))
-IMAGE_ONLY = output("figure", "display_data", data={"image/png": PNG, "text/plain": "<Figure size 640x480>"})
+IMAGE_ONLY = output(
+    "figure", "display_data", data={"image/png": PNG, "text/plain": "<Figure size 640x480>"}
+)
 WIDGET_WITH_PICTURE = output(
     "figure",
     "display_data",
     data={
-        "application/vnd.jupyter.widget-view+json": {"model_id": "1", "version_major": 2, "version_minor": 0},
+        "application/vnd.jupyter.widget-view+json": {
+            "model_id": "1",
+            "version_major": 2,
+            "version_minor": 0,
+        },
         "image/png": PNG,
         "text/plain": "AxisExplorer()",
     },
 )
 
-# what it is called when pytest prints it, the breakage, the rule that must speak up, the cell that it must point to
+# what it is called when pytest prints it, the breakage, the rule that must speak up, the cell that
+# it must point to
 BREAKAGES = [
     ("a cell never ran", edit("figure", execution_count=None), "not-run", 3),
     ("cells ran out of order", edit("figure", execution_count=7), "order", 3),
     ("an empty code cell", edit("figure", source=" \n"), "empty", 3),
     ("an error that is not meant", edit("error", metadata={}), "error", 4),
     ("a meant error that is gone", edit("error", outputs=[]), "error", 4),
-    ("a warning on stderr", output("figure", "stream", name="stderr", text="UserWarning: old\n"), "stderr", 3),
+    (
+        "a warning on stderr",
+        output("figure", "stream", name="stderr", text="UserWarning: old\n"),
+        "stderr",
+        3,
+    ),
     ("widget state", store_widget_state, "widget-state", None),
     ("an old format", old_format, "ids", None),
     ("a missing id", lose_an_id, "ids", 2),
@@ -149,14 +181,29 @@ BREAKAGES = [
     ("a skipped heading level", append("hook", "\n\n#### Deep"), "headings", 2),
     ("a bare picture", IMAGE_ONLY, "alt-text", 3),
     ("a picture in place of a widget", WIDGET_WITH_PICTURE, "alt-text", 3),
-    ("an empty alt in an output", html(f'<img alt=" " src="data:image/png;base64,{PNG}">'), "alt-text", 3),
+    (
+        "an empty alt in an output",
+        html(f'<img alt=" " src="data:image/png;base64,{PNG}">'),
+        "alt-text",
+        3,
+    ),
     ("a picture without alt in the text", append("hook", "\n\n![](../README.md)"), "alt-text", 2),
-    ("an img without alt in the text", append("hook", '\n\n<img src="../README.md">'), "alt-text", 2),
+    (
+        "an img without alt in the text",
+        append("hook", '\n\n<img src="../README.md">'),
+        "alt-text",
+        2,
+    ),
     ("a drawing without a name", html("<svg viewBox='0 0 1 1'></svg>"), "alt-text", 3),
     ("a link to a missing file", append("hook", "\n\n[next](99_nowhere.ipynb)"), "link", 2),
     ("a link to a missing heading", append("hook", "\n\n[there](#Their-turn)"), "link", 2),
     ("a link to a missing cell", append("hook", "\n\n[there](#cell-id=gone)"), "link", 2),
-    ("a link in another notebook", append("hook", "\n\n[me](02_layer_norm.ipynb#Nowhere)"), "link", 2),
+    (
+        "a link in another notebook",
+        append("hook", "\n\n[me](02_layer_norm.ipynb#Nowhere)"),
+        "link",
+        2,
+    ),
     ("a link in an output", html('<a href="missing.ipynb">x</a>'), "link", 3),
     ("no link back", edit("title", source="# 02 · Layer norm\n\n[below](#Your-turn)"), "links", 0),
     ("links back twice", append("title", f"\n\n{line_back(LAYER_NORM)}"), "links", 0),
@@ -167,50 +214,113 @@ BREAKAGES = [
     ("a long cell", edit("figure", source=LONG), "long-cell", 3),
     ("a wide line", append("figure", f"\nx = {'1 + ' * 30}1"), "wide", 3),
     ("a wide print", output("figure", "stream", name="stdout", text="x" * 101), "wide", 3),
-    ("a chapter of figures", append("set-up", "\nplots.show(\n    figure,\n)" * 3), "harness", None),
+    (
+        "a chapter of figures",
+        append("set-up", "\nplots.show(\n    figure,\n)" * 3),
+        "harness",
+        None,
+    ),
     ("an install", append("figure", "\n%pip install einops"), "plain-python", 3),
     ("a shell line", append("figure", "\n!ls"), "plain-python", 3),
     ("half a line", append("figure", "\nfor x in"), "plain-python", 3),
     ("a search path", append("figure", "\nimport sys\nsys.path.insert(0, '..')"), "sys-path", 3),
     ("a home folder in code", append("figure", "\nopen('/home/ann/x.pt')"), "absolute-path", 3),
     ("a Windows folder in the text", append("hook", "\n\nIn C:\\Users\\ann."), "absolute-path", 2),
-    ("a folder in an output", output("figure", "stream", name="stdout", text="saved /root/x"), "absolute-path", 3),
-    ("a folder in a traceback", output("error", "error", traceback=["~/x/norms.py:3"]), "absolute-path", 4),
-    ("a picture from the web", append("hook", "\n\n![A cat](https://example.org/cat.png)"), "remote", 2),
-    ("a picture from the web in HTML", html('<img alt="A cat" src="//example.org/cat.png">'), "remote", 3),
-    ("a script from the web", html('<script src="https://example.org/x.js"></script>'), "remote", 3),
+    (
+        "a folder in an output",
+        output("figure", "stream", name="stdout", text="saved /root/x"),
+        "absolute-path",
+        3,
+    ),
+    (
+        "a folder in a traceback",
+        output("error", "error", traceback=["~/x/norms.py:3"]),
+        "absolute-path",
+        4,
+    ),
+    (
+        "a picture from the web",
+        append("hook", "\n\n![A cat](https://example.org/cat.png)"),
+        "remote",
+        2,
+    ),
+    (
+        "a picture from the web in HTML",
+        html('<img alt="A cat" src="//example.org/cat.png">'),
+        "remote",
+        3,
+    ),
+    (
+        "a script from the web",
+        html('<script src="https://example.org/x.js"></script>'),
+        "remote",
+        3,
+    ),
     ("interact", append("figure", "\nfrom ipywidgets import interact"), "value-widget", 3),
-    ("interactive by attribute", append("figure", "\nipywidgets.interactive(f, x=1)"), "value-widget", 3),
+    (
+        "interactive by attribute",
+        append("figure", "\nipywidgets.interactive(f, x=1)"),
+        "value-widget",
+        3,
+    ),
     ("an Output widget", append("figure", "\nwidgets.Output()"), "value-widget", 3),
     ("no set-up", edit("set-up", source="import course_utils"), "set-up", 1),
     ("a cell that is not run", edit("figure", metadata={"tags": ["nbval-skip"]}), "skipped", 3),
-    ("a stub that is filled in", edit("stub", source="def layer_norm(x):\n    return x"), "stub", 6),
+    (
+        "a stub that is filled in",
+        edit("stub", source="def layer_norm(x):\n    return x"),
+        "stub",
+        6,
+    ),
     ("a stub that is not tagged", append("figure", SECOND_STUB), "exercise", 3),
-    ("an exercise without a check", edit("stub", source=STUB.replace("check.", "print.")), "exercise", 6),
+    (
+        "an exercise without a check",
+        edit("stub", source=STUB.replace("check.", "print.")),
+        "exercise",
+        6,
+    ),
     ("an exercise without a solution", remove("solution"), "exercise", 6),
     ("a solution without an exercise", remove("stub"), "solution", 6),
     ("a solution in sight", edit("solution", metadata={"tags": ["solution"]}), "solution", 7),
-    ("a solution in exports", edit("solution", metadata={"tags": ["solution"], **HIDDEN}), "solution", 7),
+    (
+        "a solution in exports",
+        edit("solution", metadata={"tags": ["solution"], **HIDDEN}),
+        "solution",
+        7,
+    ),
     ("a solution without its tag", edit("solution", metadata=HIDDEN), "solution", 7),
-    ("a solution of something else", edit("solution", source="def rms_norm_solution(x):\n    return x"), "solution", 7),
+    (
+        "a solution of something else",
+        edit("solution", source="def rms_norm_solution(x):\n    return x"),
+        "solution",
+        7,
+    ),
     ("a solution without a stand-in", append("solution", "\nmystery_solution = 3"), "stand-in", 7),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("breakage", "rule", "cell"), [b[1:] for b in BREAKAGES], ids=[b[0] for b in BREAKAGES])
-def test_what_breaks_a_rule_is_found_where_it_stands(breakage, rule: str, cell: int | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("breakage", "rule", "cell"), [b[1:] for b in BREAKAGES], ids=[b[0] for b in BREAKAGES]
+)
+def test_what_breaks_a_rule_is_found_where_it_stands(
+    breakage, rule: str, cell: int | None, tmp_path: Path
+) -> None:
     notebook = notebook_that_keeps_every_rule()
     breakage(notebook)
     assert (rule, cell) in findings(notebook, tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"nbformat": 4}', '{"nbformat": 3, "worksheets": []}', "null"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"nbformat": 4}', '{"nbformat": 3, "worksheets": []}', "null"]
+)
 def test_a_file_that_is_no_notebook_is_a_finding_not_a_crash(text: str, tmp_path: Path) -> None:
     (tmp_path / "broken.ipynb").write_text(text)
     assert [finding.rule for finding in lint_notebook(tmp_path / "broken.ipynb")] == ["format"]
 
 
-@pytest.mark.parametrize("place", ["02_x.ipynb", "course_utils/02_x.ipynb", "notebooks/02_x.ipynb", "student/x.ipynb"])
+@pytest.mark.parametrize(
+    "place", ["02_x.ipynb", "course_utils/02_x.ipynb", "notebooks/02_x.ipynb", "student/x.ipynb"]
+)
 def test_a_notebook_that_nbval_would_never_run_is_found(place: str, tmp_path: Path) -> None:
     (tmp_path / place).parent.mkdir(exist_ok=True)
     (tmp_path / place).write_text("{}")
@@ -218,7 +328,10 @@ def test_a_notebook_that_nbval_would_never_run_is_found(place: str, tmp_path: Pa
     assert [finding.rule for finding in lint([], root=tmp_path)] == ["covered"] * is_stray
 
 
-OLDER = "Builds on [09 Gone](09_gone.ipynb), and [03 Batch norm](03_batch_norm.ipynb). Forty minutes to work through."
+OLDER = (
+    "Builds on [09 Gone](09_gone.ipynb), and [03 Batch norm](03_batch_norm.ipynb). Forty "
+    "minutes to work through."
+)
 
 
 @pytest.mark.parametrize("first", [OLDER, "You can derive it."], ids=["older links", "no links"])
@@ -231,10 +344,20 @@ OLDER = "Builds on [09 Gone](09_gone.ipynb), and [03 Batch norm](03_batch_norm.i
     ],
     ids=["an older line", "no line", "a code cell"],
 )
-def test_lines_between_chapters_are_written_as_the_lint_asks(first: str, last: NotebookNode, tmp_path: Path) -> None:
-    cells = [new_markdown_cell(f"# 02 · Layer norm\n\n{first}"), new_code_cell("1 + 1", outputs=[]), last]
+def test_lines_between_chapters_are_written_as_the_lint_asks(
+    first: str, last: NotebookNode, tmp_path: Path
+) -> None:
+    cells = [
+        new_markdown_cell(f"# 02 · Layer norm\n\n{first}"),
+        new_code_cell("1 + 1", outputs=[]),
+        last,
+    ]
     path = write(new_notebook(cells=cells), tmp_path)
-    said = [(finding.cell, finding.message) for finding in lint_notebook(path) if finding.rule == "links"]
+    said = [
+        (finding.cell, finding.message)
+        for finding in lint_notebook(path)
+        if finding.rule == "links"
+    ]
     assert [cell for cell, _ in said] == [0, 2]
     assert all("python -m tools links 02" in message for _, message in said)
     assert write_links(path)

@@ -1,4 +1,5 @@
-"""Playing other machines: what a notebook gets of them, and what is kept when a run is interrupted."""
+"""Playing other machines: what a notebook gets of them, and what is kept when a run is
+interrupted."""
 
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def notebook(tmp_path: Path, monkeypatch) -> Path:
 
 
 @pytest.mark.slow
-def test_a_notebook_is_held_to_each_machine_once(notebook: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_notebook_is_held_to_each_machine_once(
+    notebook: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
     names = ["sse", "three threads"]
     assert machines.machines([str(notebook)], names, tmp_path / "machines") == 1
     printed = capsys.readouterr().out
@@ -46,7 +49,8 @@ def test_a_notebook_is_held_to_each_machine_once(notebook: Path, tmp_path: Path,
     machines.machines([str(notebook)], names, tmp_path / "machines")
     assert len(asked) == 1
     assert "2 runs, 2 red" in capsys.readouterr().out
-    notebook.write_text(notebook.read_text().replace("None", "default"))  # another notebook: it runs anew
+    # another notebook: it runs anew
+    notebook.write_text(notebook.read_text().replace("None", "default"))
     assert machines.machines([str(notebook)], ["sse"], tmp_path / "machines") == 0
 
 

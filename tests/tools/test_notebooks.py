@@ -52,10 +52,14 @@ open(os.path.join(os.environ["COURSE_PROGRESS_DIR"], "solved"), "w").close()
 
 
 @pytest.mark.slow
-def test_what_is_executed_is_the_same_every_time_and_everywhere_and_nbval_agrees(tmp_path: Path, monkeypatch) -> None:
+def test_what_is_executed_is_the_same_every_time_and_everywhere_and_nbval_agrees(
+    tmp_path: Path, monkeypatch
+) -> None:
     path = save(notebook_of(RESTLESS, tagged={5: ["raises-exception"]}), tmp_path)
     (tmp_path / "progress").mkdir()
-    (tmp_path / "progress" / "solved").touch()  # by an author who has solved exercises and has many cores
+    (
+        tmp_path / "progress" / "solved"
+    ).touch()  # by an author who has solved exercises and has many cores
     monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path / "progress"))
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
     assert execute(path)
@@ -74,7 +78,8 @@ def test_what_is_executed_is_the_same_every_time_and_everywhere_and_nbval_agrees
     assert cells[6].outputs[0].text == "True []\n"
     assert not re.search(r'"(widgets|execution|version)"', path.read_text())
 
-    second = save(read_notebook(path), tmp_path, "03_batch_norm.ipynb")  # starts with nothing solved, as the first does
+    # starts with nothing solved, as the first does
+    second = save(read_notebook(path), tmp_path, "03_batch_norm.ipynb")
     second.write_text(second.read_text().replace(r"two\n", r"four\n"))
     assert "1 failed, 13 passed" in run_nbval(tmp_path)
 
@@ -89,7 +94,9 @@ def test_what_is_executed_is_the_same_every_time_and_everywhere_and_nbval_agrees
     ],
     ids=["raises", "endless", "dies"],
 )
-def test_when_a_cell_fails_the_file_stays_and_the_message_names_it(source: str, message: str, tmp_path: Path) -> None:
+def test_when_a_cell_fails_the_file_stays_and_the_message_names_it(
+    source: str, message: str, tmp_path: Path
+) -> None:
     path = save(notebook_of(source), tmp_path)
     before = path.read_bytes()
     with pytest.raises(ExecutionFailed, match=rf"02_layer_norm.ipynb, cell 2 \(id c1\): {message}"):
@@ -98,7 +105,9 @@ def test_when_a_cell_fails_the_file_stays_and_the_message_names_it(source: str, 
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_a_write_that_is_cut_short_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
+def test_a_write_that_is_cut_short_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch
+) -> None:
     (tmp_path / "x.ipynb").write_text("old")
 
     def fail(*_: object) -> None:
@@ -120,14 +129,18 @@ def test_a_widget_is_stored_as_the_picture_that_stands_for_it_without_a_kernel()
 
 
 def test_chapters_are_found_by_number_and_by_path(tmp_path: Path) -> None:
-    second, third = (save(new_notebook(), tmp_path, name) for name in ("02_layer_norm.ipynb", "03_batch_norm.ipynb"))
+    second, third = (
+        save(new_notebook(), tmp_path, name)
+        for name in ("02_layer_norm.ipynb", "03_batch_norm.ipynb")
+    )
     assert find_notebooks(folder=tmp_path) == [second, third]
     assert find_notebooks(["03"], tmp_path) == find_notebooks([str(third)]) == [third]
     with pytest.raises(ValueError, match="got '04', known are 02, 03"):
         find_notebooks(["04"], tmp_path)
 
 
-@pytest.mark.parametrize("template", ["lab", "basic"])  # nbconvert's own, and what nbviewer and the like build on
+# nbconvert's own, and what nbviewer and the like build on
+@pytest.mark.parametrize("template", ["lab", "basic"])
 def test_an_export_prints_no_solution_under_its_exercise(template: str) -> None:
     notebook = read_notebook(ROOT / NOTEBOOKS / "02_layer_norm.ipynb")
     html, _ = HTMLExporter(template_name=template).from_notebook_node(notebook)

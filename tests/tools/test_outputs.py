@@ -10,8 +10,13 @@ from small_notebooks import run_nbval
 from tools.notebooks import execute, read_notebook
 from tools.outputs import say_the_same
 
-CARD = "<div><strong>● holds</strong></div><div>30 shapes, the last off by 3.8e-08, at most 0.71 of it</div>"
-TABLE = "error     rows  share\n--------  ----  -----\n3.8e-08     12   9.97\n-0.42     1,024  0.50\n"
+CARD = (
+    "<div><strong>● holds</strong></div><div>30 shapes, the last off by 3.8e-08, at most 0.71 "
+    "of it</div>"
+)
+TABLE = (
+    "error     rows  share\n--------  ----  -----\n3.8e-08     12   9.97\n-0.42     1,024  0.50\n"
+)
 ALT = '<img alt="Two curves, apart by 0.71 at most." src="data:image/png;base64,iVBORw0KGgo=">'
 
 
@@ -19,7 +24,11 @@ ALT = '<img alt="Two curves, apart by 0.71 at most." src="data:image/png;base64,
     ("stored", "fresh"),
     [
         (CARD, CARD.replace("3.8e-08", "3.7e-08").replace("0.71", "0.70")),
-        (TABLE, "error     rows   share\n-------  -----  ------\n3.9e-08     12   9.98\n-0.41     1,024  0.51\n"),
+        (
+            TABLE,
+            "error     rows   share\n-------  -----  ------\n3.9e-08     12   9.98\n-0.41     "
+            "1,024  0.51\n",
+        ),
         ("within 4e+12", "within 5e+12"),
         ("off by 0.10.", "off by 0.09."),  # at the end of a sentence
         ("1e-05", "9e-06"),  # one unit further down, the unit is another
@@ -70,7 +79,8 @@ def show(text: str, mime: str) -> str:
     return f"from IPython.display import display\ndisplay({{{mime!r}: {text!r}}}, raw=True)"
 
 
-# what a cell prints or shows, what of it is changed in the stored output, and whether nbval may notice
+# what a cell prints or shows, what of it is changed in the stored output, and whether nbval may
+# notice
 CHANGES = [
     (f"print({TABLE!r})", ("9.97", "9.98"), True),
     (f"print({TABLE!r})", ("9.97", "9.99"), False),
@@ -91,7 +101,9 @@ def stored_otherwise(path: Path) -> None:
     notebook = read_notebook(path)
     for cell, (_, (old, new), _) in zip(notebook.cells, CHANGES, strict=True):
         (output,) = cell.outputs
-        holder, key = (output, "text") if output.output_type == "stream" else (output.data, "text/html")
+        holder, key = (
+            (output, "text") if output.output_type == "stream" else (output.data, "text/html")
+        )
         assert old in holder[key]
         holder[key] = holder[key].replace(old, new)
     nbformat.write(notebook, path)
@@ -118,7 +130,9 @@ def test_nbval_is_red_where_more_than_a_last_digit_differs_and_only_there(change
 def test_a_run_rewrites_what_differs_by_more_than_a_last_digit_and_pictures(changed: Path) -> None:
     before = read_notebook(changed)
     assert execute(changed)
-    for (_, (_, new), is_green), old, fresh in zip(CHANGES, before.cells, read_notebook(changed).cells, strict=True):
+    for (_, (_, new), is_green), old, fresh in zip(
+        CHANGES, before.cells, read_notebook(changed).cells, strict=True
+    ):
         is_kept = old.outputs == fresh.outputs
         assert is_kept == (is_green and "iVBOR" not in new), new
     assert not execute(changed)

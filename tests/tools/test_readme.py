@@ -1,4 +1,5 @@
-"""README.md says what is so: its commands and its code run, its links lead somewhere, its numbers are counted anew."""
+"""README.md says what is so: its commands and its code run, its links lead somewhere, its numbers
+are counted anew."""
 
 import contextlib
 import io
@@ -51,8 +52,14 @@ def test_every_command_of_the_course_is_there_with_its_options() -> None:
 
 
 def test_every_file_that_a_command_or_a_link_names_is_there() -> None:
-    files = [word for line in LINES for word in line.split() if re.search(r"\.(ipynb|txt|yml)$", word)]
-    links = [target for target in re.findall(r"\]\(([^)#]+)", README) if not target.startswith("https://")]
+    files = [
+        word for line in LINES for word in line.split() if re.search(r"\.(ipynb|txt|yml)$", word)
+    ]
+    links = [
+        target
+        for target in re.findall(r"\]\(([^)#]+)", README)
+        if not target.startswith("https://")
+    ]
     assert files
     assert [file for file in files + links if not (ROOT / file).exists()] == []
 
@@ -87,7 +94,10 @@ def test_one_setting_makes_every_address() -> None:
     addresses = re.findall(r"https://[^\s)]+", page)
     ours = [address for address in addresses if "somebody" in address]
     assert ours[0] == "https://somebody.github.io/their-course/"  # the live site first
-    assert any(address.startswith("https://mybinder.org/v2/gh/somebody/their-course/HEAD") for address in ours)
+    assert any(
+        address.startswith("https://mybinder.org/v2/gh/somebody/their-course/HEAD")
+        for address in ours
+    )
     colab = "https://colab.research.google.com/github/somebody/their-course/blob/main/"
     opened = [address.removeprefix(colab) for address in ours if address.startswith(colab)]
     assert opened == [f"notebooks/{chapter.file}" for chapter in CHAPTERS if chapter.is_written]
@@ -102,10 +112,14 @@ def test_one_setting_makes_every_address() -> None:
 
 
 def test_no_address_of_a_copy_stands_anywhere_else() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
     sites = r"(mybinder\.org/v2/gh|colab\.research\.google\.com/github)"
     pattern = re.compile(rf"github\.com/OWNER|OWNER/|{sites}/(?!\{{|some)")
-    for name in filter(re.compile(r"\.(md|py|toml|cff|ipynb|ya?ml|html|js)$").search, listed.splitlines()):
+    for name in filter(
+        re.compile(r"\.(md|py|toml|cff|ipynb|ya?ml|html|js)$").search, listed.splitlines()
+    ):
         text = with_addresses((ROOT / name).read_text(encoding="utf-8"), "")
         if name not in ("tools/readme.py", "tests/tools/test_readme.py"):
             assert not pattern.search(text), name

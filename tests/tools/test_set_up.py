@@ -1,5 +1,6 @@
-"""What ``make`` does before and after the course is installed: each missing thing ends in one line that says what to
-do, JupyterLab opens chapter 00 for this machine only, and ``norms`` and ``verify`` need none of it."""
+"""What ``make`` does before and after the course is installed: each missing thing ends in one line
+that says what to do, JupyterLab opens chapter 00 for this machine only, and ``norms`` and
+``verify`` need none of it."""
 
 import ast
 import json
@@ -25,9 +26,25 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ("sh", "awk", "cat", "df", "rm", "uname", "mkdir", "cp", "chmod", "dirname", "sed", "tail", "head", "tr")
+TOOLS = (
+    "sh",
+    "awk",
+    "cat",
+    "df",
+    "rm",
+    "uname",
+    "mkdir",
+    "cp",
+    "chmod",
+    "dirname",
+    "sed",
+    "tail",
+    "head",
+    "tr",
+)
 
-# a Python that answers the questions that the set-up asks of one; what it answers is in its environment
+# a Python that answers the questions that the set-up asks of one; what it answers is in its
+# environment
 FAKE_PYTHON = f"""#!/bin/sh
 echo "python $*" >> "$CALLS"
 case "$*" in
@@ -35,7 +52,8 @@ case "$*" in
 *python_version*) echo "${{VERSION:-3.12.1}}" ;;
 *ensurepip*) exit ${{NO_VENV:-0}} ;;
 *tomllib*) exec {sys.executable} "$@" ;;
-"-m venv --clear "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" && cp "$(dirname "$0")/uv" "$4/bin/uv" ;;
+"-m venv --clear "*)
+    mkdir -p "$4/bin" && cp "$0" "$4/bin/python" && cp "$(dirname "$0")/uv" "$4/bin/uv" ;;
 *" config list"*) printf '%s\\n' "${{PIP_SETTINGS:-}}" ;;
 *"-m pip "*)
     [ -z "${{PIP_SAYS:-}}" ] || {{ echo "$PIP_SAYS" > "$5"; exit 1; }} ;;
@@ -52,7 +70,8 @@ FULL_DISK = "#!/bin/sh\necho header\necho disk 9 9 102400 9% /\n"
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A folder with the project's set-up files, and beside it a PATH with a Python and the shell's own tools."""
+    """A folder with the project's set-up files, and beside it a PATH with a Python and the shell's
+    own tools."""
     tools, project = tmp_path / "bin", tmp_path / "project"
     tools.mkdir()
     (project / ".ci").mkdir(parents=True)
@@ -78,7 +97,12 @@ def set_up(machine: Path, **environment: str) -> subprocess.CompletedProcess[str
     return subprocess.run(
         [str(tools / "sh"), ".ci/set_up", ".venv", ".[test]"],
         cwd=machine,
-        env={"PATH": str(tools), "CALLS": str(calls), "CONSTRAINTS": "constraints.txt", **environment},
+        env={
+            "PATH": str(tools),
+            "CALLS": str(calls),
+            "CONSTRAINTS": "constraints.txt",
+            **environment,
+        },
         capture_output=True,
         text=True,
         timeout=30,
@@ -89,19 +113,49 @@ def set_up(machine: Path, **environment: str) -> subprocess.CompletedProcess[str
     ("environment", "programs", "line"),
     [
         ({}, {"python3": None}, "there is no Python here: install 3.11 or newer"),
-        ({"TOO_OLD": "1", "VERSION": "3.9.18"}, {}, "the course needs Python 3.11 or newer, python3 is 3.9.18: in"),
+        (
+            {"TOO_OLD": "1", "VERSION": "3.9.18"},
+            {},
+            "the course needs Python 3.11 or newer, python3 is 3.9.18: in",
+        ),
         ({"PYTHON": "python9"}, {}, "there is no python9: name an interpreter"),
-        ({"PYTHON": "python3", "TOO_OLD": "1"}, {}, "the course needs Python 3.11 or newer, python3 is 3.12.1: name"),
-        ({"NO_VENV": "1"}, {}, "python3 lacks its venv module: on Debian or Ubuntu, sudo apt install"),
-        ({}, {"df": FULL_DISK}, "100 MB are free on this disk and the course needs 2500: make room"),
-        ({"PIP_SAYS": "NewConnectionError('Failed to establish')"}, {}, "no network: packages are downloaded"),
-        ({"UV_SAYS": "OSError: [Errno 28] No space left on device"}, {}, "the disk is full: free about 3 GB"),
+        (
+            {"PYTHON": "python3", "TOO_OLD": "1"},
+            {},
+            "the course needs Python 3.11 or newer, python3 is 3.12.1: name",
+        ),
+        (
+            {"NO_VENV": "1"},
+            {},
+            "python3 lacks its venv module: on Debian or Ubuntu, sudo apt install",
+        ),
+        (
+            {},
+            {"df": FULL_DISK},
+            "100 MB are free on this disk and the course needs 2500: make room",
+        ),
+        (
+            {"PIP_SAYS": "NewConnectionError('Failed to establish')"},
+            {},
+            "no network: packages are downloaded",
+        ),
+        (
+            {"UV_SAYS": "OSError: [Errno 28] No space left on device"},
+            {},
+            "the disk is full: free about 3 GB",
+        ),
         ({"UV_SAYS": "× No solution found when resolving dependencies"}, {}, "3.12.1 on "),
-        ({"UV_SAYS": "error: something else"}, {}, "installing failed (above; all of it in .venv/set_up.log)"),
+        (
+            {"UV_SAYS": "error: something else"},
+            {},
+            "installing failed (above; all of it in .venv/set_up.log)",
+        ),
         ({"UV_SAYS": "error sending request: dns error"}, {}, "no network"),
     ],
 )
-def test_what_is_missing_ends_in_a_line_that_says_what_to_do(environment, programs, line, machine: Path) -> None:
+def test_what_is_missing_ends_in_a_line_that_says_what_to_do(
+    environment, programs, line, machine: Path
+) -> None:
     for name, text in programs.items():
         put(machine, name, text)
     done = set_up(machine, **environment)
@@ -126,7 +180,9 @@ def test_an_interrupted_set_up_goes_on_in_the_same_environment(machine: Path) ->
 
 
 @pytest.mark.parametrize("constraints", ["-c constraints.txt ", ""])
-def test_one_variable_chooses_pytorchs_cpu_build_and_one_the_newest_versions(constraints: str, machine: Path) -> None:
+def test_one_variable_chooses_pytorchs_cpu_build_and_one_the_newest_versions(
+    constraints: str, machine: Path
+) -> None:
     done = set_up(machine, TORCH_BACKEND="cpu", CONSTRAINTS=constraints[3:].strip())
     assert done.returncode == 0, done.stderr
     calls = (machine.parent / "calls").read_text().splitlines()
@@ -166,14 +222,27 @@ def make(*arguments: str) -> str:
     """Run make, not as a part of the make that runs the tests, and return what it prints."""
     alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     command = ["make", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True, env=alone).stdout
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True, env=alone
+    ).stdout
 
 
-def test_everything_that_is_asked_for_is_pinned_in_its_range_and_everybody_installs_the_pins() -> None:
+def test_everything_that_is_asked_for_is_pinned_in_its_range_and_everybody_installs_the_pins() -> (
+    None
+):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
-    asked = {canonicalize_name(r.name): r for r in map(Requirement, lines) if r.name != project["name"]}
-    pins = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
+    asked = {
+        canonicalize_name(r.name): r for r in map(Requirement, lines) if r.name != project["name"]
+    }
+    pins = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", pin) for pin in pins)
     versions = dict(pin.split("==") for pin in pins)
     for name, requirement in asked.items():
@@ -194,7 +263,11 @@ def imported(*folders: str) -> set[str]:
             elif isinstance(node, ast.ImportFrom):
                 names.add((node.module or "").partition(".")[0])
     installed = packages_distributions()
-    return {canonicalize_name(distribution) for name in names for distribution in installed.get(name, ())}
+    return {
+        canonicalize_name(distribution)
+        for name in names
+        for distribution in installed.get(name, ())
+    }
 
 
 def test_every_package_that_is_imported_is_asked_for_by_name() -> None:
@@ -202,7 +275,9 @@ def test_every_package_that_is_imported_is_asked_for_by_name() -> None:
     extras = project["optional-dependencies"]
 
     def names(*lists: list[str]) -> set[str]:
-        return {canonicalize_name(Requirement(line).name) for lines in lists for line in lines} | {project["name"]}
+        return {canonicalize_name(Requirement(line).name) for lines in lists for line in lines} | {
+            project["name"]
+        }
 
     needed = names(project["dependencies"], extras["course"])
     assert imported("course_utils/**/*.py") <= needed
@@ -211,7 +286,8 @@ def test_every_package_that_is_imported_is_asked_for_by_name() -> None:
 
 WITHOUT_THE_COURSE = """
 import sys
-sys.modules.update(dict.fromkeys({absent!r}))  # with None in its place, a module is one that is not installed
+# with None in its place, a module is one that is not installed
+sys.modules.update(dict.fromkeys({absent!r}))
 import torch
 from course_utils import norms, verify
 print(verify.compare(norms.LayerNorm(8), torch.nn.LayerNorm(8)))
@@ -221,10 +297,15 @@ print(verify.compare(norms.LayerNorm(8), torch.nn.LayerNorm(8)))
 @pytest.mark.slow
 def test_norms_and_verify_need_numpy_and_pytorch_alone() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    absent = {Requirement(line).name.replace("-", "_") for line in project["optional-dependencies"]["course"]}
+    absent = {
+        Requirement(line).name.replace("-", "_")
+        for line in project["optional-dependencies"]["course"]
+    }
     absent |= {"IPython", "PIL", "markdown_it", "nbformat"}
     code = WITHOUT_THE_COURSE.format(absent=absent)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, cwd=ROOT
+    )
     assert "all agree" in done.stdout, done.stderr
 
 
@@ -232,13 +313,26 @@ def test_norms_and_verify_need_numpy_and_pytorch_alone() -> None:
 def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """The log of what `make lab` starts, for somebody who has never used Jupyter."""
     recipe = next(line for line in make("-n", "lab").splitlines() if "jupyter lab" in line)
-    command = recipe.replace(".venv/bin/jupyter lab", f"exec {sys.executable} -m jupyterlab") + " --no-browser"
-    home = {"HOME": f"{request.param or tmp_path}/home", "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = (
+        recipe.replace(".venv/bin/jupyter lab", f"exec {sys.executable} -m jupyterlab")
+        + " --no-browser"
+    )
+    home = {
+        "HOME": f"{request.param or tmp_path}/home",
+        "TMPDIR": str(tmp_path),
+        "PYTHONPATH": str(ROOT),
+    }
     (tmp_path / "home").mkdir()
-    usual = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "XDG_"))}
+    usual = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JUPYTER", "XDG_"))
+    }
     log = tmp_path / "log"
     with log.open("w") as file:
-        server = subprocess.Popen(["sh", "-c", command], cwd=ROOT, env={**usual, **home}, stdout=file, stderr=file)
+        server = subprocess.Popen(
+            ["sh", "-c", command], cwd=ROOT, env={**usual, **home}, stdout=file, stderr=file
+        )
     yield log
     server.send_signal(signal.SIGTERM)  # it shuts its kernels down
     server.wait(timeout=30)
@@ -247,7 +341,9 @@ def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 @pytest.mark.slow
 def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab: Path) -> None:
     deadline = time.monotonic() + 180
-    while not (found := re.search(r"(http://127\.0\.0\.1:\d+)(/\S+)\?token=(\w{40,})", lab.read_text())):
+    while not (
+        found := re.search(r"(http://127\.0\.0\.1:\d+)(/\S+)\?token=(\w{40,})", lab.read_text())
+    ):
         assert time.monotonic() < deadline, lab.read_text()
         time.sleep(0.2)
     server, page, token = found.groups()
@@ -262,9 +358,13 @@ def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab: Path) -
     assert request(f"/api/contents{page.removeprefix('/lab/tree')}")["type"] == "notebook"
     where = {"path": "notebooks/00_start_here.ipynb", "name": "", "type": "notebook"}
     kernel = request("/api/sessions", kernel={"name": "python3"}, **where)["kernel"]["id"]
-    address = f"{server.replace('http', 'ws')}/api/kernels/{kernel}/channels?session_id=a&token={token}"
+    address = (
+        f"{server.replace('http', 'ws')}/api/kernels/{kernel}/channels?session_id=a&token={token}"
+    )
     channel = websocket.create_connection(address, timeout=60)
-    message = Session().msg("execute_request", {"code": "import course_utils; course_utils.setup()", "silent": False})
+    message = Session().msg(
+        "execute_request", {"code": "import course_utils; course_utils.setup()", "silent": False}
+    )
     channel.send(json.dumps({**message, "channel": "shell"}, default=str))
     while "torch" not in (answer := json.loads(channel.recv()))["content"].get("text", ""):
         assert answer["msg_type"] != "error", answer

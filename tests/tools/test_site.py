@@ -18,7 +18,9 @@ from tools.notebooks import METADATA, NOTEBOOKS, has_tag, is_code
 from tools.site import build_site
 
 # MyST-Parser's own business
-pytestmark = pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning"
+)
 
 ROOT = Path(__file__).parents[2]
 LARGEST_BYTES = 40e6
@@ -43,14 +45,22 @@ README = """\
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, BeautifulSoup]:
-    """Every page of the site, by its file, without the colours of its code, which are most of its tags."""
-    texts = {path: _COLOUR.sub(r"\1", path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    """Every page of the site, by its file, without the colours of its code, which are most of its
+    tags."""
+    texts = {
+        path: _COLOUR.sub(r"\1", path.read_text(encoding="utf-8")) for path in site.rglob("*.html")
+    }
     return {path: BeautifulSoup(text, "html.parser") for path, text in texts.items()}
 
 
 def with_attribute(page: BeautifulSoup, *names: str) -> list[tuple[str, str]]:
     """Return the tags' names and the values of the attributes ``names``."""
-    return [(tag.name, str(tag[name])) for tag in page.find_all(True) for name in names if name in tag.attrs]
+    return [
+        (tag.name, str(tag[name]))
+        for tag in page.find_all(True)
+        for name in names
+        if name in tag.attrs
+    ]
 
 
 def page_of(notebook: str) -> str:
@@ -58,23 +68,34 @@ def page_of(notebook: str) -> str:
 
 
 @pytest.mark.slow
-def test_nothing_is_loaded_from_elsewhere_and_it_is_small(site: Path, pages: dict[Path, BeautifulSoup]) -> None:
+def test_nothing_is_loaded_from_elsewhere_and_it_is_small(
+    site: Path, pages: dict[Path, BeautifulSoup]
+) -> None:
     for path, page in pages.items():
         found = with_attribute(page, "href", "src", "srcset", "data", "poster")
-        assert [address for tag, address in found if tag != "a" and urlsplit(address).netloc] == [], path.name
-        assert not page.select(".math") or page.select("script[src*='tex-svg.js']"), path.name  # MathJax, in one file
+        assert [
+            address for tag, address in found if tag != "a" and urlsplit(address).netloc
+        ] == [], path.name
+        # MathJax, in one file
+        assert not page.select(".math") or page.select("script[src*='tex-svg.js']"), path.name
         text = path.read_text(encoding="utf-8")
-        assert not [place for place in (str(ROOT), tempfile.gettempdir()) if place in text], path.name
+        assert not [place for place in (str(ROOT), tempfile.gettempdir()) if place in text], (
+            path.name
+        )
     for style in site.rglob("*.css"):
         text = style.read_text(encoding="utf-8")
         assert "@import" not in text
-        assert [url for url in re.findall(r"url\(\s*['\"]?([^'\")]*)", text) if urlsplit(url).netloc] == []
+        assert [
+            url for url in re.findall(r"url\(\s*['\"]?([^'\")]*)", text) if urlsplit(url).netloc
+        ] == []
     assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < LARGEST_BYTES
 
 
 @pytest.mark.slow
 def test_every_link_and_every_anchor_leads_somewhere(pages: dict[Path, BeautifulSoup]) -> None:
-    anchors = {path: {name for _, name in with_attribute(page, "id")} for path, page in pages.items()}
+    anchors = {
+        path: {name for _, name in with_attribute(page, "id")} for path, page in pages.items()
+    }
     for path, page in pages.items():
         for address in {address for _, address in with_attribute(page, "href", "src")}:
             parts = urlsplit(address)
@@ -85,8 +106,12 @@ def test_every_link_and_every_anchor_leads_somewhere(pages: dict[Path, Beautiful
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if chapter.is_written], ids=lambda c: c.number)
-def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(chapter, site: Path, pages) -> None:
+@pytest.mark.parametrize(
+    "chapter", [chapter for chapter in CHAPTERS if chapter.is_written], ids=lambda c: c.number
+)
+def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(
+    chapter, site: Path, pages
+) -> None:
     notebook = Page.read(ROOT / NOTEBOOKS / chapter.file)
     article = pages[site / page_of(chapter.file)].find("article")
     cells = [cell for cell in notebook.cells if is_code(cell)]
@@ -97,17 +122,23 @@ def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(chapte
     assert code(".cell_input pre") == [cell.source.rstrip() for cell in cells]
     assert len(article.select(".cell_output")) == sum(bool(cell.get("outputs")) for cell in cells)
     assert len(article.find_all(re.compile("^h[1-6]$"))) == len(notebook.headings)
-    folded = [cell.source for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
+    folded = [
+        cell.source for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")
+    ]
     assert code("details.hide pre") == folded
     assert article.select("details[open]") == []
     for tag in ("img", "details"):
-        shown = [element for element in article.find_all(tag) if "hide" not in element.get("class", ())]
+        shown = [
+            element for element in article.find_all(tag) if "hide" not in element.get("class", ())
+        ]
         assert len(shown) == sum(element.tag == tag for _, element in notebook.elements), tag
     assert all(str(image.get("alt", "")).strip() for image in article.find_all("img"))
 
 
 @pytest.mark.slow
-def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_done(site: Path, pages) -> None:
+def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_done(
+    site: Path, pages
+) -> None:
     for chapter in CHAPTERS:
         article = pages[site / page_of(chapter.file)].find("article")
         for claim in article.select(".course-claim"):
@@ -123,7 +154,9 @@ def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_do
 
 
 @pytest.mark.slow
-def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(site: Path, pages) -> None:
+def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(
+    site: Path, pages
+) -> None:
     article = pages[site / page_of("19_find_the_bug.ipynb")].find("article")
     puzzles = article.select(".course-puzzle")
     assert len(puzzles) == len(bugs.BUGS)
@@ -131,17 +164,27 @@ def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(site: 
         lines = puzzle.find_parent(class_="cell_output").select_one("pre").get_text().splitlines()
         answer = json.loads(puzzle["data-answer"])
         guesses = {lines[number] for number in answer["wrong"]}
-        wrong = {line[1:] for line in bug.reveal().text.splitlines() if line.startswith("-") and line[1:] in lines}
+        wrong = {
+            line[1:]
+            for line in bug.reveal().text.splitlines()
+            if line.startswith("-") and line[1:] in lines
+        }
         assert guesses >= wrong, bug.letter
         assert bool(guesses) == bool(wrong) != bug.is_clean
-        assert {lines[int(number)]: why for number, why in answer["innocent"].items()}.keys().isdisjoint(guesses)
+        assert {
+            lines[int(number)]: why for number, why in answer["innocent"].items()
+        }.keys().isdisjoint(guesses)
         assert set(answer["innocent"].values()) == set(bug.innocent.values())
 
 
 @pytest.mark.slow
-def test_the_first_page_leads_to_every_chapter_by_its_title(site: Path, pages: dict[Path, BeautifulSoup]) -> None:
+def test_the_first_page_leads_to_every_chapter_by_its_title(
+    site: Path, pages: dict[Path, BeautifulSoup]
+) -> None:
     index = pages[site / "index.html"]
-    linked = {link["href"]: link.select_one("strong").get_text() for link in index.select("a.course-card")}
+    linked = {
+        link["href"]: link.select_one("strong").get_text() for link in index.select("a.course-card")
+    }
     for chapter in CHAPTERS:
         assert linked[page_of(chapter.file)] == chapter.label
     assert "make lab" in index.find("article").get_text()
@@ -150,7 +193,9 @@ def test_the_first_page_leads_to_every_chapter_by_its_title(site: Path, pages: d
 
 
 @pytest.mark.slow
-def test_nothing_runs_the_old_site_is_gone_and_a_dead_link_is_reported(tmp_path: Path, capsys) -> None:
+def test_nothing_runs_the_old_site_is_gone_and_a_dead_link_is_reported(
+    tmp_path: Path, capsys
+) -> None:
     stored = new_output("stream", text="stored long ago\n")
     source = f"open({str(tmp_path / 'ran')!r}, 'w').close()"
     dead_link = new_markdown_cell("# 02\n\n[a link](99_nowhere.ipynb)")
@@ -163,6 +208,8 @@ def test_nothing_runs_the_old_site_is_gone_and_a_dead_link_is_reported(tmp_path:
     (tmp_path / "site" / "old.html").touch()
     assert build_site(tmp_path / "site", tmp_path) == 1
     assert "99_nowhere.ipynb" in capsys.readouterr().err
-    assert "stored long ago" in (tmp_path / "site" / page_of("02_layer_norm.ipynb")).read_text(encoding="utf-8")
+    assert "stored long ago" in (tmp_path / "site" / page_of("02_layer_norm.ipynb")).read_text(
+        encoding="utf-8"
+    )
     assert not (tmp_path / "ran").exists()
     assert not (tmp_path / "site" / "old.html").exists()

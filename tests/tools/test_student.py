@@ -21,7 +21,9 @@ def test_a_students_copy_holds_no_solution_and_no_output(tmp_path: Path) -> None
 
 
 def test_a_solution_that_no_check_knows_names_its_stand_in() -> None:
-    source = "@torch.no_grad()\ndef halve_solution(x):\n    return x / 2\n\n\nanswer_solution = 42\n"
+    source = (
+        "@torch.no_grad()\ndef halve_solution(x):\n    return x / 2\n\n\nanswer_solution = 42\n"
+    )
     source += "halve = halve_solution"
     with pytest.raises(ValueError, match="no check says what is right for 'answer'"):
         without_solution(source)

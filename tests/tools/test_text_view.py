@@ -13,7 +13,9 @@ from tools.notebooks import (
 from tools.text_view import Conflict, bring_back, open_view
 
 
-def test_an_edit_in_the_text_view_keeps_ids_metadata_and_the_outputs_of_other_cells(tmp_path: Path) -> None:
+def test_an_edit_in_the_text_view_keeps_ids_metadata_and_the_outputs_of_other_cells(
+    tmp_path: Path,
+) -> None:
     notebook = folded_exercise()
     path = save(notebook, tmp_path)
     view = open_view(path, tmp_path / "edit")
@@ -21,7 +23,9 @@ def test_an_edit_in_the_text_view_keeps_ids_metadata_and_the_outputs_of_other_ce
     assert bring_back(view, tmp_path) == (path, True)
     edited = read_notebook(path)
     assert "x.mean(-1)" in edited.cells[3].source
-    assert [(cell.id, cell.metadata) for cell in edited.cells] == [(cell.id, cell.metadata) for cell in notebook.cells]
+    assert [(cell.id, cell.metadata) for cell in edited.cells] == [
+        (cell.id, cell.metadata) for cell in notebook.cells
+    ]
     assert edited.cells[1].outputs == notebook.cells[1].outputs
     assert bring_back(view, tmp_path) == (path, False)
 
@@ -33,7 +37,9 @@ def test_an_edit_in_the_text_view_keeps_ids_metadata_and_the_outputs_of_other_ce
 
 def test_a_text_view_without_a_notebook_becomes_one(tmp_path: Path) -> None:
     view = tmp_path / "edit" / "03_batch_norm.py"
-    write_atomically(view, b'# %% [markdown]\n# # Batch norm\n\n# %% tags=["exercise"]\ndef batch_norm(x): ...\n')
+    write_atomically(
+        view, b'# %% [markdown]\n# # Batch norm\n\n# %% tags=["exercise"]\ndef batch_norm(x): ...\n'
+    )
     path, changed = bring_back(view, tmp_path)
     notebook = read_notebook(path)
     assert changed

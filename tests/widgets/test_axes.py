@@ -22,21 +22,30 @@ def at_picked(state):
 
 
 def axis_layer(state):
-    """Return the example tensor in float64, and PyTorch's own layer in training mode by the line that is shown."""
-    line = axes.RULES[state["norm"]][state["layout"]]["line"].format(**state["sizes"], G=state["groups"])
+    """Return the example tensor in float64, and PyTorch's own layer in training mode by the line
+    that is shown."""
+    line = axes.RULES[state["norm"]][state["layout"]]["line"].format(
+        **state["sizes"], G=state["groups"]
+    )
     x = torch.tensor(widgets.axis_explorer().data["example"], dtype=torch.float64)
     shape = axes.shape_of(state)
-    return x[: math.prod(shape)].reshape(shape), lambda x: eval(line.replace(")(", ").double()("), {"nn": nn, "x": x})
+    return x[: math.prod(shape)].reshape(shape), lambda x: eval(
+        line.replace(")(", ").double()("), {"nn": nn, "x": x}
+    )
 
 
-def test_moving_one_element_moves_the_outputs_of_those_that_the_browser_says_share_its_statistic(figures):
+def test_moving_one_element_moves_the_outputs_of_those_that_the_browser_says_share_its_statistic(
+    figures,
+):
     for state, shared in figures("axis_explorer", "sharing", 300):
         x, layer = axis_layer(state)
         try:
             plain = layer(x)
         except (ValueError, RuntimeError):
             continue
-        if shared["members"] == 1:  # a value alone in its statistic is normalized to 0 wherever it moves
+        if (
+            shared["members"] == 1
+        ):  # a value alone in its statistic is normalized to 0 wherever it moves
             continue
         moved = x.clone()
         moved[at_picked(state)] += 1.0
@@ -44,7 +53,9 @@ def test_moving_one_element_moves_the_outputs_of_those_that_the_browser_says_sha
         assert torch.equal(layer(moved) != plain, group_of == group_of[at_picked(state)])
 
 
-def test_the_browser_refuses_what_pytorch_refuses_and_gives_the_picked_element_pytorchs_output(figures):
+def test_the_browser_refuses_what_pytorch_refuses_and_gives_the_picked_element_pytorchs_output(
+    figures,
+):
     expected = []
     for state, refusal in figures("axis_explorer", "refusalOf", 400):
         x, layer = axis_layer(state)
@@ -55,8 +66,11 @@ def test_the_browser_refuses_what_pytorch_refuses_and_gives_the_picked_element_p
             expected.append((state, layer(x)[at_picked(state)].item()))
     assert 200 < len(expected) < 380
     found = figures("axis_explorer", "pickedValues", [state for state, _ in expected])
-    # one value minus its own mean is rounding noise, which the two round differently, times 1/√ε = 316
-    assert [values["output"] for _, values in found] == pytest.approx([y for _, y in expected], abs=1e-12 * 316)
+    # one value minus its own mean is rounding noise, which the two round differently, times 1/√ε =
+    # 316
+    assert [values["output"] for _, values in found] == pytest.approx(
+        [y for _, y in expected], abs=1e-12 * 316
+    )
 
 
 def test_the_line_shown_runs_and_its_layer_has_the_tensors_shown(figures):
@@ -71,7 +85,11 @@ def test_the_line_shown_runs_and_its_layer_has_the_tensors_shown(figures):
             return "none" if tensor is None else str(tuple(tensor.shape))
 
         assert (facts["weight"], facts["bias"]) == (shape_of("weight"), shape_of("bias"))
-        buffers = [f"{name} {shape_of(name)}" for name in ("running_mean", "running_var") if shape_of(name) != "none"]
+        buffers = [
+            f"{name} {shape_of(name)}"
+            for name in ("running_mean", "running_var")
+            if shape_of(name) != "none"
+        ]
         assert facts["running buffers"] == (", ".join(buffers) or "none")
 
 
@@ -92,16 +110,20 @@ def test_clicks_and_arrow_keys_reach_every_element(in_browser):
         const found = [];
         const press = (from, key) => module.elementByKey({ key, shiftKey: false }, from);
         const size = (axis) => state.sizes[axis];
-        const [down, right] = state.layout === "B,C,H,W" ? [size("B") * size("H"), size("C") * size("W")]
+        const [down, right] = state.layout === "B,C,H,W"
+            ? [size("B") * size("H"), size("C") * size("W")]
             : [size("T"), size("B") * size("C")];
         for (let line = state, i = 0; i < down; line = press(line, "ArrowDown"), i++)
-            for (let here = line, k = 0; k < right; here = press(here, "ArrowRight"), k++) found.push(here.picked);
+            for (let here = line, k = 0; k < right; here = press(here, "ArrowRight"), k++)
+                found.push(here.picked);
         return found;
     }"""
     start = {"picked": dict.fromkeys("BCHWT", 0)}
     states = [state | start for state in random_states("axis_explorer", 30, seed=4)]
     calls = [[state] for state in states]
-    clicked, walked = (in_browser("axis_explorer", function, calls) for function in (every_centre, walk))
+    clicked, walked = (
+        in_browser("axis_explorer", function, calls) for function in (every_centre, walk)
+    )
     for state, clicks, steps in zip(states, clicked, walked, strict=True):
         every = list(np.ndindex(*axes.shape_of(state)))
         assert [at_picked({**state, "picked": picked}) for picked in clicks] == every

@@ -28,7 +28,8 @@ def test_the_browser_draws_independent_standard_normal_numbers_anew_for_each_see
 
 
 def running_through(layer, values):
-    """A batch norm's outputs for the first sample, and its running statistics before each batch and at the end."""
+    """A batch norm's outputs for the first sample, and its running statistics before each batch and
+    at the end."""
     held, outputs = [[layer.running_mean.item(), layer.running_var.item()]], []
     for batch in values:
         outputs.append(layer(batch[:, None])[0].item())
@@ -36,13 +37,20 @@ def running_through(layer, values):
     return outputs, np.transpose(held)
 
 
-def test_outputs_and_running_statistics_of_the_neighbours_are_those_of_pytorchs_batch_norm(figures, normals):
+def test_outputs_and_running_statistics_of_the_neighbours_are_those_of_pytorchs_batch_norm(
+    figures, normals
+):
     count, answers = batches.BATCHES, figures("batch_neighbours", "neighbourFigure", 16)
-    calls = [[1000 * state["seed"] + state["batch"], count * (state["batch"] - 1)] for state, _ in answers]
+    calls = [
+        [1000 * state["seed"] + state["batch"], count * (state["batch"] - 1)]
+        for state, _ in answers
+    ]
     for (state, answer), drawn in zip(answers, normals(calls), strict=True):
         batch = state["batch"]
         sample = torch.full((count, 1), batches.SAMPLE[0], dtype=torch.float64)
-        neighbours = state["loudness"] * torch.tensor(drawn, dtype=torch.float64).reshape(count, batch - 1)
+        neighbours = state["loudness"] * torch.tensor(drawn, dtype=torch.float64).reshape(
+            count, batch - 1
+        )
         values = torch.cat([sample, neighbours], dim=1)
         layer = nn.BatchNorm1d(1, momentum=state["momentum"], affine=False).double()
         if batch == 1:
@@ -70,7 +78,9 @@ def test_the_average_batch_is_what_many_batches_average_to(loudness, figures):
         drawn = loudness * np.random.default_rng(1).standard_normal((5000, state["batch"] - 1))
         values = np.insert(drawn, 0, batches.SAMPLE[0], axis=1)
         expected = (answer["expectedMean"], answer["expectedVariance"])
-        for measured, average in zip((values.mean(1), values.var(1, ddof=1)), expected, strict=True):
+        for measured, average in zip(
+            (values.mean(1), values.var(1, ddof=1)), expected, strict=True
+        ):
             assert abs(measured.mean() - average) < 4 * measured.std() / math.sqrt(len(measured))
 
 
@@ -87,15 +97,21 @@ def test_the_estimate_is_pytorchs_running_mean_in_both_conventions(figures):
         new = state["momentum"] if state["convention"] == "torch" else 1 - state["momentum"]
         layer = nn.BatchNorm1d(1, momentum=new, affine=False).double()
         means = np.array(answer["batchMeans"])
-        _, (held, _) = running_through(layer, torch.tensor(np.stack([means - 1, means + 1], axis=1)))
+        _, (held, _) = running_through(
+            layer, torch.tensor(np.stack([means - 1, means + 1], axis=1))
+        )
         weights = (1 - new) ** np.arange(len(means))
         if state["corrected"]:  # no trace of the start: a weighted mean of what has come so far
             held = [np.average(means[: n + 1], weights=weights[n::-1]) for n in range(len(means))]
         else:
             held = held[1:]
         np.testing.assert_allclose(answer["estimate"], held, rtol=1e-8)
-        np.testing.assert_allclose(answer["weights"], new * weights[: len(answer["weights"])], rtol=1e-9, atol=1e-12)
-        assert answer["startWeight"] == pytest.approx(0 if state["corrected"] else (1 - new) ** len(means))
+        np.testing.assert_allclose(
+            answer["weights"], new * weights[: len(answer["weights"])], rtol=1e-9, atol=1e-12
+        )
+        assert answer["startWeight"] == pytest.approx(
+            0 if state["corrected"] else (1 - new) ** len(means)
+        )
         assert answer["memory"] == pytest.approx(1 / new)
 
 

@@ -1,4 +1,5 @@
-"""Every widget of the course: picture and words without a kernel, nothing fetched, arguments that controls reach."""
+"""Every widget of the course: picture and words without a kernel, nothing fetched, arguments that
+controls reach."""
 
 import json
 import re
@@ -22,7 +23,8 @@ def test_every_state_has_a_picture_and_words_of_its_own(name):
     shown = MAKERS[name]()
     words = []
     for state in random_states(name, 2, seed=3):
-        shown.state = json.loads(json.dumps(state, allow_nan=False))  # as a message from the browser brings it
+        # as a message from the browser brings it
+        shown.state = json.loads(json.dumps(state, allow_nan=False))
         figure, text = shown.picture()
         assert_nothing_is_clipped(figure)
         words.append(text)
@@ -40,12 +42,20 @@ def test_the_browsers_module_fetches_nothing(maker):
     ("name", "arguments", "message"),
     [
         ("axis_explorer", {"norm": "weight"}, "norm must be one of batch, layer, .*: got 'weight'"),
-        ("normalize_row", {"controls": ("offset", "colour")}, "controls must be among offset, scale"),
+        (
+            "normalize_row",
+            {"controls": ("offset", "colour")},
+            "controls must be among offset, scale",
+        ),
         ("batch_neighbours", {"batch": 3}, "batch must be one of 1, 2, 4, 8, 16, 32, 64: got 3"),
         ("running_average", {"momentum": 0.3}, "momentum must be"),
         ("gradient_projection", {"features": 9}, "features must be"),
         ("sync_cost", {"ranks": 7}, "ranks must be one of 2, 4, 8"),
-        ("least_time", {"dtype": "int8"}, "dtype must be one of float64, float32, bfloat16, float16: got 'int8'"),
+        (
+            "least_time",
+            {"dtype": "int8"},
+            "dtype must be one of float64, float32, bfloat16, float16: got 'int8'",
+        ),
         ("encoding_by_distance", {"encoding": "rope"}, "encoding must be"),
         ("encoding_by_distance", {"heads": 4, "head": 5}, "head must be one of 1, 2, 3, 4: got 5"),
         ("normalized_shape", {"shape": "W"}, "shape must be one of C, T,C, B,T,C, T: got 'W'"),

@@ -11,7 +11,9 @@ from chapters.contents import CHAPTERS
 def test_the_map_has_a_card_for_every_chapter_with_its_words_inside_and_no_two_overlap():
     figure = course_map(CHAPTERS)
     figure.draw_without_rendering()
-    cards = [box.get_window_extent() for box in figure.axes[0].patches if isinstance(box, FancyBboxPatch)]
+    cards = [
+        box.get_window_extent() for box in figure.axes[0].patches if isinstance(box, FancyBboxPatch)
+    ]
     assert len(cards) == len(CHAPTERS)
     assert all(not a.overlaps(b) for i, a in enumerate(cards) for b in cards[:i])
     words = {text.get_text(): text.get_window_extent() for text in figure.axes[0].texts}
@@ -19,4 +21,6 @@ def test_the_map_has_a_card_for_every_chapter_with_its_words_inside_and_no_two_o
     assert len(titles) == len(CHAPTERS)
     for word in (*titles, *(idea.name for chapter in CHAPTERS for idea in chapter.ideas)):
         place = words[word]
-        assert any(c.x0 < place.x0 and place.x1 < c.x1 and c.y0 < place.y0 < c.y1 for c in cards), word
+        assert any(c.x0 < place.x0 and place.x1 < c.x1 and c.y0 < place.y0 < c.y1 for c in cards), (
+            word
+        )

@@ -8,7 +8,11 @@ from chapters.c01_why_normalize.figures import signal_by_depth
 
 
 def depth_figure():
-    signals = {"too large": 10.0 ** np.arange(40), "overflow": [1.0] * 20 + [float("inf")] * 20, "kept": [1.0] * 40}
+    signals = {
+        "too large": 10.0 ** np.arange(40),
+        "overflow": [1.0] * 20 + [float("inf")] * 20,
+        "kept": [1.0] * 40,
+    }
     return signal_by_depth(signals, "spread")
 
 

@@ -1,4 +1,5 @@
-"""The exercises of chapter 05: right ways to write a backward pass are accepted, and what a report has to say."""
+"""The exercises of chapter 05: right ways to write a backward pass are accepted, and what a report
+has to say."""
 
 import pytest
 import torch
@@ -7,27 +8,43 @@ import torch.nn.functional as F
 from chapters import check
 from course_utils.norms import backward
 
-CHECKS = {"layer": check.layer_norm_backward, "batch": check.batch_norm_backward, "rms": check.rms_norm_backward}
+CHECKS = {
+    "layer": check.layer_norm_backward,
+    "batch": check.batch_norm_backward,
+    "rms": check.rms_norm_backward,
+}
 LN = backward.layer_norm_backward
 
 
 def in_rows(dy, x, shape, weight):
-    """Return dy, x and g = dy·γ as (rows, n), and the way back to the shapes and dtypes of the results."""
+    """Return dy, x and g = dy·γ as (rows, n), and the way back to the shapes and dtypes of the
+    results."""
     n, wide = torch.Size(shape).numel(), torch.promote_types(x.dtype, torch.float32)
     dy, z = (t.to(wide).reshape(-1, n) for t in (dy, x))
     out = (x if weight is None else weight).dtype
     g = dy if weight is None else dy * weight.reshape(n).to(wide)
-    return dy, z, g, lambda dx, *sums: (dx.reshape(x.shape).to(x.dtype), *(t.reshape(shape).to(out) for t in sums))
+    return (
+        dy,
+        z,
+        g,
+        lambda dx, *sums: (
+            dx.reshape(x.shape).to(x.dtype),
+            *(t.reshape(shape).to(out) for t in sums),
+        ),
+    )
 
 
 def step_by_step(dy, x, normalized_shape, weight=None, eps=1e-5):
-    """The chain rule one intermediate after the other, the variance's path through the mean included."""
+    """The chain rule one intermediate after the other, the variance's path through the mean
+    included."""
     dy, z, g, back = in_rows(dy, x, normalized_shape, weight)
     n, centred = z.shape[1], z - z.mean(1, keepdim=True)
     std = torch.sqrt(centred.pow(2).sum(1, keepdim=True) / n + eps)
     dvariance = (g * centred).sum(1, keepdim=True) * -0.5 * std**-3
     dmean = -(g / std).sum(1, keepdim=True) + dvariance * -2 * centred.mean(1, keepdim=True)
-    return back(g / std + dvariance * 2 * centred / n + dmean / n, (dy * centred / std).sum(0), dy.sum(0))
+    return back(
+        g / std + dvariance * 2 * centred / n + dmean / n, (dy * centred / std).sum(0), dy.sum(0)
+    )
 
 
 def by_layer_norm(dy, x, weight=None, eps=1e-5):
@@ -36,16 +53,28 @@ def by_layer_norm(dy, x, weight=None, eps=1e-5):
     x_hat, rstd = F.layer_norm(z, (z.shape[1],), eps=eps), torch.rsqrt(z.var(1, correction=0) + eps)
     dweight, dbias = (rows * x_hat).sum(1), rows.sum(1)
     scale = rstd if weight is None else rstd * weight.double()
-    dx = scale[:, None] / z.shape[1] * (z.shape[1] * rows - dbias[:, None] - x_hat * dweight[:, None])
+    dx = (
+        scale[:, None]
+        / z.shape[1]
+        * (z.shape[1] * rows - dbias[:, None] - x_hat * dweight[:, None])
+    )
     out = (x if weight is None else weight).dtype
-    return dx.reshape(x.transpose(0, 1).shape).transpose(0, 1).to(x.dtype), dweight.to(out), dbias.to(out)
+    return (
+        dx.reshape(x.transpose(0, 1).shape).transpose(0, 1).to(x.dtype),
+        dweight.to(out),
+        dbias.to(out),
+    )
 
 
 def by_autograd(apply, has_bias=True):
-    """Return autograd through a built-in in whatever dtype the input has, parameters in the same."""
+    """Return autograd through a built-in in whatever dtype the input has, parameters in the
+    same."""
 
     def gradients(dy, x, *shape, weight=None, eps=1e-5 if has_bias else None):
-        z, w = (t.detach().clone().requires_grad_() for t in (x, _ones(x, *shape) if weight is None else weight))
+        z, w = (
+            t.detach().clone().requires_grad_()
+            for t in (x, _ones(x, *shape) if weight is None else weight)
+        )
         leaves = (z, w, torch.zeros_like(w).requires_grad_()) if has_bias else (z, w)
         return torch.autograd.grad(apply(*shape, *leaves, eps), leaves, dy)
 
@@ -68,21 +97,30 @@ def test_what_is_called_right_is_autograds_gradient_in_float64(norm):
     its_check = CHECKS[norm]
     for probe in its_check.probes:
         arguments = its_check.exercise.fill_defaults(probe.call).fresh(double=True)
-        positional = [arguments.pop(name) for name in ("dy", "x", "normalized_shape") if name in arguments]
-        right, truth = its_check.oracle(*positional, **arguments), AUTOGRAD[norm](*positional, **arguments)
+        positional = [
+            arguments.pop(name) for name in ("dy", "x", "normalized_shape") if name in arguments
+        ]
+        right, truth = (
+            its_check.oracle(*positional, **arguments),
+            AUTOGRAD[norm](*positional, **arguments),
+        )
         torch.testing.assert_close(right, truth, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("norm", ["layer", "batch"])
 def test_the_cpu_builtins_own_gradient_in_half_precision_is_refused_by_name_and_right_before(norm):
-    """torch 2.13 rounds mean and 1/σ to bfloat16 there: dx and dweight of rows near 256 are off by half."""
+    """torch 2.13 rounds mean and 1/σ to bfloat16 there: dx and dweight of rows near 256 are off by
+    half."""
     report = CHECKS[norm](AUTOGRAD[norm], record=False)
     assert report.misconception == "statistics_saved_in_half", report
     assert all(probe.passed for probe in report.probes if "half" not in probe.stage)
 
 
-RIGHT = {"layer": [LN, step_by_step], "batch": [backward.batch_norm_backward, by_layer_norm],
-         "rms": [backward.rms_norm_backward, AUTOGRAD["rms"]]}  # fmt: skip
+RIGHT = {
+    "layer": [LN, step_by_step],
+    "batch": [backward.batch_norm_backward, by_layer_norm],
+    "rms": [backward.rms_norm_backward, AUTOGRAD["rms"]],
+}
 
 
 @pytest.mark.parametrize("norm", RIGHT)
@@ -95,12 +133,17 @@ def test_right_ways_to_write_it_pass(norm):
 
 def test_what_is_wrong_is_said_on_an_input_that_hides_nothing():
     for change, words in (
-        (lambda dy, dx, dw, db: dx, "It returns a Tensor; expected a tuple of dx and dweight and dbias."),
+        (
+            lambda dy, dx, dw, db: dx,
+            "It returns a Tensor; expected a tuple of dx and dweight and dbias.",
+        ),
         (lambda dy, dx, dw, db: (dx, dw, dy.mul_(3).sum(0)), "It changes"),
         (lambda dy, dx, dw, db: (dx * 1.01, dw, db), "dy = [[1, 0, 0]]"),
     ):
         report = check.layer_norm_backward(
-            lambda dy, x, shape, weight=None, eps=1e-5, change=change: change(dy, *LN(dy, x, shape, weight, eps)),
+            lambda dy, x, shape, weight=None, eps=1e-5, change=change: change(
+                dy, *LN(dy, x, shape, weight, eps)
+            ),
             record=False,
         )
         assert not report.passed

@@ -19,11 +19,14 @@ def test_what_leaves_is_autograds_gradient_over_r_and_the_parts_add_up(figures):
         g = torch.tensor(answer["gradient"], dtype=torch.float64)
         dx = torch.autograd.grad(x_hat, x, g)[0]
         np.testing.assert_allclose(answer["xHat"], x_hat.detach(), atol=1e-12)
-        np.testing.assert_allclose(answer["left"], dx * (state["deviation"] ** 2 + gradients.EPS) ** 0.5, atol=1e-12)
+        np.testing.assert_allclose(
+            answer["left"], dx * (state["deviation"] ** 2 + gradients.EPS) ** 0.5, atol=1e-12
+        )
         parts = np.add(answer["left"], answer["along"]) + answer["constant"]
         np.testing.assert_allclose(parts, answer["gradient"], atol=1e-12)
         arriving = float((g * x_hat.detach()).mean())
-        assert answer["leftAlong"] == pytest.approx(answer["share"] * arriving, abs=1e-12)  # what epsilon lets through
+        # what epsilon lets through
+        assert answer["leftAlong"] == pytest.approx(answer["share"] * arriving, abs=1e-12)
         assert answer["leftLength"] == pytest.approx(np.linalg.norm(answer["left"]), abs=1e-12)
         if state["shape"] == "free":
             assert answer["gradient"] == state["gradient"][: state["features"]]
@@ -38,9 +41,12 @@ def test_a_bar_moves_by_hand_and_by_arrow_keys_and_becomes_the_learners_own(in_b
         return [module.barAt(5, middle, state, 760, false, data), taken, above];
     }"""
     widget = gradient_projection(shape="constant")
-    ((beside, taken, above),) = in_browser("gradient_projection", drag, [[widget.state, widget.data]])
+    ((beside, taken, above),) = in_browser(
+        "gradient_projection", drag, [[widget.state, widget.data]]
+    )
     assert beside is None
-    assert taken["gradient"][:6] == [0.0] + [1.5] * 5  # what was shown is kept, and only the bar in hand moves
+    # what was shown is kept, and only the bar in hand moves
+    assert taken["gradient"][:6] == [0.0] + [1.5] * 5
     assert taken["shape"] == "free"
     assert above["gradient"] == [gradients.LIMIT, *taken["gradient"][1:]]
     press = "(state, key, data) => module.barByKey({ key }, state, data)"

@@ -1,4 +1,5 @@
-"""The copying experiment of chapter 06: the network is the one that is described, and what is observed is true."""
+"""The copying experiment of chapter 06: the network is the one that is described, and what is
+observed is true."""
 
 import math
 
@@ -6,7 +7,14 @@ import pytest
 import torch
 
 from chapters.c06_the_family import copying
-from chapters.c06_the_family.copying import LENGTH, LETTERS, NORMS, Copier, logits_and_entropy, words
+from chapters.c06_the_family.copying import (
+    LENGTH,
+    LETTERS,
+    NORMS,
+    Copier,
+    logits_and_entropy,
+    words,
+)
 from chapters.train import STUDIES
 
 SETTINGS = {"qk_norm": False, "lr": 0.01, "norm": "layer norm", "depth": 1, "steps": 3, "seed": 0}
@@ -43,7 +51,9 @@ def test_equal_logits_have_the_entropy_of_equal_weights():
     largest, entropy = logits_and_entropy(model, batch()[0])
     assert largest == 0
     tokens = 2 * LENGTH
-    assert entropy == pytest.approx(sum(math.log2(n) for n in range(1, tokens + 1)) / tokens, abs=1e-6)
+    assert entropy == pytest.approx(
+        sum(math.log2(n) for n in range(1, tokens + 1)) / tokens, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["qk-norm", "norm-family"])
@@ -54,7 +64,8 @@ def test_a_study_compares_its_arms_on_the_same_seeds_rates_and_steps(name, size)
     for run in getattr(STUDIES[name], size):
         settings.setdefault(run[arm], []).append({k: v for k, v in run.items() if k != arm})
     first, *others = settings.values()
-    assert size == "reduced" or len({run["seed"] for run in first}) >= 3  # a live run is said to be one seed
+    # a live run is said to be one seed
+    assert size == "reduced" or len({run["seed"] for run in first}) >= 3
     assert others
     assert all(other == first for other in others)
 

@@ -15,7 +15,9 @@ PANELS = {
 }
 
 
-def a_norm_map(arrows=(("layer norm", "2 groups", "G = 2"), ("layer norm", "tanh", "none")), second_line=""):
+def a_norm_map(
+    arrows=(("layer norm", "2 groups", "G = 2"), ("layer norm", "tanh", "none")), second_line=""
+):
     notes = {name: f"a note on {name}{second_line}" for name in PANELS}
     return norm_map(PANELS, [["layer norm", "2 groups", "instance norm"], ["tanh"]], arrows, notes)
 
@@ -37,19 +39,34 @@ def test_notes_keep_clear_of_each_other_of_arrows_and_of_the_panels_below(second
     axes = figure.axes[0]
     texts = {text.get_text(): text.get_window_extent() for text in axes.texts if text.get_text()}
     notes = {text: extent for text, extent in texts.items() if text.startswith("a note")}
-    arrows = [text.arrow_patch.get_window_extent() for text in axes.texts if getattr(text, "arrow_patch", None)]
+    arrows = [
+        text.arrow_patch.get_window_extent()
+        for text in axes.texts
+        if getattr(text, "arrow_patch", None)
+    ]
     others = [*arrows, *(extent for text, extent in texts.items() if text not in notes)]
     assert len(notes) == len(PANELS)
     assert len(arrows) == 2
     for text, note in notes.items():
-        assert note.count_overlaps([*others, *(extent for other, extent in notes.items() if other != text)]) == 0, text
+        assert (
+            note.count_overlaps(
+                [*others, *(extent for other, extent in notes.items() if other != text)]
+            )
+            == 0
+        ), text
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: norm_map({**PANELS, "other": MAPS[:2]}, [["layer norm"]], [], {}), r"one shape \(N, C\)"),
-        (lambda: a_norm_map([("layer norm", "nowhere", "")]), "arrows must join panels that are drawn: got nowhere"),
+        (
+            lambda: norm_map({**PANELS, "other": MAPS[:2]}, [["layer norm"]], [], {}),
+            r"one shape \(N, C\)",
+        ),
+        (
+            lambda: a_norm_map([("layer norm", "nowhere", "")]),
+            "arrows must join panels that are drawn: got nowhere",
+        ),
     ],
 )
 def test_data_that_cannot_be_drawn_are_refused_by_name(call, message):

@@ -17,8 +17,13 @@ def test_equal_epochs_see_the_same_images_and_equal_updates_step_as_often():
     plan = STUDIES["batch-size"].full
     assert len(data.digits().train.labels) == batch_size.IMAGES
     assert len({settings["updates"] for settings in plan if settings["equal"] == "updates"}) == 1
-    images = {settings["updates"] * settings["batch"] for settings in plan if settings["equal"] == "epochs"}
-    assert max(images) - min(images) <= 2 * batch_size.EPOCHS * 64  # what is left of an epoch is dropped
+    images = {
+        settings["updates"] * settings["batch"]
+        for settings in plan
+        if settings["equal"] == "epochs"
+    }
+    # what is left of an epoch is dropped
+    assert max(images) - min(images) <= 2 * batch_size.EPOCHS * 64
 
 
 def test_always_answering_one_gives_the_error_that_is_quoted():

@@ -14,5 +14,9 @@ def test_what_sync_backward_calls_right_is_the_gradient_of_torchs_batch_norm_on_
     (truth,) = torch.autograd.grad((F.batch_norm(x, None, None, training=True) * upstream).sum(), x)
     rstd = torch.rsqrt(x.var(0, correction=0) + 1e-5).detach()
     x_hat = ((x - x.mean(0)) * rstd).detach()
-    shards = [(upstream[rows], x_hat[rows], rstd, 9) for rows in (slice(0, 2), slice(2, 2), slice(2, 9))]
-    torch.testing.assert_close(torch.cat(simulate_ranks(check.sync_backward.oracle, shards)), truth, atol=1e-13, rtol=0)
+    shards = [
+        (upstream[rows], x_hat[rows], rstd, 9) for rows in (slice(0, 2), slice(2, 2), slice(2, 9))
+    ]
+    torch.testing.assert_close(
+        torch.cat(simulate_ranks(check.sync_backward.oracle, shards)), truth, atol=1e-13, rtol=0
+    )

@@ -7,8 +7,15 @@ from chapters.c08_batch_norm_across_machines.widgets import RANKS
 
 
 def play_gather(route, ranks):
-    """Play an all-gather message by message; return the messages, and the blocks that a rank sends in them."""
-    has, handed, messages, blocks, distance = [{rank} for rank in range(ranks)], list(range(ranks)), 0, 0, 1
+    """Play an all-gather message by message; return the messages, and the blocks that a rank sends
+    in them."""
+    has, handed, messages, blocks, distance = (
+        [{rank} for rank in range(ranks)],
+        list(range(ranks)),
+        0,
+        0,
+        1,
+    )
     while any(len(mine) < ranks for mine in has):
         if route == "ring":  # every step each rank hands on the block that it got last
             blocks += 1
@@ -33,9 +40,17 @@ def test_the_exchanges_take_the_messages_and_bytes_of_the_algorithms(figures):
         assert answer["backward"] == {"messages": 2 * messages, "bytes": bytes_back}
         for function, key in ((gather, "forward"), (reduce, "backward")):
             traffic = function(channels, ranks, route=state["route"])
-            assert (traffic.messages, traffic.bytes) == (answer[key]["messages"], pytest.approx(answer[key]["bytes"]))
+            assert (traffic.messages, traffic.bytes) == (
+                answer[key]["messages"],
+                pytest.approx(answer[key]["bytes"]),
+            )
         waiting = layers * 3 * messages * state["latency"] / 1e3
-        sending = layers * (answer["forward"]["bytes"] + answer["backward"]["bytes"]) / state["bandwidth"] / 1e6
+        sending = (
+            layers
+            * (answer["forward"]["bytes"] + answer["backward"]["bytes"])
+            / state["bandwidth"]
+            / 1e6
+        )
         assert answer["stepMs"] == pytest.approx(waiting + sending)
         assert answer["waiting"] == pytest.approx(waiting / (waiting + sending))
         at = RANKS.index(ranks)

@@ -1,4 +1,5 @@
-"""The figures of chapter 09: a roof that the machine attains, and a case of a record with all that it holds."""
+"""The figures of chapter 09: a roof that the machine attains, and a case of a record with all that
+it holds."""
 
 from dataclasses import replace
 
@@ -21,7 +22,9 @@ def a_roofline(**others):
 
 FIGURES = {
     "roofline": lambda: a_roofline(),
-    "ladder": lambda: recorded_ladder(records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"),
+    "ladder": lambda: recorded_ladder(
+        records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"
+    ),
 }
 
 
@@ -36,14 +39,18 @@ def test_the_roof_is_what_the_machine_attains_and_every_point_has_a_look_of_its_
     np.testing.assert_allclose(y, [min(100.0, 20.0 * intensity) for intensity in x])
     assert Roofline(20.0, 100.0).ridge in x
     points = {line.get_label(): line for line in others if not line.get_label().startswith("_")}
-    assert {name: (line.get_xdata()[0], line.get_ydata()[0]) for name, line in points.items()} == POINTS
+    assert {
+        name: (line.get_xdata()[0], line.get_ydata()[0]) for name, line in points.items()
+    } == POINTS
     looks = {(line.get_marker(), to_hex(line.get_color())) for line in points.values()}
     assert len(looks) == len(POINTS)
 
 
-def test_a_case_of_a_record_is_drawn_with_all_that_it_holds_and_whiskers_where_several_processes_measured():
+def test_a_case_of_a_record_is_drawn_whole_with_whiskers_where_several_processes_measured():
     record, case = records.load("cpu"), Case("rms_norm", "forward", (4096, 1024), "float32")
-    several, single = (replace(record, provenance={**record.provenance, "processes": n}) for n in (2, 1))
+    several, single = (
+        replace(record, provenance={**record.provenance, "processes": n}) for n in (2, 1)
+    )
     (axes,) = recorded_ladder(several, **case.fields()).axes
     results = {result["implementation"]: result for result in record.select(**case.fields())}
     assert axes.get_title(loc="left") == f"rms norm, (4096, 1024) float32, forward\n{record.origin}"
@@ -52,7 +59,10 @@ def test_a_case_of_a_record_is_drawn_with_all_that_it_holds_and_whiskers_where_s
     *whiskers, copy = axes.lines
     assert copy.get_xdata()[0] == results[names[0]]["copy_gbps"]
     for name, bar, whisker in zip(names, axes.patches, whiskers, strict=True):
-        moved, (fastest_ms, slowest_ms) = results[name]["bytes_moved"] / 1e6, results[name]["range_ms"]
+        moved, (fastest_ms, slowest_ms) = (
+            results[name]["bytes_moved"] / 1e6,
+            results[name]["range_ms"],
+        )
         assert bar.get_width() == pytest.approx(moved / results[name]["median_ms"])
         assert list(whisker.get_xdata()) == pytest.approx([moved / slowest_ms, moved / fastest_ms])
     assert len(recorded_ladder(single, **case.fields()).axes[0].lines) == 1
@@ -62,7 +72,10 @@ def test_a_case_of_a_record_is_drawn_with_all_that_it_holds_and_whiskers_where_s
     ("call", "message"),
     [
         (lambda: a_roofline(points={"copy": (0.0, 1.0)}), "must be positive: got 0"),
-        (lambda: recorded_ladder(records.load("cpu"), "rope", "forward", (1, 2), "float32"), "hold the case"),
+        (
+            lambda: recorded_ladder(records.load("cpu"), "rope", "forward", (1, 2), "float32"),
+            "hold the case",
+        ),
     ],
 )
 def test_data_that_cannot_be_drawn_are_refused_by_name(call, message):

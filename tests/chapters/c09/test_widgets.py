@@ -11,11 +11,17 @@ def test_the_bytes_and_operations_of_a_layer_norm_are_those_of_the_chapter(figur
     for state, answer in figures("least_time", "leastTime", 60):
         rows, features, both = state["rows"], state["features"], state["direction"] == "both"
         numbers = 2 * rows * features + 2 * features  # x and y, weight and bias
-        numbers += 3 * rows * features + 3 * features if both else 0  # dy, x, dx; weight, dweight, dbias
-        assert answer["bytes"] == numbers * torch.empty(0, dtype=getattr(torch, state["dtype"])).element_size()
+        # dy, x, dx; weight, dweight, dbias
+        numbers += 3 * rows * features + 3 * features if both else 0
+        assert (
+            answer["bytes"]
+            == numbers * torch.empty(0, dtype=getattr(torch, state["dtype"])).element_size()
+        )
         assert answer["operations"] == (20 if both else 7) * rows * features
         assert answer["memoryMs"] == pytest.approx(answer["bytes"] / MACHINE.bandwidth_gbps / 1e6)
-        assert answer["arithmeticMs"] == pytest.approx(answer["operations"] / MACHINE.peak_gflops / 1e6)
+        assert answer["arithmeticMs"] == pytest.approx(
+            answer["operations"] / MACHINE.peak_gflops / 1e6
+        )
 
 
 def test_the_kernel_measures_the_state_that_it_was_asked_for():
@@ -24,6 +30,10 @@ def test_the_kernel_measures_the_state_that_it_was_asked_for():
     widget.request = 7
     assert widget.answer["request"] == 7
     small, large = (measured_ms(rows, 1024, "float32", "both") for rows in (1, 4096))
-    assert large > 10 * small  # 4,096 times the work; a call of its own price hides most of the difference
-    with pytest.raises(ValueError, match=r"machine must be a Roofline, as Roofline\.of\(\"cpu\"\) returns: got 'cpu'"):
+    # 4,096 times the work; a call of its own price hides most of the difference
+    assert large > 10 * small
+    with pytest.raises(
+        ValueError,
+        match=r"machine must be a Roofline, as Roofline\.of\(\"cpu\"\) returns: got 'cpu'",
+    ):
         least_time("cpu")

@@ -7,18 +7,23 @@ from chapters.c10_fused_kernels.workbench import language
 
 
 def wrongly_named(name, forms):
-    """Return the examples of the mistakes in ``name``, those in the slice ``forms``, that a report does not name so."""
+    """Return the examples of the mistakes in ``name``, those in the slice ``forms``, that a report
+    does not name so."""
     from naming import keys_of
 
     its_check = getattr(check, name)
     mistakes = its_check.catalogue.items()
-    examples = [(key, form) for key, mistake in mistakes for form in range(len(mistake.examples))[forms]]
+    examples = [
+        (key, form) for key, mistake in mistakes for form in range(len(mistake.examples))[forms]
+    ]
     named = [keys_of(its_check, its_check.catalogue[key].examples[form]) for key, form in examples]
     return [pair for pair in zip(examples, named, strict=True) if pair[1] != [pair[0][0]]]
 
 
 @pytest.mark.parametrize(
-    "forms", [slice(1), pytest.param(slice(1, None), marks=pytest.mark.slow)], ids=["first", "others"]
+    "forms",
+    [slice(1), pytest.param(slice(1, None), marks=pytest.mark.slow)],
+    ids=["first", "others"],
 )
 @pytest.mark.parametrize("name", ["norm_kernel", "norm_backward_kernel", "rope_kernel"])
 def test_every_mistake_in_a_kernel_is_named_and_nothing_else_is(interpreter, name, forms):
@@ -26,7 +31,8 @@ def test_every_mistake_in_a_kernel_is_named_and_nothing_else_is(interpreter, nam
 
 
 def reports_on_other_forms():
-    """Return whether right kernels in other forms pass, and what is said of a wrong one that is in no catalogue."""
+    """Return whether right kernels in other forms pass, and what is said of a wrong one that is in
+    no catalogue."""
     global tl, load_row  # where a kernel looks for it
     triton, tl = language()
 
@@ -42,11 +48,24 @@ def reports_on_other_forms():
         x = tl.where(lanes < n_cols, x, 0.0)
         x = tl.where(lanes < n_cols, x - tl.sum(x, axis=1)[:, None] / n_cols, 0.0)
         x *= tl.rsqrt(tl.sum(x * x, axis=1)[:, None] / n_cols + EPS)
-        tl.store(y_ptr + tl.program_id(0) * n_cols + lanes, x.to(y_ptr.dtype.element_ty), mask=lanes < n_cols)
+        tl.store(
+            y_ptr + tl.program_id(0) * n_cols + lanes,
+            x.to(y_ptr.dtype.element_ty),
+            mask=lanes < n_cols,
+        )
 
     @triton.jit
     def backward(
-        dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols, BLOCK: tl.constexpr
+        dy_ptr,
+        x_ptr,
+        weight_ptr,
+        mean_ptr,
+        rstd_ptr,
+        dx_ptr,
+        sums_ptr,
+        n_rows,
+        n_cols,
+        BLOCK: tl.constexpr,
     ):  # each program takes neighbours
         each, lanes = tl.cdiv(n_rows, tl.num_programs(0)), tl.arange(0, BLOCK)
         total = tl.zeros((BLOCK,), tl.float32)
@@ -55,7 +74,9 @@ def reports_on_other_forms():
             if row < n_rows:
                 dy = load_row(dy_ptr, row * n_cols, n_cols, BLOCK)
                 rstd = tl.load(rstd_ptr + row)
-                x_hat = (load_row(x_ptr, row * n_cols, n_cols, BLOCK) - tl.load(mean_ptr + row)) * rstd
+                x_hat = (
+                    load_row(x_ptr, row * n_cols, n_cols, BLOCK) - tl.load(mean_ptr + row)
+                ) * rstd
                 g = dy * load_row(weight_ptr, 0, n_cols, BLOCK)
                 dx = rstd / n_cols * (n_cols * g - tl.sum(g) - x_hat * tl.sum(g * x_hat))
                 tl.store(dx_ptr + row * n_cols + lanes, dx, mask=lanes < n_cols)
@@ -64,10 +85,19 @@ def reports_on_other_forms():
 
     @triton.jit
     def rope(
-        x_ptr, cos_ptr, sin_ptr, stride, n_positions, n_pairs, POSITIONS: tl.constexpr, PAIRS: tl.constexpr
+        x_ptr,
+        cos_ptr,
+        sin_ptr,
+        stride,
+        n_positions,
+        n_pairs,
+        POSITIONS: tl.constexpr,
+        PAIRS: tl.constexpr,
     ):  # a position after the other
         pair = tl.arange(0, PAIRS)
-        for position in range(tl.program_id(0) * POSITIONS, min((tl.program_id(0) + 1) * POSITIONS, n_positions)):
+        for position in range(
+            tl.program_id(0) * POSITIONS, min((tl.program_id(0) + 1) * POSITIONS, n_positions)
+        ):
             cos = tl.load(cos_ptr + position * n_pairs + pair, mask=pair < n_pairs)
             sin = tl.load(sin_ptr + position * n_pairs + pair, mask=pair < n_pairs)
             first_ptr = x_ptr + position * stride + pair

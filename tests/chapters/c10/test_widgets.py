@@ -7,9 +7,13 @@ from widget_states import MAKERS
 
 def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
     for state, figure in figures("kernel_blocks", "blockFigure", 300):
-        rows, columns, block, row, mask = (state[name] for name in ("rows", "columns", "block", "row", "mask"))
+        rows, columns, block, row, mask = (
+            state[name] for name in ("rows", "columns", "block", "row", "mask")
+        )
         memory = torch.full((rows * columns + 16,), torch.nan, dtype=torch.float64)
-        memory[: rows * columns] = torch.tensor(MAKERS["kernel_blocks"]().data["memory"][: rows * columns])
+        memory[: rows * columns] = torch.tensor(
+            MAKERS["kernel_blocks"]().data["memory"][: rows * columns]
+        )
         lanes = torch.arange(block)
         held = memory[row * columns + lanes]
         held = held if mask == "none" else held.where(lanes < columns, 0.0)
@@ -19,7 +23,9 @@ def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
         expected = [held.sum().item() / columns, centred.square().sum().item() / columns]
         assert [float(value) for value in found] == pytest.approx(expected, nan_ok=True), state
         x = memory[row * columns : (row + 1) * columns]
-        assert list(figure["right"].values()) == pytest.approx([x.mean().item(), x.var(correction=0).item()])
+        assert list(figure["right"].values()) == pytest.approx(
+            [x.mean().item(), x.var(correction=0).item()]
+        )
         if mask == "both" and block >= columns:
             assert found == pytest.approx(list(figure["right"].values()))
         assert figure["unread"] == max(0, columns - block)

@@ -1,4 +1,5 @@
-"""The workbench of chapter 10: every lane that a mask lets through is counted; and the chapter without Triton."""
+"""The workbench of chapter 10: every lane that a mask lets through is counted; and the chapter
+without Triton."""
 
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from course_utils import kernels
 
 
 def counts_of_notebook_kernels():
-    """(bytes read, bytes written) by tensor, for a kernel that is defined here and for layer norm."""
+    """(bytes read, bytes written) by tensor, for a kernel that is defined here and for layer
+    norm."""
     global tl  # where a kernel looks for it
     triton, tl = language()
 
@@ -32,17 +34,21 @@ def counts_of_notebook_kernels():
         requested(lambda: kernels.layer_norm(rows, (20,), weight, bias), x=rows),
         requested(lambda: None, x=x),
     ]
-    return out.tolist(), [{name: (one.read, one.written) for name, one in count.items()} for count in counts]
+    return out.tolist(), [
+        {name: (one.read, one.written) for name, one in count.items()} for count in counts
+    ]
 
 
 def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
     out, (every, some, norm, none) = interpreter(counts_of_notebook_kernels)
     assert out == [6.0] * 10  # counted twice, and run each time
-    # 10 halves loaded twice; one float for each of 3 programs; 10 floats read and written by atomic additions
+    # 10 halves loaded twice; one float for each of 3 programs; 10 floats read and written by atomic
+    # additions
     assert every == {"x": (40, 0), "y": (12, 0), "out": (40, 40)}
     assert some == {"x": (40, 0), "others": (12 + 40, 40)}
     assert norm["x"] == (6 * 20 * 4, 0)
-    assert norm["others"][1] == 6 * 20 * 4 + 2 * 6 * 4  # y, and two numbers a row for the backward pass
+    # y, and two numbers a row for the backward pass
+    assert norm["others"][1] == 6 * 20 * 4 + 2 * 6 * 4
     assert none == {"x": (0, 0)}
 
 
@@ -63,6 +69,8 @@ for number, cell in enumerate(cell for cell in cells if cell["cell_type"] == "co
 @pytest.mark.slow
 def test_without_triton_the_chapter_runs_from_top_to_bottom():
     notebook = next(Path(NOTEBOOKS).glob("10_*.ipynb"))
-    done = subprocess.run([sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("kernels need Triton: pip install triton") == 1

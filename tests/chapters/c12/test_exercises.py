@@ -1,4 +1,5 @@
-"""The exercises of chapter 12: right sinusoids and slopes in many forms pass, and a count of chapter 15."""
+"""The exercises of chapter 12: right sinusoids and slopes in many forms pass, and a count of
+chapter 15."""
 
 import math
 
@@ -18,8 +19,12 @@ def places(positions):
 
 
 def by_loops(positions, dim, base=10_000.0):
-    angles = [[t / base ** (2 * i / dim) for i in range(dim // 2)] for t in places(positions).tolist()]
-    return torch.tensor([[f(angle) for angle in row for f in (math.sin, math.cos)] for row in angles])
+    angles = [
+        [t / base ** (2 * i / dim) for i in range(dim // 2)] for t in places(positions).tolist()
+    ]
+    return torch.tensor(
+        [[f(angle) for angle in row for f in (math.sin, math.cos)] for row in angles]
+    )
 
 
 def tutorial_in_float32(positions, dim, base=10_000.0):
@@ -47,15 +52,24 @@ def bloom_slopes(num_heads):
 
 def test_right_counts_and_slopes_pass():
     assert check.alibi_slopes(bloom_slopes, record=False).passed
-    counted = lambda D, base, L: 2 * sum(L * base ** (-2 * k / D) >= 2 * math.pi for k in range(D // 2))  # noqa: E731
+
+    def counted(D, base, L):
+        return 2 * sum(L * base ** (-2 * k / D) >= 2 * math.pi for k in range(D // 2))
+
     assert check.critical_dimension(counted, record=False).passed
 
 
 @pytest.mark.parametrize(
     ("its_check", "function"),
     [
-        (check.sinusoidal, lambda positions, dim, base=1e4: by_loops(places(positions).clamp(max=100), dim, base)),
-        (check.alibi_slopes, lambda num_heads: bloom_slopes(num_heads) if num_heads < 9 else torch.ones(num_heads)),
+        (
+            check.sinusoidal,
+            lambda positions, dim, base=1e4: by_loops(places(positions).clamp(max=100), dim, base),
+        ),
+        (
+            check.alibi_slopes,
+            lambda num_heads: bloom_slopes(num_heads) if num_heads < 9 else torch.ones(num_heads),
+        ),
     ],
 )
 def test_an_unknown_mistake_is_shown_with_an_input(its_check, function):

@@ -1,11 +1,21 @@
-"""The extrapolation experiment: the task is what it says, the scores are exact, training is repeatable."""
+"""The extrapolation experiment: the task is what it says, the scores are exact, training is
+repeatable."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from chapters.c12_why_position import extrapolation, load
-from chapters.c12_why_position.extrapolation import GUESSING, IGNORED, NOTE, QUESTION, SYMBOLS, VALUES, WINDOW, draw
+from chapters.c12_why_position.extrapolation import (
+    GUESSING,
+    IGNORED,
+    NOTE,
+    QUESTION,
+    SYMBOLS,
+    VALUES,
+    WINDOW,
+    draw,
+)
 from course_utils.experiments.rows import Rows
 
 
@@ -14,11 +24,14 @@ def generator(seed=0):
 
 
 def answers(tokens, lag):
-    """Solve one sequence by reading it from left to right: what to echo and what to recall at each token."""
+    """Solve one sequence by reading it from left to right: what to echo and what to recall at each
+    token."""
     echo, recall, notes = [], [], {}
     for t, token in enumerate(tokens):
         earlier = tokens[t - lag] if t >= lag else None
-        echo.append(earlier if token < SYMBOLS and earlier is not None and earlier < SYMBOLS else IGNORED)
+        echo.append(
+            earlier if token < SYMBOLS and earlier is not None and earlier < SYMBOLS else IGNORED
+        )
         if NOTE <= token < QUESTION:
             name, value = divmod(token - NOTE, VALUES)
             assert name not in notes
@@ -45,8 +58,15 @@ class Solver:
         self.lag, self.always = lag, always
 
     def __call__(self, tokens):
-        said = [[max(pair) for pair in zip(*answers(row, self.lag), strict=True)] for row in tokens.tolist()]
-        said = torch.tensor(said).clamp(min=0) if self.always is None else torch.full_like(tokens, self.always)
+        said = [
+            [max(pair) for pair in zip(*answers(row, self.lag), strict=True)]
+            for row in tokens.tolist()
+        ]
+        said = (
+            torch.tensor(said).clamp(min=0)
+            if self.always is None
+            else torch.full_like(tokens, self.always)
+        )
         return F.one_hot(said, extrapolation.VOCABULARY)
 
 
@@ -79,7 +99,8 @@ def test_echo_is_told_apart_by_where_it_stands_and_recall_by_how_far_back_its_no
 def test_training_never_touches_a_learned_row_beyond_the_window():
     start = extrapolation.train("learned", 1, 0, seed=1).places.weight
     trained = extrapolation.train("learned", 1, 4, seed=1).places.weight
-    shrunk = trained / start  # weight decay shrinks every number alike, and that is all that happens
+    # weight decay shrinks every number alike, and that is all that happens
+    shrunk = trained / start
     torch.testing.assert_close(shrunk[WINDOW:], shrunk[-1, -1].expand_as(shrunk[WINDOW:]))
     assert len(shrunk) == 16 * WINDOW  # a row for the last token of the longest test
     assert shrunk[-1, -1] > 0.999
@@ -87,7 +108,14 @@ def test_training_never_touches_a_learned_row_beyond_the_window():
 
 
 def test_points_have_a_row_for_each_run_task_and_length():
-    run = {"encoding": "rope", "lag": 1, "seed": 0, "steps": 9, "multiples": [1, 4], "echo": [1.0, 0.5]}
+    run = {
+        "encoding": "rope",
+        "lag": 1,
+        "seed": 0,
+        "steps": 9,
+        "multiples": [1, 4],
+        "echo": [1.0, 0.5],
+    }
     rows = extrapolation.points(Rows([run | {"recall": [0.9, 0.2]}], "somewhere"))
     found = [(row["task"], row["times"], row["right"]) for row in rows]
     assert found == [("echo", 1, 1.0), ("echo", 4, 0.5), ("recall", 1, 0.9), ("recall", 4, 0.2)]

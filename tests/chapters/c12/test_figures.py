@@ -21,7 +21,9 @@ def test_nothing_is_clipped(name):
 @pytest.mark.parametrize("pair", [0, 3])
 def test_the_hands_of_a_clock_are_a_shift_apart(pair):
     clock = sinusoid(sinusoidal(64, 32), pairs=(pair, pair)).axes[1]
-    hands = [line.get_xydata()[1] for line in clock.lines if line.get_label().startswith("position")]
+    hands = [
+        line.get_xydata()[1] for line in clock.lines if line.get_label().startswith("position")
+    ]
     turned = np.diff([np.arctan2(y, x) for x, y in hands])[0]
     assert turned % (2 * np.pi) == pytest.approx(3 * 10_000 ** (-2 * pair / 32), abs=1e-6)
 

@@ -1,4 +1,5 @@
-"""The exercises of chapter 13: right answers in many forms pass; the slips that reviews found are named."""
+"""The exercises of chapter 13: right answers in many forms pass; the slips that reviews found are
+named."""
 
 import pytest
 import torch
@@ -28,8 +29,12 @@ def llama(x, positions, base=10_000.0):
 
 def meta(x, positions, base=10_000.0):
     """Complex multiplication, as in the code that came with Llama."""
-    frequencies = 1.0 / (base ** (torch.arange(0, x.shape[-1], 2)[: x.shape[-1] // 2].float() / x.shape[-1]))
-    turns = torch.polar(torch.ones(len(positions), x.shape[-1] // 2), torch.outer(positions.float(), frequencies))
+    frequencies = 1.0 / (
+        base ** (torch.arange(0, x.shape[-1], 2)[: x.shape[-1] // 2].float() / x.shape[-1])
+    )
+    turns = torch.polar(
+        torch.ones(len(positions), x.shape[-1] // 2), torch.outer(positions.float(), frequencies)
+    )
     pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * turns).flatten(-2).type_as(x)
 
@@ -43,7 +48,9 @@ def test_a_right_way_to_write_it_passes_and_its_layout_and_precision_are_remarke
     assert report.passed, f"{report}\n{report.table()}"
     assert len(report.remarks) == len(set(report.remarks))
     remarks = " ".join(report.remarks)
-    assert {words for words in (INTERLEAVED, ROUNDED, FAR) if words in remarks} == RIGHT[function], remarks
+    assert {words for words in (INTERLEAVED, ROUNDED, FAR) if words in remarks} == RIGHT[
+        function
+    ], remarks
 
 
 def test_mixed_pairs_and_a_mistake_in_the_other_layout_are_named():
@@ -53,10 +60,22 @@ def test_mixed_pairs_and_a_mistake_in_the_other_layout_are_named():
         return write((first * cos - second * sin, first * sin + second * cos)).to(x.dtype)
 
     def deepseek(x, positions, base=10_000.0):
-        return with_pairs(x, positions, base, lambda x: (x[..., 0::2], x[..., 1::2]), lambda both: torch.cat(both, -1))
+        return with_pairs(
+            x,
+            positions,
+            base,
+            lambda x: (x[..., 0::2], x[..., 1::2]),
+            lambda both: torch.cat(both, -1),
+        )
 
     def chunk_and_stack(x, positions, base=10_000.0):
-        return with_pairs(x, positions, base, lambda x: x.chunk(2, -1), lambda both: torch.stack(both, -1).flatten(-2))
+        return with_pairs(
+            x,
+            positions,
+            base,
+            lambda x: x.chunk(2, -1),
+            lambda both: torch.stack(both, -1).flatten(-2),
+        )
 
     assert check.rope(deepseek, record=False).misconception == "reads_pairs_writes_halves"
     assert check.rope(chunk_and_stack, record=False).misconception == "reads_halves_writes_pairs"
@@ -68,13 +87,22 @@ def test_mixed_pairs_and_a_mistake_in_the_other_layout_are_named():
 def order(rows, num_heads):
     head_dim = rows // num_heads
     half = head_dim // 2
-    return torch.tensor([h * head_dim + i + j * half for h in range(num_heads) for i in range(half) for j in range(2)])
+    return torch.tensor(
+        [
+            h * head_dim + i + j * half
+            for h in range(num_heads)
+            for i in range(half)
+            for j in range(2)
+        ]
+    )
 
 
 def assigned_to_the_whole(weight, num_heads):
     result, size = torch.empty_like(weight), len(weight) // num_heads
     for start in range(0, len(weight), size):
-        result[start : start + size : 2], result[start + 1 : start + size : 2] = weight[start : start + size].chunk(2)
+        result[start : start + size : 2], result[start + 1 : start + size : 2] = weight[
+            start : start + size
+        ].chunk(2)
     return result
 
 
@@ -86,13 +114,18 @@ def test_right_permutations_pass_and_those_that_fail_under_autograd_or_move_colu
         return result
 
     for function, key in (
-        (lambda weight, n: weight.view(n, 2, -1, weight.shape[1]).transpose(1, 2).reshape(weight.shape), None),
+        (
+            lambda weight, n: (
+                weight.view(n, 2, -1, weight.shape[1]).transpose(1, 2).reshape(weight.shape)
+            ),
+            None,
+        ),
         (lambda weight, num_heads: weight[order(len(weight), num_heads)], None),
         (assigned_to_the_whole, None),
         (chunk_and_assign, "error_with_gradient"),
         (lambda weight, num_heads: weight[:, order(len(weight), num_heads)], "columns"),
         (lambda weight, num_heads: assigned_to_the_whole(weight.T, num_heads).T, "columns"),
-    ):  # fmt: skip
+    ):
         report = check.half_to_interleaved(function, record=False)
         assert (report.passed, report.misconception) == (key is None, key), report
 
@@ -101,7 +134,10 @@ def test_right_permutations_pass_and_those_that_fail_under_autograd_or_move_colu
     ("its_check", "function"),
     [
         (check.rope, lambda x, positions, base=1e4: course(x, positions % 4096, base)),
-        (check.half_to_interleaved, lambda weight, num_heads: weight[order(len(weight), num_heads)].flip(0)),
+        (
+            check.half_to_interleaved,
+            lambda weight, num_heads: weight[order(len(weight), num_heads)].flip(0),
+        ),
     ],
 )
 def test_an_unknown_mistake_is_shown_with_an_input(its_check, function):

@@ -14,7 +14,9 @@ from course_utils.rope import (
 
 
 def rotated(vector, position, state):
-    cos_sin = rope_cos_sin(torch.tensor([position]), rope_inv_freq(state["dim"], state["base"]), dtype=torch.float64)
+    cos_sin = rope_cos_sin(
+        torch.tensor([position]), rope_inv_freq(state["dim"], state["base"]), dtype=torch.float64
+    )
     return apply_rope(vector[None], *cos_sin)[0]
 
 
@@ -26,7 +28,9 @@ def vectors_of(state):
         query, key, angle = random[:, :count]
         return torch.cat((query * angle.cos(), query * angle.sin())), torch.cat((key, 0 * key))
     query = torch.ones(state["dim"], dtype=torch.float64)
-    return query, rotated(query, state["reach"] // 2, state) if state["vectors"] == "aimed" else query
+    return query, rotated(query, state["reach"] // 2, state) if state[
+        "vectors"
+    ] == "aimed" else query
 
 
 def test_the_score_and_the_hands_are_those_of_rotated_vectors(figures):
@@ -43,7 +47,9 @@ def test_the_score_and_the_hands_are_those_of_rotated_vectors(figures):
         right = torch.cat((torch.ones(state["dim"] // 2), torch.zeros(state["dim"] // 2))).double()
         for hands, at in (("key", position), ("query", position + distance), ("between", distance)):
             x, y = rotated(right, at, state).chunk(2)
-            np.testing.assert_allclose([np.cos(answer[hands]), np.sin(answer[hands])], [x, y], atol=1e-10)
+            np.testing.assert_allclose(
+                [np.cos(answer[hands]), np.sin(answer[hands])], [x, y], atol=1e-10
+            )
 
 
 def test_a_click_on_a_clock_picks_it_and_a_drag_along_the_score_is_the_distance(in_browser):

@@ -1,4 +1,5 @@
-"""The exercises of chapter 14: right answers pass whoever wrote them, and an unknown mistake is shown."""
+"""The exercises of chapter 14: right answers pass whoever wrote them, and an unknown mistake is
+shown."""
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ transformers.logging.set_verbosity_error()
 
 
 def by_transformers(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-    """What transformers answers: its own functions, float32; `default` and `ntk` from the nearest that it has."""
+    """What transformers answers: its own functions, float32; `default` and `ntk` from the nearest
+    that it has."""
     parameters = {"rope_theta": 10_000.0, **rope_parameters}
     window = max_position_embeddings
     if parameters["rope_type"] == "default":
@@ -31,17 +33,23 @@ def by_transformers(rope_parameters, head_dim, max_position_embeddings, seq_len=
 @pytest.mark.parametrize("name", ["plain_frequencies", "rope_frequencies"])
 def test_right_answers_pass_whoever_wrote_them(right, name):
     its_check = getattr(check, name)
-    asked = right if name == "rope_frequencies" else lambda *given, **named: right(*given, **named)[0]
+    asked = (
+        right if name == "rope_frequencies" else lambda *given, **named: right(*given, **named)[0]
+    )
     report = its_check(asked, record=False)
     assert report.passed, f"{report}\n{report.table()}"
-    assert any("rounded to float32" in remark for remark in report.remarks) == (right is by_transformers)
+    assert any("rounded to float32" in remark for remark in report.remarks) == (
+        right is by_transformers
+    )
 
 
 def changed(condition, change):
     """The right answer, with ``change`` made to it where ``condition`` holds for the parameters."""
 
     def rope(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-        inv_freq, factor = rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
+        inv_freq, factor = rope_frequencies(
+            rope_parameters, head_dim, max_position_embeddings, seq_len
+        )
         return change(inv_freq, factor) if condition(rope_parameters) else (inv_freq, factor)
 
     return rope
@@ -57,7 +65,9 @@ def changed(condition, change):
     ],
 )
 def test_an_unknown_mistake_is_rejected_with_an_input_that_shows_it(rope_type, change, stage):
-    report = check.rope_frequencies(changed(lambda p: p["rope_type"] == rope_type, change), record=False)
+    report = check.rope_frequencies(
+        changed(lambda p: p["rope_type"] == rope_type, change), record=False
+    )
     assert not report.passed
     assert report.misconception is None
     assert repr(rope_type) in report.evidence.call

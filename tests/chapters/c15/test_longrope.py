@@ -1,4 +1,5 @@
-"""LongRoPE's search: it finds what can be found, and keeps to its rules, its budget and its seed."""
+"""LongRoPE's search: it finds what can be found, and keeps to its rules, its budget and its
+seed."""
 
 import math
 
@@ -31,19 +32,37 @@ def test_it_comes_close_to_a_target_that_none_of_its_starts_knows():
 
 def test_every_candidate_rises_within_its_bounds_and_no_candidate_is_tried_twice():
     tried = []
-    search(lambda candidate: tried.append(candidate) or distance(candidate), [start()], upper=8.0, budget=300)
+    search(
+        lambda candidate: tried.append(candidate) or distance(candidate),
+        [start()],
+        upper=8.0,
+        budget=300,
+    )
     for candidate in tried:
         assert 1 <= candidate.factors.min() <= candidate.factors.max() <= 8
         assert (candidate.factors.diff() >= 0).all()
-    assert len({(*candidate.factors.tolist(), candidate.first_tokens) for candidate in tried}) == len(tried) == 300
+    assert (
+        len({(*candidate.factors.tolist(), candidate.first_tokens) for candidate in tried})
+        == len(tried)
+        == 300
+    )
 
 
 def test_the_best_start_is_never_lost_and_the_curve_never_rises():
     good = Candidate(TARGET, 4)
     assert search(distance, [start(), good], upper=8.0, budget=50).best is good
     tried = []
-    found = search(lambda candidate: tried.append(distance(candidate)) or tried[-1], [start()], upper=8.0, budget=200)
-    better = [(n, value) for n, value in enumerate(tried, 1) if value < min(tried[: n - 1], default=math.inf)]
+    found = search(
+        lambda candidate: tried.append(distance(candidate)) or tried[-1],
+        [start()],
+        upper=8.0,
+        budget=200,
+    )
+    better = [
+        (n, value)
+        for n, value in enumerate(tried, 1)
+        if value < min(tried[: n - 1], default=math.inf)
+    ]
     assert found.history == [*better, (200, min(tried))]
 
 
@@ -57,7 +76,10 @@ def test_one_seed_one_search():
     [
         ({"starts": []}, "starts must be"),
         ({"starts": [start(9.0)]}, "starts must rise from at least 1 to at most upper=8"),
-        ({"starts": [Candidate(TARGET - 0.5)]}, "starts must rise from at least 1 to at most upper=8"),
+        (
+            {"starts": [Candidate(TARGET - 0.5)]},
+            "starts must rise from at least 1 to at most upper=8",
+        ),
         ({"starts": [Candidate(torch.tensor([1.0, 3.0, 2.0, 4.0]).double())]}, "starts must rise"),
         ({"starts": [start(), Candidate(TARGET[:4])]}, "all with as many factors"),
         ({"starts": [start(1.0)], "upper": 1.0}, "upper must be above 1"),
@@ -70,11 +92,16 @@ def test_impossible_searches_are_refused_by_name(change, message):
 
 
 @pytest.mark.parametrize(
-    ("head_dim", "base", "window"), [(128, 1e4, 4096), (128, 5e5, 8192), (32, 100.0, 128), (64, 1e4, 2048)]
+    ("head_dim", "base", "window"),
+    [(128, 1e4, 4096), (128, 5e5, 8192), (32, 100.0, 128), (64, 1e4, 2048)],
 )
-def test_the_critical_dimension_is_the_papers_formula_and_where_turns_cease_to_be_whole(head_dim, base, window):
+def test_the_critical_dimension_is_the_papers_formula_and_where_turns_cease_to_be_whole(
+    head_dim, base, window
+):
     dimension = critical_dimension(head_dim, base, window)
-    assert dimension == 2 * math.ceil(head_dim / 2 * math.log(window / (2 * math.pi)) / math.log(base))
+    assert dimension == 2 * math.ceil(
+        head_dim / 2 * math.log(window / (2 * math.pi)) / math.log(base)
+    )
     inside = turns(rope_inv_freq(head_dim, base), window)
     assert inside[dimension // 2 - 1] >= 1 > inside[dimension // 2]
 
@@ -82,11 +109,15 @@ def test_the_critical_dimension_is_the_papers_formula_and_where_turns_cease_to_b
 def test_first_tokens_keep_the_angles_of_training_and_the_others_are_stretched():
     model = new_model(0)
     original = rope_inv_freq(model.head_dim, BASE)
-    longrope_search.apply_candidate(model, Candidate(torch.full((16,), 8.0, dtype=torch.float64), 4))
+    longrope_search.apply_candidate(
+        model, Candidate(torch.full((16,), 8.0, dtype=torch.float64), 4)
+    )
     cos, _ = model._cos_sin(torch.arange(8))
     angles = torch.arange(8, dtype=torch.float64)[:, None] * original
     angles[4:] /= 8
-    torch.testing.assert_close(cos.double(), angles.cos() * model.attention_factor, atol=1e-7, rtol=0)
+    torch.testing.assert_close(
+        cos.double(), angles.cos() * model.attention_factor, atol=1e-7, rtol=0
+    )
 
 
 def test_from_its_critical_pair_on_a_candidate_stretches_by_the_whole_factor():

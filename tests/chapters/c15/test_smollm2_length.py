@@ -1,18 +1,34 @@
-"""Long texts: methods as transformers has them, losses in parts, a record that the model still gives (chapter 15)."""
+"""Long texts: methods as transformers has them, losses in parts, a record that the model still
+gives (chapter 15)."""
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from chapters.c15_longer_context import load, smollm2_length
-from chapters.c15_longer_context.smollm2_length import BASE, HEAD_DIM, METHODS, WINDOW, losses, set_method
+from chapters.c15_longer_context.smollm2_length import (
+    BASE,
+    HEAD_DIM,
+    METHODS,
+    WINDOW,
+    losses,
+    set_method,
+)
 from course_utils.models import pretrained
 
 
 def llama(**rope):
-    sizes = {"vocab_size": 50, "hidden_size": 64, "intermediate_size": 32, "num_hidden_layers": 2, "head_dim": HEAD_DIM}
+    sizes = {
+        "vocab_size": 50,
+        "hidden_size": 64,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "head_dim": HEAD_DIM,
+    }
     keys = {"rope_type": "default", "rope_theta": BASE, **rope}
-    config = LlamaConfig(**sizes, num_attention_heads=1, max_position_embeddings=WINDOW, rope_parameters=keys)
+    config = LlamaConfig(
+        **sizes, num_attention_heads=1, max_position_embeddings=WINDOW, rope_parameters=keys
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return LlamaForCausalLM(config).eval()
@@ -30,8 +46,11 @@ def test_a_method_gives_the_model_that_transformers_makes_of_the_same_keys(metho
     positions = torch.tensor([[0, 5, 100, 3 * WINDOW - 1]])  # dynamic NTK looks at the largest
     cos_sin = [model.model.rotary_emb(torch.zeros(1), positions) for model in (ours, theirs)]
     for mine, reference in zip(*cos_sin, strict=True):
-        torch.testing.assert_close(mine, reference, atol=5e-3, rtol=0)  # float32 angles up to 24,575
-    assert method == "none" or not torch.equal(cos_sin[0][0], llama().model.rotary_emb(torch.zeros(1), positions)[0])
+        # float32 angles up to 24,575
+        torch.testing.assert_close(mine, reference, atol=5e-3, rtol=0)
+    assert method == "none" or not torch.equal(
+        cos_sin[0][0], llama().model.rotary_emb(torch.zeros(1), positions)[0]
+    )
 
 
 def test_losses_in_parts_are_those_of_the_whole():
@@ -47,7 +66,9 @@ def test_bins_by_position_end_with_the_last_512_tokens():
 
 @pytest.mark.skipif(not pretrained.available(), reason=pretrained.MISSING)
 def test_the_record_is_what_the_model_gives_today():
-    recorded = next(iter(load("smollm2-length").select(length=1024, method="YaRN", factor=2, excerpt=1)))
+    recorded = next(
+        iter(load("smollm2-length").select(length=1024, method="YaRN", factor=2, excerpt=1))
+    )
     settings = {name: recorded[name] for name in ("excerpt", "length", "method", "factor")}
     today = smollm2_length.LENGTH.run(settings, lambda fraction: None)
     assert today["by_position"] == pytest.approx(recorded["by_position"], abs=1e-4)

@@ -10,7 +10,9 @@ transformers.logging.set_verbosity_error()
 
 def test_sink_softmax_takes_every_right_form():
     def gate(scores, sinks):
-        return scores.softmax(-1) * torch.sigmoid(scores.logsumexp(-1, keepdim=True) - sinks[:, None, None])
+        return scores.softmax(-1) * torch.sigmoid(
+            scores.logsumexp(-1, keepdim=True) - sinks[:, None, None]
+        )
 
     def stable(scores, sinks):
         sinks = sinks[:, None, None]

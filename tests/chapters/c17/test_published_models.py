@@ -1,4 +1,5 @@
-"""A published configuration read layer by layer, against what transformers' classes and files say of each layer."""
+"""A published configuration read layer by layer, against what transformers' classes and files say
+of each layer."""
 
 import copy
 import json
@@ -16,7 +17,12 @@ from course_utils.widgets.scaling import reading
 from course_utils.widgets.scaling_examples import PUBLISHED as ROPE_PARTS
 
 transformers.logging.set_verbosity_error()
-LLAMA = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 4, "num_hidden_layers": 3}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 128,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 3,
+}
 
 
 @cache
@@ -43,22 +49,36 @@ def test_each_layer_does_what_its_configuration_says(name):
     files = from_config(PUBLISHED[name]).layers
     for layer in layers:
         kind = getattr(config, "layer_types", None) or ["full_attention"] * len(layers)
-        windows = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+        windows = {
+            "sliding_attention": "sliding_window",
+            "chunked_attention": "attention_chunk_size",
+        }
         window = windows.get(kind[layer.index])
         wanted = f"{getattr(config, window):,}" if window else "all"
         assert layer.sees.removeprefix("chunks of ") == wanted
         assert layer.sees.startswith("chunks") == (kind[layer.index] == "chunked_attention")
         if layer.frequencies:
-            f = files.get(kind[layer.index], files.get("all")).frequencies(2**22)[0].sort(descending=True).values
-            torch.testing.assert_close(torch.tensor(layer.frequencies).double(), f, rtol=1e-3, atol=0)
+            f = (
+                files.get(kind[layer.index], files.get("all"))
+                .frequencies(2**22)[0]
+                .sort(descending=True)
+                .values
+            )
+            torch.testing.assert_close(
+                torch.tensor(layer.frequencies).double(), f, rtol=1e-3, atol=0
+            )
     without = [layer.index for layer in layers if not layer.frequencies]
     flags = getattr(config, "no_rope_layers", None)
-    if flags is None and name == "Command R7B":  # the docstring of Cohere2: full layers have no positions
+    if (
+        flags is None and name == "Command R7B"
+    ):  # the docstring of Cohere2: full layers have no positions
         flags = [kind != "full_attention" for kind in config.layer_types]
     assert without == [i for i, flag in enumerate(flags or []) if not flag]
 
 
-@pytest.mark.parametrize("model_type", ["afmoe", "beam", "cohere2", "exaone4", "flint", "muse_glimmer_text", "smollm3"])
+@pytest.mark.parametrize(
+    "model_type", ["afmoe", "beam", "cohere2", "exaone4", "flint", "muse_glimmer_text", "smollm3"]
+)
 def test_from_config_names_the_layers_that_are_seen_to_have_no_positions(model_type):
     file = {"model_type": model_type, "num_hidden_layers": 6}
     without = tuple(layer.index for layer in read_layers(file) if not layer.frequencies)
@@ -66,12 +86,19 @@ def test_from_config_names_the_layers_that_are_seen_to_have_no_positions(model_t
 
 
 def test_without_any_window_all_layers_of_cohere_and_none_of_exaone_are_without_positions():
-    no_window = {"num_hidden_layers": 2, "sliding_window": None, "layer_types": ["full_attention"] * 2}
+    no_window = {
+        "num_hidden_layers": 2,
+        "sliding_window": None,
+        "layer_types": ["full_attention"] * 2,
+    }
     for model_type, without in (("cohere2", (0, 1)), ("exaone4", ())):
         assert from_config({"model_type": model_type, **no_window}).without_positions == without
     assert all(layer.frequencies for layer in read_layers({"model_type": "exaone4", **no_window}))
     pasted = {"config": json.dumps(PUBLISHED["Command R7B"]), "head_dim": 64, "window": 64}
-    assert "nothing of this is for the 8 layers without positions: 3, 7, 11, …" in reading(pasted)["remarks"]
+    assert (
+        "nothing of this is for the 8 layers without positions: 3, 7, 11, …"
+        in reading(pasted)["remarks"]
+    )
 
 
 def test_what_is_no_position_is_read_off_too():
@@ -98,13 +125,20 @@ def test_what_is_no_position_is_read_off_too():
 
 def test_pairs_and_shares_are_found_whatever_the_layout():
     partial = read("GLM-4 9B (0414)", partial_rotary_factor=0.25)[0]  # interleaved pairs
-    torch.testing.assert_close(torch.tensor(partial.frequencies).double(), rope_inv_freq(32, 1e4), rtol=1e-3, atol=0)
+    torch.testing.assert_close(
+        torch.tensor(partial.frequencies).double(), rope_inv_freq(32, 1e4), rtol=1e-3, atol=0
+    )
     neox = read_layers({**ROPE_PARTS["Pythia 70M"], "num_hidden_layers": 2})
-    torch.testing.assert_close(torch.tensor(neox[1].frequencies).double(), rope_inv_freq(16, 1e4), rtol=1e-3, atol=0)
+    torch.testing.assert_close(
+        torch.tensor(neox[1].frequencies).double(), rope_inv_freq(16, 1e4), rtol=1e-3, atol=0
+    )
     assert (neox[0].norms, neox[0].head_dim) == ("layer norm, pre", 64)
     gemma = read_layers({**text_part(ROPE_PARTS["Gemma 4 E2B"]), "num_hidden_layers": 6})
-    assert [(layer.head_dim, 2 * len(layer.frequencies)) for layer in gemma] == [(256, 256)] * 5 + [(512, 128)]
-    assert 2 * math.pi / gemma[5].frequencies[-1] < 200  # proportional, where partial would turn in 5 million
+    assert [(layer.head_dim, 2 * len(layer.frequencies)) for layer in gemma] == [(256, 256)] * 5 + [
+        (512, 128)
+    ]
+    # proportional, where partial would turn in 5 million
+    assert 2 * math.pi / gemma[5].frequencies[-1] < 200
 
 
 def test_longrope_depends_on_the_length():
@@ -125,7 +159,9 @@ def test_a_null_is_not_a_missing_key_and_nothing_given_is_changed():
 
 
 def test_a_file_that_nobody_reads_is_named():
-    with pytest.raises(ValueError, match="model_type must be one that transformers knows: got 'nobody'"):
+    with pytest.raises(
+        ValueError, match="model_type must be one that transformers knows: got 'nobody'"
+    ):
         read_layers({**LLAMA, "model_type": "nobody"})
     with pytest.raises(ValueError, match="model_type='llama'"):
         read_layers({**LLAMA, "hidden_size": "wide"})

@@ -24,7 +24,9 @@ def test_without_a_kernel_every_claim_is_there_with_a_link_to_its_cell():
 
 
 def test_what_a_claim_says_is_text_and_never_markup(monkeypatch):
-    claim = Claim("key", "a < b & <script>alert(1)</script>", "holds if", condition="<b>1</b>", source="S0")
+    claim = Claim(
+        "key", "a < b & <script>alert(1)</script>", "holds if", condition="<b>1</b>", source="S0"
+    )
     monkeypatch.setattr(claims, "load", lambda file: {"key": claim})
     entry = ledger.Entry("02", "key", "cell", "<b>1</b>")
     html = ledger_html([entry])
@@ -39,11 +41,18 @@ def test_an_unknown_choice_is_refused():
             ledger_table(**chosen)
 
 
-ROW = {"id": "1", "text": "S2: notes ε = 1e-12 is safe NaN in float16", "source": "S2", "verdict": "holds if"}
+ROW = {
+    "id": "1",
+    "text": "S2: notes ε = 1e-12 is safe NaN in float16",
+    "source": "S2",
+    "verdict": "holds if",
+}
 ANY = {"text": "", "source": "", "verdict": ""}
 
 
-def test_a_row_is_shown_when_it_has_every_word_the_source_and_the_verdict_and_counted_once(tmp_path):
+def test_a_row_is_shown_when_it_has_every_word_the_source_and_the_verdict_and_counted_once(
+    tmp_path,
+):
     module = ledger_table()._esm
     shown = [
         ({}, True),
@@ -54,7 +63,9 @@ def test_a_row_is_shown_when_it_has_every_word_the_source_and_the_verdict_and_co
         ({"verdict": "holds"}, False),  # a verdict is not searched for inside another
         ({"text": "safe", "source": "S0", "verdict": "holds if"}, False),
     ]
-    answers = call_in_node(tmp_path, module, "module.isShown", [[ROW, ANY | state] for state, _ in shown])
+    answers = call_in_node(
+        tmp_path, module, "module.isShown", [[ROW, ANY | state] for state, _ in shown]
+    )
     assert answers == [is_shown for _, is_shown in shown]
     both, other = [ROW, ROW | {"source": "S0"}], ROW | {"id": "2"}  # a claim in two groups
     calls = [[both, [*both, other]], [[], [*both, other]]]

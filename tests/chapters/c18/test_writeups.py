@@ -17,7 +17,8 @@ def random(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-# what each divides a row [−a, a] by, whose mean is 0 and whose variance is a², and whether it averages over all dims
+# what each divides a row [−a, a] by, whose mean is 0 and whose variance is a², and whether it
+# averages over all dims
 WRITE_UPS = {
     "S0": (lambda a: math.sqrt(a * a + 1e-8), True),
     "S1": (lambda a: math.sqrt(a * a + 1e-5), False),
@@ -41,4 +42,6 @@ def test_a_layer_divides_by_what_its_write_up_says_with_the_variance_over_n(sour
 def test_the_record_of_the_layer_in_tensorflow_is_of_the_published_code():
     record = json.loads((chapter_of("18").folder / "tensorflow_layer.json").read_text())
     assert record["source"] == PUBLISHED
-    assert [f"{name}=={record['versions'][name.split('-')[0]]}" for name in ("tensorflow-cpu", "keras")] == REQUIREMENTS
+    assert [
+        f"{name}=={record['versions'][name.split('-')[0]]}" for name in ("tensorflow-cpu", "keras")
+    ] == REQUIREMENTS

@@ -1,4 +1,5 @@
-"""The pieces of chapter 19: one bug each, which no ordinary input shows; one is clean. And the check of an answer."""
+"""The pieces of chapter 19: one bug each, which no ordinary input shows; one is clean. And the
+check of an answer."""
 
 import re
 from dataclasses import replace
@@ -49,7 +50,9 @@ def test_the_course_s_input_shows_the_bug_clearly_and_no_ordinary_one_does(bug):
 
 @each_piece
 def test_the_mended_piece_is_right_on_the_shown_on_ordinary_and_on_any_inputs(bug):
-    ordinary, anything = (map(draw, range(count)) for draw, count in ((bug.ordinary, 30), (bug.anything, 20)))
+    ordinary, anything = (
+        map(draw, range(count)) for draw, count in ((bug.ordinary, 30), (bug.anything, 20))
+    )
     for arguments in (*shown_by_the_course(bug), *ordinary, *anything):
         assert bug.complaint(arguments) == ""
         assert bug.difference(bug.mended, arguments).ratio < 0.5, arguments
@@ -60,7 +63,9 @@ def test_one_piece_is_clean_and_each_mistake_put_into_it_needs_an_input_of_its_o
     inputs = shown_by_the_course(CLEAN)
     assert CLEAN.unnoticed(inputs) == []
     assert CLEAN.unnoticed([CLEAN.ordinary(seed) for seed in range(10)]) == list(CLEAN.spoiled)
-    assert all(CLEAN.unnoticed([given for given in inputs if given is not left_out]) for left_out in inputs)
+    assert all(
+        CLEAN.unnoticed([given for given in inputs if given is not left_out]) for left_out in inputs
+    )
 
 
 @each_piece
@@ -70,9 +75,21 @@ def test_what_is_shown_has_the_source_and_the_limits_and_does_not_say_what_is_wr
     assert list(bug.arguments) == list(bug.spec)
     assert all(f"- `{name}`: {words} (ordinary: " in text for name, words in bug.arguments.items())
     assert text.count("<details>") == len(bug.hints) == 3
-    assert not any(secret in text for secret in (bug.wrong, bug.seen, bug.because, *bug.innocent.values()))
+    assert not any(
+        secret in text for secret in (bug.wrong, bug.seen, bug.because, *bug.innocent.values())
+    )
     words = set(re.findall(r"[a-z]+", bug.source.lower()))
-    assert not words & {"bug", "wrong", "broken", "mistake", "fixme", "todo", "mended", "should", "clean"}
+    assert not words & {
+        "bug",
+        "wrong",
+        "broken",
+        "mistake",
+        "fixme",
+        "todo",
+        "mended",
+        "should",
+        "clean",
+    }
 
 
 @each_piece
@@ -85,12 +102,16 @@ def test_what_is_said_of_a_right_line_is_said_of_one_line_that_the_mending_keeps
 @each_piece
 def test_what_is_revealed_is_folded_and_has_the_mended_line_and_the_numbers(bug):
     text = bugs.reveal(bug.letter).text
-    assert text.startswith(f"<details><summary>Piece {bug.letter}: the answer</summary>")  # of the clean one, too
+    # of the clean one, too
+    assert text.startswith(f"<details><summary>Piece {bug.letter}: the answer</summary>")
     changed = {line for line in text.splitlines() if line[:1] in ("+", "-")}
     old, new = set(bug.source.splitlines()), set(bug.mended_source.splitlines())
     assert changed == {f"-{line}" for line in old - new} | {f"+{line}" for line in new - old}
     assert all(words in text for words in (bug.wrong, bug.seen, bug.because, *bug.spoiled))
-    assert bug.is_clean or "nan" not in text.split("On the course's input,")[1].split("is right")[0].lower()
+    assert (
+        bug.is_clean
+        or "nan" not in text.split("On the course's input,")[1].split("is right")[0].lower()
+    )
 
 
 def test_a_difference_is_found_where_it_is_largest_and_nan_is_the_largest():
@@ -99,7 +120,9 @@ def test_a_difference_is_found_where_it_is_largest_and_nan_is_the_largest():
     off = bug.difference(lambda x: x + torch.tensor([[0.0, 0.0], [-2.0, 1.0]]), {"x": x})
     assert (off.place, off.error, off.ratio) == ((1, 0), 2.0, pytest.approx(2 / (0.01 * 4)))
     assert off.message() == "output [1, 0] of the piece is 1, where 3 is right"
-    assert bug.difference(lambda x: x * torch.tensor([1.0, float("nan")]), {"x": x}).ratio == float("inf")
+    assert bug.difference(lambda x: x * torch.tensor([1.0, float("nan")]), {"x": x}).ratio == float(
+        "inf"
+    )
     with pytest.raises(ValueError, match="not finite"):
         replace(bug, right=lambda x: x / 0).difference(lambda x: x, {"x": x})
 
@@ -112,9 +135,17 @@ OPTIONS = {"rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings":
 @pytest.mark.parametrize(
     ("letter", "arguments", "words"),
     [
-        ("A", {"x": torch.zeros(2, 8).bfloat16()}, "weight and x must have the same C: got 16 and 8."),
+        (
+            "A",
+            {"x": torch.zeros(2, 8).bfloat16()},
+            "weight and x must have the same C: got 16 and 8.",
+        ),
         ("H", {"x": torch.zeros(65, 16)}, "N must be from 1 to 64: got 65 in x."),
-        ("H", {"x": torch.zeros(4, 16).double()}, "elements up to ±10,000: got a float64 tensor (4, 16)"),
+        (
+            "H",
+            {"x": torch.zeros(4, 16).double()},
+            "elements up to ±10,000: got a float64 tensor (4, 16)",
+        ),
         ("H", {"x": torch.full((4, 16), float("nan"))}, "elements up to nan."),
         ("A", {"y": torch.zeros(4, 16)}, "The arguments must be x, weight: got x, weight, y."),
         ("N", {"dy": torch.ones(256, 8)}, "must be of one dtype: got dy float32, x_hat bfloat16"),
@@ -123,13 +154,26 @@ OPTIONS = {"rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings":
         ("F", {"base": float("nan")}, "base must be a number, 100 to 1e+07: got nan."),
         ("M", {"lengths": []}, "got []"),
         # Inputs that nobody could answer.
-        ("B", {"weight": torch.zeros(8, 1)}, "num_kv_heads must divide num_heads, and 2 · num_heads the rows"),
+        (
+            "B",
+            {"weight": torch.zeros(8, 1)},
+            "num_kv_heads must divide num_heads, and 2 · num_heads the rows",
+        ),
         ("K", {"query_length": 5, "key_length": 3}, "no right answer"),
         ("I", {"running_var": -torch.ones(4)}, "must not be negative"),
-        ("J", {"rope_parameters": {}}, "must have factor, original_max_position_embeddings, rope_theta, and perhaps"),
+        (
+            "J",
+            {"rope_parameters": {}},
+            "must have factor, original_max_position_embeddings, rope_theta, and perhaps",
+        ),
         ("J", {"rope_parameters": {**OPTIONS, "mscale": 1.0}}, "got factor, mscale"),
         ("J", {"rope_parameters": {**OPTIONS, "truncate": None}}, "got null in the dictionary for"),
-        ("H", {"x": torch.tensor([[9_999.999, 10_000.0]])}, "a version without a bug is wrong too"),  # 0.001 apart
+        # 0.001 apart
+        (
+            "H",
+            {"x": torch.tensor([[9_999.999, 10_000.0]])},
+            "a version without a bug is wrong too",
+        ),
     ],
 )
 def test_an_input_that_the_piece_does_not_take_is_refused_with_the_reason(letter, arguments, words):
@@ -149,7 +193,11 @@ def test_the_check_passes_the_course_s_input_and_finds_one_that_is_no_larger(bug
     arguments = report.evidence.arguments
     assert bug.shows(arguments)
     (given,) = shown_by_the_course(bug)
-    assert all(v.numel() <= given[name].numel() for name, v in arguments.items() if isinstance(v, torch.Tensor))
+    assert all(
+        v.numel() <= given[name].numel()
+        for name, v in arguments.items()
+        if isinstance(v, torch.Tensor)
+    )
     assert report.evidence.expected in repr(report)
     assert report.evidence.expected in report._repr_html_()
 
@@ -182,8 +230,12 @@ def test_the_clean_piece_is_called_clean_by_inputs_that_would_have_shown_its_mis
     short, small, far = CLEAN.solution(CLEAN.ordinary())
     report = verdict_of_clean(CLEAN.letter, [short, far])
     assert not report.passed
-    assert report.message.endswith("they would also pass a version that adds ε outside of the root.")
-    assert not check_of(CLEAN.letter)(lambda ordinary: short, record=False).passed  # an input alone shows nothing
+    assert report.message.endswith(
+        "they would also pass a version that adds ε outside of the root."
+    )
+    assert not check_of(CLEAN.letter)(
+        lambda ordinary: short, record=False
+    ).passed  # an input alone shows nothing
     beyond = {"x": torch.tensor([[9_999.999, 10_000.0]])}
     for inputs, words in (
         ([], "list 1 to 10 inputs: got 0"),
@@ -224,7 +276,11 @@ NEAR = [
     ("H", {"x": 1e-3 * normal(4, 8)}, "look the other way"),
     ("H", {"x": 1e3 * normal(4, 8)}, "What about their mean"),
     ("I", {"x": normal(16, 4) + 7}, "what a training script does"),
-    ("J", {"rope_parameters": {"full_attention": OPTIONS}, "layer_type": "full_attention"}, "that is not the default"),
+    (
+        "J",
+        {"rope_parameters": {"full_attention": OPTIONS}, "layer_type": "full_attention"},
+        "that is not the default",
+    ),
     ("K", {"num_heads": 16}, "as many queries as keys"),
     ("L", {"step": 200}, "nothing to remember"),
     ("L", {"step": 18}, "what if it were not"),
@@ -233,7 +289,11 @@ NEAR = [
     ("M", {"lengths": [1000, 4096]}, "left over from the one before"),
     ("N", {"dy": normal(2000, 8).half(), "x_hat": normal(2000, 8).half()}, "or do they cancel"),
     ("N", {"dy": torch.ones(100, 8).half(), "x_hat": torch.ones(100, 8).half()}, "few rows"),
-    ("N", {"dy": torch.ones(8192, 1), "x_hat": torch.ones(8192, 1)}, "many rows, but a sum in float32"),
+    (
+        "N",
+        {"dy": torch.ones(8192, 1), "x_hat": torch.ones(8192, 1)},
+        "many rows, but a sum in float32",
+    ),
     ("N", {"dy": torch.ones(100, 8), "x_hat": torch.ones(100, 8)}, "how many rows does it take"),
 ]
 
@@ -248,7 +308,9 @@ def test_an_input_that_comes_close_is_told_where_to_go(letter, arguments, words)
 def test_every_near_miss_is_tried():
     for bug in bugs.BUGS.values():
         tried = [words.lower() for letter, _, words in NEAR if letter == bug.letter]
-        assert all(any(words in message.lower() for words in tried) for message in bug.near.values()), bug.letter
+        assert all(
+            any(words in message.lower() for words in tried) for message in bug.near.values()
+        ), bug.letter
 
 
 def test_a_growing_difference_is_said_to_be_on_the_way():

@@ -51,7 +51,8 @@ def keras_momentum(x, mean, variance, *args, momentum=0.1, real=F.batch_norm, **
 
 
 def eps_outside(x, shape, weight=None, bias=None, eps=1e-5):
-    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + eps)  # over the last axis alone
+    # over the last axis alone
+    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + eps)
 
 
 def eps_of_the_dtype(x, shape, weight=None, eps=None, real=F.rms_norm):
@@ -73,26 +74,83 @@ SABOTAGE = [
     ("Whose share is momentum?", F, "batch_norm", keras_momentum),
     ("Inside the root or outside?", F, "layer_norm", eps_outside),
     ("And RMSNorm(eps=None)?", F, "rms_norm", eps_of_the_dtype),
-    ("weight, or 1 + weight?", GemmaRMSNorm, "forward", lambda self, x: F.rms_norm(x, (4,), self.weight, 1e-6)),
+    (
+        "weight, or 1 + weight?",
+        GemmaRMSNorm,
+        "forward",
+        lambda self, x: F.rms_norm(x, (4,), self.weight, 1e-6),
+    ),
     ("Who is dimension 0's partner?", modeling_gptj, "apply_rotary_pos_emb", half_split),
-    ("Meta's file or the Hub's?", modeling_llama, "apply_rotary_pos_emb", modeling_cohere.apply_rotary_pos_emb),
+    (
+        "Meta's file or the Hub's?",
+        modeling_llama,
+        "apply_rotary_pos_emb",
+        modeling_cohere.apply_rotary_pos_emb,
+    ),
     ("When is a half rounded?", GemmaRMSNorm, "forward", rounded_before_the_weight),
-    ("What turns when only a part does?", modeling_phi, "PhiRotaryEmbedding", modeling_llama.LlamaRotaryEmbedding),
-    ("Who is dimension 0's partner?", modeling_qwen3, "apply_rotary_pos_emb", modeling_cohere.apply_rotary_pos_emb),
+    (
+        "What turns when only a part does?",
+        modeling_phi,
+        "PhiRotaryEmbedding",
+        modeling_llama.LlamaRotaryEmbedding,
+    ),
+    (
+        "Who is dimension 0's partner?",
+        modeling_qwen3,
+        "apply_rotary_pos_emb",
+        modeling_cohere.apply_rotary_pos_emb,
+    ),
     ("What shape is the weight?", nn, "RMSNorm", lambda shape: nn.LayerNorm(shape[-1:])),
-    ("Meta's file or the Hub's?", positions, "interleaved_to_half", lambda weight, num_heads: weight),
-    ("Are a GGUF's q and k the Hub's?", positions, "interleaved_to_half", positions.half_to_interleaved),
-    ("Where does GGUF put Gemma's 1?", GemmaRMSNorm, "forward", lambda self, x: F.rms_norm(x, (4,), self.weight, 1e-6)),
-    ("Which layout by which name?", positions, "apply_rope", lambda x, cos, sin, layout: APPLY(x, cos, sin)),
+    (
+        "Meta's file or the Hub's?",
+        positions,
+        "interleaved_to_half",
+        lambda weight, num_heads: weight,
+    ),
+    (
+        "Are a GGUF's q and k the Hub's?",
+        positions,
+        "interleaved_to_half",
+        positions.half_to_interleaved,
+    ),
+    (
+        "Where does GGUF put Gemma's 1?",
+        GemmaRMSNorm,
+        "forward",
+        lambda self, x: F.rms_norm(x, (4,), self.weight, 1e-6),
+    ),
+    (
+        "Which layout by which name?",
+        positions,
+        "apply_rope",
+        lambda x, cos, sin, layout: APPLY(x, cos, sin),
+    ),
     ("What does ONNX take for granted?", F, "batch_norm", keras_momentum),
     ("What does ONNX take for granted?", F, "layer_norm", eps_outside),
-    ("Where is Llama 3's scaling?", proofs_of_rope, "frequencies", lambda config: (proofs_of_rope.plain(16) / 4, 1)),
-    ("Is dynamic NTK dynamic?", proofs_of_rope, "frequencies", lambda config, length: (proofs_of_rope.plain(16), 1)),
-    ("Which way does a pair turn?", positions, "rope_cos_sin", lambda n, f: COS_SIN(-torch.arange(n), f)),
+    (
+        "Where is Llama 3's scaling?",
+        proofs_of_rope,
+        "frequencies",
+        lambda config: (proofs_of_rope.plain(16) / 4, 1),
+    ),
+    (
+        "Is dynamic NTK dynamic?",
+        proofs_of_rope,
+        "frequencies",
+        lambda config, length: (proofs_of_rope.plain(16), 1),
+    ),
+    (
+        "Which way does a pair turn?",
+        positions,
+        "rope_cos_sin",
+        lambda n, f: COS_SIN(-torch.arange(n), f),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("question", "place", "name", "wrong"), SABOTAGE, ids=[row[0] for row in SABOTAGE])
+@pytest.mark.parametrize(
+    ("question", "place", "name", "wrong"), SABOTAGE, ids=[row[0] for row in SABOTAGE]
+)
 def test_a_proof_fails_where_the_convention_is_another(question, place, name, wrong, monkeypatch):
     monkeypatch.setattr(place, name, wrong)
     with pytest.raises(AssertionError, match="does not hold with what is installed here: «"):
@@ -110,7 +168,9 @@ def test_proofs_show_what_they_found_as_text_and_their_code_as_html():
 
 
 def test_an_unknown_theme_is_refused():
-    with pytest.raises(ValueError, match=r"theme must be one of Running statistics, .*: got 'norms'"):
+    with pytest.raises(
+        ValueError, match=r"theme must be one of Running statistics, .*: got 'norms'"
+    ):
         conventions.table("norms")
 
 

@@ -14,7 +14,8 @@ BY_TERM = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.term
 
 def text_of(number: str) -> str:
     cells = json.loads((NOTEBOOKS / chapter_of(number).file).read_text())["cells"]
-    return re.sub(r"[*`]", "", "\n".join("".join(cell["source"]) for cell in cells))  # "the *half* layout"
+    # "the *half* layout"
+    return re.sub(r"[*`]", "", "\n".join("".join(cell["source"]) for cell in cells))
 
 
 TEXTS = {number: text_of(number) for entry in ENTRIES for number in entry.chapters}
@@ -33,7 +34,9 @@ def test_the_chapters_of_a_term_exist_and_speak_of_it(entry):
     word = "|".join(spelling.replace(" ", r"[\s_-]+") for spelling in spaced)
     for number in entry.chapters:
         assert chapter_of(number).is_written
-        assert re.search(rf"(?<![A-Za-z])(?:{word})", TEXTS[number]), f"{entry.term} is not in chapter {number}"
+        assert re.search(rf"(?<![A-Za-z])(?:{word})", TEXTS[number]), (
+            f"{entry.term} is not in chapter {number}"
+        )
 
 
 @BY_TERM
@@ -49,7 +52,9 @@ def test_a_symbol_means_one_thing_in_a_chapter():
     for entry in ENTRIES:
         for number in entry.chapters if entry.symbol else ():
             other = meanings.setdefault((entry.symbol, number), entry.term)
-            assert other == entry.term, f"${entry.symbol}$ in chapter {number} is {other} and {entry.term}"
+            assert other == entry.term, (
+                f"${entry.symbol}$ in chapter {number} is {other} and {entry.term}"
+            )
 
 
 @pytest.mark.parametrize("name", sorted({name for entry in ENTRIES for name in entry.names}))
