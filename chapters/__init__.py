@@ -2,7 +2,8 @@
 ``course_utils``.
 
     c02_layer_norm/     claims.toml, exercises.py with mistakes/, widgets.py with its JavaScript,
-    figures.py, … contents            the chapters: their order, their ideas, their exercises
+                        figures.py, …
+    contents            the chapters: their order, their ideas, their exercises
     sources             whose claims the course tests
 
 A notebook imports from its own folder and from ``course_utils``; no chapter imports another.

@@ -2,10 +2,11 @@
 06 and 13 to 16).
 
     smol = pretrained.smollm2()                    # without the file: None, and a line that says
-    how to get it ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
+                                                   how to get it
+    ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
     pretrained.token_losses(smol.model, ids).mean()                # nats per token
     pretrained.cached_result("06-one-number", lambda: {"zero": ...})    # computed; without the file
-    as recorded
+                                                                        as recorded
 
 SmolLM2-135M-Instruct (Allal et al. 2025, https://arxiv.org/abs/2502.02737; Apache-2.0) is a Llama
 of 30 blocks, 9 heads of 64 features that share 3 keys, and 8,192 positions. The wheel
