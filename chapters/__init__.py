@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
     check: Checks
 
-__all__ = ["check", "checks_of", "claims_of", "known_claims", "records_of", "widgets_of"]
+__all__ = [
+    "cached_results_of",
+    "check",
+    "checks_of",
+    "claims_of",
+    "known_claims",
+    "records_of",
+    "widgets_of",
+]
 
 
 def known_claims(number: str) -> Mapping[str, claims.Claim]:
@@ -75,6 +83,19 @@ def records_of(number: str) -> "Callable[[str], Rows]":
         return read(folder / f"{name}.jsonl")
 
     return load
+
+
+def cached_results_of(number: str) -> "Callable[..., Any]":
+    """Return ``pretrained.cached_result`` with the record of a chapter: what its notebook computes
+    with a language model, kept for those who lack it."""
+
+    def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
+        from course_utils.models import pretrained
+
+        record = chapter_of(number).folder / "real_model.jsonl"
+        return pretrained.cached_result(key, compute, record=record, live=live)
+
+    return cached_result
 
 
 @cache
