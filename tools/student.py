@@ -1,11 +1,11 @@
 """A copy of a notebook without its answers, for a class: stubs stay, and it still runs from top to
 bottom.
 
-Outputs, folded answers and key lines are left out, and so is the text of a solution. In its place
-stands what the exercise's check compares with, so that the rest of the notebook works for those who
-have not solved it yet: ``layer_norm_solution = check.layer_norm.oracle``. An exercise without a
-check of its own says in its solution's metadata what stands in:
-``"stand_in": {"answer": "math:pi"}``.
+Outputs, folded answers, key lines and the cells tagged "spoiler" are left out, and so is the text
+of a solution. In its place stands what the exercise's check compares with, so that the rest of the
+notebook works for those who have not solved it yet:
+``layer_norm_solution = check.layer_norm.oracle``. An exercise without a check of its own says in
+its solution's metadata what stands in: ``"stand_in": {"answer": "math:pi"}``.
 
 The copy is an assignment for nbgrader: a stub is the cell to solve, and the cell where its solution
 stood is the test.
@@ -20,6 +20,7 @@ from tools.notebooks import (
     SOLUTION_SUFFIX,
     defined_names,
     find_exercises,
+    has_tag,
     parse_code,
     read_notebook,
     write_notebook,
@@ -31,6 +32,7 @@ ANSWER = re.compile(
     r"<details><summary>[^<]*(?:answer|key line|the line)[^<]*</summary>.*?</details>\n*",
     re.I | re.S,
 )
+SPOILER = "spoiler"  # a cell that gives away what an exercise before it asks for
 _TEST = """\
 from os import environ
 
@@ -43,6 +45,7 @@ if "NBGRADER_EXECUTION" in environ:
 def make_student_copy(path: Path, folder: Path) -> Path:
     """Write the notebook at ``path`` without answers and outputs into ``folder``; return where."""
     notebook = read_notebook(path)
+    notebook.cells = [cell for cell in notebook.cells if not has_tag(cell, SPOILER)]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = ANSWER.sub("", cell.source).rstrip()

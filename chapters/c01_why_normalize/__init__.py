@@ -1,6 +1,7 @@
 """Chapter 01, Why normalize: what its notebook alone needs.
 
 exercises    standardizing over any dimensions
+one_line     the line that a deep network needs, for the cells before the exercise
 figures      how a signal's size goes with depth
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims

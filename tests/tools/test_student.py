@@ -1,11 +1,22 @@
 """Copies for students, without solutions."""
 
+import ast
+import re
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from nbformat import NotebookNode
 from small_notebooks import folded_exercise, save
 
+from chapters import check
+from chapters.c19_find_the_bug import bugs
 from tools.notebooks import (
+    find_exercises,
+    find_notebooks,
+    is_code,
+    parse_code,
     read_notebook,
 )
 from tools.student import make_student_copy, without_solution
@@ -33,3 +44,52 @@ def test_a_solution_that_no_check_knows_names_its_stand_in() -> None:
     for missing in ("math:tau2", "no_such_module:pi"):
         with pytest.raises(ValueError, match=f"got '{missing}'"):
             without_solution(source, {"halve": "operator:neg", "answer": missing})
+
+
+def test_the_copy_of_find_the_bug_names_no_bug(tmp_path: Path) -> None:
+    copy = read_notebook(make_student_copy(find_notebooks(["19"])[0], tmp_path))
+    text = "\n".join(cell.source for cell in copy.cells)
+    for bug in bugs.BUGS.values():
+        for told in (bug.wrong, bug.seen, *(edit for pair in bug.mend.items() for edit in pair)):
+            assert told not in text
+        named = rf"[a-z] \({bug.letter}\)|[Pp]iece {bug.letter}'s|\b{bug.letter} needs"
+        assert not re.search(named, text), bug.letter
+
+
+def functions_before(stub: int, cells: list[NotebookNode]) -> dict[str, Any]:
+    """The functions that a copy shows before the exercise, run with imports and plain names."""
+    names: dict[str, Any] = {"__name__": "a_copy"}
+    shown = []
+    for node in (node for cell in cells[:stub] if is_code(cell) for node in statements(cell)):
+        with suppress(Exception):  # what needs more than a function does is not run
+            exec(compile(ast.Module([node], []), "a copy", "exec"), names)
+            shown += [node.name] if isinstance(node, ast.FunctionDef) else []
+    return {name: names[name] for name in shown}
+
+
+def statements(cell: NotebookNode) -> list[ast.stmt]:
+    tree = parse_code(cell.source)
+    return [node for node in (tree.body if tree else []) if is_light(node)]
+
+
+def is_light(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assign):
+        return not any(isinstance(part, ast.Call) for part in ast.walk(node))
+    return isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", find_notebooks(), ids=lambda path: path.stem[:2])
+def test_no_function_that_a_copy_shows_before_an_exercise_passes_its_check(
+    path: Path, tmp_path: Path
+) -> None:
+    copy = read_notebook(make_student_copy(path, tmp_path))
+    exercises = find_exercises(copy)
+    stubs = {name for exercise in exercises for name in exercise.names}
+    for exercise in exercises:
+        if exercise.names[0] not in check:
+            continue
+        for name, function in functions_before(exercise.stub, copy.cells).items():
+            if name not in stubs:
+                report = check[exercise.names[0]](function, record=False)
+                assert not report.passed, f"{name} passes as {exercise.names[0]}"
