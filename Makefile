@@ -30,7 +30,7 @@ WRITABLE_HOME := [ -w "$$HOME" ] || { HOME=$$(mktemp -d); export HOME; \
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check unit lint notebooks machines browser browser-quick soak gpu run edit update links student handbook html format ledger freeze clean
+.PHONY: help lab test check unit lint notebooks machines browser browser-quick soak gpu run edit update links student class handbook html format ledger freeze clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -95,6 +95,9 @@ links: $(VENV)/.test ## author: write the lines that link chapters back and on (
 student: $(VENV)/.test ## teach: copies without solutions, in student/
 	$(TOOLS) student $(NB)
 
+class: $(VENV)/.test ## teach: the course with those copies for its notebooks, as class.zip
+	$(TOOLS) class_archive
+
 handbook: $(VENV)/.test ## teach: objectives, times and the common wrong answers, in handbook.md
 	$(TOOLS) handbook
 
@@ -115,5 +118,5 @@ freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
 	@mv .constraints constraints.txt
 
 clean: ## remove what was made here, the environment included
-	rm -rf $(VENV) build dist edit machines student handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist edit machines student class.zip handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find chapters course_utils tests notebooks -name __pycache__ -prune -exec rm -rf {} + -o -name .ipynb_checkpoints -prune -exec rm -rf {} +

@@ -116,6 +116,14 @@ def student(chapters: list[str]) -> int:
     return _each(chapters, lambda path: str(make_student_copy(path, Path("student"))))
 
 
+def class_archive() -> int:
+    """Write ``class.zip``: the course with students' copies for its notebooks."""
+    from tools.student import write_class_archive
+
+    print(write_class_archive(Path("class.zip"), find_notebooks()))
+    return 0
+
+
 def _each(chapters: list[str], work: Callable[[Path], str]) -> int:
     for path in find_notebooks(chapters):
         print(work(path))
@@ -171,7 +179,7 @@ def readme() -> int:
 
 
 OF_CHAPTERS = {f.__name__: f for f in (run, machines, lint, edit, update, links, student)}
-OF_THE_COURSE = {f.__name__: f for f in (html, ledger, handbook, readme)}
+OF_THE_COURSE = {f.__name__: f for f in (html, ledger, handbook, readme, class_archive)}
 
 
 if __name__ == "__main__":

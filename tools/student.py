@@ -13,8 +13,12 @@ stood is the test.
 
 import ast
 import re
+import subprocess
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from tools.notebooks import (
     SOLUTION_SUFFIX,
@@ -26,12 +30,13 @@ from tools.notebooks import (
     write_notebook,
 )
 
-__all__ = ["ANSWER", "make_student_copy", "without_solution"]
+__all__ = ["ANSWER", "make_student_copy", "without_solution", "write_class_archive"]
 
 ANSWER = re.compile(
     r"<details><summary>[^<]*(?:answer|key line|the line)[^<]*</summary>.*?</details>\n*",
     re.I | re.S,
 )
+NOT_FOR_A_CLASS = ("notebooks/", "tests/", ".github/", "tools/site/")
 SPOILER = "spoiler"  # a cell that gives away what an exercise before it asks for
 _TEST = """\
 from os import environ
@@ -66,6 +71,24 @@ def make_student_copy(path: Path, folder: Path) -> Path:
             )
     write_notebook(notebook, folder / path.name)
     return folder / path.name
+
+
+def write_class_archive(archive: Path, notebooks: Sequence[Path]) -> Path:
+    """Write what a class gets, as a zip: the course with its students' copies in the place of
+    ``notebooks``, without tests and without what makes a site; return where."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    files = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.splitlines()
+    with (
+        TemporaryDirectory() as folder,
+        ZipFile(archive, "w", ZIP_DEFLATED) as written,
+    ):
+        for file in files:
+            if not file.startswith(NOT_FOR_A_CLASS) and Path(file).exists():
+                written.write(file, f"{archive.stem}/{file}")
+        for path in notebooks:
+            copy = make_student_copy(path, Path(folder))
+            written.write(copy, f"{archive.stem}/notebooks/{path.name}")
+    return archive
 
 
 def _cell(grade_id: str, **roles: bool | int) -> dict[str, bool | int | str]:

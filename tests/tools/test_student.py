@@ -5,6 +5,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from nbformat import NotebookNode
@@ -19,7 +20,7 @@ from tools.notebooks import (
     parse_code,
     read_notebook,
 )
-from tools.student import make_student_copy, without_solution
+from tools.student import make_student_copy, without_solution, write_class_archive
 
 
 def test_a_students_copy_holds_no_solution_and_no_output(tmp_path: Path) -> None:
@@ -93,3 +94,18 @@ def test_no_function_that_a_copy_shows_before_an_exercise_passes_its_check(
             if name not in stubs:
                 report = check[exercise.names[0]](function, record=False)
                 assert not report.passed, f"{name} passes as {exercise.names[0]}"
+
+
+def test_the_archive_for_a_class_holds_the_copies_and_no_notebook_with_its_solutions(
+    tmp_path: Path,
+) -> None:
+    two = find_notebooks(["00", "02"])
+    with ZipFile(write_class_archive(tmp_path / "class.zip", two)) as archive:
+        names = set(archive.namelist())
+        copies = {name for name in names if name.startswith("class/notebooks/")}
+        assert copies == {f"class/notebooks/{path.name}" for path in two}
+        assert (
+            "def layer_norm_solution" not in archive.read(f"class/notebooks/{two[1].name}").decode()
+        )
+    assert {"class/README.md", "class/Makefile", "class/chapters/__init__.py"} <= names
+    assert not any(name.startswith(("class/tests/", "class/.github/")) for name in names)
