@@ -4,6 +4,7 @@ exercises    standardizing over any dimensions
 figures      how a signal's size goes with depth
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
+probes.toml  what is tried in each exercise
 """
 
 from chapters import checks_of, claims_of
