@@ -10,17 +10,16 @@ from torch import Tensor
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.norms import (
-    CHANNELS,
     LAYER,
     NARROW,
     RMS,
-    ROWS,
     Norm,
     channel_call,
     epsilon_calls,
     fill_eps,
     has_three_values,
     numbers,
+    shared_probes,
     trailing_call,
 )
 from course_utils.check.probes import DOUBLE, GRADIENTS, Call, Probe, Tolerance, integers
@@ -146,7 +145,7 @@ def _row_calls(of_the_task: list[float]) -> dict[str, Call]:
     worked = torch.tensor([of_the_task])
     strided = _gradient(numbers(6, 5, seed=7), 92).t()
     return {
-        **{name: _rows(x, normalized) for name, (x, normalized) in ROWS.items()},
+        **{probe.name: probe.call for probe in shared_probes("rows", _rows)},
         "dy not contiguous": _rows(numbers(5, 6, seed=6), dy=strided),
         "the numbers of the task": _rows(worked, dy=_one_in_each_row(worked.shape, torch.float32)),
     }
@@ -250,7 +249,7 @@ batch_norm_backward = Exercise(
     _probes(
         _CHANNELS,
         {
-            **{name: _channels(x) for name, x in CHANNELS.items()},
+            **{probe.name: probe.call for probe in shared_probes("channels", _channels)},
             "as many vectors as channels": _channels(numbers(4, 4, seed=42)),
             "dy not contiguous": _channels(numbers(2, 3, 3, 4, seed=48), dy=_STRIDED),
             "the numbers of the task": _channels(
