@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from torch import Tensor
+import torch
 
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
@@ -18,7 +18,7 @@ def _ema(average, value, momentum, convention="torch"):
 
 
 def _step(average: Any, value: Any, **how: Any) -> Call:
-    letters = "RC"[-average.dim() :] if isinstance(average, Tensor) and average.dim() else ""
+    letters = "RC"[-average.dim() :] if isinstance(average, torch.Tensor) and average.dim() else ""
     axes = {"average": letters, "value": letters} if letters else {}
     return Call({"average": average, "value": value, **how}, axes)
 
