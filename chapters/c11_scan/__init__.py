@@ -7,6 +7,7 @@ mistakes/     what is known to go wrong in each exercise
 claims.toml   what the chapter claims
 recorded/     what was measured, with where it comes from
 studies.toml  which studies there are, and the settings of their runs
+probes.toml   what is tried in each exercise
 """
 
 from chapters import checks_of, claims_of, records_of
