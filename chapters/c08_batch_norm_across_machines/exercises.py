@@ -104,9 +104,9 @@ def _on_all_ranks(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
 
 def _first_row(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    return torch.cat(
-        [torch.ones(1, *shape[1:], dtype=dtype), torch.zeros(shape[0] - 1, *shape[1:], dtype=dtype)]
-    )
+    g = torch.zeros(tuple(shape), dtype=dtype)
+    g[0] = 1.0
+    return g
 
 
 def _has_all_ranks(call: Call) -> bool:
