@@ -5,6 +5,7 @@ one_line     the line that a deep network needs, for the cells before the exerci
 figures      how a signal's size goes with depth
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
+probes.toml  what is tried in each exercise
 """
 
 from chapters import checks_of, claims_of

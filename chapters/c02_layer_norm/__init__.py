@@ -4,6 +4,7 @@ exercises    layer norm
 widgets      ``normalized_shape``, cell by cell
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
+probes.toml  what is tried in each exercise
 """
 
 from chapters import checks_of, claims_of

@@ -3,6 +3,7 @@
 exercises    batch norm
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
+probes.toml  what is tried in each exercise
 """
 
 from chapters import checks_of, claims_of

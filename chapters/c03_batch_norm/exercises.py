@@ -9,18 +9,14 @@ from torch import Tensor
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.norms import (
-    AS_PRINTED,
-    CHANNELS,
-    FRESH,
-    SMALL_VARIANCE,
     Norm,
-    identity,
     in_stages,
     norm_probes,
     numbers,
     running_call,
+    shared_probes,
 )
-from course_utils.check.probes import Call, Probe
+from course_utils.check.probes import Call, read_probes
 
 __all__ = ["batch_norm"]
 
@@ -70,40 +66,6 @@ _NORM = Norm(
     offset=_training(numbers(48, 64, seed=33, scale=0.25, offset=1e4)),
     pairs=lambda values: _training(values.t().contiguous()),
 )
-_BOTH = {"weight": True, "bias": True}
-_VECTORS = numbers(4, 3, seed=10)
-
-_STATISTICS = {
-    **CHANNELS,
-    "volumes": numbers(2, 2, 2, 2, 3, seed=6),
-    "not contiguous": numbers(2, 3, 4, 3, seed=7).permute(0, 3, 1, 2),
-}
-_OUTPUTS = [
-    *(("statistics", name, _training(x)) for name, x in _STATISTICS.items()),
-    (
-        "statistics",
-        "an affine step that changes nothing",
-        _training(numbers(8, 3, seed=8), **identity(3)),
-    ),
-    ("evaluation", "vectors, evaluation", running_call(_VECTORS)),
-    ("evaluation", "one vector, evaluation", running_call(numbers(1, 3, seed=11))),
-    ("evaluation", "images, evaluation", running_call(numbers(2, 4, 3, 4, seed=12))),
-    (
-        "epsilon",
-        "small running_var",
-        running_call(numbers(4, 3, seed=24, scale=2.0**-10), **SMALL_VARIANCE),
-    ),
-    ("affine", "as wide as channels", _training(numbers(2, 4, 3, 4, seed=27), **_BOTH)),
-    ("affine", "vectors with weights", _training(numbers(6, 3, seed=28), **_BOTH)),
-    ("affine", "weights in evaluation", running_call(numbers(2, 3, 4, seed=29), **_BOTH)),
-]
-_STEPS = {
-    "vectors, one step": _training(numbers(4, 3, seed=14)),
-    "two vectors, one step": _training(numbers(2, 3, seed=15)),
-    "images, one step": _training(numbers(3, 2, 2, 3, seed=16)),
-    "momentum=0.5": _training(numbers(4, 3, seed=17), momentum=0.5),
-}
-_HALF = running_call(numbers(4, 3, seed=13).bfloat16())
 
 
 def _has_three_values(call: Call) -> bool:
@@ -116,32 +78,9 @@ batch_norm = Exercise(
     _batch_norm,
     in_stages(
         [
+            *shared_probes("channels", _training),
             *norm_probes(_NORM),
-            *(Probe(name, stage, call, compares=("output",)) for stage, name, call in _OUTPUTS),
-            Probe(
-                "evaluation, no step", "running statistics in evaluation", running_call(_VECTORS)
-            ),
-            Probe(
-                "the worked number",
-                "running statistics",
-                _training(torch.tensor([[1.0], [3.0]]), **FRESH),
-                tolerance=AS_PRINTED,
-            ),
-            *(Probe(name, "running statistics", call) for name, call in _STEPS.items()),
-            Probe(
-                "running_mean=None",
-                "no running statistics",
-                _training(numbers(4, 3, seed=18), running=False),
-            ),
-            Probe(
-                "gradients in evaluation",
-                "gradient",
-                running_call(numbers(4, 3, seed=32), **_BOTH),
-                ("x", *_BOTH),
-            ),
-            Probe(
-                "bfloat16, evaluation", "half precision", _HALF, compares=("output",), rough=True
-            ),
+            *read_probes(__file__, "batch_norm", running_call),
         ]
     ),
     load("batch_norm", _batch_norm_in_steps),

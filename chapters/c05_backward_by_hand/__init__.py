@@ -5,6 +5,7 @@ intermediates  gradients of named intermediates, by hand beside autograd's
 widgets        a gradient on its way back through a norm
 mistakes/      what is known to go wrong in each exercise
 claims.toml    what the chapter claims
+probes.toml    what is tried in each exercise
 """
 
 from chapters import checks_of, claims_of

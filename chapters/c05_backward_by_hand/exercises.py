@@ -10,53 +10,43 @@ from torch import Tensor
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.norms import (
-    CHANNELS,
     LAYER,
     NARROW,
     RMS,
-    ROWS,
     Norm,
     channel_call,
     epsilon_calls,
     fill_eps,
     has_three_values,
     numbers,
+    shared_probes,
     trailing_call,
 )
-from course_utils.check.probes import DOUBLE, GRADIENTS, Call, Probe, Tolerance, integers
+from course_utils.check.probes import DOUBLE, GRADIENTS, Call, Probe, integers, read_probes
 from course_utils.check.report import format_tensor
 
 __all__ = ["backward_steps", "batch_norm_backward", "layer_norm_backward", "rms_norm_backward"]
-
-# Near 10,000 the mean of a set is known to half a unit in the last place, 5e-4, and x̂ no better.
-# Relative to the largest element, two-pass forms and torch's own are off by up to 5e-4, E[x²] −
-# E[x]² by 300 and more.
-_OFFSET = Tolerance(0.0, 5e-3)
-# A mean of 259 is no bfloat16, and neither is 518; (4097² + 4095²) / 2 is no float32.
-_NEAR_256 = torch.tensor([[256.0, 258.0, 260.0, 262.0], [512.0, 516.0, 520.0, 524.0]]).bfloat16()
-_NEAR_4096 = torch.tensor([[4097.0, 4095.0, 4095.0, 4097.0], [8194.0, 8190.0, 8194.0, 8190.0]])
 
 
 def _one_in_each_row(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """Return 1, 0, 0, ... in every row. (Next to x = 1, 2, 3 a dy of 1, 2, 3 would hide everything:
     dx is 0.)"""
-    return torch.eye(1, shape[-1], dtype=dtype).expand(tuple(shape)).clone()
+    dy = torch.zeros(tuple(shape), dtype=dtype)
+    dy[..., 0] = 1.0
+    return dy
 
 
 def _one_in_each_channel(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """Return 1, 0, 0, ... in every channel."""
-    return (
-        torch.eye(shape[0], 1, dtype=dtype)
-        .reshape(-1, *[1] * (len(shape) - 1))
-        .expand(tuple(shape))
-        .clone()
-    )
+    dy = torch.zeros(tuple(shape), dtype=dtype)
+    dy[0] = 1.0
+    return dy
 
 
-def _gradient(x: Tensor, seed: int = 91) -> Tensor:
+def _gradient(x: Tensor) -> Tensor:
     """Return a dy for ``x``, of its scale, that has a mean: zeros would hide what is left out."""
     scale = max(1.0, x.float().abs().max().item() / 9) if x.abs().max() < 5_000 else 1.0
-    return integers(*x.shape, seed=seed, scale=scale, offset=2 * scale).to(x.dtype)
+    return integers(*x.shape, seed=91, scale=scale, offset=2 * scale).to(x.dtype)
 
 
 def _backward(call: Call, dy: Tensor | None = None) -> Call:
@@ -74,42 +64,26 @@ def _channels(x: Tensor, dy: Tensor | None = None, **arguments: Any) -> Call:
 
 
 def _probes(
-    norm: Norm,
-    plain: dict[str, Call],
-    weighted: dict[str, Call],
-    precise: Sequence[Probe],
-    many: Call,
-    *,
-    sums: Sequence[str] = ("dbias", "dweight"),
+    norm: Norm, exercise: str, many: Call, *, sums: Sequence[str] = ("dbias", "dweight")
 ) -> list[Probe]:
     """Return the probes by stage: the sums, dx, then dx with a weight, each without what the next
     one looks at."""
+    shared = shared_probes(norm.sets, norm.call)
+    shared += read_probes(__file__, norm.sets, norm.call)
+    own = read_probes(__file__, exercise, norm.call)
+    plain = [probe for probe in shared + own if probe.stage in ("statistics", "plain")]
+    weighted = [probe for probe in shared if probe.stage == "weighted"]
 
-    def looking_at(result: str, calls: dict[str, Call], stage: str) -> list[Probe]:
-        return [Probe(name, stage, call, compares=(result,)) for name, call in calls.items()]
-
-    def half(name: str, x: Tensor, **arguments: Any) -> Probe:
-        # A gradient computed in half precision from statistics that are not is rounded, and not
-        # wrong.
-        return Probe(
-            name,
-            "half precision",
-            norm.call(x, **arguments),
-            rough=True,
-            tolerance=GRADIENTS[x.dtype],
-        )
+    def looking_at(result: str, probes: Sequence[Probe], stage: str) -> list[Probe]:
+        return [replace(probe, stage=stage, compares=(result,)) for probe in probes]
 
     return [
-        *(probe for result in sums for probe in looking_at(result, plain | weighted, result)),
+        *(probe for result in sums for probe in looking_at(result, plain + weighted, result)),
         *looking_at("dx", plain, "dx"),
         *looking_at("dx", weighted, "dx with a weight"),
         *(Probe(name, "epsilon", call) for name, call in epsilon_calls(norm).items()),
-        *precise,
-        half("bfloat16, values near 128", integers(*norm.half, seed=30, offset=128.0).bfloat16()),
-        half("float16, values near 300", integers(*norm.half, seed=31, scale=64.0).half()),
-        half(
-            "bfloat16 with weight", integers(*norm.half_gradient, seed=33).bfloat16(), weight=True
-        ),
+        *(probe for probe in own if probe.stage != "plain"),
+        *(probe for probe in shared if probe.stage == "half precision"),
         Probe(
             "1,024 rows in bfloat16",
             "sums in half precision",
@@ -128,34 +102,6 @@ def _probes(
     ]
 
 
-def _about_the_mean(sets: str, near_4096: Call, near_10000: Call, near_256: Call) -> list[Probe]:
-    """Return probes in which the mean itself is hard to tell."""
-    return [
-        Probe(f"{sets} near 4,096", "large offset", near_4096, tolerance=_OFFSET),
-        Probe("values near 10,000", "large offset", near_10000, rough=True, tolerance=_OFFSET),
-        Probe(
-            f"bfloat16, {sets} near 256",
-            "half precision",
-            near_256,
-            tolerance=GRADIENTS[torch.bfloat16],
-        ),
-    ]
-
-
-def _row_calls(of_the_task: list[float]) -> dict[str, Call]:
-    worked = torch.tensor([of_the_task])
-    strided = _gradient(numbers(6, 5, seed=7), 92).t()
-    return {
-        **{name: _rows(x, normalized) for name, (x, normalized) in ROWS.items()},
-        "dy not contiguous": _rows(numbers(5, 6, seed=6), dy=strided),
-        "the numbers of the task": _rows(worked, dy=_one_in_each_row(worked.shape, torch.float32)),
-    }
-
-
-_WEIGHTED_ROWS = {
-    "weight": _rows(numbers(5, 6, seed=10), weight=True),
-    "weights of two axes": _rows(numbers(2, 3, 4, seed=11), 2, weight=True),
-}
 _MANY_ROWS = _rows(
     torch.tensor([[3.0, 5.0, 5.0, 3.0]]).repeat(1024, 1).bfloat16(),
     dy=torch.ones(1024, 4).bfloat16(),
@@ -187,18 +133,7 @@ def _layer_norm_backward(dy, x, normalized_shape, weight=None, eps=1e-5):
 layer_norm_backward = Exercise(
     "layer_norm_backward",
     _layer_norm_backward,
-    _probes(
-        replace(LAYER, call=_rows),
-        _row_calls([1.0, 2.0, 4.0]),
-        _WEIGHTED_ROWS,
-        _about_the_mean(
-            "rows",
-            _rows(_NEAR_4096),
-            _rows(integers(64, 48, seed=23, scale=0.25, offset=1e4)),
-            _rows(_NEAR_256),
-        ),
-        _MANY_ROWS,
-    ),
+    _probes(replace(LAYER, call=_rows), "layer_norm_backward", _MANY_ROWS),
     load("layer_norm_backward", _layer_norm_backward),
     returns=("dx", "dweight", "dbias"),
     may_shrink_to=has_three_values,
@@ -237,40 +172,15 @@ _CHANNELS = Norm(
     small=(6, 3),
     weighted=(6, 3),
     wide=(2, 3, 2, 2),
-    half=(4, 4, 8),
     half_gradient=(4, 4, 8),
 )
-_STRIDED = _gradient(numbers(2, 3, 4, 3, seed=47), 92).permute(0, 3, 1, 2)
-_WORKED = torch.tensor([[1.0], [2.0], [4.0]])
 _ALTERNATING = torch.tensor([[3.0, 5.0], [5.0, 3.0]]).repeat(512, 1).bfloat16()
 
 batch_norm_backward = Exercise(
     "batch_norm_backward",
     _batch_norm_backward,
-    _probes(
-        _CHANNELS,
-        {
-            **{name: _channels(x) for name, x in CHANNELS.items()},
-            "as many vectors as channels": _channels(numbers(4, 4, seed=42)),
-            "dy not contiguous": _channels(numbers(2, 3, 3, 4, seed=48), dy=_STRIDED),
-            "the numbers of the task": _channels(
-                _WORKED, dy=_one_in_each_channel((3, 1), torch.float32)
-            ),
-        },
-        {
-            "weight": _channels(numbers(6, 3, seed=50), weight=True),
-            "weights of images": _channels(numbers(2, 3, 2, 2, seed=51), weight=True),
-            "images as wide as channels": _channels(numbers(2, 4, 3, 4, seed=52), weight=True),
-        },
-        _about_the_mean(
-            "channels",
-            _channels(_NEAR_4096.t().contiguous()),
-            _channels(integers(48, 64, seed=56, scale=0.25, offset=1e4)),
-            _channels(_NEAR_256.t().contiguous()),
-        ),
-        # dy follows x̂: all terms of dweight are of one sign
-        _channels(_ALTERNATING, dy=_ALTERNATING - 3),
-    ),
+    # dy follows x̂: all terms of dweight are of one sign
+    _probes(_CHANNELS, "batch_norm_backward", _channels(_ALTERNATING, dy=_ALTERNATING - 3)),
     load("batch_norm_backward", _batch_norm_backward),
     returns=("dx", "dweight", "dbias"),
     may_shrink_to=lambda call: call.arguments["x"][:, 0].numel() >= 3,
@@ -299,29 +209,10 @@ def _rms_norm_backward(dy, x, normalized_shape, weight=None, eps=None):
     return dx.to(x.dtype), dweight.to(out.dtype)
 
 
-_TINY = _rows(integers(4, 5, seed=24, scale=2.0**-18, offset=2.0**-19), eps=0.0)
-_NEAR_0 = _rows((integers(8, 16, seed=32) / 256).bfloat16())
-
 rms_norm_backward = Exercise(
     "rms_norm_backward",
     _rms_norm_backward,
-    _probes(
-        replace(RMS, call=_rows),
-        _row_calls([3.0, 4.0]),
-        _WEIGHTED_ROWS,
-        [
-            Probe("eps=0, values near 0.00001", "epsilon", _TINY),
-            Probe(
-                "bfloat16, values near 0.01",
-                "half precision",
-                _NEAR_0,
-                rough=True,
-                tolerance=GRADIENTS[torch.bfloat16],
-            ),
-        ],
-        _MANY_ROWS,
-        sums=("dweight",),
-    ),
+    _probes(replace(RMS, call=_rows), "rms_norm_backward", _MANY_ROWS, sums=("dweight",)),
     load("rms_norm_backward", _rms_norm_backward),
     returns=("dx", "dweight"),
     fill_defaults=fill_eps,

@@ -1,11 +1,13 @@
 """Chapter 06, The family: what its notebook alone needs.
 
-copying      do QK norm and dynamic tanh do for a small transformer what their papers say
-exercises    group, instance and RMS norm
-figures      the family of norms as a map
-mistakes/    what is known to go wrong in each exercise
-claims.toml  what the chapter claims
-recorded/    what was measured, with where it comes from
+copying       do QK norm and dynamic tanh do for a small transformer what their papers say
+exercises     group, instance and RMS norm
+figures       the family of norms as a map
+mistakes/     what is known to go wrong in each exercise
+claims.toml   what the chapter claims
+recorded/     what was measured, with where it comes from
+studies.toml  which studies there are, and the settings of their runs
+probes.toml   what is tried in each exercise
 """
 
 from chapters import cached_results_of, checks_of, claims_of, records_of

@@ -13,15 +13,14 @@ network, two questions:
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_utils.experiments.study import Progress, Settings, Study, grid, seeded
+from course_utils.experiments.study import Progress, Settings, planned, seeded
 from course_utils.experiments.training import fit
 from course_utils.models import CausalAttention, TransformerBlock
 from course_utils.norms import DynamicTanh
@@ -126,43 +125,6 @@ def run(settings: Settings, progress: Progress) -> dict[str, float]:
     return {"loss": last, "largest_logit": largest, "entropy_bits": entropy}
 
 
-def _qk_plan(rates: Sequence[float], steps: int, seeds: int) -> list[Settings]:
-    """Return networks of two blocks, with the norm and without."""
-    fixed: dict[str, Any] = {"norm": ["layer norm"], "depth": [2], "steps": [steps]}
-    return grid(lr=rates, qk_norm=(False, True), seed=range(seeds), **fixed)
-
-
-def _family_plan(rates: Sequence[float], depth: int, steps: int, seeds: int) -> list[Settings]:
-    """Return deeper networks with each of the norms."""
-    return grid(
-        lr=rates, norm=NORMS, seed=range(seeds), qk_norm=[False], depth=[depth], steps=[steps]
-    )
-
-
-QK_NORM = Study(
-    "qk-norm",
-    "does a norm on queries and keys hold attention's logits?",
-    run,
-    full=_qk_plan((0.003, 0.01, 0.03, 0.1), steps=400, seeds=5),
-    reduced=_qk_plan((0.01, 0.1), steps=80, seeds=3),
-)
-NORM_SEEDS = Study(
-    "norm-seeds",
-    "what do ten new seeds say, at the rate that the first five chose for each of these norms?",
-    run,
-    full=grid(
-        norm=("layer norm", "RMS norm", "dynamic tanh, α = 0.5"),
-        seed=range(5, 15),
-        lr=[0.01],
-        qk_norm=[False],
-        depth=[6],
-        steps=[300],
-    ),
-)
-NORM_FAMILY = Study(
-    "norm-family",
-    "are the norms interchangeable, and can one do without?",
-    run,
-    full=_family_plan((0.001, 0.003, 0.01, 0.03), depth=6, steps=300, seeds=5),
-    reduced=_family_plan((0.01,), depth=4, steps=80, seeds=1),
-)
+QK_NORM = planned("qk-norm", run)
+NORM_SEEDS = planned("norm-seeds", run)
+NORM_FAMILY = planned("norm-family", run)

@@ -11,10 +11,7 @@ from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.norms import (
     AS_PRINTED,
-    CHANNELS,
-    FRESH,
     RMS,
-    SMALL_VARIANCE,
     Norm,
     channel_call,
     fill_eps,
@@ -24,14 +21,13 @@ from course_utils.check.norms import (
     norm_probes,
     numbers,
     running_call,
+    shared_probes,
     trailing_call,
     trailing_probes,
 )
-from course_utils.check.probes import Call, Probe, integers
+from course_utils.check.probes import Call, Probe, read_probes
 
 __all__ = ["group_norm", "instance_norm", "rms_norm"]
-
-_BOTH = {"weight": True, "bias": True}
 
 
 def _group_norm_in_steps(x, num_groups, weight=None, bias=None, eps=1e-5):
@@ -67,25 +63,6 @@ _GROUP = Norm(
     offset=_grouped(numbers(16, 8, 24, seed=20, scale=0.25, offset=1e4), 4),
     pairs=lambda values: _grouped(values.reshape(1, 4, 1)),
 )
-_ONE_OR_TWO = torch.tensor([[[1.0, 3.0], [5.0, 5.0]]])
-_GROUP_CALLS = [
-    ("statistics", "images in two groups", _grouped(numbers(2, 6, 2, 3, seed=1))),
-    ("statistics", "images in three groups", _grouped(numbers(2, 6, 2, 3, seed=2), 3)),
-    ("statistics", "images in one group", _grouped(numbers(2, 4, 3, 3, seed=3), 1)),
-    ("statistics", "images, every channel a group", _grouped(numbers(2, 4, 3, 3, seed=4), 4)),
-    ("statistics", "signals", _grouped(numbers(3, 6, 5, seed=5))),
-    ("statistics", "vectors", _grouped(numbers(4, 6, seed=6))),
-    ("statistics", "volumes", _grouped(numbers(2, 4, 2, 2, 3, seed=7))),
-    ("statistics", "not contiguous", _grouped(numbers(2, 2, 3, 6, seed=8).permute(0, 3, 1, 2))),
-    (
-        "statistics",
-        "an affine step that changes nothing",
-        _grouped(numbers(2, 6, 2, 3, seed=9), **identity(6)),
-    ),
-    ("affine", "weight and bias", _grouped(numbers(2, 6, 2, 3, seed=15), 3, **_BOTH)),
-    ("affine", "as wide as channels", _grouped(numbers(2, 4, 3, 4, seed=16), **_BOTH)),
-    ("affine", "vectors with weights", _grouped(numbers(4, 6, seed=17), **_BOTH)),
-]
 
 group_norm = Exercise(
     "group_norm",
@@ -93,19 +70,13 @@ group_norm = Exercise(
     in_stages(
         [
             Probe(
-                "the worked number, one group",
-                "statistics",
-                _grouped(_ONE_OR_TWO, 1),
-                tolerance=AS_PRINTED,
-            ),
-            Probe(
                 "the worked number, two groups",
                 "epsilon",
-                _grouped(_ONE_OR_TWO),
+                _grouped(torch.tensor([[[1.0, 3.0], [5.0, 5.0]]])),
                 tolerance=AS_PRINTED,
             ),
             *norm_probes(_GROUP),
-            *(Probe(name, stage, call) for stage, name, call in _GROUP_CALLS),
+            *read_probes(__file__, "group_norm", _grouped),
         ]
     ),
     load("group_norm", _group_norm_in_steps),
@@ -166,8 +137,8 @@ def _without_buffers(x: Tensor, **arguments: Any) -> Call:
     )
 
 
-def _frozen(x: Tensor, **arguments: Any) -> Call:
-    return running_call(x, use_input_stats=False, **arguments)
+def _called(x: Tensor, buffers: bool = True, **arguments: Any) -> Call:
+    return running_call(x, **arguments) if buffers else _without_buffers(x, **arguments)
 
 
 # Without a float32 weight, torch's own keeps its statistics in half precision.
@@ -182,71 +153,16 @@ _INSTANCE = Norm(
     offset=_without_buffers(numbers(8, 8, 48, seed=33, scale=0.25, offset=1e4)),
     pairs=lambda values: running_call(values[None], **identity(2)),
 )
-_SIGNALS = numbers(2, 3, 4, seed=11)
-_IMAGES = numbers(3, 2, 2, 3, seed=16)
-
-_STATISTICS = {
-    **{
-        name: x
-        for name, x in CHANNELS.items()
-        if name in ("images", "signals", "signals as long as channels")
-    },
-    "volumes": numbers(2, 2, 2, 2, 3, seed=4),
-    "not contiguous": numbers(2, 3, 4, 3, seed=5).permute(0, 3, 1, 2),
-}
-_INSTANCE_OUTPUTS = [
-    *(("statistics", name, running_call(x)) for name, x in _STATISTICS.items()),
-    (
-        "statistics",
-        "an affine step that changes nothing",
-        running_call(numbers(2, 3, 4, seed=6), **identity(3)),
-    ),
-    ("evaluation", "images, evaluation", _frozen(numbers(2, 4, 3, 4, seed=10))),
-    ("evaluation", "signals, evaluation", _frozen(_SIGNALS)),
-    (
-        "no running statistics",
-        "no running statistics",
-        _without_buffers(numbers(2, 3, 2, 4, seed=18)),
-    ),
-    ("affine", "as wide as channels", _without_buffers(numbers(2, 4, 3, 4, seed=27), **_BOTH)),
-    ("affine", "signals with weights", _without_buffers(numbers(2, 3, 5, seed=28), **_BOTH)),
-]
-_INSTANCE_CALLS = [
-    ("running statistics in evaluation", "evaluation, no step", _frozen(_SIGNALS)),
-    ("running statistics", "images, one step", running_call(_IMAGES)),
-    ("running statistics", "signals of two, one step", running_call(numbers(3, 2, 2, seed=17))),
-    ("running statistics", "momentum=0.5", running_call(_IMAGES, momentum=0.5)),
-    (
-        "epsilon",
-        "small running_var",
-        _frozen(numbers(2, 3, 4, seed=24, scale=2.0**-10), **SMALL_VARIANCE),
-    ),
-    ("affine", "weights in evaluation", _frozen(numbers(2, 3, 4, seed=29), **_BOTH)),
-]
+_POSITIONS = ("images", "signals", "signals as long as channels")
 
 instance_norm = Exercise(
     "instance_norm",
     _instance_norm,
     in_stages(
         [
+            *(p for p in shared_probes("channels", running_call) if p.name in _POSITIONS),
             *norm_probes(_INSTANCE),
-            *(
-                Probe(name, stage, call, compares=("output",))
-                for stage, name, call in _INSTANCE_OUTPUTS
-            ),
-            Probe(
-                "the worked number",
-                "running statistics",
-                running_call(torch.tensor([[[1.0, 3.0]]]), **FRESH),
-                tolerance=AS_PRINTED,
-            ),
-            *(Probe(name, stage, call) for stage, name, call in _INSTANCE_CALLS),
-            Probe(
-                "gradients, running statistics",
-                "gradient",
-                running_call(numbers(2, 3, 5, seed=32, scale=1.0), **_BOTH),
-                ("x", *_BOTH),
-            ),
+            *read_probes(__file__, "instance_norm", _called),
         ]
     ),
     load("instance_norm", _instance_norm_in_steps),
@@ -270,20 +186,13 @@ def _rms_norm(x, normalized_shape, weight=None, eps=None):
     return F.rms_norm(x, normalized_shape, weight, eps)
 
 
-_TINY = trailing_call(integers(4, 5, seed=30, scale=2.0**-18, offset=2.0**-19), eps=0.0)
-# 300² is infinite in float16, and so is the mean square
-_PAIR = trailing_call(torch.tensor([[300.0, 400.0]]).half())
-_NEAR_0 = trailing_call((integers(8, 16, seed=31) / 256).bfloat16())
-
 rms_norm = Exercise(
     "rms_norm",
     _rms_norm,
     in_stages(
         [
             *trailing_probes(RMS, torch.tensor([[3.0, 4.0]])),
-            Probe("eps=0, values near 0.00001", "epsilon", _TINY),
-            Probe("float16, a pair near 300", "half precision", _PAIR),
-            Probe("bfloat16, values near 0.01", "half precision", _NEAR_0, rough=True),
+            *read_probes(__file__, "rms_norm", trailing_call),
         ]
     ),
     load("rms_norm", _rms_norm_in_steps),

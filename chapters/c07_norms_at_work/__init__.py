@@ -7,6 +7,7 @@ norm_placement  where a transformer has its norms
 mistakes/       what is known to go wrong in each exercise
 claims.toml     what the chapter claims
 recorded/       what was measured, with where it comes from
+studies.toml    which studies there are, and the settings of their runs
 """
 
 from chapters import checks_of, claims_of, records_of

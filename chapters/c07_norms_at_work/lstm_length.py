@@ -10,22 +10,19 @@ learns with every rate of one grid, and is judged by its best.
 
 import math
 import statistics
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_utils.experiments.adding_problem import adding_problem
-from course_utils.experiments.study import NEW_SEEDS, Progress, Settings, Study, grid, seeded
+from course_utils.experiments.study import Progress, Settings, planned, seeded
 from course_utils.experiments.training import fit
 from course_utils.models import LSTM
 
 __all__ = ["Adder", "run"]
 
 ARMS = ("LSTM", "LSTM, clipped", "LN-LSTM")
-RATES = (0.01, 0.03, 0.1)
 HIDDEN = 32
 CLIP = 0.1  # the largest norm of the gradient in the clipped arm
 ALWAYS_ONE = 1 / 6  # the mean squared error of the answer 1: two variances of 1/12
@@ -106,70 +103,8 @@ def _error(model: Adder, length: int, seed: int) -> float:
     return min(error, 1.0) if math.isfinite(error) else 1.0
 
 
-def _plan(lengths: Sequence[int], batch: int, rates: Sequence[float], steps: int) -> list[Settings]:
-    return grid(length=lengths, batch=[batch], lr=rates, seed=range(3), arm=ARMS, steps=[steps])
-
-
-def _edges_plan() -> list[Settings]:
-    """Return the rate beyond the end of the grid at which an arm of the other studies was best."""
-    plan = []
-    for arm, rate in (("LSTM", 0.3), ("LSTM, clipped", 0.3), ("LN-LSTM", 0.003)):
-        plan += grid(
-            length=(25, 50, 100), batch=[32], lr=[rate], seed=range(3), arm=[arm], steps=[1_500]
-        )
-    return plan
-
-
-def _seeds_plan() -> list[Settings]:
-    """Return ten new seeds at the rates that the other studies chose on seeds 0, 1 and 2."""
-    fields: dict[str, Any] = {"seed": NEW_SEEDS, "steps": [1_500]}
-    plan = []
-    for arm, rate, small_rate in (
-        ("LSTM", 0.1, 0.03),
-        ("LSTM, clipped", 0.1, 0.03),
-        ("LN-LSTM", 0.01, 0.01),
-    ):
-        plan += grid(gamma=[1.0], length=[25, 50, 100], batch=[32], lr=[rate], arm=[arm], **fields)
-        plan += grid(gamma=[1.0], length=[25], batch=[4], lr=[small_rate], arm=[arm], **fields)
-    for gamma, rate in ((0.3, 0.03), (2.0, 0.01)):
-        plan += grid(gamma=[gamma], length=[50], batch=[32], lr=[rate], arm=["LN-LSTM"], **fields)
-    # one rate for both arms: that which suits layer norm, and that which suits the plain LSTM
-    plan += grid(gamma=[1.0], length=[50], batch=[32], lr=[0.01], arm=["LSTM"], **fields)
-    plan += grid(gamma=[1.0], length=[25], batch=[4], lr=[0.1], arm=["LSTM", "LN-LSTM"], **fields)
-    return plan
-
-
-LSTM_LENGTH = Study(
-    "lstm-length",
-    "does layer norm help an LSTM more on longer sequences?",
-    run,
-    full=_plan((25, 50, 100), 32, RATES, 1_500),
-    reduced=_plan((20,), 32, (0.03,), 400),
-)
-LSTM_BATCH = Study(  # its batches of 32 are those of the other study
-    "lstm-batch",
-    "does layer norm help an LSTM more in small batches?",
-    run,
-    full=_plan((25,), 4, RATES, 1_500),
-    reduced=_plan((20,), 4, (0.03,), 400),
-)
-LSTM_EDGES = Study(
-    "lstm-edges", "is an arm better beyond the end of its grid of rates?", run, _edges_plan()
-)
-LSTM_GAMMA = Study(
-    "lstm-gamma",
-    "does the first size of layer norm's weight decide how fast it learns?",
-    run,
-    full=grid(
-        gamma=(0.3, 1.0, 2.0),
-        length=[50],
-        batch=[32],
-        lr=(0.003, 0.01, 0.03),
-        seed=range(3),
-        arm=["LN-LSTM"],
-        steps=[600],
-    ),
-)
-LSTM_SEEDS = Study(
-    "lstm-seeds", "what do new seeds say, at the rates that others chose?", run, _seeds_plan()
-)
+LSTM_LENGTH = planned("lstm-length", run)
+LSTM_BATCH = planned("lstm-batch", run)
+LSTM_EDGES = planned("lstm-edges", run)
+LSTM_GAMMA = planned("lstm-gamma", run)
+LSTM_SEEDS = planned("lstm-seeds", run)

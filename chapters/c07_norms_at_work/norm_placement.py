@@ -14,12 +14,10 @@ from torch import nn
 
 from chapters.c07_norms_at_work.batch_size import accuracy, index_batches, loss_on_batches
 from course_utils import data
-from course_utils.experiments.study import NEW_SEEDS, Progress, Settings, Study, grid, seeded
+from course_utils.experiments.study import Progress, Settings, planned, seeded
 from course_utils.experiments.training import fit
 from course_utils.models import TransformerBlock, ViT
 
-PLACEMENTS = ("pre", "post", "none")
-RATES = (0.0003, 0.001, 0.003)
 BATCH = 16
 
 
@@ -81,67 +79,7 @@ def train(settings: Settings, progress: Progress) -> dict[str, float]:
     return {"validation": accuracy(model, digits.validation), "test": accuracy(model, digits.test)}
 
 
-def _seeds_plan() -> list[Settings]:
-    """Return ten new seeds at the rates that the other studies chose: 12 layers, and 24 with
-    Xavier's weights."""
-    usual: dict[str, Any] = {"init": ["torch"], "depth": [12], "updates": [300], "seed": NEW_SEEDS}
-    plan = grid(placement=["post"], lr=[0.0003, 0.001], warm_up=[0, 100], **usual)
-    for placement, rate, warm_up in (("pre", 0.0003, 0), ("pre", 0.001, 100), ("none", 0.001, 0)):
-        plan += grid(placement=[placement], lr=[rate], warm_up=[warm_up], **usual)
-    xavier: dict[str, Any] = {
-        "init": ["Xavier"],
-        "depth": [24],
-        "updates": [200],
-        "seed": NEW_SEEDS,
-    }
-    for placement, rate in (("pre", 0.0003), ("none", 0.0001)):
-        plan += grid(placement=[placement], lr=[rate], warm_up=[0], **xavier)
-    return plan
-
-
-GRADIENT_DEPTH = Study(
-    "gradient-depth",
-    "how large is each layer's gradient at the start, with norms before or after?",
-    gradients,
-    full=grid(depth=(2, 6, 12, 24), seed=range(20), placement=PLACEMENTS),
-    reduced=grid(depth=(2, 12), seed=range(3), placement=PLACEMENTS),
-)
-VIT_DEPTH = Study(
-    "vit-depth",
-    "does the place of the norm decide whether a ViT learns, shallow and deep?",
-    train,
-    full=[
-        *grid(
-            depth=(2, 12), warm_up=[0], updates=[300], lr=RATES, seed=range(3), placement=PLACEMENTS
-        ),
-        *grid(
-            depth=[12],
-            warm_up=[100],
-            updates=[300],
-            lr=RATES,
-            seed=range(3),
-            placement=PLACEMENTS[:2],
-        ),
-    ],
-    reduced=grid(depth=[2], warm_up=[0], updates=[150], lr=[0.003], seed=[0], placement=PLACEMENTS),
-)
-VIT_XAVIER = Study(
-    "vit-xavier",
-    "do 24 layers that begin with Xavier's weights train without norms?",
-    train,
-    full=grid(
-        init=["Xavier"],
-        depth=[24],
-        warm_up=[0],
-        updates=[200],
-        lr=(0.0001, 0.0003, 0.001),
-        seed=range(3),
-        placement=PLACEMENTS,
-    ),
-)
-VIT_SEEDS = Study(
-    "vit-seeds",
-    "what do new seeds say of deep ViTs, at the rates that others chose?",
-    train,
-    _seeds_plan(),
-)
+GRADIENT_DEPTH = planned("gradient-depth", gradients)
+VIT_DEPTH = planned("vit-depth", train)
+VIT_XAVIER = planned("vit-xavier", train)
+VIT_SEEDS = planned("vit-seeds", train)

@@ -8,6 +8,7 @@ sync_batch_norm  one batch in shards on several processes, normalized as the one
 widgets          what it costs to synchronise batch norm over ranks
 mistakes/        what is known to go wrong in each exercise
 claims.toml      what the chapter claims
+probes.toml      what is tried in each exercise
 """
 
 from chapters import checks_of, claims_of

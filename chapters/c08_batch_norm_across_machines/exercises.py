@@ -9,7 +9,7 @@ from torch import Tensor
 from chapters.c08_batch_norm_across_machines.simulate import simulate_ranks
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, Tolerance, counting, integers
+from course_utils.check.probes import Call, counting, read_probes
 from course_utils.check.report import format_tensor
 from course_utils.norms.statistics import Moments
 
@@ -50,61 +50,14 @@ def _format_parts(call: Call) -> list[str]:
     ]
 
 
-def _parts(name: str, stage: str, a: Any, b: Any, *compares: str, **others: Any) -> Probe:
-    arguments = {
-        "a": torch.as_tensor(a, dtype=torch.float64),
-        "b": torch.as_tensor(b, dtype=torch.float64),
-    }
-    return Probe(
-        name, stage, Call(arguments, {"a": "A", "b": "B"}), compares=compares or None, **others
-    )
+def _parts(a: Tensor, b: Tensor) -> Call:
+    return Call({"a": a.double(), "b": b.double()}, {"a": "A", "b": "B"})
 
-
-_NEAR, _FAR = 100 + integers(4, seed=104).double() / 7, 1e8 + integers(5, seed=105).double()
-# Right forms in float64 are off by up to 1e-13 of the largest; float32 anywhere on the way costs
-# 3e-8.
-_DOUBLE = Tolerance(0.0, 1e-10)
 
 merge_moments = Exercise(
     "merge_moments",
     _merge_moments,
-    [
-        *(
-            probe
-            for stage, compares in (("count and mean", ("count", "mean")), ("m2", ("m2",)))
-            for probe in (
-                _parts("two values and three", stage, [0, 0], [1, 1, 4], *compares),
-                _parts("two values and two", stage, [1, 4], [9, 3], *compares),
-                _parts(
-                    "two values and six",
-                    stage,
-                    integers(2, seed=100),
-                    integers(6, seed=101, offset=4),
-                    *compares,
-                ),
-                _parts(
-                    "nine values and three",
-                    stage,
-                    integers(9, seed=102),
-                    integers(3, seed=103),
-                    *compares,
-                ),
-                _parts("one value and one", stage, [1], [6], *compares),
-            )
-        ),
-        _parts("nothing, then two values", "empty part", [], [1, 4]),
-        _parts("two values, then nothing", "empty part", [1, 4], []),
-        _parts("nothing and nothing", "empty part", [], []),
-        _parts(
-            "means near 100",
-            "precision",
-            _NEAR,
-            _NEAR[:3].flip(0) - 2,
-            tolerance=_DOUBLE,
-            rough=True,
-        ),
-        _parts("means near 100,000,000", "large offset", _FAR, _FAR[:3] + 5, "m2", rough=True),
-    ],
+    read_probes(__file__, "merge_moments", _parts),
     load("merge_moments", _merge_moments),
     returns=("count", "mean", "m2"),
     any_dtype=True,
@@ -151,9 +104,9 @@ def _on_all_ranks(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
 
 def _first_row(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    return torch.cat(
-        [torch.ones(1, *shape[1:], dtype=dtype), torch.zeros(shape[0] - 1, *shape[1:], dtype=dtype)]
-    )
+    g = torch.zeros(tuple(shape), dtype=dtype)
+    g[0] = 1.0
+    return g
 
 
 def _has_all_ranks(call: Call) -> bool:
@@ -173,31 +126,15 @@ def _format_ranks(call: Call) -> list[str]:
     return [call_form, *ranks, f"rstd = {format_tensor(rstd)}, count = {count}"]
 
 
-def _ranks(name: str, stage: str, rank: list[int], g: Tensor, x: Tensor) -> Probe:
-    arguments = {"g": g, "x": x, "rank": torch.tensor(rank), "ranks": max(rank) + 1}
-    return Probe(name, stage, Call(arguments, {"g": "NC", "x": "NC", "rank": "N"}))
-
-
-def _numbers(name: str, stage: str, rank: list[int], seed: int) -> Probe:
-    return _ranks(
-        name, stage, rank, integers(len(rank), 3, seed=seed), integers(len(rank), 3, seed=seed + 1)
-    )
-
-
-_OF_THE_TASK = torch.tensor([[1.0], [3.0]]), torch.tensor([[-1.0], [1.0]])  # g and x
+def _ranks(g: Tensor, x: Tensor, rank: Tensor) -> Call:
+    arguments = {"g": g, "x": x, "rank": rank, "ranks": int(rank.max()) + 1}
+    return Call(arguments, {"g": "NC", "x": "NC", "rank": "N"})
 
 
 sync_backward = Exercise(
     "sync_backward",
     _sync_backward,
-    [
-        _numbers("five samples on a single rank", "formula", [0] * 5, 300),
-        _numbers("two ranks of two samples", "sums", [0, 0, 1, 1], 310),
-        _numbers("three ranks of two samples", "sums", [0, 0, 1, 1, 2, 2], 320),
-        _numbers("shards of one and of four samples", "sums", [0, 1, 1, 1, 1], 330),
-        _ranks("two ranks of one sample", "sums", [0, 1], *_OF_THE_TASK),
-        _numbers("shards of three, none and two samples", "empty shard", [0, 0, 0, 2, 2], 340),
-    ],
+    read_probes(__file__, "sync_backward", _ranks),
     load("sync_backward", _sync_backward),
     adapt=_on_all_ranks,
     may_shrink_to=_has_all_ranks,

@@ -9,6 +9,8 @@ widgets      a layer norm's bytes and operations on this machine, and what they 
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
 recorded/    what was measured, with where it comes from
+probes.toml  what is tried in each exercise
+cases.toml   the operations, shapes and dtypes that ``course bench`` measures
 """
 
 from chapters import checks_of, claims_of

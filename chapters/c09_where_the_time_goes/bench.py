@@ -11,7 +11,8 @@ import argparse
 import shlex
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
 from importlib import metadata
@@ -38,57 +39,19 @@ THREADS = 2  # as in the notebooks
 PROCESSES = 5  # on a GPU one
 ROUNDS = 30
 
-# small enough for loops in Python
-TINY = {
-    "layer_norm": (8, 16),
-    "rms_norm": (8, 16),
-    "batch_norm": (4, 4, 3, 3),
-    "rope": (1, 2, 4, 8),
-}
-ON_CPU: dict[str, list[tuple[int, ...]]] = {
-    "layer_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],
-    "rms_norm": [(4096, 1024), (4096, 1023), (1024, 4096), (8192, 512)],
-    "batch_norm": [(256, 64, 14, 14), (16, 64, 56, 56)],
-    "rope": [(1, 32, 512, 128)],
-}
+DIRECTIONS = ("forward", "forward+backward")
+CASES = Path(__file__).with_name("cases.toml")
 
 
 def cases(device: str) -> list[Case]:
     """Return the cases of a run on ``device``, "cpu" or "cuda", each operation's together."""
-    sweep = _on_gpu() if device == "cuda" else _on_cpu()
-    directions = ("forward", "forward+backward")
+    sweep = tomllib.loads(CASES.read_text(encoding="utf-8"))[device]
     return [
-        Case(name, direction, shape, dtype)
-        for name, shape, dtype in sweep
-        for direction in directions
+        Case(line["operation"], direction, tuple(shape), line["dtype"])
+        for line in sweep
+        for shape in line["shapes"]
+        for direction in DIRECTIONS
     ]
-
-
-def _on_cpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
-    for name in OPERATIONS:
-        yield name, TINY[name], "float32"
-        yield from ((name, shape, "float32") for shape in ON_CPU[name])
-        yield from ((name, ON_CPU[name][0], dtype) for dtype in ("bfloat16", "float16"))
-
-
-def _on_gpu() -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Compiling takes most of a sweep's time, seconds for each shape and direction: hence no full
-    grid."""
-    for name in ("layer_norm", "rms_norm"):
-        yield name, TINY[name], "float32"
-        yield from (
-            (name, (4096, features), "bfloat16")
-            for features in (512, 1023, 2048, 4095, 4096, 8192, 16384)
-        )
-        yield from ((name, (65536, features), "bfloat16") for features in (512, 4096, 16384))
-        yield name, (8192, 4096), "bfloat16"
-        yield from ((name, (4096, features), "float32") for features in (1024, 4095, 4096, 8192))
-        yield from ((name, (4096, features), "float16") for features in (1024, 4096, 16384))
-    yield from (
-        ("batch_norm", (256, 64, 56, 56), dtype) for dtype in ("float32", "bfloat16", "float16")
-    )
-    yield from (("rope", (1, 32, tokens, 128), "bfloat16") for tokens in (512, 4096, 16384))
-    yield from (("rope", (1, 32, 4096, 128), dtype) for dtype in ("float32", "float16"))
 
 
 def run(device: str, out: Path, command: str) -> records.Record:

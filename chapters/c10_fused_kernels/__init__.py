@@ -3,9 +3,10 @@
 exercises    three Triton kernels, graded in Triton's interpreter
 figures      the figures of the chapter on kernels
 widgets      the slots of a kernel's program, and what a mask leaves in them
-workbench    whateeds to write kernels
+workbench    what one needs to write kernels
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
+probes.toml  what is tried in each exercise
 """
 
 from chapters import checks_of, claims_of

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from chapters.c10_fused_kernels.workbench import guarded
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, Tolerance, integers
+from course_utils.check.probes import Call, Probe, integers, read_probes
 from course_utils.check.report import format_tensor
 from course_utils.kernels import available
 
@@ -29,8 +29,6 @@ __all__ = ["norm_backward_kernel", "norm_kernel", "rope_kernel"]
 tl: Any = SimpleNamespace(constexpr="constexpr")
 _MARGIN = 4096  # elements between two tensors: what goes astray by less lands in none of them
 _BETWEEN = 1000.0  # what lies there, and between two rows
-# as in chapter 02: the mean itself is rounded, by 4e-4 of the spread
-_OFFSET = Tolerance(0.0, 5e-3)
 
 
 @dataclass(frozen=True)
@@ -155,16 +153,8 @@ def _norm_launch(x: Tensor, gap: int = 0, eps: float = 1e-5, lanes: int = 1) -> 
     return KernelCall(len(x), {"x": _placed(x, gap), "y": y}, sizes, constants, lambda: y, ("y",))
 
 
-def _rows(name: str, stage: str, x: Tensor, rough: bool = False, **others: Any) -> Probe:
-    tolerance = _OFFSET if stage == "large offset" else None
-    return Probe(
-        name, stage, Call({"x": x, **others}, {"x": "RC"}), rough=rough, tolerance=tolerance
-    )
-
-
-def _far(*shape: int, seed: int, offset: float = 200.0) -> Tensor:
-    # epsilon is below float32's rounding there
-    return integers(*shape, seed=seed, scale=100.0, offset=offset)
+def _rows(x: Tensor, **others: Any) -> Call:
+    return Call({"x": x, **others}, {"x": "RC"})
 
 
 norm_kernel = _kernel_exercise(
@@ -172,36 +162,7 @@ norm_kernel = _kernel_exercise(
     _norm_kernel,
     _norm,
     _norm_launch,
-    [
-        _rows("rows of 8 in 8 lanes", "whole blocks", _far(3, 8, seed=200)),
-        _rows("rows of 5 in 8 lanes", "padding", _far(3, 5, seed=201)),
-        _rows("the worked number", "padding", torch.tensor([[3.0, 5.0, 4.0, 6.0, 2.0]]), eps=0.0),
-        _rows("rows of 100 in 128 lanes", "padding", _far(2, 100, seed=202)),
-        _rows("rows of 4 in 16 lanes", "padding", _far(4, 4, seed=203), lanes=16),
-        _rows("rows of 8, 11 apart", "strides", _far(3, 8, seed=204), gap=3),
-        _rows("rows of 5, 7 apart", "strides", _far(3, 5, seed=205), gap=2),
-        _rows("values around 0.001", "epsilon", integers(3, 5, seed=206, scale=3e-4)),
-        _rows("eps=1", "epsilon", integers(3, 5, seed=207), eps=1.0),
-        _rows("one value a row", "epsilon", integers(3, 1, seed=208), lanes=4),
-        _rows(
-            "values near 10,000",
-            "large offset",
-            integers(8, 48, seed=209, scale=0.25, offset=1e4),
-            rough=True,
-        ),
-        _rows(
-            "float16, a pair near 300",
-            "half precision",
-            torch.tensor([[-300.0, 300.0, 500.0]]).half(),
-            rough=True,
-        ),
-        _rows(
-            "float16, sums beyond it",
-            "half precision",
-            _far(2, 100, seed=210, offset=4e3).half(),
-            rough=True,
-        ),
-    ],
+    read_probes(__file__, "norm_kernel", _rows),
     may_shrink_to=lambda call: call.arguments["x"].shape[1] >= 3,
 )
 
@@ -265,54 +226,28 @@ def _norm_backward_launch(
 
 
 def _pass_back(
-    name: str, stage: str, rows: int, columns: int, *compares: str, half: bool = False, **others
-) -> Probe:
+    rows: int = 0, columns: int = 0, unit_weight: bool = False, half: bool = False, **others: Any
+) -> Call:
+    """Return a call on matrices of a size, or without one on those that are among the others."""
+    if not rows:
+        return Call(others)
     x = integers(rows, columns, seed=220 + columns, offset=3.0)
-    dy, weight = (
-        integers(rows, columns, seed=221, offset=2.0),
-        integers(columns, seed=222, offset=12.0) / 4,
-    )
-    if stage == "dx":
-        weight = torch.ones(columns)
+    dy = integers(rows, columns, seed=221, offset=2.0)
+    weight = torch.ones(columns)
+    if not unit_weight:
+        weight = integers(columns, seed=222, offset=12.0) / 4
     if half:  # squares and products beyond 65,504, and a sum that needs more than eleven bits
         x, dy, weight = (64 * x).half(), (32 * dy).half(), (weight / 7).half()
-    call = Call(
-        {"dy": dy, "x": x, "weight": weight, **others}, {"dy": "RC", "x": "RC", "weight": "C"}
-    )
-    return Probe(name, stage, call, compares=compares or None, rough=half)
+    axes = {"dy": "RC", "x": "RC", "weight": "C"}
+    return Call({"dy": dy, "x": x, "weight": weight, **others}, axes)
 
-
-_ONE = torch.tensor([[1.0, 0.0, 0.0]])
-_WORKED = Call(
-    {"dy": _ONE, "x": torch.tensor([[1.0, 2.0, 4.0]]), "weight": torch.ones(3), "programs": 1}
-)
 
 norm_backward_kernel = _kernel_exercise(
     "norm_backward_kernel",
     _norm_backward_kernel,
     _norm_backward,
     _norm_backward_launch,
-    [
-        _pass_back("a program a row, weights of 1", "dx", 3, 8, "dx", programs=3),
-        _pass_back("a program a row, with weights", "dx with a weight", 3, 8, "dx", programs=3),
-        Probe("the worked numbers", "padding", _WORKED, compares=("dx",)),
-        _pass_back("rows of 5 in 8 lanes", "padding", 7, 5, "dx", programs=3, spare=4),
-        _pass_back("rows of 4 in 16 lanes", "padding", 15, 4, "dx", programs=3, lanes=16, spare=12),
-        _pass_back("seven rows, three programs", "several rows", 11, 5, "dx", programs=3, spare=4),
-        _pass_back("one program", "sums for the weight", 4, 8, "dweight", programs=1),
-        _pass_back(
-            "seven rows, three programs",
-            "sums for the weight",
-            11,
-            5,
-            "dweight",
-            programs=3,
-            spare=4,
-        ),
-        _pass_back("a row, two programs", "sums for the weight", 5, 5, programs=2, spare=4),
-        _pass_back("seven rows, and no more", "the end of memory", 7, 5, programs=3),
-        _pass_back("float16", "half precision", 6, 24, half=True),
-    ],
+    read_probes(__file__, "norm_backward_kernel", _pass_back),
     returns=("dx", "dweight"),
     may_shrink_to=lambda call: call.arguments["x"].shape[1] >= 3,
 )
@@ -363,13 +298,16 @@ def _rope_launch(x: Tensor, cos: Tensor, sin: Tensor, spare: int = 0, tile: int 
 
 
 def _turned(
-    name: str, stage: str, tokens: int, pairs: int, *, rest: int = 0, half: bool = False, **others
-) -> Probe:
+    tokens: int = 0, pairs: int = 0, rest: int = 0, half: bool = False, **others: Any
+) -> Call:
+    """Return a call on rows of so many pairs and the rest, or without a size on what is among the
+    others."""
+    if not tokens:
+        return Call(others)
     x = integers(tokens, 2 * pairs + rest, seed=230 + pairs)
     angles = torch.arange(1.0, tokens + 1)[:, None] * 0.7 ** torch.arange(pairs)
-    call = Call({"x": x.half() if half else x, "cos": angles.cos(), "sin": angles.sin(), **others},
-                {"x": "TS", "cos": "TP", "sin": "TP"})  # fmt: skip
-    return Probe(name, stage, call, rough=half)
+    arguments = {"x": x.half() if half else x, "cos": angles.cos(), "sin": angles.sin(), **others}
+    return Call(arguments, {"x": "TS", "cos": "TP", "sin": "TP"})
 
 
 rope_kernel = _kernel_exercise(
@@ -377,33 +315,7 @@ rope_kernel = _kernel_exercise(
     _rope_kernel,
     _rope,
     _rope_launch,
-    [
-        Probe(
-            "the worked numbers",
-            "one pair",
-            Call(
-                {
-                    "x": torch.tensor([[1.0, 0.0]]),
-                    "cos": torch.tensor([[0.6]]),
-                    "sin": torch.tensor([[0.8]]),
-                    "tile": 1,
-                }
-            ),
-        ),
-        _turned("one pair, a position a program", "one pair", 3, 1, tile=1),
-        _turned("four pairs, a position a program", "pairs", 3, 4, tile=1),
-        _turned("four pairs, two positions a program", "tiles", 4, 4),
-        _turned(
-            "six more features in a row, which do not turn", "rows further apart", 4, 4, rest=6
-        ),
-        _turned("three pairs in four lanes", "padding", 7, 3, spare=3),
-        _turned("five positions of eight, two a program", "padding", 8, 4, spare=3),
-        _turned(
-            "five positions of ten, four a program, three pairs", "padding", 10, 3, spare=5, tile=4
-        ),
-        _turned("five positions, and no more", "the end of memory", 5, 3),
-        _turned("float16", "half precision", 6, 8, half=True),
-    ],
+    read_probes(__file__, "rope_kernel", _turned),
     simplest={
         "cos": lambda shape, dtype: torch.zeros(*shape),
         "sin": lambda shape, dtype: torch.ones(*shape),

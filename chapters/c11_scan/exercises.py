@@ -1,11 +1,13 @@
 """Chapter 11: a linear recurrence, all steps at once."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, counting, integers
+from course_utils.check.probes import Call, counting, integers, read_probes
 
 __all__ = ["linear_scan"]
 
@@ -67,45 +69,21 @@ def _gates(*shape: int, seed: int) -> Tensor:
     return 2.0 ** torch.randint(-1, 2, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def _scan_probe(
-    name: str, stage: str, a: Tensor, b: Tensor, h0: Tensor | None = None, gradients=()
-) -> Probe:
-    arguments = {"a": a, "b": b} | ({} if h0 is None else {"h0": h0})
-    return Probe(name, stage, Call(arguments, {"a": "BTC", "b": "BTC", "h0": "BC"}), gradients)
+def _scan(length: int = 0, seed: int = 0, forgets_at: int | None = None, **arguments: Any) -> Call:
+    """Return a call on so many steps with these ``arguments`` beside, or without a length on the
+    arguments alone."""
+    if length:
+        a, b = _gates(3, length, 2, seed=seed), integers(3, length, 2, seed=seed + 1)
+        if forgets_at is not None:
+            a[:, forgets_at] = 0.0
+        arguments = {"a": a, "b": b, **arguments}
+    return Call(arguments, {"a": "BTC", "b": "BTC", "h0": "BC"})
 
-
-def _steps(length: int, seed: int) -> tuple[Tensor, Tensor]:
-    return _gates(3, length, 2, seed=seed), integers(3, length, 2, seed=seed + 1)
-
-
-_CUT = _steps(6, 120)[0]
-_CUT[:, 2] = 0.0
-_START = integers(3, 2, seed=130)
-_TEN = torch.tensor([[10.0]])
 
 linear_scan = Exercise(
     "linear_scan",
     _linear_scan,
-    [
-        _scan_probe("four steps", "values", *_steps(4, 100)),
-        _scan_probe("five steps", "values", *_steps(5, 102)),
-        _scan_probe("seven steps", "values", *_steps(7, 104)),
-        _scan_probe("one step", "values", *_steps(1, 106)),
-        _scan_probe("as many sequences as steps", "values", *_steps(3, 108)),
-        _scan_probe("a gate of exactly 0", "forgetting", _CUT, integers(3, 6, 2, seed=121)),
-        _scan_probe(
-            "300 gates of 1/2",
-            "forgetting",
-            torch.full((2, 300, 1), 0.5),
-            integers(2, 300, 1, seed=123),
-        ),
-        _scan_probe(
-            "three gates of 2, h0 = 10", "h0", torch.full((1, 3, 1), 2.0), torch.ones(1, 3, 1), _TEN
-        ),
-        _scan_probe("h0, five steps", "h0", *_steps(5, 110), _START),
-        _scan_probe("h0, one step", "h0", *_steps(1, 112), _START),
-        _scan_probe("gradients", "gradient", *_steps(5, 114), _START, ("a", "b", "h0")),
-    ],
+    read_probes(__file__, "linear_scan", _scan),
     load("linear_scan", _linear_scan),
     # a gate of 1 hides what is left out
     simplest={"a": lambda shape, dtype: counting(shape, dtype) + 1},

@@ -5,12 +5,12 @@ Chapter 11.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
-from course_utils.experiments.study import Progress, Settings, Study, grid, seeded
+from course_utils.experiments.study import Progress, Settings, planned, seeded
 from course_utils.models import LSTM, MinGRU, SelfAttention, linear_recurrence, linear_scan
 
 __all__ = ["run"]
@@ -42,16 +42,4 @@ def run(settings: Settings, progress: Progress) -> dict[str, float]:
     return {"ms": min(times)}
 
 
-def _plan(powers: range, layers: Iterable[str], repeats: int) -> list[Settings]:
-    """Return every layer at every length; a seed is one more round of all of them."""
-    lengths = [2**power for power in powers]
-    return grid(seed=range(3), length=lengths, layer=layers, repeats=[repeats])
-
-
-RNN_TIME = Study(
-    "rnn-time",
-    "how does the time of a recurrent network grow with the length of the sequence?",
-    run,
-    full=_plan(range(6, 14), LAYERS, 5),
-    reduced=_plan(range(6, 10), [layer for layer in LAYERS if "minGRU" not in layer], 2),
-)
+RNN_TIME = planned("rnn-time", run)

@@ -14,7 +14,8 @@ gives itself away by what it returns, whatever its source looks like.
     diagnosis   which known mistakes show the same
     engine      the three together, and the walk of one wrong answer through them: begin there
     functions   what can be told of a function before it is called
-    probes      a call, a probe (a call with the reason for it), and how far off is too far
+    probes      a call, a probe (a call with the reason for it), how far off is too far, and
+                probes.toml, where a chapter lists those that need no code
     comparison  what a call shows beside what is right, and beside the example of a mistake
     catalogue   the known mistakes, as edits of the right function
     smallest    the search for the smallest input that shows a failure

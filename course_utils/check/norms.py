@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_utils.check.probes import DOUBLE, Call, Probe, Tolerance, integers
+from course_utils.check.probes import DOUBLE, Call, Probe, Tolerance, integers, read_probes
 
 __all__ = [
-    "AS_PRINTED", "CHANNELS", "FRESH", "LAYER", "NARROW", "RMS", "ROWS", "SMALL_VARIANCE", "Norm",
-    "channel_call", "epsilon_calls", "fill_eps", "has_three_values", "identity", "in_stages",
-    "norm_probes", "numbers", "running_call", "trailing_call", "trailing_probes",
+    "AS_PRINTED", "LAYER", "NARROW", "RMS", "Norm", "channel_call", "epsilon_calls", "fill_eps",
+    "has_three_values", "identity", "in_stages", "norm_probes", "numbers", "running_call",
+    "shared_probes", "trailing_call", "trailing_probes",
 ]  # fmt: skip
 
 AS_PRINTED = Tolerance(0.0, 1e-3)  # a number that a task gives to three digits
@@ -51,27 +51,9 @@ def numbers(*shape: int, seed: int, scale: float = LARGE, offset: float = 0.0) -
     return integers(*shape, seed=seed, scale=scale, offset=offset)
 
 
-# Inputs for norms over the last axes, each with how many of these; and for norms over channels.
-ROWS = {
-    "five rows of six": (numbers(5, 6, seed=1), 1),
-    "as many rows as features": (numbers(4, 4, seed=2), 1),
-    "a batch of sequences": (numbers(2, 3, 4, seed=3), 1),
-    "two normalized axes of three": (numbers(5, 3, 4, seed=4), 2),
-    "every axis normalized": (numbers(3, 4, seed=6), 2),
-}
-CHANNELS = {
-    "vectors": numbers(8, 3, seed=1),
-    "signals": numbers(4, 3, 5, seed=2),
-    "signals as long as channels": numbers(4, 5, 5, seed=3),
-    "images": numbers(3, 2, 3, 4, seed=4),
-    "one image": numbers(1, 2, 3, 4, seed=5),
-}
-
-FRESH: dict[str, Any] = {"running_mean": torch.zeros(1), "running_var": torch.ones(1)}
-SMALL_VARIANCE: dict[str, Any] = {
-    "running_mean": torch.zeros(3),
-    "running_var": torch.full((3,), 2.0**-20),
-}
+def shared_probes(inputs: str, call: Callable[..., Call]) -> list[Probe]:
+    """Return the probes of statistics that norms share: "rows", "more_rows" or "channels"."""
+    return read_probes(__file__, inputs, call)
 
 
 @dataclass(frozen=True)
@@ -241,22 +223,13 @@ RMS = replace(LAYER, parameters=("weight",), offset=None, pairs=None)
 
 def trailing_probes(norm: Norm, worked: Tensor) -> list[Probe]:
     """Return the probes of a norm over trailing axes; ``worked`` is the example of the task."""
-    both = dict.fromkeys(norm.parameters, True)
-    unchanged = {name: value for name, value in identity(6).items() if name in both}
-    rows = {name: trailing_call(x, normalized) for name, (x, normalized) in ROWS.items()}
-    statistics = {
-        "one row of four": trailing_call(torch.tensor([[100.0, 200.0, 300.0, 400.0]])),
-        **rows,
-        "two normalized axes of four": trailing_call(numbers(2, 3, 4, 2, seed=5), 2),
-        "three normalized axes of four": trailing_call(numbers(3, 2, 4, 2, seed=12), 3),
-        "not contiguous": trailing_call(numbers(6, 5, seed=7).t()),
-        "an affine step that changes nothing": trailing_call(numbers(5, 6, seed=8), **unchanged),
-    }
+    one_row = torch.tensor([[100.0, 200.0, 300.0, 400.0]])
     return [
         Probe("the worked number", "statistics", trailing_call(worked), tolerance=AS_PRINTED),
-        *(Probe(name, "statistics", call) for name, call in statistics.items()),
+        Probe("one row of four", "statistics", trailing_call(one_row)),
+        *shared_probes("rows", trailing_call),
+        *shared_probes("more_rows", trailing_call),
         *norm_probes(norm),
-        Probe("weights of two axes", "affine", trailing_call(numbers(2, 3, 4, seed=15), 2, **both)),
     ]
 
 

@@ -2,8 +2,10 @@
 is wrong."""
 
 import copy
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor
 
 __all__ = [
     "COUNTED", "DOUBLE", "GRADIENTS", "OUTPUTS", "Call", "Probe", "Simplest", "Tolerance",
-    "counting", "error_ratio", "integers", "largest_error", "same",
+    "counting", "error_ratio", "integers", "largest_error", "read_probes", "same",
 ]  # fmt: skip
 
 # the values of an argument that are best to read
@@ -144,6 +146,57 @@ class Probe:
     remark_beyond: Tolerance | None = None
     # whether it takes an error, of whatever kind, to pass; ``name`` says what it asks for
     is_refused: bool = False
+
+
+_OF_A_PROBE = ("name", "gradients", "compares", "rough")
+
+
+def read_probes(
+    file: str,
+    exercise: str,
+    call: Callable[..., Call] = lambda **arguments: Call(arguments),
+    tolerance: Tolerance | None = None,
+) -> list[Probe]:
+    """Return the probes of ``exercise`` that ``probes.toml`` beside ``file`` has, in its order.
+
+        [exercise]
+        "a stage" = [
+          { name = "rows of four", x = { shape = [3, 4], seed = 1 }, dim = -1, tolerance = 1e-3 },
+        ]
+
+    What is no field of a probe is passed to ``call``, which makes the call: a list as a tensor of
+    its values, a table as one of ``values`` or of ``integers`` (`shape`, `seed`, `scale`,
+    `offset`), of a ``dtype``, divided by ``over``, its axes in the order ``permute``.
+    ``tolerance`` is of the largest element.
+    """
+    text = Path(file).with_name("probes.toml").read_text(encoding="utf-8")
+    probes = []
+    for stage, rows in tomllib.loads(text)[exercise].items():
+        for row in rows:
+            own = {key: row.pop(key) for key in _OF_A_PROBE if key in row}
+            allowed = Tolerance(0.0, row.pop("tolerance")) if "tolerance" in row else tolerance
+            arguments = {key: _as_argument(value) for key, value in row.items()}
+            probes.append(Probe(stage=stage, call=call(**arguments), tolerance=allowed, **own))
+    return probes
+
+
+def _as_argument(value: Any) -> Any:
+    if isinstance(value, list):
+        return torch.tensor(value)
+    return _as_tensor(**value) if isinstance(value, dict) else value
+
+
+def _as_tensor(
+    values: Any = None,
+    shape: Sequence[int] = (),
+    dtype: str = "float32",
+    over: float = 1.0,
+    permute: Sequence[int] | None = None,
+    **drawn: Any,
+) -> Tensor:
+    kind = getattr(torch, dtype)
+    x = integers(*shape, **drawn).to(kind) if values is None else torch.tensor(values, dtype=kind)
+    return x / over if permute is None else x.permute(*permute)
 
 
 COUNTED = Tolerance(0.0, 1e-9)  # of what is counted none may be missing

@@ -5,8 +5,8 @@ training             the loop that trains
 rows                 what came out: means, spreads, differences seed by seed
 adding_problem, power_law   a task and a fit that two chapters use
 
-An experiment lies in the folder of its chapter, its record in ``recorded/`` there; ``course train``
-runs one.
+An experiment lies in the folder of its chapter, the settings of its runs in ``studies.toml`` and
+its record in ``recorded/`` there; ``course train`` runs one.
 """
 
 from course_utils.experiments.rows import Difference, Rows, Spread, at_best, paired_difference

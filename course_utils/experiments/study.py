@@ -1,7 +1,9 @@
 """An experiment as data and one function, the loop that runs it, and the records (chapters 06, 07,
 11, 12 and 15)."""
 
+import inspect
 import itertools
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +16,6 @@ import torch
 from course_utils import runs
 from course_utils.experiments.rows import Rows
 from course_utils.progress_bar import ProgressBar
-
-NEW_SEEDS = range(3, 13)  # of the runs that only report: seeds 0, 1 and 2 have chosen the rates
 
 THREADS = 1  # with which small networks are fastest
 
@@ -45,6 +45,28 @@ def grid(**fields: Iterable[Any]) -> list[Settings]:
     return [
         dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())
     ]
+
+
+def planned(name: str, run: Run) -> Study:
+    """Return the study ``name`` as ``studies.toml`` beside the module of ``run`` plans it.
+
+        [name]
+        about = "does it help?"
+        full = [{ lr = [0.1, 0.3], seed = [0, 1, 2], steps = 400 }]
+        reduced = [{ lr = 0.1, seed = 0, steps = 80 }]
+
+    Each line of a size is a `grid`, in which a field that does not vary needs no list.
+    """
+    path = Path(inspect.getfile(run)).with_name("studies.toml")
+    entry = tomllib.loads(path.read_text(encoding="utf-8"))[name]
+    plans: dict[str, list[Settings]] = {"full": [], "reduced": []}
+    for size, plan in plans.items():
+        for line in entry.get(size, []):
+            fields = {
+                key: value if isinstance(value, list) else [value] for key, value in line.items()
+            }
+            plan += grid(**fields)
+    return Study(name, entry["about"], run, **plans)
 
 
 def run_study(
