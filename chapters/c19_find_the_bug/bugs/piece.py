@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from chapters.c19_find_the_bug.bugs.spec import Spec, Tensors, below
+from chapters.c19_find_the_bug.bugs.spec import Spec, below
 from course_utils.check.catalogue import changed_lines, with_edits
 from course_utils.check.probes import Call, Tolerance, error_ratio
 from course_utils.session import generator
@@ -169,7 +169,7 @@ class Piece:
             }
             dtype_number = below(6, rng)
             arguments = {
-                name: spec.drawn(rng, sizes, dtype_number) for name, spec in self.spec.items()
+                name: spec.draw(rng, sizes, dtype_number) for name, spec in self.spec.items()
             }
             with suppress(ValueError):  # what nobody could answer is drawn again
                 self.difference(self.mended, arguments)
@@ -214,9 +214,10 @@ class Piece:
 
     def axes(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         """Return the letters of the axes of those ``arguments`` that are tensors."""
-        tensors = {name: spec for name, spec in self.spec.items() if isinstance(spec, Tensors)}
         return {
-            name: spec.axes for name, spec in tensors.items() if arguments.get(name) is not None
+            name: spec.axes
+            for name, spec in self.spec.items()
+            if spec.axes and arguments.get(name) is not None
         }
 
     def difference(self, function: Callable[..., Any], arguments: Arguments) -> Difference:
