@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import torch
 
+from chapters import probes_of
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, Tolerance, load_probes
+from course_utils.check.probes import Call, Probe, Tolerance
 
 __all__ = ["alibi_slopes", "sinusoidal"]
 
@@ -61,7 +62,7 @@ def _probe(probe: Probe) -> Probe:
 sinusoidal = Exercise(
     "sinusoidal",
     _sinusoidal,
-    [_probe(probe) for probe in load_probes(__file__, "sinusoidal")],
+    [_probe(probe) for probe in probes_of("12", "sinusoidal")],
     load("sinusoidal", _sinusoidal),
     any_dtype=True,
     may_shrink_to=lambda call: call.arguments["dim"] > 1,
@@ -80,7 +81,7 @@ def _alibi_slopes(num_heads):
 alibi_slopes = Exercise(
     "alibi_slopes",
     _alibi_slopes,
-    load_probes(__file__, "alibi_slopes"),
+    probes_of("12", "alibi_slopes"),
     load("alibi_slopes", _alibi_slopes),
     any_dtype=True,
 )

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import torch
 
+from chapters import probes_of
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, Tolerance, load_probes
+from course_utils.check.probes import Call, Probe, Tolerance
 
 __all__ = ["ntk_inv_freq", "plain_frequencies", "rope_frequencies", "yarn_frequencies"]
 
@@ -33,7 +34,7 @@ def _probes(exercise: str) -> list[Probe]:
     """Return the probes in probes.toml; the first says it of a function that rounds."""
     first, *others = (
         replace(probe, compares=("inv_freq",)) if probe.stage in _FREQUENCIES_ALONE else probe
-        for probe in load_probes(__file__, exercise, tolerance=_RIGHT)
+        for probe in probes_of("14", exercise, tolerance=_RIGHT)
     )
     return [replace(first, remark=_ROUNDED, remark_beyond=_FLOAT64), *others]
 

@@ -2,9 +2,10 @@
 
 import math
 
+from chapters import probes_of
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import COUNTED, load_probes
+from course_utils.check.probes import COUNTED
 
 __all__ = ["critical_dimension"]
 
@@ -18,7 +19,7 @@ def _critical_dimension(head_dim, base, window):
 critical_dimension = Exercise(
     "critical_dimension",
     _critical_dimension,
-    load_probes(__file__, "critical_dimension", tolerance=COUNTED),
+    probes_of("15", "critical_dimension", tolerance=COUNTED),
     load("critical_dimension", _critical_dimension),
     may_shrink_to=lambda call: call.arguments["head_dim"] > 1 and call.arguments["window"] > 1,
 )

@@ -2,10 +2,8 @@
 is wrong."""
 
 import copy
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +11,7 @@ from torch import Tensor
 
 __all__ = [
     "COUNTED", "DOUBLE", "GRADIENTS", "OUTPUTS", "Call", "Probe", "Simplest", "Tolerance",
-    "counting", "error_ratio", "integers", "largest_error", "load_probes", "same",
+    "counting", "error_ratio", "integers", "largest_error", "same",
 ]  # fmt: skip
 
 # the values of an argument that are best to read
@@ -146,21 +144,6 @@ class Probe:
     remark_beyond: Tolerance | None = None
     # whether it takes an error, of whatever kind, to pass; ``name`` says what it asks for
     is_refused: bool = False
-
-
-def load_probes(module_file: str, exercise: str, **options: Any) -> list[Probe]:
-    """Return the probes of ``exercise`` whose arguments are numbers, from the probes.toml beside a
-    module.
-
-        [exercise.stage]
-        "what the input is" = { dim = 8, base = 10_000.0 }
-    """
-    stages = tomllib.loads(Path(module_file).with_name("probes.toml").read_text("utf-8"))[exercise]
-    return [
-        Probe(name, stage, Call(arguments), **options)
-        for stage, calls in stages.items()
-        for name, arguments in calls.items()
-    ]
 
 
 COUNTED = Tolerance(0.0, 1e-9)  # of what is counted none may be missing
