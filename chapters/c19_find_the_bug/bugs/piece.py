@@ -220,7 +220,7 @@ class Piece:
             if spec.axes and arguments.get(name) is not None
         }
 
-    def difference(self, function: Callable[..., Any], arguments: Arguments) -> Difference:
+    def difference(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Difference:
         """Return how far ``function`` is from the right answer on ``arguments``; ValueError where
         there is none."""
         call = Call(arguments)
@@ -234,10 +234,14 @@ class Piece:
         ratio = error_ratio(got, right, Tolerance(0.0, self.tolerance))
         return Difference(ratio, errors[place].item(), place, right, got)
 
+    def differences(self, arguments: Mapping[str, Any]) -> tuple[Difference, Difference]:
+        """Return how far off the piece is on ``arguments``, and the piece with its bug mended."""
+        return self.difference(self.broken, arguments), self.difference(self.mended, arguments)
+
     def shows(self, arguments: Arguments) -> bool:
         """Return whether the piece is wrong on ``arguments``, and right once its bug is mended."""
-        is_wrong = self.difference(self.broken, arguments).ratio > 1
-        return is_wrong and self.difference(self.mended, arguments).ratio <= 1
+        broken, mended = self.differences(arguments)
+        return broken.ratio > 1 >= mended.ratio
 
     def show(self, hints: int = len(_HINTS)) -> Markdown:
         """Return the piece as the learner first meets it: claim, source, arguments, as many
