@@ -161,10 +161,9 @@ class Piece:
         numbers."""
         rng = generator(seed)
         while True:
-            rand = {letter: torch.rand((), generator=rng).item() for letter in self.sizes}
             # Small sizes come as often as large ones, and all tensors in one dtype.
             sizes = {
-                letter: round(low * (high / low) ** rand[letter])
+                letter: round(low * (high / low) ** torch.rand((), generator=rng).item())
                 for letter, (low, high) in self.sizes.items()
             }
             dtype_number = below(6, rng)
