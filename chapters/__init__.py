@@ -2,7 +2,8 @@
 ``course_utils``.
 
     c02_layer_norm/     claims.toml, exercises.py with mistakes/, widgets.py with its JavaScript,
-    figures.py, … contents            the chapters: their order, their ideas, their exercises
+                        figures.py, …
+    contents            the chapters: their order, their ideas, their exercises
     sources             whose claims the course tests
 
 A notebook imports from its own folder and from ``course_utils``; no chapter imports another.
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     check: Checks
 
 __all__ = [
+    "cached_results_of",
     "check",
     "checks_of",
     "claims_of",
@@ -97,6 +99,19 @@ def records_of(number: str) -> "Callable[[str], Rows]":
         return read(folder / f"{name}.jsonl")
 
     return load
+
+
+def cached_results_of(number: str) -> "Callable[..., Any]":
+    """Return ``pretrained.cached_result`` with the record of a chapter: what its notebook computes
+    with a language model, kept for those who lack it."""
+
+    def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
+        from course_utils.models import pretrained
+
+        record = chapter_of(number).folder / "real_model.jsonl"
+        return pretrained.cached_result(key, compute, record=record, live=live)
+
+    return cached_result
 
 
 @cache

@@ -3,10 +3,10 @@
 Importing this package is light: each room below loads what it needs when it is first used.
 
     norms         layer, RMS, group, instance and batch norm: functions and modules, drop-in for
-    torch.nn; their
-                  gradients by hand; moments and moving averages
+                  torch.nn; their gradients by hand; moments and moving averages
     rope          sinusoidal and rotary positions, ALiBi, T5; every way to scale RoPE; a model's
-    config.json kernels       layer norm, RMS norm and RoPE in Triton
+                  config.json
+    kernels       layer norm, RMS norm and RoPE in Triton
     models        the small networks that the chapters train, and a real one, pretrained
     swap          the course's layers, or yours, inside the models of transformers
     verify        mine against a reference, both against float64

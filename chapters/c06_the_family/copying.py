@@ -7,8 +7,8 @@ back at one place. The loss is cross entropy: ln 16 = 2.77 is guessing, 0 is a p
 network, two questions:
 
     QK_NORM      do attention's logits grow with the learning rate, and does a norm on queries and
-    keys hold them? NORM_FAMILY  are layer norm, RMS norm, dynamic tanh and nothing at all
-    interchangeable?
+                 keys hold them?
+    NORM_FAMILY  are layer norm, RMS norm, dynamic tanh and nothing at all interchangeable?
 """
 
 import math

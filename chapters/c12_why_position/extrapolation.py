@@ -7,8 +7,7 @@ A sequence is random symbols with two tasks in it, measured apart:
 
     echo     at every symbol, repeat the token ``lag`` places back: this takes order
     recall   four notes ("b=3") stand somewhere before four questions ("b?"): answer each with the
-    note's value; this
-             takes finding a token by what it says, however far back it is
+             note's value; this takes finding a token by what it says, however far back it is
 
 The number of notes does not grow with the length, so longer sequences are harder by their distances
 alone. Both scores are the share of right answers; guessing gives 1/16 and 1/8. In the longest test

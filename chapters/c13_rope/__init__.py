@@ -8,10 +8,11 @@ mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
 """
 
-from chapters import checks_of, claims_of
+from chapters import cached_results_of, checks_of, claims_of
 from chapters.c13_rope import exercises
 
-__all__ = ["check", "claims"]
+__all__ = ["cached_result", "check", "claims"]
 
 check = checks_of(exercises)
 claims = claims_of("13")
+cached_result = cached_results_of("13")

@@ -16,11 +16,12 @@ claims.toml          what the chapter claims
 recorded/            what was measured, with where it comes from
 """
 
-from chapters import checks_of, claims_of, records_of
+from chapters import cached_results_of, checks_of, claims_of, records_of
 from chapters.c15_longer_context import exercises
 
-__all__ = ["check", "claims", "load"]
+__all__ = ["cached_result", "check", "claims", "load"]
 
 check = checks_of(exercises)
 claims = claims_of("15")
 load = records_of("15")
+cached_result = cached_results_of("15")

@@ -5,8 +5,10 @@ Chapter 14. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, an
 trained. Three measures:
 
     length   the loss of the same last 512 tokens of an excerpt, after more or less of what stands
-    before them gap      the loss at the end of 512 tokens whose positions jump in the middle: long
-    distances in seconds needle   whether five digits are found that stand somewhere before
+             before them
+    gap      the loss at the end of 512 tokens whose positions jump in the middle: long distances in
+             seconds
+    needle   whether five digits are found that stand somewhere before
 """
 
 from collections.abc import Iterable, Sequence

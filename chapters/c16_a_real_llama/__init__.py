@@ -3,8 +3,9 @@
 claims.toml  what the chapter claims
 """
 
-from chapters import claims_of
+from chapters import cached_results_of, claims_of
 
-__all__ = ["claims"]
+__all__ = ["cached_result", "claims"]
 
 claims = claims_of("16")
+cached_result = cached_results_of("16")

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_utils.models.decoding import with_cache
 from course_utils.rope.config import as_transformers, text_part
 from course_utils.table import Table
 
@@ -201,7 +202,7 @@ class _Cache:
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
         return self.length + query_length, 0
 
-    def update(self, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    def update(self, key: Tensor, value: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         return key, value
 
 
@@ -243,9 +244,7 @@ def _calls(model: Any, positions: Tensor, before: int = 0) -> list[_Call]:
     """What reaches attention in each layer when one token stands at all these positions."""
     _seen.clear()
     ids = torch.ones(1, len(positions), dtype=torch.long)
-    model(
-        input_ids=ids, position_ids=positions[None], past_key_values=_Cache(before), use_cache=False
-    )
+    with_cache(model, ids, _Cache(before), position_ids=positions[None], use_cache=False)
     return list(_seen)
 
 

@@ -2,7 +2,8 @@
 
     check = Checks(exercise, another)
     check.layer_norm(my_layer_norm)                    # a Report: shows itself, and is true when
-    the function passed check.layer_norm.catalogue                         # the known mistakes
+                                                       the function passed
+    check.layer_norm.catalogue                         # the known mistakes
     layer_norm = check.layer_norm.choose(mine, the_course_s)
 
 A learner's function is held against torch's in float64 on inputs chosen so that each known mistake

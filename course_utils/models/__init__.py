@@ -4,8 +4,9 @@ networks            LSTM, CNN, MLP and vision transformer on 8×8 digits (chapte
 recurrence          a linear recurrence as a loop and as a scan (chapter 11)
 decoder             a transformer whose positions are exchangeable (chapters 12 to 15)
 crepe               a network that hears pitch, with six batch norms and its trained weights
-(chapters 03 and 04) pretrained          a language model that somebody trained, out of a package's
-file (chapters 06 and 13 to 16)
+                    (chapters 03 and 04)
+pretrained          a language model that somebody trained, out of a package's file (chapters 06 and
+                    13 to 16)
 """
 
 from course_utils.models import pretrained

@@ -1,11 +1,11 @@
 """A language model that somebody trained, out of a file that a package ships; no network (chapters
 06 and 13 to 16).
 
-    smol = pretrained.smollm2()                    # without the file: None, and a line that says
-    how to get it ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
+    smol = pretrained.smollm2()    # without the file: None, and a line that says how to get it
+    ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
     pretrained.token_losses(smol.model, ids).mean()                # nats per token
-    pretrained.cached_result("06-one-number", lambda: {"zero": ...})    # computed; without the file
-    as recorded
+    # computed; without the file, as recorded
+    pretrained.cached_result("06-one-number", lambda: {"zero": ...}, record=path)
 
 SmolLM2-135M-Instruct (Allal et al. 2025, https://arxiv.org/abs/2502.02737; Apache-2.0) is a Llama
 of 30 blocks, 9 heads of 64 features that share 3 keys, and 8,192 positions. The wheel
@@ -333,27 +333,24 @@ def token_losses(model: Any, ids: Tensor, **inputs: Any) -> Tensor:
     return torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
 
 
-def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) -> Any:
+def cached_result(key: str, compute: Callable[[], Any], *, record: Path, live: bool = True) -> Any:
     """Return what ``compute()`` returns, as JSON keeps it; without the model, or not ``live``, what
     was recorded of it.
 
     Everything that needs the model stands in such a function, so that a notebook runs, and says the
-    same, without it. ``key`` begins with the chapter's number, such as ``"06-one-number"``. To
-    record a chapter anew: ``COURSE_RECORD=1 python -m tools run 06``; one result of it:
-    ``COURSE_RECORD=06-one-number …``.
+    same, without it. ``record`` is the file that keeps the results of a notebook, a line each. To
+    record them anew: run the notebook with ``COURSE_RECORD=1``; one result of it:
+    ``COURSE_RECORD=06-one-number``.
 
     Raises:
         FileNotFoundError: it is to be recorded, and the model is missing.
         KeyError: it was never recorded.
     """
-    path = data.FOLDER / "real_models" / f"{key[:2]}.jsonl"
     recording = os.environ.get("COURSE_RECORD") in ("1", key)
     if not recording and not (live and available()):
-        results = _recorded_in(path)
+        results = _recorded_in(record)
         if key not in results:
-            raise KeyError(
-                f"{key} was never recorded: COURSE_RECORD=1 python -m tools run {key[:2]}"
-            )
+            raise KeyError(f"{key} was never recorded: run its notebook with COURSE_RECORD={key}")
         return results[key]["result"]
     if not available():
         raise FileNotFoundError(MISSING)
@@ -366,15 +363,14 @@ def cached_result(key: str, compute: Callable[[], Any], *, live: bool = True) ->
             "transformers": transformers.__version__,
             PACKAGE: VERSION,
         }
-        results = _recorded_in(path)  # read only now: computing may have taken long
+        results = _recorded_in(record)  # read only now: computing may have taken long
         results[key] = {
             "key": key,
             "result": result,
             "threads": torch.get_num_threads(),
             **versions,
         }
-        path.parent.mkdir(exist_ok=True)
-        runs.write(path, {"chapter": key[:2]}, [results[name] for name in sorted(results)])
+        runs.write(record, {}, [results[name] for name in sorted(results)])
     return result
 
 

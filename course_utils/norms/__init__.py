@@ -4,25 +4,25 @@
 core              x̂ and the three numerical decisions behind it
 functional        the five norms on top of it (chapters 02, 03 and 06)
 modules           the norms with parameters and running statistics; dynamic tanh, which does without
-statistics builtin_errors    what PyTorch refuses
+                  statistics
+builtin_errors    what PyTorch refuses
 backward          the gradients by hand (chapter 05)
 statistics        moving averages, Precise BN (chapter 04), moments that merge (08)
 
 Every norm of the repository:
 
 norm                                     file                                   what it is for
----------------------------------------  -------------------------------------
--------------------------- layer, RMS, group, instance, batch norm  course_utils/norms/functional.py
-use, as F.layer_norm LayerNorm … InstanceNorm3d               course_utils/norms/modules.py
-use, as nn.LayerNorm gradients by hand                        course_utils/norms/backward.py
-read; the least is saved layer and RMS norm in Triton
-course_utils/kernels/norm_kernels.py   speed on a GPU a function in place of a model's norm
-course_utils/swap/replace.py           models of transformers SyncBatchNorm
-chapters/c08_*/sync_batch_norm.py      one batch, many processes loops, one pass, two passes
-chapters/c09_*/ladder/*_norm.py        be timed right answers and known mistakes
-chapters/c*/exercises.py               hold answers against five layer norms of write-ups
-chapters/c18_*/writeup_layer_norms.py  compare what they divide by pieces with a bug each
-chapters/c19_*/bugs/pieces/*.py        be found out
+---------------------------------------  -------------------------------------  --------------------
+layer, RMS, group, instance, batch norm  course_utils/norms/functional.py       use, as F.layer_norm
+LayerNorm … InstanceNorm3d               course_utils/norms/modules.py          use, as nn.LayerNorm
+gradients by hand                        course_utils/norms/backward.py         read; least is saved
+layer and RMS norm in Triton             course_utils/kernels/norm_kernels.py   speed on a GPU
+a function in place of a model's norm    course_utils/swap/replace.py           transformers' models
+SyncBatchNorm                            chapters/c08_*/sync_batch_norm.py      many processes
+loops, one pass, two passes              chapters/c09_*/ladder/*_norm.py        be timed
+right answers and known mistakes         chapters/c*/exercises.py               hold answers against
+five layer norms of write-ups            chapters/c18_*/writeup_layer_norms.py  compare divisors
+pieces with a bug each                   chapters/c19_*/bugs/pieces/*.py        be found out
 
 A `torch.fx` tracer must take the modules for leaves, as it does ``torch.nn``'s
 (``Tracer.is_leaf_module``).

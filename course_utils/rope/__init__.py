@@ -3,7 +3,8 @@
 rotation   sinusoidal codes and rotary embeddings as functions, the two layouts of the pairs
 embedding  rotary embeddings as a module
 scaling    RoPE scaled to a longer context: one function a method, and ``rope_frequencies``, which
-picks one config     what a model's config.json says of RoPE
+           picks one
+config     what a model's config.json says of RoPE
 biases     ALiBi and T5's buckets
 """
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_utils.models.decoding import with_cache
 from course_utils.table import Table
 
 
@@ -166,10 +167,10 @@ def _one_at_a_time(model: Any, ids: Tensor) -> Tensor:
     """Return the logits of a prompt of half the tokens, and of one token after the other with a
     cache."""
     half = ids.shape[1] // 2
-    output = model(ids[:, :half], use_cache=True)
+    output, cache = with_cache(model, ids[:, :half])
     parts = [output.logits]
     for t in range(half, ids.shape[1]):
-        output = model(ids[:, t : t + 1], past_key_values=output.past_key_values, use_cache=True)
+        output, cache = with_cache(model, ids[:, t : t + 1], cache)
         parts.append(output.logits)
     return torch.cat(parts, dim=1)
 

@@ -3,7 +3,7 @@
 timers.py     the time of a call: of single runs, in turns with what it is compared with
 roofline.py   what a machine can do at most
 dispatch.py   the operators of a call, the bytes that they move, and what is kept for the backward
-pass
+              pass
 """
 
 from course_utils.rooms import submodules

@@ -6,6 +6,7 @@ so that whatever else the machine does meets them all.
 """
 
 import ctypes
+import logging
 import math
 import random
 import statistics
@@ -178,16 +179,26 @@ def large_copy(device: str | torch.device, dtype: torch.dtype) -> tuple[Call, in
     return lambda: destination.copy_(source), 2 * source.numel() * dtype.itemsize
 
 
+def _timer() -> Any:
+    """Return PyTorch's ``Timer``, without the warning of its import where there is a CUDA toolkit
+    and no GPU: what builds extensions is imported with it, and not used."""
+    logger = logging.getLogger("torch.utils.cpp_extension")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        from torch.utils.benchmark import Timer
+    finally:
+        logger.setLevel(before)
+    return Timer
+
+
 def _on_cpu(calls: Mapping[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
     """Return milliseconds of each call in each round; ``Timer`` warms it up again before each.
 
     Every round has an order of its own: what ran before a call leaves the caches and the heap as it
     likes them.
     """
-    # Only here: where there is a CUDA toolkit and no GPU, the import writes to stderr, which no
-    # first cell should.
-    from torch.utils.benchmark import Timer
-
+    Timer = _timer()
     shuffled = random.Random(0)  # the same orders in every run
     threads = torch.get_num_threads()
     timers = {

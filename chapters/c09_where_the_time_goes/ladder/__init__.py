@@ -2,8 +2,9 @@
 kernels.
 
 operation.py   what an operation is, and its rungs; measuring.py holds each against float64 and
-times it layer_norm.py, rms_norm.py, batch_norm.py, rope.py   an operation each, with a function for
-each rung
+               times it
+layer_norm.py, rms_norm.py, batch_norm.py, rope.py   an operation each, with a function for each
+                                                     rung
 
 Records on a CPU also have the row "compiled, tuned": layer and RMS norm written for what the
 compiler makes of them. It needed the compiler's internals and is no longer in the course; what it

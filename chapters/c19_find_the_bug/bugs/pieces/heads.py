@@ -1,5 +1,4 @@
-"""A converter of checkpoints: a query or key projection from the half layout to the interleaved
-one."""
+"""A converter of checkpoints: a query or key projection from half to interleaved layout."""
 
 
 def to_interleaved(weight, num_heads, num_kv_heads=None):
