@@ -9,6 +9,7 @@
 A notebook imports from its own folder and from ``course_utils``; no chapter imports another.
 """
 
+import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -22,6 +23,7 @@ from course_utils.rooms import submodules
 
 if TYPE_CHECKING:
     from course_utils.check import Checks
+    from course_utils.check.probes import Probe
     from course_utils.experiments import Rows
 
     check: Checks
@@ -32,6 +34,7 @@ __all__ = [
     "checks_of",
     "claims_of",
     "known_claims",
+    "probes_of",
     "records_of",
     "widgets_of",
 ]
@@ -64,6 +67,19 @@ def checks_of(exercises: ModuleType) -> "Checks":
 
     found = [value for value in vars(exercises).values() if isinstance(value, Exercise)]
     return Checks(*found, on_report=yours.note)
+
+
+def probes_of(number: str, exercise: str, **options: Any) -> "list[Probe]":
+    """Return the probes of an exercise, each with these ``options``: its stages in the chapter's
+    ``probes.toml``, and in each, by what the input is, the arguments of a call."""
+    from course_utils.check.probes import Call, Probe
+
+    text = (chapter_of(number).folder / "probes.toml").read_text(encoding="utf-8")
+    return [
+        Probe(name, stage, Call(arguments), **options)
+        for stage, calls in tomllib.loads(text)[exercise].items()
+        for name, arguments in calls.items()
+    ]
 
 
 def records_of(number: str) -> "Callable[[str], Rows]":

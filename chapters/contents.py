@@ -8,7 +8,6 @@ tables of chapter 00 and of the README.
 import tomllib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -90,7 +89,7 @@ class Chapter:
     @property
     def builds_on(self) -> tuple[str, ...]:
         """The numbers of the other chapters whose ideas this one's ideas build on."""
-        homes = {_home(earlier) for idea in self.ideas for earlier in idea.builds_on}
+        homes = {_HOMES[earlier] for idea in self.ideas for earlier in idea.builds_on}
         return tuple(sorted(homes - {self.number}))
 
 
@@ -99,6 +98,8 @@ CHAPTERS = tuple(
     Chapter(**(fields | {"ideas": tuple(Idea(**idea) for idea in fields["ideas"])}))
     for fields in tomllib.loads(_TEXT)["chapters"]
 )
+# of each idea, the number of the chapter that holds it
+_HOMES = {idea.name: chapter.number for chapter in CHAPTERS for idea in chapter.ideas}
 
 
 def chapter_of(number: str) -> Chapter:
@@ -109,28 +110,13 @@ def chapter_of(number: str) -> Chapter:
     raise ValueError(f"number must be a chapter's, 00 to {CHAPTERS[-1].number}: got {number!r}")
 
 
-@cache
-def _home(idea: str) -> str:
-    """Return the number of the chapter that holds ``idea``."""
-    homes = [
-        chapter.number for chapter in CHAPTERS if idea in (held.name for held in chapter.ideas)
-    ]
-    if len(homes) != 1:
-        raise ValueError(
-            f"builds_on must name an idea of exactly one chapter: got {idea!r}, found in "
-            f"{homes or 'none'}"
-        )
-    return homes[0]
-
-
 def line_back(chapter: Chapter) -> str:
     """Return the sentence that a chapter's first cell says: what it builds on, in links."""
     earlier = [chapter_of(number).link for number in chapter.builds_on]
     if not earlier:
         return "Builds on nothing but a little Python and PyTorch."
-    return (
-        f"Builds on {' and '.join([', '.join(earlier[:-1])] * (len(earlier) > 1) + earlier[-1:])}."
-    )
+    *others, last = earlier
+    return f"Builds on {', '.join(others)} and {last}." if others else f"Builds on {last}."
 
 
 def line_on(chapter: Chapter) -> str:

@@ -1,6 +1,7 @@
 """Chapter 12, Why position: what its notebook alone needs.
 
 exercises      sinusoids, and ALiBi's slopes
+probes.toml    what they are tried on
 extrapolation  trained on 32 tokens, tested on up to 512
 figures        the sinusoidal code, drawn
 widgets        what an encoding tells attention, by distance

@@ -1,7 +1,10 @@
 """Chapter 12: sinusoids, and ALiBi's slopes."""
 
+from dataclasses import replace
+
 import torch
 
+from chapters import probes_of
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, Tolerance
@@ -28,9 +31,6 @@ _NEAR = Tolerance(0.0, 1e-4)
 # turns.
 _FAR = Tolerance(0.0, 6e-2)
 _EXACT = Tolerance(0.0, 1e-5)
-# The second frequency, 1/√base, has 24 binary digits: float32 holds it and does not hold its
-# product with 131,071.
-_BASE_OF_A_FLOAT32_FREQUENCY = 0.7071067690849304**-2
 _FAR_REMARK = (
     "At position 131,071 it is off by more than float32 has to be: the angles are float32, as in "
     "most models. Multiply positions and frequencies in float64, take sine and cosine, then go "
@@ -38,43 +38,31 @@ _FAR_REMARK = (
 )
 
 
-def _at(
-    name: str, stage: str, positions: int | list[int], dim: int, tolerance: Tolerance, **others
-) -> Probe:
-    base = {"base": others.pop("base")} if "base" in others else {}
-    if isinstance(positions, int):
-        call = Call({"positions": positions, "dim": dim, **base})
-    else:
-        call = Call({"positions": torch.tensor(positions), "dim": dim, **base}, {"positions": "T"})
-    return Probe(name, stage, call, tolerance=tolerance, **others)
+# by stage
+_TOLERANCES = {"precision": _NEAR, "far positions": _FAR, "count": _NEAR}
+
+
+def _probe(probe: Probe) -> Probe:
+    """Return a probe of probes.toml with the tolerance of its stage, and its list of positions as a
+    tensor."""
+    call = probe.call
+    if isinstance(call.arguments["positions"], list):
+        positions = torch.tensor(call.arguments["positions"])
+        call = Call({**call.arguments, "positions": positions}, {"positions": "T"})
+    if probe.name == "frequencies that float32 holds":
+        probe = replace(probe, remark=_FAR_REMARK, remark_beyond=_EXACT)
+    return replace(
+        probe,
+        call=call,
+        tolerance=_TOLERANCES.get(probe.stage, _BY_FORMULA),
+        rough=probe.stage == "precision",
+    )
 
 
 sinusoidal = Exercise(
     "sinusoidal",
     _sinusoidal,
-    [
-        _at("one pair of columns", "formula", [0, 1, 2, 3], 2, _BY_FORMULA),
-        _at("two pairs", "formula", [0, 1, 2, 3], 4, _BY_FORMULA),
-        _at("four pairs", "formula", [0, 1, 2, 3, 1], 8, _BY_FORMULA),
-        _at("base 100", "base", [0, 1, 2, 3], 4, _BY_FORMULA, base=100.0),
-        _at("positions out of order", "positions", [3, 1, 2], 4, _BY_FORMULA),
-        _at("one late position", "positions", [3], 6, _BY_FORMULA),
-        _at("positions near 60", "precision", [61, 58, 63], 8, _NEAR, rough=True),
-        _at("position 131,071", "far positions", [131_071, 99_999], 8, _FAR),
-        _at(
-            "frequencies that float32 holds",
-            "far positions",
-            [131_071, 99_999],
-            4,
-            _FAR,
-            base=_BASE_OF_A_FLOAT32_FREQUENCY,
-            remark=_FAR_REMARK,
-            remark_beyond=_EXACT,
-        ),
-        _at("a count of 2", "count", 2, 4, _NEAR),
-        _at("a count of 5", "count", 5, 4, _NEAR),
-        _at("a count of 1", "count", 1, 2, _NEAR),
-    ],
+    [_probe(probe) for probe in probes_of("12", "sinusoidal")],
     load("sinusoidal", _sinusoidal),
     any_dtype=True,
     may_shrink_to=lambda call: call.arguments["dim"] > 1,
@@ -90,16 +78,10 @@ def _alibi_slopes(num_heads):
     return torch.tensor(sequence(below) + extra)
 
 
-_HEADS = {"powers of two": (2, 4, 8, 16, 1), "other numbers of heads": (3, 6, 12, 7, 112)}
-
 alibi_slopes = Exercise(
     "alibi_slopes",
     _alibi_slopes,
-    [
-        Probe(f"{n} heads", stage, Call({"num_heads": n}))
-        for stage, numbers in _HEADS.items()
-        for n in numbers
-    ],
+    probes_of("12", "alibi_slopes"),
     load("alibi_slopes", _alibi_slopes),
     any_dtype=True,
 )

@@ -16,7 +16,7 @@ is.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -202,28 +202,26 @@ SETTINGS = ("encoding", "lag", "seed")
 def points(rows: Rows) -> Rows:
     """Return a row for every run, task and length: "task", "times" the window, and "right", the
     share of answers."""
-    return _by_task(rows, "times", lambda row, task: zip(row["multiples"], row[task], strict=True))
+    return _by_task(rows, "times", "{}", lambda row: row["multiples"])
 
 
 def shares_by_place(rows: Rows) -> Rows:
     """Return a row for every run, task and place in the longest test: "task", "place" of
     ``PLACES``, and "right"."""
-    return _by_task(
-        rows, "place", lambda row, task: zip(PLACES, row[f"{task}_by_place"], strict=True)
-    )
+    return _by_task(rows, "place", "{}_by_place", lambda row: PLACES)
 
 
 def _by_task(
-    rows: Rows, field: str, shares: Callable[[Any, str], Iterable[tuple[Any, float]]]
+    rows: Rows, field: str, shares: str, values: Callable[[Mapping[str, Any]], Sequence[int]]
 ) -> Rows:
-    """Return a row for each value of ``field`` that ``shares`` gives, with the share of right
-    answers."""
+    """Return a row for each run, task and value of ``field``, with the share of right answers that
+    the run has there."""
     return Rows(
         [
             {**{key: row[key] for key in SETTINGS}, "task": task, field: value, "right": right}
             for row in rows
             for task in GUESSING
-            for value, right in shares(row, task)
+            for value, right in zip(values(row), row[shares.format(task)], strict=True)
         ],
         rows.origin,
     )

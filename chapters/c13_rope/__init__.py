@@ -1,6 +1,7 @@
 """Chapter 13, RoPE: what its notebook alone needs.
 
 exercises    rotary embeddings, and the permutation between their layouts
+probes.toml  what `rope` is tried on
 figures      how far a sum of rotations can reach, by distance
 widgets      the clocks of a rotary embedding
 mistakes/    what is known to go wrong in each exercise

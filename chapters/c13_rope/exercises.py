@@ -1,8 +1,10 @@
 """Chapter 13: rotary embeddings, and the permutation between their layouts."""
 
-import torch
-from torch import Tensor
+from dataclasses import replace
 
+import torch
+
+from chapters import probes_of
 from course_utils.check.catalogue import edited, load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, Tolerance, integers
@@ -29,9 +31,6 @@ _INTERLEAVED = (
     "the other."
 )
 
-# The second frequency, 1/√base, has 24 binary digits: float32 holds it and does not hold its
-# product with 131,071.
-_BASE_OF_A_FLOAT32_FREQUENCY = 0.7071067690849304**-2
 _FAR_REMARK = (
     "At position 131,071 it is off by more than float32 has to be: the angles are float32, as in "
     "most models. Multiply positions and frequencies in float64, take sine and cosine, then go "
@@ -60,91 +59,42 @@ _ROUNDED = (
 )
 
 
-def _turned(x: Tensor, positions: list[int] | Tensor, letters: str = "TC", **others: float) -> Call:
-    return Call(
-        {"x": x, "positions": torch.as_tensor(positions), **others},
-        {"x": letters, "positions": "T"},
-    )
+_LETTERS = {2: "TC", 3: "BTC", 4: "BHTC"}
 
 
-def _near_half_precision(name: str, dtype: torch.dtype, dim: int, positions: list[int]) -> Probe:
-    """One pair turns by its position, which tells a rounded position; many pairs tell a rounded
-    frequency."""
-    call = _turned(integers(len(positions), dim, seed=140 + dim).to(dtype), positions)
-    return Probe(
-        name,
-        "half precision",
-        call,
-        rough=dim > 2,
-        tolerance=_ROUNDED_TABLES[dtype],
-        remark=_ROUNDED,
-        remark_beyond=_ROUNDED_ONCE[dtype],
-    )
+def _call(x, positions, seed=0, dtype="float32", transposed=False, **others) -> Call:
+    """Return the call that an entry of probes.toml describes."""
+    values = integers(*x, seed=seed) if seed else torch.tensor(x)
+    if transposed:
+        values = values.transpose(1, 2)
+    arguments = {"x": values.to(getattr(torch, dtype)), "positions": torch.tensor(positions)}
+    return Call({**arguments, **others}, {"x": _LETTERS[values.ndim], "positions": "T"})
 
 
-def _far_away(name: str, dim: int, **others) -> Probe:
-    base = {"base": others.pop("base")} if "base" in others else {}
-    call = _turned(integers(3, dim, seed=131), [65_537, 100_000, 131_071], **base)
-    return Probe(name, "long positions", call, rough=True, tolerance=_FLOAT32_ANGLES, **others)
+def _probe(probe: Probe) -> Probe:
+    """Return a probe of probes.toml with its tensors, and with what its stage allows."""
+    call = _call(**probe.call.arguments)
+    dtype, dim = call.arguments["x"].dtype, call.arguments["x"].shape[-1]
+    probe = replace(probe, call=call, gradients=("x",) if probe.stage == "gradient" else ())
+    if probe.stage == "half precision":
+        return replace(
+            probe,
+            rough=dim > 2,
+            tolerance=_ROUNDED_TABLES[dtype],
+            remark=_ROUNDED,
+            remark_beyond=_ROUNDED_ONCE[dtype],
+        )
+    if probe.stage == "long positions":
+        probe = replace(probe, rough=True, tolerance=_FLOAT32_ANGLES)
+    if probe.name.endswith("that float32 holds"):
+        probe = replace(probe, remark=_FAR_REMARK, remark_beyond=Tolerance(0.0, 1e-5))
+    return probe
 
-
-# Positions stay below 20 up to the half-precision probes: there float32 angles are right to a few
-# 1e-6.
-_OF_HEADS = integers(2, 3, 5, 8, seed=126)  # (B, H, T, C)
-_AS_PROJECTED = integers(2, 5, 3, 8, seed=127).transpose(1, 2)  # (B, T, H, C), seen as (B, H, T, C)
 
 rope = Exercise(
     "rope",
     _rope,
-    [
-        Probe("[1, 0] at position 1", "one pair", _turned(torch.tensor([[1.0, 0.0]]), [1])),
-        Probe(
-            "one pair at positions 2 to 6",
-            "one pair",
-            _turned(integers(5, 2, seed=120), torch.arange(2, 7)),
-        ),
-        Probe("four pairs", "frequencies", _turned(integers(5, 8, seed=121), torch.arange(3, 8))),
-        Probe("three pairs", "frequencies", _turned(integers(7, 6, seed=122), torch.arange(7))),
-        Probe(
-            "positions in any order",
-            "positions",
-            _turned(integers(6, 8, seed=123), [9, 0, 3, 3, 12, 17]),
-        ),
-        Probe("base 100", "base", _turned(integers(5, 8, seed=124), torch.arange(5), base=100.0)),
-        Probe(
-            "base 500,000",
-            "base",
-            _turned(integers(5, 8, seed=125), torch.arange(5), base=500_000.0),
-        ),
-        Probe(
-            "as many heads as tokens",
-            "heads",
-            _turned(integers(2, 5, 5, 8, seed=128), torch.arange(5), "BHTC"),
-        ),
-        Probe("batch and heads", "heads", _turned(_OF_HEADS, torch.arange(5), "BHTC")),
-        Probe(
-            "a batch without heads",
-            "heads",
-            _turned(integers(3, 5, 6, seed=129), torch.arange(5), "BTC"),
-        ),
-        Probe("heads not contiguous", "heads", _turned(_AS_PROJECTED, torch.arange(4, 9), "BHTC")),
-        Probe(
-            "gradient of x", "gradient", _turned(integers(4, 6, seed=130), torch.arange(4)), ("x",)
-        ),
-        _near_half_precision("bfloat16, one pair near 257", torch.bfloat16, 2, [257, 259, 1001]),
-        _near_half_precision("float16, one pair near 2,049", torch.float16, 2, [2049, 2051, 3001]),
-        _near_half_precision("bfloat16, eight pairs", torch.bfloat16, 16, [101, 202, 256]),
-        _near_half_precision("float16, eight pairs", torch.float16, 16, [500, 1000, 2000]),
-        _far_away("positions up to 131,071", 32),
-        _far_away(
-            "the same, with frequencies that float32 holds",
-            4,
-            base=_BASE_OF_A_FLOAT32_FREQUENCY,
-            remark=_FAR_REMARK,
-            remark_beyond=Tolerance(0.0, 1e-5),
-        ),
-        Probe("float64", "float64", _turned(integers(4, 6, seed=132).double(), torch.arange(4))),
-    ],
+    [_probe(probe) for probe in probes_of("13", "rope")],
     load("rope", _rope),
     conventions={_INTERLEAVED: edited(_rope, _READ_PAIRS | _WRITE_PAIRS)},
     may_shrink_to=lambda call: call.arguments["x"].shape[-1] % 2 == 0,

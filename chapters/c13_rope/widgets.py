@@ -98,14 +98,18 @@ def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int)
         ("query", queries, 0.4, PALETTE[0]),
     ):
         tips = length * np.cos(angle), length * np.sin(angle)
-        look: dict[str, Any] = {
-            "angles": "xy",
-            "scale_units": "xy",
-            "scale": 1,
-            "width": 0.008,
-            "headwidth": 4,
-        }
-        axes.quiver(across, down, *tips, color=colour, label=name, **look)
+        axes.quiver(
+            across,
+            down,
+            *tips,
+            color=colour,
+            label=name,
+            angles="xy",
+            scale_units="xy",
+            scale=1,
+            width=0.008,
+            headwidth=4,
+        )
     axes.set(
         xlim=(-0.6, columns - 0.4), ylim=(down[-1] - 0.6, 0.6), aspect="equal", title="the pairs"
     )

@@ -1,6 +1,7 @@
 """Chapter 14, Scaling RoPE: what its notebook alone needs.
 
 exercises    the frequencies of scaled RoPE
+probes.toml  what they are tried on
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
 """

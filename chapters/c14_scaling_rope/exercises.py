@@ -1,10 +1,11 @@
 """Chapter 14: the frequencies of scaled RoPE."""
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import torch
 
+from chapters import probes_of
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, Tolerance
@@ -20,6 +21,8 @@ _ROUNDED = (
     "The frequencies are rounded to float32. That moves a cosine at position 131,071 by up to "
     "0.004; torch.float64 in arange, up to the cosine, avoids it."
 )
+# the stages that look at the frequencies and not at the attention factor
+_FREQUENCIES_ALONE = ("ramp", "yarn, frequencies", "longrope, lists")
 
 
 def _ntk_inv_freq(dim, base, factor):
@@ -27,25 +30,19 @@ def _ntk_inv_freq(dim, base, factor):
     return new_base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)  # (dim/2,)
 
 
-def _ntk(name: str, dim: int, base: float, factor: float, **remark) -> Probe:
-    return Probe(
-        name,
-        "frequencies",
-        Call({"dim": dim, "base": base, "factor": factor}),
-        tolerance=_RIGHT,
-        **remark,
+def _probes(exercise: str) -> list[Probe]:
+    """Return the probes in probes.toml; the first says it of a function that rounds."""
+    first, *others = (
+        replace(probe, compares=("inv_freq",)) if probe.stage in _FREQUENCIES_ALONE else probe
+        for probe in probes_of("14", exercise, tolerance=_RIGHT)
     )
+    return [replace(first, remark=_ROUNDED, remark_beyond=_FLOAT64), *others]
 
 
 ntk_inv_freq = Exercise(
     "ntk_inv_freq",
     _ntk_inv_freq,
-    [
-        _ntk("8 dimensions, factor 4", 8, 10_000.0, 4.0, remark=_ROUNDED, remark_beyond=_FLOAT64),
-        _ntk("16 dimensions, factor 8", 16, 10_000.0, 8.0),
-        _ntk("another base", 12, 500_000.0, 2.5),
-        _ntk("factor 1", 8, 100.0, 1.0),
-    ],
+    _probes("ntk_inv_freq"),
     load("ntk_inv_freq", _ntk_inv_freq),
     any_dtype=True,
     may_shrink_to=lambda call: call.arguments["dim"] > 2,
@@ -69,44 +66,10 @@ def _yarn_frequencies(
     return inv_freq * (1 - ramp) + inv_freq / factor * ramp, 0.1 * math.log(factor) + 1
 
 
-def _ramp_probe(
-    name: str,
-    stage: str,
-    dim: int,
-    base: float,
-    factor: float,
-    original_length: int,
-    remark: str = "",
-    **options: Any,
-) -> Probe:
-    call = Call(
-        {"dim": dim, "base": base, "factor": factor, "original_length": original_length, **options}
-    )
-    compares = ("inv_freq",) if stage == "ramp" else None
-    return Probe(
-        name,
-        stage,
-        call,
-        compares=compares,
-        tolerance=_RIGHT,
-        remark=remark,
-        remark_beyond=_FLOAT64,
-    )
-
-
 yarn_frequencies = Exercise(
     "yarn_frequencies",
     _yarn_frequencies,
-    [
-        _ramp_probe("a window of 512", "ramp", 16, 10_000.0, 8.0, 512, _ROUNDED),
-        _ramp_probe("another base", "ramp", 32, 500_000.0, 4.0, 8192),
-        _ramp_probe("a window where no pair makes 32 turns", "ramp", 16, 10_000.0, 8.0, 64),
-        _ramp_probe("a window where all pairs make a turn", "ramp", 16, 100.0, 8.0, 2048),
-        _ramp_probe("other betas", "ramp", 16, 10_000.0, 8.0, 512, beta_fast=16.0, beta_slow=2.0),
-        _ramp_probe("truncate=False", "ramp", 16, 10_000.0, 8.0, 512, truncate=False),
-        _ramp_probe("factor 8", "temperature", 16, 10_000.0, 8.0, 512),
-        _ramp_probe("factor 40", "temperature", 16, 10_000.0, 40.0, 4096),
-    ],
+    _probes("yarn_frequencies"),
     load("yarn_frequencies", _yarn_frequencies),
     returns=("inv_freq", "attention_factor"),
     any_dtype=True,
@@ -189,152 +152,39 @@ def _rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_le
     return inv_freq, attention_factor
 
 
-_PARTIAL: dict[str, Any] = {"partial_rotary_factor": 0.5}
-_THETA: dict[str, Any] = {"rope_theta": 10_000.0}
-_DYNAMIC: dict[str, Any] = {"factor": 4.0, **_THETA}
-_LLAMA3: dict[str, Any] = {
-    "factor": 8.0, **_THETA, "original_max_position_embeddings": 512, "low_freq_factor": 1.0
-}  # fmt: skip
-_LONGROPE: dict[str, Any] = {
-    **_THETA,
-    "original_max_position_embeddings": 64,
-    "short_factor": [1.0, 1.0, 1.5, 2.0],
-    "long_factor": [1.0, 2.0, 4.0, 9.0],
-}
-
-
-def _call(
-    rope_type: str, head_dim: int, window: int, seq_len: int | None, options: dict[str, Any]
-) -> Call:
-    parameters = {"rope_type": rope_type, **options}
-    call = Call(
-        {"rope_parameters": parameters, "head_dim": head_dim, "max_position_embeddings": window}
-    )
-    return call if seq_len is None else call.replace(seq_len=seq_len)
-
-
-def _probe(
-    name: str,
-    stage: str,
-    head_dim: int,
-    window: int,
-    seq_len: int | None = None,
-    remark: str = "",
-    **options: Any,
-) -> Probe:
-    """One call; the stage is its ``rope_type``, or begins with it and names what is compared."""
-    rope_type = "default" if stage == "partial rotation" else stage.split(",")[0]
-    compares = ("inv_freq",) if stage.endswith((", frequencies", ", lists")) else None
-    call = _call(rope_type, head_dim, window, seq_len, options)
-    return Probe(
-        name,
-        stage,
-        call,
-        compares=compares,
-        tolerance=_RIGHT,
-        remark=remark,
-        remark_beyond=_FLOAT64,
-    )
-
-
-def _yarn(
-    name: str, stage: str, head_dim: int, window: int, original: int, **options: Any
-) -> Probe:
-    options = {"factor": 8.0, **_THETA, "original_max_position_embeddings": original, **options}
-    return _probe(name, f"yarn, {stage}", head_dim, window, **options)
-
-
 _UNKNOWN = Probe(
     "a rope_type that does not exist",
     "unknown type",
-    _call("nkt", 16, 512, None, _DYNAMIC),
+    Call(
+        {
+            "rope_parameters": {"rope_type": "nkt", "factor": 4.0, "rope_theta": 10_000.0},
+            "head_dim": 16,
+            "max_position_embeddings": 512,
+        }
+    ),
     is_refused=True,
 )
+
+
+def _has_pairs_and_a_window(call: Call) -> bool:
+    return call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1
+
 
 plain_frequencies = Exercise(
     "plain_frequencies",
     _plain_frequencies,
-    [
-        _probe("eight pairs", "default", 16, 512, remark=_ROUNDED, **_THETA),
-        _probe("rope_theta of 500,000", "default", 16, 512, rope_theta=500_000.0),
-        _probe("no rope_theta", "default", 8, 512),
-        _probe("half of the head", "partial rotation", 16, 512, **_THETA, **_PARTIAL),
-        _probe("a quarter", "partial rotation", 32, 512, **_THETA, partial_rotary_factor=0.25),
-        _probe("four pairs, factor 4", "linear", 8, 2048, factor=4.0),
-        _probe("factor 4", "linear", 16, 512, factor=4.0, **_THETA),
-        _probe("half of the head", "linear", 16, 512, factor=2.5, **_THETA, **_PARTIAL),
-        _probe("factor 8", "ntk", 16, 512, factor=8.0, **_THETA),
-        _probe("half of the head", "ntk", 16, 512, factor=4.0, rope_theta=500_000.0, **_PARTIAL),
-        # The longest call comes first: what is remembered shows in the others.
-        _probe("10 windows long", "dynamic", 16, 64, 640, **_DYNAMIC),
-        _probe("4 windows long", "dynamic", 16, 64, 256, **_DYNAMIC),
-        _probe("a window long", "dynamic", 16, 64, 64, **_DYNAMIC),
-        _probe("a little shorter", "dynamic", 16, 64, 56, **_DYNAMIC),
-        _probe("no length", "dynamic", 16, 64, None, **_DYNAMIC),
-        _probe("one more", "dynamic", 16, 64, 65, **_DYNAMIC),
-        _probe(
-            "factor 2, half of the head", "dynamic", 16, 64, 100, factor=2.0, **_THETA, **_PARTIAL
-        ),
-        _UNKNOWN,
-    ],
+    [*_probes("plain_frequencies"), _UNKNOWN],
     load("plain_frequencies", _plain_frequencies),
     any_dtype=True,
-    may_shrink_to=lambda call: (
-        call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1
-    ),
+    may_shrink_to=_has_pairs_and_a_window,
 )
 
 rope_frequencies = Exercise(
     "rope_frequencies",
     _rope_frequencies,
-    [
-        _probe("factor 4", "linear", 16, 512, remark=_ROUNDED, factor=4.0, **_THETA),
-        _probe(
-            "half of the head, 100 tokens", "dynamic", 16, 64, 100, factor=2.0, **_THETA, **_PARTIAL
-        ),
-        _yarn("a window of 512", "frequencies", 16, 4096, 512),
-        _yarn("half of the head", "frequencies", 32, 4096, 512, **_PARTIAL),
-        _yarn("a window where no pair makes 32 turns", "frequencies", 16, 512, 64),
-        _yarn(
-            "a window where all pairs make a turn",
-            "frequencies",
-            16,
-            16_384,
-            2048,
-            rope_theta=100.0,
-        ),
-        _yarn("other betas", "frequencies", 16, 4096, 512, beta_fast=16.0, beta_slow=2.0),
-        _yarn("truncate=False", "frequencies", 16, 4096, 512, truncate=False),
-        _yarn("factor 8", "temperature", 16, 4096, 512),
-        _yarn("factor 40", "temperature", 16, 163_840, 4096, factor=40.0),
-        _yarn("attention_factor", "options", 16, 4096, 512, attention_factor=1.3),
-        _yarn(
-            "mscale and mscale_all_dim", "options", 16, 4096, 512, mscale=0.7, mscale_all_dim=1.0
-        ),
-        _yarn("mscale alone", "options", 16, 4096, 512, mscale=0.7),
-        _probe("from 1 to 4 turns", "llama3", 16, 4096, **_LLAMA3, high_freq_factor=4.0),
-        _probe("from 1 to 32 turns", "llama3", 16, 4096, **_LLAMA3, high_freq_factor=32.0),
-        _probe("half of the head", "llama3", 32, 4096, **_LLAMA3, **_PARTIAL, high_freq_factor=4.0),
-        _probe("no length", "longrope, lists", 8, 512, None, **_LONGROPE),
-        _probe("short", "longrope, lists", 8, 512, 10, **_LONGROPE),
-        _probe("as long as the original window", "longrope, lists", 8, 512, 64, **_LONGROPE),
-        _probe("one more", "longrope, lists", 8, 512, 65, **_LONGROPE),
-        _probe("longer", "longrope, lists", 8, 512, 600, **_LONGROPE),
-        _probe("half of the head", "longrope, lists", 16, 512, 600, **_LONGROPE, **_PARTIAL),
-        _probe("no factor", "longrope, temperature", 8, 512, **_LONGROPE),
-        _probe("factor 4", "longrope, temperature", 8, 512, factor=4.0, **_LONGROPE),
-        _probe(
-            "attention_factor", "longrope, temperature", 8, 512, attention_factor=1.3, **_LONGROPE
-        ),
-        _probe("half of the head", "proportional", 16, 512, **_THETA, **_PARTIAL),
-        _probe("a quarter", "proportional", 16, 512, **_THETA, partial_rotary_factor=0.25),
-        _probe("the whole head, factor 4", "proportional", 16, 512, factor=4.0, **_THETA),
-        _UNKNOWN,
-    ],
+    [*_probes("rope_frequencies"), _UNKNOWN],
     load("rope_frequencies", _rope_frequencies),
     returns=("inv_freq", "attention_factor"),
     any_dtype=True,
-    may_shrink_to=lambda call: (
-        call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1
-    ),
+    may_shrink_to=_has_pairs_and_a_window,
 )

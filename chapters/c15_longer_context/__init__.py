@@ -9,6 +9,8 @@ longrope             LongRoPE's search, and the critical dimension
 longrope_search      does a search over the factors of the pairs beat YaRN's formula?
 smollm2_length       what does each way of scaling do to SmolLM2?
 tags                 the task of the long-context experiment, "tags"
+probes.toml          what the exercise is tried on
+methods.toml         the ways of scaling, as a config has them
 mistakes/            what is known to go wrong in each exercise
 claims.toml          what the chapter claims
 recorded/            what was measured, with where it comes from

@@ -10,6 +10,7 @@ Its base is 100, so that at 128 tokens about as large a share of its pairs compl
 """
 
 import math
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,32 +35,15 @@ STEPS, WARM_UP, BATCH, LEARNING_RATE = 600, 50, 32, 3e-3
 STREAMS = 32  # to test on: 512 questions, so that a share of 0.9 is known to 0.013
 CHECKPOINTS = Path(__file__).with_name("long_context")
 
-# Of 128 tokens the fastest pair makes 20 turns. YaRN's usual bounds, 32 turns and 1, would stretch
-# every pair but the first: the upper bound must come down with the window.
-FEWER_TURNS = {"beta_fast": 4.0, "beta_slow": 1.0}
-
 # the types for which the model's window is the extended one, and a key of their own holds the
 # original
 NAME_BOTH_WINDOWS = ("yarn", "llama3", "longrope")
 
 
 # what each method puts into `rope_parameters`, but for a factor that depends on the length
-_METHODS: dict[str, dict[str, Any]] = {
-    "none": {"rope_type": "default"},
-    "PI": {"rope_type": "linear"},
-    "ABF ×50": {"rope_type": "default", "rope_theta": 50 * BASE},
-    "NTK": {"rope_type": "ntk"},
-    "dynamic NTK": {"rope_type": "dynamic", "factor": 2.0},
-    "by parts": {"rope_type": "yarn", "attention_factor": 1.0, **FEWER_TURNS},
-    "YaRN": {"rope_type": "yarn", **FEWER_TURNS},
-    "YaRN, β = 32": {"rope_type": "yarn", "beta_fast": 32.0, "beta_slow": 1.0},
-    "Llama 3": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0},
-    "sliding window": {"rope_type": "default"},
-    "PI, factor 8": {"rope_type": "linear", "factor": 8.0},
-    "NTK, factor 8": {"rope_type": "ntk", "factor": 8.0},
-    "YaRN, factor 8": {"rope_type": "yarn", "factor": 8.0, **FEWER_TURNS},
-}
-METHODS = {method: {"rope_theta": BASE, **parameters} for method, parameters in _METHODS.items()}
+_ALL_METHODS = tomllib.loads(Path(__file__).with_name("methods.toml").read_text(encoding="utf-8"))
+METHODS: dict[str, dict[str, Any]] = _ALL_METHODS["tags"]
+SMOLLM2_METHODS: dict[str, dict[str, Any]] = _ALL_METHODS["smollm2"]
 
 
 def methods_of(seed: int) -> dict[str, dict[str, Any]]:
@@ -87,7 +71,10 @@ def methods_of(seed: int) -> dict[str, dict[str, Any]]:
 
 
 def rope_parameters(
-    method: str, factor: float, methods: Mapping[str, Mapping[str, Any]] = METHODS
+    method: str,
+    factor: float,
+    methods: Mapping[str, Mapping[str, Any]] = METHODS,
+    window: int = TASK.window,
 ) -> dict[str, Any]:
     """Return the ``rope_parameters`` of a method, for inputs of ``factor`` times the window, at
     least 1."""
@@ -100,8 +87,18 @@ def rope_parameters(
         }
     parameters.setdefault("factor", float(factor))
     if parameters["rope_type"] in NAME_BOTH_WINDOWS:
-        parameters["original_max_position_embeddings"] = TASK.window
+        parameters["original_max_position_embeddings"] = window
     return parameters
+
+
+def frequencies(
+    parameters: Mapping[str, Any], head_dim: int, window: int, length: int
+) -> tuple[Tensor, float]:
+    """Return the frequencies of ``parameters`` for ``length`` tokens, and the attention factor, of
+    a model that was trained at ``window`` tokens."""
+    if parameters["rope_type"] in NAME_BOTH_WINDOWS:
+        window = round(window * parameters["factor"])
+    return rope_frequencies(parameters, head_dim, window, seq_len=length)
 
 
 def apply_method(
@@ -112,13 +109,9 @@ def apply_method(
 
     Methods whose factor is not fixed stretch by ``length`` over the window, at least 1.
     """
-    window = model.window
-    parameters = rope_parameters(method, max(1.0, length / window), methods)
-    if parameters["rope_type"] in NAME_BOTH_WINDOWS:
-        window = round(window * parameters["factor"])
-    frequencies = rope_frequencies(parameters, model.head_dim, window, seq_len=length)
+    parameters = rope_parameters(method, max(1.0, length / model.window), methods)
     model.set_attention_window(model.window if method == "sliding window" else None)
-    return model.set_rope(*frequencies)
+    return model.set_rope(*frequencies(parameters, model.head_dim, model.window, length))
 
 
 def new_model(seed: int, nope_layers: tuple[int, ...] = ()) -> Decoder:

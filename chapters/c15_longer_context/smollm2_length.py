@@ -19,39 +19,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from chapters.c15_longer_context.long_context import SMOLLM2_METHODS as METHODS
+from chapters.c15_longer_context.long_context import frequencies, rope_parameters
 from course_utils.experiments.study import Progress, Settings, Study, grid
 from course_utils.models import pretrained
-from course_utils.rope import rope_frequencies
 
-WINDOW, BASE, HEAD_DIM = 8192, 100_000.0, 64  # of SmolLM2-135M
+WINDOW, HEAD_DIM = 8192, 64  # of SmolLM2-135M
 TARGETS, LONGEST = 512, 16_384
 ENDS = (36_384, 66_384, 96_384)  # of the excerpts, in tokens of the text
-METHODS: dict[str, dict[str, Any]] = {
-    "none": {"rope_type": "default"},
-    "PI": {"rope_type": "linear"},
-    "NTK": {"rope_type": "ntk"},
-    "dynamic NTK": {"rope_type": "dynamic"},
-    "by parts": {
-        "rope_type": "yarn",
-        "attention_factor": 1.0,
-        "original_max_position_embeddings": WINDOW,
-    },
-    "YaRN": {"rope_type": "yarn", "original_max_position_embeddings": WINDOW},
-}
 FIXED = ("none", "PI", "NTK", "by parts", "YaRN")  # up to 8,192 tokens dynamic NTK is none
 
 
 def set_method(model: Any, method: str, factor: float = 2, length: int = TARGETS) -> Any:
     """Give SmolLM2 the frequencies and the attention factor of one of ``METHODS``, for ``length``
     tokens; return it."""
-    parameters = {"rope_theta": BASE, **METHODS[method]}
-    if method != "none":
-        parameters["factor"] = float(factor)
-    window = round(factor * WINDOW) if METHODS[method]["rope_type"] == "yarn" else WINDOW
+    parameters = rope_parameters(method, factor, METHODS, WINDOW)
     rotary = model.model.rotary_emb
-    inv_freq, rotary.attention_scaling = rope_frequencies(
-        parameters, HEAD_DIM, window, seq_len=length
-    )
+    inv_freq, rotary.attention_scaling = frequencies(parameters, HEAD_DIM, WINDOW, length)
     rotary.inv_freq = inv_freq.float()
     return model
 

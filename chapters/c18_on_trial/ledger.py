@@ -22,6 +22,9 @@ from course_utils.table import Table
 
 __all__ = ["LEDGER", "Entry", "by_work", "counts_table", "load"]
 
+_KINDS = ("S0", "S1", "S2", "S3", "S4", "papers", "libraries", "this course")
+_ALL = "all, each counted once"
+
 LEDGER = Path(__file__).with_name("ledger.json")
 
 
@@ -94,21 +97,17 @@ def by_work(entries: Iterable[Entry]) -> dict[Work, list[Entry]]:
 def counts_table(entries: Iterable[Entry]) -> Table:
     """Return how many claims of each write-up, of all papers, of libraries and of the course have
     each verdict."""
-    kinds: dict[str, dict[str, Entry]] = {}
-    found = list(entries)
-    for entry in found:
-        for kind in dict.fromkeys(_kind(name) for name in entry.works):
-            kinds.setdefault(kind, {})[entry.name] = entry
-    order = ["S0", "S1", "S2", "S3", "S4", "papers", "libraries", "this course"]
-    rows = [(kind, *_counts(kinds[kind].values())) for kind in order if kind in kinds]
-    rows.append(("all, each counted once", *_counts(found)))
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*_KINDS, _ALL)}
+    for entry in entries:
+        for kind in {_ALL, *map(_kind, entry.works)}:
+            counts[kind][entry.claim.verdict] += 1
+    rows = [
+        (kind, verdicts.total(), *(verdicts[verdict] for verdict in claims.VERDICTS))
+        for kind, verdicts in counts.items()
+        if verdicts
+    ]
     return Table(("source", "claims", *claims.VERDICTS), rows, "Claims and their verdicts")
 
 
 def _kind(work: str) -> str:
-    return work if work in {"S0", "S1", "S2", "S3", "S4", "libraries", "this course"} else "papers"
-
-
-def _counts(entries: Iterable[Entry]) -> tuple[int, ...]:
-    verdicts = Counter(entry.claim.verdict for entry in entries)
-    return (sum(verdicts.values()), *(verdicts[verdict] for verdict in claims.VERDICTS))
+    return work if work in _KINDS else "papers"

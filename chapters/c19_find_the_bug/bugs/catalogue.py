@@ -13,15 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from chapters.c19_find_the_bug.bugs.piece import Arguments, Piece
-from chapters.c19_find_the_bug.bugs.spec import Between, Made, OneOf, Spec, Tensors, below
+from chapters.c19_find_the_bug.bugs.spec import Spec, below, read_spec
 from course_utils import rope
 
 __all__ = ["BUGS"]
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("bugs.toml").read_text(encoding="utf-8"))
-_FLOAT_OR_HALF = (torch.float32, torch.bfloat16, torch.float16)
-_HEADS = (1, 2, 4, 8, 16, 32)
-_KEY_HEADS = (1, 2, 4, 8, 16, 32, 64)
 _LAYERS = ("full_attention", "sliding_attention")
 _REQUIRED = {"rope_theta", "factor", "original_max_position_embeddings"}
 _ALLOWED = {"beta_fast", "beta_slow", "truncate"}
@@ -126,18 +123,26 @@ def _are_lengths(value: Any) -> bool:
     return is_list and all(type(length) is int and 1 <= length <= 65_536 for length in value)
 
 
-def _piece(name: str, spec: Mapping[str, Spec], **code: Any) -> Piece:
-    letter = string.ascii_uppercase[list(_TEXTS).index(name)]
-    return Piece(letter=letter, name=name, spec=spec, **code, **_TEXTS[name])
-
-
-_LAYER: Mapping[str, Spec] = {
-    "x": Tensors("NC", 1e4),
-    "running_mean": Tensors("C", 1e4),
-    "running_var": Tensors("C", 1e4),
-    "training": OneOf((False, True)),
-    "dy": Tensors("NC", 1e4, or_none=True),
+# what bugs.toml cannot say of an argument
+_SPECS = {
+    "rope_parameters": Spec(
+        lambda value: isinstance(value, dict), lambda rng, *_: _options_or_layers(rng)
+    ),
+    "lengths": Spec(
+        _are_lengths, lambda rng, *_: [1 + below(65_536, rng) for _ in range(1 + below(8, rng))]
+    ),
 }
+
+
+def _piece(name: str, **code: Any) -> Piece:
+    text = dict(_TEXTS[name])
+    limits = text.pop("limits")
+    spec = {
+        argument: read_spec(limits[argument]) if argument in limits else _SPECS[argument]
+        for argument in text["arguments"]
+    }
+    letter = string.ascii_uppercase[list(_TEXTS).index(name)]
+    return Piece(letter=letter, name=name, spec=spec, **code, **text)
 
 
 def _layer_input(rng: torch.Generator, training: bool, with_gradient: bool) -> Arguments:
@@ -149,10 +154,9 @@ def _layer_input(rng: torch.Generator, training: bool, with_gradient: bool) -> A
     return {"x": _normal(rng, 16, 4), **statistics, "training": training, "dy": dy}
 
 
-_PIECES = (
+_PIECES = (  # in the order of bugs.toml
     _piece(
         "stream",
-        {"x": Tensors("NC", 1e3, _FLOAT_OR_HALF), "weight": Tensors("C", 10, _FLOAT_OR_HALF)},
         draw=lambda rng: {
             "x": _normal(rng, 4, 16).bfloat16(),
             "weight": (1 + 0.1 * _normal(rng, 16)).bfloat16(),
@@ -162,11 +166,6 @@ _PIECES = (
     ),
     _piece(
         "heads",
-        {
-            "weight": Tensors("RC", 1e3),
-            "num_heads": OneOf(_KEY_HEADS),
-            "num_kv_heads": OneOf(_KEY_HEADS),
-        },
         # the heads of Llama 2 70B and of models without shared keys
         draw=lambda rng: {
             "weight": _normal(rng, 128, 4),
@@ -182,7 +181,6 @@ _PIECES = (
     ),
     _piece(
         "detached",
-        _LAYER,
         draw=lambda rng: _layer_input(rng, _flip(rng), False),
         right=_batch_norm,
         solution=lambda ordinary: {
@@ -192,21 +190,18 @@ _PIECES = (
     ),
     _piece(
         "counting",
-        {"x": Tensors("TD", 100, _FLOAT_OR_HALF), "start": OneOf(range(8193))},
         draw=lambda rng: {"x": _normal(rng, 32, 8).bfloat16(), "start": 0},
         right=_rotate,
         solution=lambda ordinary: {"start": 1000},
     ),
     _piece(
         "epsilon",
-        {"x": Tensors("NC", 1e3, _FLOAT_OR_HALF)},
         draw=lambda rng: {"x": _normal(rng, 4, 16).bfloat16()},
         right=lambda x: F.rms_norm(x, x.shape[-1:], eps=torch.finfo(torch.float32).eps),
         solution=lambda ordinary: {"x": torch.full((1, 4), 0.01, dtype=torch.bfloat16)},
     ),
     _piece(
         "partial",
-        {"x": Tensors("TD", 100), "rotary_dim": OneOf(range(2, 65)), "base": Between(100, 1e7)},
         draw=lambda rng: {
             "x": _normal(rng, 32, 16),
             "rotary_dim": 16,
@@ -217,7 +212,6 @@ _PIECES = (
     ),
     _piece(
         "blocks",
-        {"x": Tensors("NC", 1e4)},
         draw=lambda rng: {"x": _normal(rng, 4, 64 << below(3, rng))},
         right=lambda x: F.layer_norm(x, x.shape[-1:]),
         solution=lambda ordinary: [
@@ -228,24 +222,18 @@ _PIECES = (
     ),
     _piece(
         "variance",
-        {"x": Tensors("NC", 1e4)},
         draw=lambda rng: {"x": _normal(rng, 4, 16)},
         right=lambda x: F.layer_norm(x, x.shape[-1:]),
         solution=lambda ordinary: {"x": torch.tensor([[8192.0, 8196.0]])},
     ),
     _piece(
         "modes",
-        _LAYER,
         draw=lambda rng: _layer_input(rng, *[_flip(rng)] * 2),
         right=_batch_norm,
         solution=lambda ordinary: {"training": not ordinary["training"]},
     ),
     _piece(
         "options",
-        {
-            "rope_parameters": Made(lambda value: isinstance(value, dict), _options_or_layers),
-            "layer_type": OneOf(_LAYERS),
-        },
         draw=_yarn_options,
         right=_yarn,
         solution=lambda ordinary: {
@@ -257,13 +245,8 @@ _PIECES = (
     ),
     _piece(
         "bias",
-        {
-            "num_heads": OneOf(_HEADS),
-            "query_length": OneOf(range(1, 65)),
-            "key_length": OneOf(range(1, 65)),
-        },
         draw=lambda rng: {
-            "num_heads": _HEADS[below(6, rng)],
+            "num_heads": 2 ** below(6, rng),
             **dict.fromkeys(("query_length", "key_length"), 1 + below(64, rng)),
         },
         right=_alibi_bias,
@@ -271,7 +254,6 @@ _PIECES = (
     ),
     _piece(
         "table",
-        {"x": Tensors("TD", 100), "step": OneOf(range(1, 257))},
         # a prompt and a shorter rest
         draw=lambda rng: {
             "x": _normal(rng, 32, 8),
@@ -282,13 +264,6 @@ _PIECES = (
     ),
     _piece(
         "dynamic",
-        {
-            "lengths": Made(
-                _are_lengths, lambda rng: [1 + below(65_536, rng) for _ in range(1 + below(8, rng))]
-            ),
-            "window": OneOf(range(16, 65_537)),
-            "factor": Between(1, 64),
-        },
         draw=lambda rng: {
             "lengths": torch.randint(1, 16_385, (4,), generator=rng).tolist(),
             "window": 4096,
@@ -299,7 +274,6 @@ _PIECES = (
     ),
     _piece(
         "sum",
-        dict.fromkeys(("dy", "x_hat"), Tensors("NC", 100, _FLOAT_OR_HALF)),
         draw=lambda rng: {name: _normal(rng, 256, 8).bfloat16() for name in ("dy", "x_hat")},
         right=lambda dy, x_hat: (dy * x_hat).sum(0),
         solution=lambda ordinary: dict.fromkeys(
@@ -307,4 +281,4 @@ _PIECES = (
         ),
     ),
 )
-BUGS = {piece.letter: piece for piece in sorted(_PIECES, key=lambda piece: piece.letter)}
+BUGS = {piece.letter: piece for piece in _PIECES}

@@ -101,27 +101,28 @@ class Judge:
 
     def _judge(self, arguments: Arguments, sandbox: Sandbox) -> Report:
         """Return whether a valid input shows the bug, and if not, what it does."""
-        broken = sandbox.call(lambda: self.piece.difference(self.piece.broken, arguments))
-        mended = sandbox.call(lambda: self.piece.difference(self.piece.mended, arguments))
-        if isinstance(broken.error, ValueError):
-            return self._failure(f"This input has no right answer to compare with: {broken.error}.")
-        for outcome in (broken, mended):
-            if outcome.error is not None:
-                error = _describe(outcome)
-                return self._failure(
-                    f"No wrong answer to show: the piece does not answer at all ({error})."
-                )
-        if broken.value.ratio <= 1:
-            return self._failure(self._agreement(arguments, broken.value))
-        if mended.value.ratio > 1:
-            return self._failure(_beyond(broken.value, mended.value))
+        outcome = sandbox.call(partial(self.piece.differences, arguments))
+        if isinstance(outcome.error, ValueError):
+            return self._failure(
+                f"This input has no right answer to compare with: {outcome.error}."
+            )
+        if outcome.error is not None:
+            error = _describe(outcome)
+            return self._failure(
+                f"No wrong answer to show: the piece does not answer at all ({error})."
+            )
+        broken, mended = outcome.value
+        if broken.ratio <= 1:
+            return self._failure(self._agreement(arguments, broken))
+        if mended.ratio > 1:
+            return self._failure(_beyond(broken, mended))
         return Report(
             self.name,
             passed=True,
             attempted=True,
             message="the bug shows",
-            evidence=self._smallest(arguments, broken.value, sandbox),
-            remarks=(f"On your input, {broken.value.message()}.",),
+            evidence=self._smallest(arguments, broken, sandbox),
+            remarks=(f"On your input, {broken.message()}.",),
         )
 
     def _agreement(self, arguments: Arguments, difference: Difference) -> str:
@@ -146,25 +147,21 @@ class Judge:
 
     def _smallest(self, arguments: Arguments, difference: Difference, sandbox: Sandbox) -> Evidence:
         """Return the smallest input found that shows the bug too."""
-        piece, best = self.piece, difference
-
-        def difference_shown(call: Call) -> Difference | None:
-            shows = piece.shows(call.fresh())
-            return piece.difference(piece.broken, call.fresh()) if shows else None
+        piece = self.piece
 
         def shows(call: Call) -> bool:
-            nonlocal best
             if piece.complaint(call.arguments):
                 return False
-            smaller = sandbox.call(partial(difference_shown, call)).value
-            if smaller is None or smaller.ratio < min(CLEARLY_WRONG, difference.ratio):
+            outcome = sandbox.call(partial(piece.differences, call.arguments))
+            if outcome.error is not None:
                 return False
-            if isfinite(smaller.ratio) != isfinite(difference.ratio):
-                return False
-            best = smaller
-            return True
+            smaller, mended = outcome.value
+            is_clear = smaller.ratio >= min(CLEARLY_WRONG, difference.ratio)
+            is_alike = isfinite(smaller.ratio) == isfinite(difference.ratio)
+            return mended.ratio <= 1 and is_clear and is_alike
 
         call = smallest_failing(Call(arguments, piece.axes(arguments)), shows, ())
+        best = piece.difference(piece.broken, call.arguments)
         return evidence_for(
             piece.function, list(piece.spec), call, Quantity("output", best.right, best.got)
         )

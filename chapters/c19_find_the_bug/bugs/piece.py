@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from chapters.c19_find_the_bug.bugs.spec import Spec, Tensors, below
+from chapters.c19_find_the_bug.bugs.spec import Spec, below
 from course_utils.check.catalogue import changed_lines, with_edits
 from course_utils.check.probes import Call, Tolerance, error_ratio
 from course_utils.session import generator
@@ -161,15 +161,14 @@ class Piece:
         numbers."""
         rng = generator(seed)
         while True:
-            rand = {letter: torch.rand((), generator=rng).item() for letter in self.sizes}
             # Small sizes come as often as large ones, and all tensors in one dtype.
             sizes = {
-                letter: round(low * (high / low) ** rand[letter])
+                letter: round(low * (high / low) ** torch.rand((), generator=rng).item())
                 for letter, (low, high) in self.sizes.items()
             }
             dtype_number = below(6, rng)
             arguments = {
-                name: spec.drawn(rng, sizes, dtype_number) for name, spec in self.spec.items()
+                name: spec.draw(rng, sizes, dtype_number) for name, spec in self.spec.items()
             }
             with suppress(ValueError):  # what nobody could answer is drawn again
                 self.difference(self.mended, arguments)
@@ -214,12 +213,13 @@ class Piece:
 
     def axes(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         """Return the letters of the axes of those ``arguments`` that are tensors."""
-        tensors = {name: spec for name, spec in self.spec.items() if isinstance(spec, Tensors)}
         return {
-            name: spec.axes for name, spec in tensors.items() if arguments.get(name) is not None
+            name: spec.axes
+            for name, spec in self.spec.items()
+            if spec.axes and arguments.get(name) is not None
         }
 
-    def difference(self, function: Callable[..., Any], arguments: Arguments) -> Difference:
+    def difference(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Difference:
         """Return how far ``function`` is from the right answer on ``arguments``; ValueError where
         there is none."""
         call = Call(arguments)
@@ -233,10 +233,14 @@ class Piece:
         ratio = error_ratio(got, right, Tolerance(0.0, self.tolerance))
         return Difference(ratio, errors[place].item(), place, right, got)
 
+    def differences(self, arguments: Mapping[str, Any]) -> tuple[Difference, Difference]:
+        """Return how far off the piece is on ``arguments``, and the piece with its bug mended."""
+        return self.difference(self.broken, arguments), self.difference(self.mended, arguments)
+
     def shows(self, arguments: Arguments) -> bool:
         """Return whether the piece is wrong on ``arguments``, and right once its bug is mended."""
-        is_wrong = self.difference(self.broken, arguments).ratio > 1
-        return is_wrong and self.difference(self.mended, arguments).ratio <= 1
+        broken, mended = self.differences(arguments)
+        return broken.ratio > 1 >= mended.ratio
 
     def show(self, hints: int = len(_HINTS)) -> Markdown:
         """Return the piece as the learner first meets it: claim, source, arguments, as many

@@ -1,93 +1,69 @@
 """Chapter 19: what an argument of a piece may be, and a random one of these."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["Between", "Made", "OneOf", "Spec", "Tensors", "below"]
+__all__ = ["Spec", "below", "read_spec"]
 
 
-class Spec(Protocol):
+class Spec(NamedTuple):
     """What an argument may be."""
 
-    def fits(self, value: Any) -> bool:
-        """Return whether ``value`` is that."""
+    fits: Callable[[Any], bool]  # whether a value is that
+    # A random one, from the sizes of the axes and the number of the dtype that all tensors of a
+    # draw have.
+    draw: Callable[[torch.Generator, Mapping[str, int], int], Any]
+    axes: str = ""  # of a tensor, a letter for each
 
-    def drawn(self, rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> Any:
-        """Return a random one; its axes are of ``sizes``, and all tensors of a draw have the same
-        ``dtype_number``."""
+
+def read_spec(limits: Mapping[str, Any]) -> Spec:
+    """Return what ``limits`` in bugs.toml say: a tensor, a number, one of some values, a whole
+    number."""
+    if "axes" in limits:
+        return _tensors(**limits)
+    if "low" in limits:
+        return _between(**limits)
+    return _one_of(limits.get("one_of") or range(limits["first"], limits["last"] + 1))
 
 
-class Tensors(NamedTuple):
-    """A tensor: a letter for each axis, the largest absolute value, the dtypes; or None."""
+def _tensors(
+    axes: str, largest: float, dtypes: Sequence[str] = ("float32",), or_none: bool = False
+) -> Spec:
+    allowed = [getattr(torch, name) for name in dtypes]
 
-    axes: str
-    largest: float
-    dtypes: Sequence[torch.dtype] = (torch.float32,)
-    or_none: bool = False
-
-    def fits(self, value: Any) -> bool:
+    def fits(value: Any) -> bool:
         if value is None:
-            return self.or_none
-        is_alike = (
-            isinstance(value, Tensor) and value.dtype in self.dtypes and value.device.type == "cpu"
-        )
-        # no NaN is
-        return (
-            is_alike and value.ndim == len(self.axes) and bool((value.abs() <= self.largest).all())
-        )
+            return or_none
+        if not isinstance(value, Tensor) or value.dtype not in allowed:
+            return False
+        is_alike = value.device.type == "cpu" and value.ndim == len(axes)
+        return is_alike and bool((value.abs() <= largest).all())  # no NaN is
 
-    def drawn(
-        self, rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int
-    ) -> Tensor | None:
-        if self.or_none and below(2, rng):
+    def draw(rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> Tensor | None:
+        if or_none and below(2, rng):
             return None
-        values = torch.randn([sizes[letter] for letter in self.axes], generator=rng)
-        return values.to(self.dtypes[dtype_number % len(self.dtypes)])
+        values = torch.randn([sizes[letter] for letter in axes], generator=rng)
+        return values.to(allowed[dtype_number % len(allowed)])
+
+    return Spec(fits, draw, axes)
 
 
-class Between(NamedTuple):
-    """A number."""
+def _between(low: float, high: float) -> Spec:
+    def fits(value: Any) -> bool:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and low <= value <= high
 
-    low: float
-    high: float
-
-    def fits(self, value: Any) -> bool:
-        return (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and self.low <= value <= self.high
-        )
-
-    def drawn(self, rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> float:
-        return self.low + (self.high - self.low) * torch.rand((), generator=rng).item()
+    return Spec(fits, lambda rng, *_: low + (high - low) * torch.rand((), generator=rng).item())
 
 
-class OneOf(NamedTuple):
-    """One of some values."""
-
-    values: Sequence[Any]
-
-    def fits(self, value: Any) -> bool:
-        return type(value) is type(self.values[0]) and value in self.values  # True is no 1
-
-    def drawn(self, rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> Any:
-        return self.values[below(len(self.values), rng)]
-
-
-class Made(NamedTuple):
-    """What takes code to say."""
-
-    condition: Callable[[Any], bool]
-    draw: Callable[[torch.Generator], Any]
-
-    def fits(self, value: Any) -> bool:
-        return self.condition(value)
-
-    def drawn(self, rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> Any:
-        return self.draw(rng)
+def _one_of(values: Sequence[Any]) -> Spec:
+    return Spec(
+        lambda value: type(value) is type(values[0]) and value in values,  # True is no 1
+        lambda rng, *_: values[below(len(values), rng)],
+    )
 
 
 def below(high: int, rng: torch.Generator) -> int:

@@ -7,7 +7,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from chapters.c15_longer_context import load, smollm2_length
 from chapters.c15_longer_context.smollm2_length import (
-    BASE,
     HEAD_DIM,
     METHODS,
     WINDOW,
@@ -15,6 +14,8 @@ from chapters.c15_longer_context.smollm2_length import (
     set_method,
 )
 from course_utils.models import pretrained
+
+BASE = 100_000.0  # of SmolLM2-135M
 
 
 def llama(**rope):
