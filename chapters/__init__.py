@@ -23,7 +23,6 @@ from course_utils.rooms import submodules
 
 if TYPE_CHECKING:
     from course_utils.check import Checks
-    from course_utils.check.probes import Probe
     from course_utils.experiments import Rows
 
     check: Checks
@@ -34,7 +33,6 @@ __all__ = [
     "checks_of",
     "claims_of",
     "known_claims",
-    "probes_of",
     "records_of",
     "widgets_of",
 ]
@@ -67,19 +65,6 @@ def checks_of(exercises: ModuleType) -> "Checks":
 
     found = [value for value in vars(exercises).values() if isinstance(value, Exercise)]
     return Checks(*found, on_report=yours.note)
-
-
-def probes_of(number: str, exercise: str, **options: Any) -> "list[Probe]":
-    """Return the probes of an exercise, each with these ``options``: its stages in the chapter's
-    ``probes.toml``, and in each, by what the input is, the arguments of a call."""
-    from course_utils.check.probes import Call, Probe
-
-    text = (chapter_of(number).folder / "probes.toml").read_text(encoding="utf-8")
-    return [
-        Probe(name, stage, Call(arguments), **options)
-        for stage, calls in tomllib.loads(text)[exercise].items()
-        for name, arguments in calls.items()
-    ]
 
 
 def records_of(number: str) -> "Callable[[str], Rows]":

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import torch
 
-from chapters import probes_of
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, Tolerance
+from course_utils.check.probes import Call, Probe, Tolerance, read_probes
 
 __all__ = ["alibi_slopes", "sinusoidal"]
 
@@ -62,7 +61,7 @@ def _probe(probe: Probe) -> Probe:
 sinusoidal = Exercise(
     "sinusoidal",
     _sinusoidal,
-    [_probe(probe) for probe in probes_of("12", "sinusoidal")],
+    [_probe(p) for p in read_probes(__file__, "sinusoidal", plain=True)],
     load("sinusoidal", _sinusoidal),
     any_dtype=True,
     may_shrink_to=lambda call: call.arguments["dim"] > 1,
@@ -81,7 +80,7 @@ def _alibi_slopes(num_heads):
 alibi_slopes = Exercise(
     "alibi_slopes",
     _alibi_slopes,
-    probes_of("12", "alibi_slopes"),
+    read_probes(__file__, "alibi_slopes", plain=True),
     load("alibi_slopes", _alibi_slopes),
     any_dtype=True,
 )

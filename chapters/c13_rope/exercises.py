@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import torch
 
-from chapters import probes_of
 from course_utils.check.catalogue import edited, load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, Tolerance, integers
+from course_utils.check.probes import Call, Probe, Tolerance, integers, read_probes
 
 __all__ = ["half_to_interleaved", "rope"]
 
@@ -94,7 +93,7 @@ def _probe(probe: Probe) -> Probe:
 rope = Exercise(
     "rope",
     _rope,
-    [_probe(probe) for probe in probes_of("13", "rope")],
+    [_probe(p) for p in read_probes(__file__, "rope", plain=True)],
     load("rope", _rope),
     conventions={_INTERLEAVED: edited(_rope, _READ_PAIRS | _WRITE_PAIRS)},
     may_shrink_to=lambda call: call.arguments["x"].shape[-1] % 2 == 0,

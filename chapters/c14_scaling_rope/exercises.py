@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import torch
 
-from chapters import probes_of
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, Tolerance
+from course_utils.check.probes import Call, Probe, Tolerance, read_probes
 
 __all__ = ["ntk_inv_freq", "plain_frequencies", "rope_frequencies", "yarn_frequencies"]
 
@@ -34,7 +33,7 @@ def _probes(exercise: str) -> list[Probe]:
     """Return the probes in probes.toml; the first says it of a function that rounds."""
     first, *others = (
         replace(probe, compares=("inv_freq",)) if probe.stage in _FREQUENCIES_ALONE else probe
-        for probe in probes_of("14", exercise, tolerance=_RIGHT)
+        for probe in read_probes(__file__, exercise, tolerance=_RIGHT, plain=True)
     )
     return [replace(first, remark=_ROUNDED, remark_beyond=_FLOAT64), *others]
 

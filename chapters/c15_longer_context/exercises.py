@@ -2,10 +2,9 @@
 
 import math
 
-from chapters import probes_of
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import COUNTED
+from course_utils.check.probes import COUNTED, read_probes
 
 __all__ = ["critical_dimension"]
 
@@ -19,7 +18,7 @@ def _critical_dimension(head_dim, base, window):
 critical_dimension = Exercise(
     "critical_dimension",
     _critical_dimension,
-    probes_of("15", "critical_dimension", tolerance=COUNTED),
+    read_probes(__file__, "critical_dimension", tolerance=COUNTED, plain=True),
     load("critical_dimension", _critical_dimension),
     may_shrink_to=lambda call: call.arguments["head_dim"] > 1 and call.arguments["window"] > 1,
 )

@@ -156,6 +156,8 @@ def read_probes(
     exercise: str,
     call: Callable[..., Call] = lambda **arguments: Call(arguments),
     tolerance: Tolerance | None = None,
+    *,
+    plain: bool = False,
 ) -> list[Probe]:
     """Return the probes of ``exercise`` that ``probes.toml`` beside ``file`` has, in its order.
 
@@ -167,7 +169,7 @@ def read_probes(
     What is no field of a probe is passed to ``call``, which makes the call: a list as a tensor of
     its values, a table as one of ``values`` or of ``integers`` (`shape`, `seed`, `scale`,
     `offset`), of a ``dtype``, divided by ``over``, its axes in the order ``permute``.
-    ``tolerance`` is of the largest element.
+    ``tolerance`` is of the largest element. Where they are ``plain``, arguments stay as they are.
     """
     text = Path(file).with_name("probes.toml").read_text(encoding="utf-8")
     probes = []
@@ -175,7 +177,7 @@ def read_probes(
         for row in rows:
             own = {key: row.pop(key) for key in _OF_A_PROBE if key in row}
             allowed = Tolerance(0.0, row.pop("tolerance")) if "tolerance" in row else tolerance
-            arguments = {key: _as_argument(value) for key, value in row.items()}
+            arguments = row if plain else {key: _as_argument(row[key]) for key in row}
             probes.append(Probe(stage=stage, call=call(**arguments), tolerance=allowed, **own))
     return probes
 
