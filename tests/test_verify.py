@@ -207,9 +207,7 @@ def test_the_table_says_when_mine_is_closer_than_the_built_in():
 
 
 @pytest.mark.parametrize("dtype", verify.DTYPES, ids=str)
-def test_an_exact_reference_allows_twice_four_units_and_one_rounding_of_the_result(
-    dtype,
-):
+def test_an_exact_reference_allows_twice_four_units_and_one_rounding_of_the_result(dtype):
     x = torch.tensor([[1.0, float("nan"), -3.0], [2.0, 0.5, 0.0]], dtype=torch.float64)
     gradients = []
 

@@ -14,11 +14,7 @@ from torch.testing import assert_close
 
 from course_utils import norms
 from course_utils.norms import backward
-from course_utils.norms.backward import (
-    batch_norm_backward,
-    layer_norm_backward,
-    rms_norm_backward,
-)
+from course_utils.norms.backward import batch_norm_backward, layer_norm_backward, rms_norm_backward
 from course_utils.timing import saved_bytes
 
 in_both_halves = pytest.mark.parametrize(

@@ -123,10 +123,7 @@ def test_parameter_gradients_over_8192_half_precision_rows_are_within_one_percen
     case = replace(case, channels=case.shape[1])
     x, weight, bias, dy = case.inputs(0, device=device)
     # a gradient with a mean, so that the sums grow with the rows
-    x, dy = (
-        x.to(dtype),
-        (dy + 1).to(dtype),
-    )
+    x, dy = (x.to(dtype), (dy + 1).to(dtype))
     weight, bias = (p if parameters_in == "float32" else p.to(dtype) for p in (weight, bias))
     truth = forward_and_backward(case, F, *(tensor.double() for tensor in (x, weight, bias, dy)))
     # RMS norm has no bias: the case adds one, and a float32 bias makes its result float32.

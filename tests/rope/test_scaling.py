@@ -154,20 +154,10 @@ def test_an_odd_rotary_dimension_is_rounded_up_as_in_transformers(parameters):
     ("parameters", "head_dim", "window", "seq_len"),
     [
         # three dimensions are two pairs
-        (
-            {**DYNAMIC, "partial_rotary_factor": 0.75},
-            4,
-            1024,
-            4096,
-        ),
+        ({**DYNAMIC, "partial_rotary_factor": 0.75}, 4, 1024, 4096),
         ({**YARN, ORIGINAL: 6}, 32, 24, None),  # no pair makes a turn: a ramp without a slope
         # a ramp that runs backwards
-        (
-            {**YARN, "rope_theta": 10.0, ORIGINAL: 10**6},
-            32,
-            4 * 10**6,
-            None,
-        ),
+        ({**YARN, "rope_theta": 10.0, ORIGINAL: 10**6}, 32, 4 * 10**6, None),
         ({key: YARN[key] for key in YARN if key != ORIGINAL}, 64, 4096, None),
         ({key: LLAMA3[key] for key in LLAMA3 if key != ORIGINAL}, 64, 4096, None),
         ({key: LONGROPE[key] for key in LONGROPE if key != ORIGINAL}, 64, 4096, None),

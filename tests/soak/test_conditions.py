@@ -107,10 +107,7 @@ def run_nbval(notebook: nbformat.NotebookNode, condition: Condition, private: Pa
             pytest.skip(f"this machine cannot make it: {' '.join(tried.stderr.split())}")
     nbformat.write(notebook, private / "copy.ipynb")
     # "-n 2" is meant for this pytest, not for the one inside
-    usual = {
-        **os.environ,
-        "PYTEST_ADDOPTS": "",
-    }
+    usual = {**os.environ, "PYTEST_ADDOPTS": ""}
     kept = {
         name: value
         for name, value in usual.items()

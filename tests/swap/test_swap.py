@@ -105,9 +105,7 @@ def build_scaled(scaling):
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
-def test_every_scaling_agrees_within_and_beyond_the_window_with_other_frequencies(
-    scaling,
-):
+def test_every_scaling_agrees_within_and_beyond_the_window_with_other_frequencies(scaling):
     original, calls = build_scaled(scaling), []
 
     def frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
@@ -206,11 +204,7 @@ def test_a_model_whose_angles_are_not_those_of_its_config_keeps_them():
         rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
     )
     # transformers' Llama takes no notice of the factor
-    assert model(tokens()).logits.shape == (
-        2,
-        40,
-        64,
-    )
+    assert model(tokens()).logits.shape == (2, 40, 64)
     assert {why for _, _, why in swap(model).left} == {
         "its angles are not those that its config asks for"
     }

@@ -109,10 +109,7 @@ def test_calls_take_turns():
     turns = ["".join(order[start : start + turn]) for start in range(0, len(order), turn)][-2 * 6 :]
     rounds = [tuple(turns[start : start + 2]) for start in range(0, 12, 2)]
     # both in every round, and not always the same first
-    assert set(rounds) == {
-        ("aaa", "bbb"),
-        ("bbb", "aaa"),
-    }
+    assert set(rounds) == {("aaa", "bbb"), ("bbb", "aaa")}
 
 
 @pytest.mark.slow

@@ -384,12 +384,7 @@ def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(
     [
         ("anything", "# 02 · Layer norm", "", "02"),
         # the heading is truer than the file's name
-        (
-            "03_batch_norm",
-            "# 02 · Layer norm",
-            "",
-            "02",
-        ),
+        ("03_batch_norm", "# 02 · Layer norm", "", "02"),
         ("jo_02_layer_norm (1)", "# Jo's", "", "02"),
         ("16_a_real_llama", "# Jo's", "def layer_norm(x): ...", "16"),
         ("homework", "# Jo's", "check.rope(mine)\ncheck.half_to_interleaved(my_other)", "13"),

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 from small_notebooks import folded_exercise, save
 
-from tools.notebooks import (
-    read_notebook,
-)
+from tools.notebooks import read_notebook
 from tools.student import make_student_copy, without_solution
 
 

@@ -6,10 +6,7 @@ import nbformat
 import pytest
 from small_notebooks import folded_exercise, save
 
-from tools.notebooks import (
-    read_notebook,
-    write_atomically,
-)
+from tools.notebooks import read_notebook, write_atomically
 from tools.text_view import Conflict, bring_back, open_view
 
 

@@ -16,9 +16,7 @@ def depth_figure():
     return signal_by_depth(signals, "spread")
 
 
-FIGURES = {
-    "signal by depth": depth_figure,
-}
+FIGURES = {"signal by depth": depth_figure}
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -22,9 +22,7 @@ def a_norm_map(
     return norm_map(PANELS, [["layer norm", "2 groups", "instance norm"], ["tanh"]], arrows, notes)
 
 
-FIGURES = {
-    "norm map": a_norm_map,
-}
+FIGURES = {"norm map": a_norm_map}
 
 
 @pytest.mark.parametrize("name", FIGURES)

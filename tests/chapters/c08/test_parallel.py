@@ -123,9 +123,7 @@ def assert_equals_whole_batch(name, found, members):
 
 
 @pytest.mark.slow
-def test_shards_are_normalized_as_the_whole_batch_of_their_group_with_equal_statistics(
-    found,
-):
+def test_shards_are_normalized_as_the_whole_batch_of_their_group_with_equal_statistics(found):
     for name in CASES:
         of_ranks = [rank[name] for rank in found]
         for members in ([0, 1], [2]) if name == "in groups" else ([0, 1, 2],):
@@ -302,13 +300,7 @@ def test_a_failure_has_a_line_for_each_rank_and_those_that_only_lost_contact_com
         ),
         (programs.never_ends, 1, 60, 8, "rank 0: still running after 8 s"),
         # over before it began to keep time
-        (
-            programs.never_ends,
-            1,
-            60,
-            -4,
-            "rank 0: still running after -4 s",
-        ),
+        (programs.never_ends, 1, 60, -4, "rank 0: still running after -4 s"),
     ],
 )
 def test_a_run_that_fails_says_why_and_leaves_no_process(

@@ -29,10 +29,7 @@ def test_the_hands_of_a_clock_are_a_shift_apart(pair):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: sinusoid(np.zeros((4, 3)), (0, 0)), "code must be"),
-    ],
+    ("call", "message"), [(lambda: sinusoid(np.zeros((4, 3)), (0, 0)), "code must be")]
 )
 def test_data_that_cannot_be_drawn_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=message):

@@ -5,9 +5,7 @@ import torch
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from course_utils.rope import (
-    sinusoidal,
-)
+from course_utils.rope import sinusoidal
 
 
 def test_each_encodings_curve_is_what_attention_is_told(figures):

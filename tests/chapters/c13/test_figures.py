@@ -8,7 +8,7 @@ from chapters.c13_rope.figures import attenuation
 FIGURES = {
     "attenuation": lambda: attenuation(
         {"base 100": [3.0, 2.0]}, {"one": [1.0, 0.5], "other": [0.0, 0.1]}
-    ),
+    )
 }
 
 

@@ -6,10 +6,7 @@ from chapters import check
 
 
 @pytest.mark.parametrize(
-    ("its_check", "function"),
-    [
-        (check.critical_dimension, lambda head_dim, base, window: 6),
-    ],
+    ("its_check", "function"), [(check.critical_dimension, lambda head_dim, base, window: 6)]
 )
 def test_an_unknown_mistake_is_shown_with_an_input(its_check, function):
     report = its_check(function, record=False)

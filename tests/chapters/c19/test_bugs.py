@@ -169,11 +169,7 @@ OPTIONS = {"rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings":
         ("J", {"rope_parameters": {**OPTIONS, "mscale": 1.0}}, "got factor, mscale"),
         ("J", {"rope_parameters": {**OPTIONS, "truncate": None}}, "got null in the dictionary for"),
         # 0.001 apart
-        (
-            "H",
-            {"x": torch.tensor([[9_999.999, 10_000.0]])},
-            "a version without a bug is wrong too",
-        ),
+        ("H", {"x": torch.tensor([[9_999.999, 10_000.0]])}, "a version without a bug is wrong too"),
     ],
 )
 def test_an_input_that_the_piece_does_not_take_is_refused_with_the_reason(letter, arguments, words):
