@@ -96,25 +96,6 @@ def test_the_extracts_are_what_the_model_computes(smol: pretrained.SmolLM2) -> N
                 )
 
 
-def test_the_extracts_show_the_ruler_and_the_distance_where_it_breaks() -> None:
-    inv_freq, at = 1e5 ** (-torch.arange(32) / 32), torch.arange(512)
-    q, k = data.smollm2_heads()[16, 0]
-    turn = torch.exp(1j * torch.outer(at, inv_freq))
-    q, k = (torch.complex(*x.chunk(2, dim=-1)) * turn for x in (q, k))
-    scores = (q @ k.conj().T).real / 8
-    attention = scores.masked_fill(at[:, None] < at, -torch.inf).softmax(-1)
-    # on the token before
-    assert attention.diagonal(-1)[64:].mean().item() == pytest.approx(0.756, abs=0.02)
-    ordinary, sink = data.smollm2_scores()
-    ahead = {}  # by how much the sink's mean score is above an ordinary key's, in blocks 13 to 28
-    for distance in (1, 8_192, 16_384):
-        turn = torch.exp(1j * distance * inv_freq)
-        ahead[distance] = ((sink - ordinary) * turn).real.sum(-1)[13:29].mean().item()
-    assert ahead[1] == pytest.approx(5.3, abs=0.2)
-    assert ahead[8_192] == pytest.approx(18.3, abs=0.4)
-    assert ahead[16_384] == pytest.approx(1.0, abs=0.2)
-
-
 def test_a_missing_file_is_one_line_and_the_recorded_result(
     tmp_path: Path, monkeypatch, capsys
 ) -> None:
