@@ -84,16 +84,9 @@ def show(text: str, mime: str) -> str:
 CHANGES = [
     (f"print({TABLE!r})", ("9.97", "9.98"), True),
     (f"print({TABLE!r})", ("9.97", "9.99"), False),
-    (f"print({TABLE!r})", ("rows", "lines"), False),
-    (f"print({TABLE!r})", ("  12 ", "  13 "), False),
-    (f"print({TABLE!r})", ("-0.42", "0.42"), False),
-    (f"print({TABLE!r})", ("3.8e-08     12   9.97\n", ""), False),
     (show(CARD, "text/html"), ("3.8e-08", "3.9e-08"), True),
-    (show(CARD, "text/html"), ("3.8e-08", "4.0e-08"), False),
     (show(CARD, "text/html"), ("● holds", "◐ holds if"), False),
-    (show(CARD, "text/html"), ("30 shapes", "31 shapes"), False),
     (show(ALT, "text/html"), ("iVBORw0KGgo=", "iVBORw0KGgoAAAA="), True),
-    (show(ALT, "text/html"), ("0.71", "0.70"), False),
 ]
 
 
