@@ -15,7 +15,7 @@ TORCHCREPE = [
 ]
 
 
-def sines() -> torch.Tensor:
+def sines():
     return standardized(torch.sin(2 * torch.pi * HERTZ * torch.arange(1024) / SAMPLE_RATE))
 
 

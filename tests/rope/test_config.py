@@ -108,11 +108,7 @@ CONFIGS = {
         32,
         65_536,
         rope_theta=500_000,
-        rope_scaling={
-            "rope_type": "yarn",
-            "factor": 8.0,
-            "original_max_position_embeddings": 8192,
-        },
+        rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192},
     ),
     "ModernBERT scaled, with two named bases": sized(
         "modernbert",
@@ -150,13 +146,7 @@ CONFIGS = {
         rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]},
     ),
     "Zamba2, whose heads have another name": sized(
-        "zamba2",
-        3584,
-        32,
-        4096,
-        attention_head_dim=224,
-        attention_hidden_size=7168,
-        rope_theta=1e4,
+        "zamba2", 3584, 32, 4096, attention_head_dim=224, attention_hidden_size=7168, rope_theta=1e4
     ),
 }
 ROTARY_CLASSES = {

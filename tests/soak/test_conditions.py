@@ -71,9 +71,7 @@ CONDITIONS = (
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
-def test_a_notebook_shows_the_same_wherever_it_runs(
-    condition: Condition, notebook_path: Path, tmp_path: Path
-) -> None:
+def test_a_notebook_shows_the_same_wherever_it_runs(condition, notebook_path, tmp_path):
     notebook = nbformat.read(notebook_path, as_version=4)
     notebook.cells = [
         nbformat.NotebookNode({**cell, "id": f"{cell.id}-{turn}"})
@@ -83,7 +81,7 @@ def test_a_notebook_shows_the_same_wherever_it_runs(
     run_nbval(notebook, condition, tmp_path)
 
 
-def test_a_notebook_goes_on_after_wrong_answers(notebook_path: Path, tmp_path: Path) -> None:
+def test_a_notebook_goes_on_after_wrong_answers(notebook_path, tmp_path):
     notebook = nbformat.read(notebook_path, as_version=4)
     for exercise in list(find_exercises(notebook)):
         notebook.cells[exercise.stub].source = with_check(
@@ -94,7 +92,7 @@ def test_a_notebook_goes_on_after_wrong_answers(notebook_path: Path, tmp_path: P
     run_nbval(notebook, CONDITIONS[0], tmp_path)
 
 
-def run_nbval(notebook: nbformat.NotebookNode, condition: Condition, private: Path) -> None:
+def run_nbval(notebook, condition, private):
     """Run ``notebook`` in a process of its own; fail where a cell does or shows something else than
     is stored."""
     if condition.wrapper:

@@ -1,7 +1,5 @@
 """What counts as the same output on another machine, and what nbval then says of a notebook."""
 
-from pathlib import Path
-
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -37,7 +35,7 @@ ALT = '<img alt="Two curves, apart by 0.71 at most." src="data:image/png;base64,
         ("1.5x and 0.25ms", "1.6x and 0.24ms"),
     ],
 )
-def test_a_last_digit_may_be_another(stored: str, fresh: str) -> None:
+def test_a_last_digit_may_be_another(stored, fresh):
     assert say_the_same(stored, fresh)
     assert say_the_same(fresh, stored)
 
@@ -70,12 +68,12 @@ def test_a_last_digit_may_be_another(stored: str, fresh: str) -> None:
         pytest.param("#0.5e50", "#0.6e50", id="a colour"),
     ],
 )
-def test_anything_else_may_not(stored: str, fresh: str) -> None:
+def test_anything_else_may_not(stored, fresh):
     assert not say_the_same(stored, fresh)
     assert not say_the_same(fresh, stored)
 
 
-def show(text: str, mime: str) -> str:
+def show(text, mime):
     return f"from IPython.display import display\ndisplay({{{mime!r}: {text!r}}}, raw=True)"
 
 
@@ -90,7 +88,7 @@ CHANGES = [
 ]
 
 
-def stored_otherwise(path: Path) -> None:
+def stored_otherwise(path):
     notebook = read_notebook(path)
     for cell, (_, (old, new), _) in zip(notebook.cells, CHANGES, strict=True):
         (output,) = cell.outputs
@@ -103,7 +101,7 @@ def stored_otherwise(path: Path) -> None:
 
 
 @pytest.fixture
-def changed(tmp_path: Path) -> Path:
+def changed(tmp_path):
     cells = [new_code_cell(source, id=f"c{i}") for i, (source, _, _) in enumerate(CHANGES)]
     path = tmp_path / "02_layer_norm.ipynb"
     nbformat.write(new_notebook(cells=cells), path)
@@ -113,14 +111,14 @@ def changed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_nbval_is_red_where_more_than_a_last_digit_differs_and_only_there(changed: Path) -> None:
+def test_nbval_is_red_where_more_than_a_last_digit_differs_and_only_there(changed):
     printed = run_nbval(changed)
     for index, (_, change, is_green) in enumerate(CHANGES):
         assert (f"::Cell {index} " not in printed) == is_green, (change, printed)
 
 
 @pytest.mark.slow
-def test_a_run_rewrites_what_differs_by_more_than_a_last_digit_and_pictures(changed: Path) -> None:
+def test_a_run_rewrites_what_differs_by_more_than_a_last_digit_and_pictures(changed):
     before = read_notebook(changed)
     assert execute(changed)
     for (_, (_, new), is_green), old, fresh in zip(

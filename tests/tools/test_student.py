@@ -1,7 +1,5 @@
 """Copies for students, without solutions."""
 
-from pathlib import Path
-
 import pytest
 from small_notebooks import folded_exercise, save
 
@@ -9,7 +7,7 @@ from tools.notebooks import read_notebook
 from tools.student import make_student_copy, without_solution
 
 
-def test_a_students_copy_holds_no_solution_and_no_output(tmp_path: Path) -> None:
+def test_a_students_copy_holds_no_solution_and_no_output(tmp_path):
     notebook = folded_exercise()
     copy = read_notebook(make_student_copy(save(notebook, tmp_path), tmp_path / "student"))
     assert "secret" not in str(copy)
@@ -18,7 +16,7 @@ def test_a_students_copy_holds_no_solution_and_no_output(tmp_path: Path) -> None
     assert "\nlayer_norm_solution = check.layer_norm.oracle\n" in copy.cells[3].source
 
 
-def test_a_solution_that_no_check_knows_names_its_stand_in() -> None:
+def test_a_solution_that_no_check_knows_names_its_stand_in():
     source = (
         "@torch.no_grad()\ndef halve_solution(x):\n    return x / 2\n\n\nanswer_solution = 42\n"
     )
