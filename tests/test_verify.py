@@ -12,10 +12,19 @@ from course_utils import verify
 from course_utils.verify import Case, cases_for
 
 BUILT_INS = [
-    *(F.layer_norm, F.rms_norm, F.group_norm, F.instance_norm, F.batch_norm),
-    *(nn.LayerNorm((3, 4)), nn.RMSNorm(6), nn.GroupNorm(2, 6)),
-    *(nn.BatchNorm1d(6), nn.BatchNorm2d(6), nn.BatchNorm3d(6)),
-    *(nn.InstanceNorm1d(6, affine=True, track_running_stats=True), nn.InstanceNorm2d(6)),
+    F.layer_norm,
+    F.rms_norm,
+    F.group_norm,
+    F.instance_norm,
+    F.batch_norm,
+    nn.LayerNorm((3, 4)),
+    nn.RMSNorm(6),
+    nn.GroupNorm(2, 6),
+    nn.BatchNorm1d(6),
+    nn.BatchNorm2d(6),
+    nn.BatchNorm3d(6),
+    nn.InstanceNorm1d(6, affine=True, track_running_stats=True),
+    nn.InstanceNorm2d(6),
 ]
 
 

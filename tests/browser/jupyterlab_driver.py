@@ -24,14 +24,13 @@ __all__ = ["CHROMIUM_FLAGS", "LabServer", "OpenNotebook", "find_chromium", "open
 CHROMIUM_FLAGS = [
     # a container has no user namespaces to build the sandbox from; only our own server is visited
     "--no-sandbox",
-    *(
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-sync",
-        "--force-color-profile=srgb",
-    ),
-    *("--disable-background-networking", "--disable-component-update"),
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+    "--disable-background-networking",
+    "--disable-component-update",
     # nothing outside this machine can be reached
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 ]

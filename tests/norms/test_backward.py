@@ -52,7 +52,9 @@ class Case:
 
 def layer_case(shape, normalized_shape, eps=1e-5):
     return Case(
-        *("layer_norm", shape, normalized_shape),
+        "layer_norm",
+        shape,
+        normalized_shape,
         lambda x, w, b: F.layer_norm(x, normalized_shape, w, b, eps),
         lambda x, w, b: norms.layer_norm(x, normalized_shape, w, b, eps),
         lambda x, w, b: backward.layer_norm(x, normalized_shape, w, b, eps),
@@ -62,7 +64,9 @@ def layer_case(shape, normalized_shape, eps=1e-5):
 
 def batch_case(shape, eps=1e-5):
     return Case(
-        *("batch_norm", shape, shape[1:2]),
+        "batch_norm",
+        shape,
+        shape[1:2],
         lambda x, w, b: F.batch_norm(x, None, None, w, b, True, eps=eps),
         lambda x, w, b: norms.batch_norm(x, None, None, w, b, True, eps=eps),
         lambda x, w, b: backward.batch_norm(x, w, b, eps),
@@ -72,7 +76,9 @@ def batch_case(shape, eps=1e-5):
 
 def rms_case(shape, normalized_shape, eps=1e-5):
     return Case(
-        *("rms_norm", shape, normalized_shape),
+        "rms_norm",
+        shape,
+        normalized_shape,
         lambda x, w, b=None: F.rms_norm(x, normalized_shape, w, eps),
         lambda x, w, b=None: norms.rms_norm(x, normalized_shape, w, eps),
         lambda x, w, b=None: backward.rms_norm(x, normalized_shape, w, eps),
@@ -82,18 +88,16 @@ def rms_case(shape, normalized_shape, eps=1e-5):
 
 
 SMALL = [
-    *(
-        layer_case((5, 6), (6,)),
-        layer_case((2, 3, 4), (4,)),
-        layer_case((2, 3, 4), (3, 4), eps=0.3),
-    ),
-    *(
-        layer_case((3, 4), (3, 4)),
-        batch_case((5, 3)),
-        batch_case((3, 2, 4), eps=0.3),
-        batch_case((2, 3, 4, 2)),
-    ),
-    *(rms_case((5, 6), (6,)), rms_case((2, 3, 4), (3, 4), eps=0.3), rms_case((2, 3), (2, 3))),
+    layer_case((5, 6), (6,)),
+    layer_case((2, 3, 4), (4,)),
+    layer_case((2, 3, 4), (3, 4), eps=0.3),
+    layer_case((3, 4), (3, 4)),
+    batch_case((5, 3)),
+    batch_case((3, 2, 4), eps=0.3),
+    batch_case((2, 3, 4, 2)),
+    rms_case((5, 6), (6,)),
+    rms_case((2, 3, 4), (3, 4), eps=0.3),
+    rms_case((2, 3), (2, 3)),
     rms_case((5, 6), (6,), eps=None),
 ]
 for_every_small_case = pytest.mark.parametrize("case", SMALL, ids=str)

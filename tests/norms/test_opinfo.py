@@ -22,7 +22,9 @@ from course_utils import norms
 
 FUNCTIONS = ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
 MODULES = (
-    *("LayerNorm", "RMSNorm", "GroupNorm"),
+    "LayerNorm",
+    "RMSNorm",
+    "GroupNorm",
     *(f"{kind}Norm{dims}d" for kind in ("Batch", "Instance") for dims in (1, 2, 3)),
 )
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)

@@ -86,17 +86,13 @@ def longrope_lists(pairs):
 # lengths)
 NOTHING = ({},)
 YARN_OPTIONS = (
-    *(
-        {},
-        {"truncate": False},
-        {"beta_fast": 16, "beta_slow": 2.0},
-        {"beta_fast": 4.0, "beta_slow": 4.0},
-    ),
-    *(
-        {"attention_factor": 1.37, "mscale": 0.7, "mscale_all_dim": 1.0},
-        {"mscale": 0.707},
-        {"mscale_all_dim": 1.0},
-    ),
+    {},
+    {"truncate": False},
+    {"beta_fast": 16, "beta_slow": 2.0},
+    {"beta_fast": 4.0, "beta_slow": 4.0},
+    {"attention_factor": 1.37, "mscale": 0.7, "mscale_all_dim": 1.0},
+    {"mscale": 0.707},
+    {"mscale_all_dim": 1.0},
     *({"mscale": 0.707, "mscale_all_dim": of_all} for of_all in (1.3, 0.0)),
     {"mscale": 1.0, "mscale_all_dim": 1.0},
 )

@@ -18,8 +18,19 @@ from tools.notebooks import CELL_TIMEOUT_S, find_exercises
 ROOT = Path(__file__).parent.parent.parent
 LIMIT_S = 900  # for one run; the longest notebook takes two minutes on two cores
 NBVAL = (
-    *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--nbval"),
-    *("-p", "conftest", "--threads=2", "--nbval-current-env"),
+    sys.executable,
+    "-m",
+    "pytest",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-c",
+    os.devnull,
+    "--nbval",
+    "-p",
+    "conftest",
+    "--threads=2",
+    "--nbval-current-env",
     f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}",
     # the machine may be busy, and one thread is slower than two
     f"--nbval-cell-timeout={3 * CELL_TIMEOUT_S}",

@@ -223,12 +223,13 @@ def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away_and_a_refused_mode
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(
-            {"rope": apply_rope, "keep_rope": True},
-            {"frequencies": rope_frequencies, "keep_rope": True},
-        ),
-        *({"frequencies": rope_frequencies, "rope": apply_rope}, {"frequencies": {}}),
-        *({"rms_norm": "rms_norm"}, {"rope": nn.Identity()}, {"layer_norm": nn.LayerNorm}),
+        {"rope": apply_rope, "keep_rope": True},
+        {"frequencies": rope_frequencies, "keep_rope": True},
+        {"frequencies": rope_frequencies, "rope": apply_rope},
+        {"frequencies": {}},
+        {"rms_norm": "rms_norm"},
+        {"rope": nn.Identity()},
+        {"layer_norm": nn.LayerNorm},
     ],
 )
 def test_what_is_no_function_to_put_somewhere_is_refused(arguments):
