@@ -36,10 +36,15 @@ def help_of(*command):
     return said.getvalue()
 
 
-def test_every_target_of_make_is_there():
+def test_every_target_of_make_that_the_readme_or_github_names_is_there():
+    workflows = {path: path.read_text() for path in (ROOT / ".github").rglob("*.yml")}
+    assert all(map(yaml.safe_load, workflows.values()))
+    on_github = re.findall(r"run: make (.*)", "\n".join(workflows.values()))
+    words = {
+        word for command in [*commands_of("make"), *map(shlex.split, on_github)] for word in command
+    }
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    named = {word for words in commands_of("make") for word in words if "=" not in word}
-    assert {"lab", "test"} <= named <= set(targets)
+    assert {"lab", "test"} <= {word for word in words if "=" not in word} <= set(targets)
 
 
 def test_every_command_of_the_course_is_there_with_its_options():
@@ -133,13 +138,3 @@ def test_the_version_is_the_same_wherever_it_stands():
     assert newest
     assert newest.groups() == (project["version"], citation["date-released"])
     assert citation["version"] == project["version"] == course_utils.__version__
-
-
-def test_what_runs_on_github_names_targets_and_files_that_are_there():
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for path in sorted((ROOT / ".github").rglob("*.yml")):
-        text = path.read_text(encoding="utf-8")
-        assert yaml.safe_load(text), path.name
-        for words in re.findall(r"run: make (.*)", text):
-            named = [word for word in shlex.split(words) if "=" not in word]
-            assert set(named) <= set(targets), (path.name, named)
