@@ -65,7 +65,7 @@ def pytest_generate_tests(metafunc):
 class _ByNotebook(LoadScopeScheduling):
     """With ``-n 2``: all tests of one notebook go to one process, which opens it once."""
 
-    def _split_scope(self, nodeid: str) -> str:
+    def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")
         _, _, notebook = test.partition("[")
         return notebook if notebook[:2].isdigit() else file
