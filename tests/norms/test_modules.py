@@ -11,15 +11,6 @@ from torch.testing import assert_close
 
 from course_utils import norms
 
-RUNNING = (
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-)
-
 
 @pytest.fixture(autouse=True)
 def _seed():
