@@ -9,7 +9,6 @@
 A notebook imports from its own folder and from ``course_utils``; no chapter imports another.
 """
 
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module

@@ -3,12 +3,11 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
 
-def call_in_node(folder: Path, module: str, function: str, calls: list) -> list:
+def call_in_node(folder, module, function, calls):
     """Return what ``function``, such as ``"module.change"``, gives for each list of arguments in
     ``calls``."""
     node = shutil.which("node")

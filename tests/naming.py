@@ -13,3 +13,16 @@ def keys_of(its_check, function):
     if trial.passed:
         return None
     return [mistake.key for group in Diagnosis(trial).mistakes() for mistake in group]
+
+
+def assert_passes(its_check, function):
+    report = its_check(function, record=False)
+    assert report.passed, f"{function}: {report}\n{report.table()}"
+
+
+def assert_shown_without_a_name(its_check, function):
+    """Assert that a mistake in no catalogue fails on an input that shows it."""
+    report = its_check(function, record=False)
+    assert not report.passed
+    assert report.misconception is None, report
+    assert report.evidence.expected != report.evidence.got

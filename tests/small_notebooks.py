@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import nbformat
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.notebooks import FOLDED
@@ -14,20 +13,20 @@ from tools.notebooks import FOLDED
 ROOT = Path(__file__).parents[1]
 
 
-def notebook_of(source: str, tagged: dict[int, list[str]] | None = None) -> NotebookNode:
+def notebook_of(source, tagged=None):
     cells = [new_code_cell(part.strip(), id=f"c{i}") for i, part in enumerate(source.split("---"))]
     for index, tags in (tagged or {}).items():
         cells[index].metadata["tags"] = tags
     return new_notebook(cells=[new_markdown_cell("# Title", id="title"), *cells])
 
 
-def save(notebook: NotebookNode, folder: Path, name: str = "02_layer_norm.ipynb") -> Path:
+def save(notebook, folder, name="02_layer_norm.ipynb"):
     path = folder / name
     nbformat.write(notebook, path)
     return path
 
 
-def folded_exercise() -> NotebookNode:
+def folded_exercise():
     notebook = notebook_of(
         "from chapters import check\n---\n"
         "def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n    "
@@ -45,7 +44,7 @@ def folded_exercise() -> NotebookNode:
     return notebook
 
 
-def run_nbval(path: Path) -> str:
+def run_nbval(path):
     """Run nbval as `make notebooks` does, with the project's options and conftest.py; return what
     it prints."""
     command = [

@@ -121,20 +121,29 @@ def test_the_package_shows_its_names_and_rooms_and_each_opens():
         assert getattr(course_utils, name) is not None
 
 
+def imports_of(nodes):
+    """Yield the modules that are imported from, and rooms and chapters by their names."""
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module in ("chapters", "course_utils"):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def test_the_library_imports_no_chapter_and_no_chapter_another():
+    for path in [*PACKAGE.rglob("*.py"), *PACKAGE.parent.glob("chapters/c*/**/*.py")]:
+        _, own, *_ = path.relative_to(PACKAGE.parent).parts
+        foreign = "chapters|tools" if PACKAGE in path.parents else rf"chapters\.(?!{own})c\d|tools"
+        imported = imports_of(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        assert not [name for name in imported if re.match(foreign, name)], path
+
+
 def test_imports_run_one_way_between_the_rooms():
-    root = Path(course_utils.__file__).parent
-    modules = {
-        ".".join(path.relative_to(root.parent).with_suffix("").parts): path
-        for path in root.rglob("*.py")
-    }
     uses: dict[str, set[str]] = {}
-    for name, path in modules.items():
-        room = uses.setdefault(name.split(".")[1], set())
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ImportFrom) and node.module:
-                assert not node.module.startswith("tools"), path
-                first, _, rest = node.module.partition(".")
-                if first == "course_utils":
-                    room |= {rest.split(".")[0]} if rest else {alias.name for alias in node.names}
-        room.discard(name.split(".")[1])
+    for path in PACKAGE.rglob("*.py"):
+        room = path.relative_to(PACKAGE).with_suffix("").parts[0]
+        for name in imports_of(ast.parse(path.read_text(encoding="utf-8")).body):
+            top, _, rest = name.partition(".")
+            if top == "course_utils" and rest.partition(".")[0] != room:
+                uses.setdefault(room, set()).add(rest.partition(".")[0])
     TopologicalSorter(uses).prepare()  # raises CycleError, which names the circle

@@ -12,10 +12,19 @@ from course_utils import verify
 from course_utils.verify import Case, cases_for
 
 BUILT_INS = [
-    *(F.layer_norm, F.rms_norm, F.group_norm, F.instance_norm, F.batch_norm),
-    *(nn.LayerNorm((3, 4)), nn.RMSNorm(6), nn.GroupNorm(2, 6)),
-    *(nn.BatchNorm1d(6), nn.BatchNorm2d(6), nn.BatchNorm3d(6)),
-    *(nn.InstanceNorm1d(6, affine=True, track_running_stats=True), nn.InstanceNorm2d(6)),
+    F.layer_norm,
+    F.rms_norm,
+    F.group_norm,
+    F.instance_norm,
+    F.batch_norm,
+    nn.LayerNorm((3, 4)),
+    nn.RMSNorm(6),
+    nn.GroupNorm(2, 6),
+    nn.BatchNorm1d(6),
+    nn.BatchNorm2d(6),
+    nn.BatchNorm3d(6),
+    nn.InstanceNorm1d(6, affine=True, track_running_stats=True),
+    nn.InstanceNorm2d(6),
 ]
 
 
@@ -207,9 +216,7 @@ def test_the_table_says_when_mine_is_closer_than_the_built_in():
 
 
 @pytest.mark.parametrize("dtype", verify.DTYPES, ids=str)
-def test_an_exact_reference_allows_twice_four_units_and_one_rounding_of_the_result(
-    dtype,
-):
+def test_an_exact_reference_allows_twice_four_units_and_one_rounding_of_the_result(dtype):
     x = torch.tensor([[1.0, float("nan"), -3.0], [2.0, 0.5, 0.0]], dtype=torch.float64)
     gradients = []
 

@@ -13,22 +13,19 @@ from course_utils.widgets import axes, rows
 
 MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
 NAMES = (
-    *(
-        "axis_explorer",
-        "normalize_row",
-        "batch_neighbours",
-        "gradient_projection",
-        "encoding_by_distance",
-    ),
-    *(
-        "rope_clocks",
-        "running_average",
-        "rope_scaling",
-        "sync_cost",
-        "normalized_shape",
-        "rope_shapes",
-    ),
-    *("kernel_blocks", "scan_rounds"),
+    "axis_explorer",
+    "normalize_row",
+    "batch_neighbours",
+    "gradient_projection",
+    "encoding_by_distance",
+    "rope_clocks",
+    "running_average",
+    "rope_scaling",
+    "sync_cost",
+    "normalized_shape",
+    "rope_shapes",
+    "kernel_blocks",
+    "scan_rounds",
 )
 MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
 MAKERS = {

@@ -2,7 +2,6 @@
 is not ours."""
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
 
 __all__ = ["serious_findings", "serious_in"]
 
@@ -10,7 +9,7 @@ _OURS = [".jp-RenderedMarkdown", ".jp-RenderedHTMLCommon", ".course-widget"]
 _LABS_OWN = [".jp-InternalAnchorLink", ".cm-editor"]
 
 
-def serious_findings(page: Page) -> list[str]:
+def serious_findings(page):
     """Return the serious and critical findings in the course's own elements, one line each."""
     present = [[selector] for selector in _OURS if page.locator(selector).count()]
     if not present:
@@ -21,7 +20,7 @@ def serious_findings(page: Page) -> list[str]:
     )
 
 
-def serious_in(response: dict) -> list[str]:
+def serious_in(response):
     """Return the serious and critical findings of one of axe's responses, one line each."""
     return [
         f"{violation['id']} ({violation['impact']}): {violation['help']}: {node['html'][:160]}"

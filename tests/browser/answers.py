@@ -2,18 +2,16 @@
 
 import ast
 
-import nbformat
-
-from tools.notebooks import SOLUTION_SUFFIX, Exercise
+from tools.notebooks import SOLUTION_SUFFIX
 
 
-def with_check(exercise: Exercise, code: str) -> str:
+def with_check(exercise, code):
     """Return a learner's cell: ``code``, and the check that ends the stub."""
     name = exercise.names[0]
     return f"{code}\n\n\ncheck.{name}({name})"
 
 
-def the_solution_as_the_learners_own(notebook: nbformat.NotebookNode, exercise: Exercise) -> str:
+def the_solution_as_the_learners_own(notebook, exercise):
     """Return the definitions of the folded solution under the names that the learner is asked
     for."""
     tree = ast.parse(notebook.cells[exercise.solution].source)
@@ -27,7 +25,7 @@ def the_solution_as_the_learners_own(notebook: nbformat.NotebookNode, exercise: 
     return "\n\n".join(ast.unparse(node) for node in kept)
 
 
-def gives_back_its_argument(notebook: nbformat.NotebookNode, exercise: Exercise) -> str:
+def gives_back_its_argument(notebook, exercise):
     """Return the stub with a body that gives back its first argument: attempted, and wrong."""
     tree = ast.parse(notebook.cells[exercise.stub].source)
     for node in ast.walk(tree):
@@ -36,6 +34,6 @@ def gives_back_its_argument(notebook: nbformat.NotebookNode, exercise: Exercise)
     return "\n\n".join(ast.unparse(node) for node in tree.body if not _checks(node))
 
 
-def _checks(node: ast.stmt) -> bool:
+def _checks(node):
     """Whether a line checks, or picks whose version to go on with: no part of an answer."""
     return any(isinstance(part, ast.Name) and part.id == "check" for part in ast.walk(node))

@@ -2,23 +2,14 @@
 notebook run in it."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed: make browser installs it")
 
-from jupyterlab_driver import (
-    CHROMIUM_FLAGS,
-    LabServer,
-    OpenNotebook,
-    find_chromium,
-    open_notebook,
-    serve,
-)
-from playwright.sync_api import Browser, sync_playwright
-from xdist.remote import Producer
+from jupyterlab_driver import CHROMIUM_FLAGS, find_chromium, open_notebook, serve
+from playwright.sync_api import sync_playwright
 from xdist.scheduler import LoadScopeScheduling
 
 from tools.notebooks import NOTEBOOKS, find_notebooks
@@ -28,7 +19,7 @@ from tools.notebooks import NOTEBOOKS, find_notebooks
 QUICK = ["00", "02", "14"]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave out what drives a browser where nobody asked for it, and skip it where there is
     none."""
     in_a_browser = [item for item in items if Path(__file__).parent in item.path.parents]
@@ -50,13 +41,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: "notebook_path" in getattr(item, "fixturenames", ()))
 
 
-def _is_left_out(item: pytest.Item) -> bool:
+def _is_left_out(item):
     """Whether ``--quick`` leaves this test to ``make browser``: it looks closer, at another
     notebook than the first."""
     return item.get_closest_marker("thorough") is not None and f"[{QUICK[0]}" not in item.nodeid
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+def pytest_generate_tests(metafunc):
     """Give a test that opens a notebook every notebook there is, or those that --chapter or --quick
     name."""
     if "notebook_path" in metafunc.fixturenames:
@@ -74,13 +65,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 class _ByNotebook(LoadScopeScheduling):
     """With ``-n 2``: all tests of one notebook go to one process, which opens it once."""
 
-    def _split_scope(self, nodeid: str) -> str:
+    def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")
         _, _, notebook = test.partition("[")
         return notebook if notebook[:2].isdigit() else file
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByNotebook | None:
+def pytest_xdist_make_scheduler(config, log):
     """Leave every other run its own way to share out tests."""
     if not config.getoption("--browser"):
         return None
@@ -89,7 +80,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByNote
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser():
     """A headless Chromium."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=find_chromium(), args=CHROMIUM_FLAGS)
@@ -98,7 +89,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+def server(tmp_path_factory):
     """A JupyterLab on a copy of the notebooks, so that running and typing change nothing here."""
     root, private = tmp_path_factory.mktemp("course"), tmp_path_factory.mktemp("jupyter")
     ignored = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__")
@@ -111,7 +102,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 
 @pytest.fixture(scope="session")
-def opened(browser: Browser, server: LabServer, notebook_path: Path) -> Iterator[OpenNotebook]:
+def opened(browser, server, notebook_path):
     """One notebook, open and run from top to bottom; pytest runs all tests of one before it opens
     the next."""
     notebook = open_notebook(browser, server, notebook_path.as_posix())

@@ -10,28 +10,25 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import ConsoleMessage, Page, Request
 
 __all__ = ["CHROMIUM_FLAGS", "LabServer", "OpenNotebook", "find_chromium", "open_notebook", "serve"]
 
 CHROMIUM_FLAGS = [
     # a container has no user namespaces to build the sandbox from; only our own server is visited
     "--no-sandbox",
-    *(
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-sync",
-        "--force-color-profile=srgb",
-    ),
-    *("--disable-background-networking", "--disable-component-update"),
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+    "--disable-background-networking",
+    "--disable-component-update",
     # nothing outside this machine can be reached
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 ]
@@ -49,7 +46,7 @@ _LABS_OWN_NOISE = (
 )
 
 
-def find_chromium() -> str | None:
+def find_chromium():
     """Return the path of a Chromium or Chrome: ``$CHROMIUM``, or one on the PATH; None where there
     is none."""
     named = os.environ.get("CHROMIUM")
@@ -67,7 +64,7 @@ class LabServer:
 
 
 @contextmanager
-def serve(root: Path, private: Path) -> Iterator[LabServer]:
+def serve(root, private):
     """Run JupyterLab on ``root``, with settings, workspaces and progress of its own in
     ``private``."""
     of_notebooks = (
@@ -114,15 +111,13 @@ def serve(root: Path, private: Path) -> Iterator[LabServer]:
                 process.wait()
 
 
-def _free_port() -> int:
+def _free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-def _wait_until_up(
-    server: LabServer, process: subprocess.Popen, log: Path, timeout_s: float = 180
-) -> None:
+def _wait_until_up(server, process, log, timeout_s=180):
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and process.poll() is None:
         with (
@@ -143,7 +138,7 @@ class OpenNotebook:
     console_errors: list[str] = field(default_factory=list)
     requests_outside: list[str] = field(default_factory=list)
 
-    def run_all(self, timeout_s: float = 180) -> None:
+    def run_all(self, timeout_s=180):
         """Run every cell from top to bottom and wait until the kernel is idle and the page has
         drawn."""
         self._command("notebook:run-all-cells", timeout_s)
@@ -151,23 +146,21 @@ class OpenNotebook:
         # pictures and widgets are drawn a moment after their messages
         self.page.wait_for_timeout(300)
 
-    def run_cell(
-        self, index: int, timeout_s: float = 60, command: str = "notebook:run-cell"
-    ) -> None:
+    def run_cell(self, index, timeout_s=60, command="notebook:run-cell"):
         """Run one cell, counted from 0; the ``command`` of Shift+Enter goes on to the next."""
         self.page.evaluate(f"{_NOTEBOOK}.activeCellIndex = {index}; {_NOTEBOOK}.deselectAll()")
         self._command(command, timeout_s)
         self.wait_until_idle(timeout_s)
 
-    def cells(self) -> list[dict[str, Any]]:
+    def cells(self):
         """Return the cells as they are now: source, metadata, and for code what came out."""
         return self.page.evaluate(f"{_PANEL}.content.model.sharedModel.toJSON().cells")
 
-    def cell(self, index: int) -> Locator:
+    def cell(self, index):
         """Return the element of one cell, counted from 0."""
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
-    def type_into(self, index: int, code: str) -> None:
+    def type_into(self, index, code):
         """Replace a code cell's text in its editor, as a learner does who selects all and
         pastes."""
         editor = self.cell(index).locator(".cm-content").first
@@ -177,11 +170,11 @@ class OpenNotebook:
         written = self.cells()[index]["source"]
         assert written == code, f"the editor holds\n{written}\ninstead of\n{code}"
 
-    def text_of_output(self, index: int) -> str:
+    def text_of_output(self, index):
         """Return what a reader sees below a code cell."""
         return self.cell(index).locator(".jp-OutputArea").first.inner_text()
 
-    def set_theme(self, theme: str) -> None:
+    def set_theme(self, theme):
         """Change to "light" or "dark"."""
         name, is_light = {
             "light": ("JupyterLab Light", "true"),
@@ -193,7 +186,7 @@ class OpenNotebook:
         self.page.wait_for_function("is => document.body.dataset.jpThemeLight === is", arg=is_light)
         self.page.wait_for_timeout(300)  # the style sheet of the new theme arrives after its name
 
-    def screenshot(self, path: Path, highest: int = 16000) -> None:
+    def screenshot(self, path, highest=16000):
         """Save a picture of the whole notebook, however long it is."""
         path.parent.mkdir(parents=True, exist_ok=True)
         size = self.page.viewport_size or {"width": 1280, "height": 900}
@@ -209,7 +202,7 @@ class OpenNotebook:
         self.page.screenshot(path=path)
         self.page.set_viewport_size(size)
 
-    def wait_until_idle(self, timeout_s: float) -> None:
+    def wait_until_idle(self, timeout_s):
         """Wait until the kernel is connected and has nothing left to do."""
         self.page.wait_for_function(
             f"(() => {{ const kernel = {_PANEL}?.sessionContext?.session?.kernel;"
@@ -218,7 +211,7 @@ class OpenNotebook:
             timeout=timeout_s * 1000,
         )
 
-    def close(self) -> None:
+    def close(self):
         """Shut the kernel down and leave the page."""
         with suppress(
             Exception
@@ -226,7 +219,7 @@ class OpenNotebook:
             self.page.evaluate(f"async () => await {_PANEL}.sessionContext.shutdown()")
         self.page.context.close()
 
-    def _command(self, name: str, timeout_s: float) -> None:
+    def _command(self, name, timeout_s):
         done = self.page.evaluate(
             "async ([name, ms]) => await Promise.race(["
             " jupyterapp.commands.execute(name).then(() => 'done'),"
@@ -240,9 +233,7 @@ _PANEL = "jupyterapp.shell.currentWidget"
 _NOTEBOOK = f"{_PANEL}.content"
 
 
-def open_notebook(
-    browser: Browser, server: LabServer, path: str, timeout_s: float = 60
-) -> OpenNotebook:
+def open_notebook(browser, server, path, timeout_s=60):
     """Open ``path`` (from the server's root) in a fresh browser profile and wait until its kernel
     is ready.
 

@@ -26,18 +26,18 @@ class Reader:
     complaints: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
 
-    def watch(self) -> None:
+    def watch(self):
         """Keep what the page asks for and what its console says."""
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("requestfailed", lambda request: self.complaints.append(request.url))
         self.page.on("request", lambda request: self.outside.append(request.url))
 
-    def open(self, address: str) -> None:
+    def open(self, address):
         """Open a page of the site and wait until its formulas are drawn."""
         self.page.goto(f"{self.site.as_uri()}/{address}")
         self.page.evaluate("() => window.MathJax && MathJax.startup.promise")
 
-    def strangers(self) -> list[str]:
+    def strangers(self):
         """Return what was asked for elsewhere than in the site's own files."""
         return [url for url in self.outside if not url.startswith((self.site.as_uri(), "data:"))]

@@ -5,8 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from jupyterlab_driver import LabServer, OpenNotebook, open_notebook
-from playwright.sync_api import Browser
+from jupyterlab_driver import open_notebook
 from widget_driver import find_widgets
 
 from tools.notebooks import NOTEBOOKS
@@ -15,18 +14,16 @@ COPY = f"{NOTEBOOKS.name}/day_two.ipynb"
 
 
 @pytest.fixture
-def file(server: LabServer) -> Path:
+def file(server):
     """A copy of chapter 00 on the server."""
     return Path(shutil.copy(NOTEBOOKS / "00_start_here.ipynb", server.root / COPY))
 
 
-def save(opened: OpenNotebook) -> None:
+def save(opened):
     opened.page.evaluate("async () => await jupyterapp.commands.execute('docmanager:save')")
 
 
-def test_opening_and_saving_a_notebook_changes_no_byte(
-    browser: Browser, server: LabServer, file: Path
-) -> None:
+def test_opening_and_saving_a_notebook_changes_no_byte(browser, server, file):
     before = file.read_bytes()
     opened = open_notebook(browser, server, COPY)
     save(opened)
@@ -34,9 +31,7 @@ def test_opening_and_saving_a_notebook_changes_no_byte(
     assert file.read_bytes() == before
 
 
-def test_a_widget_that_was_saved_is_drawn_before_anything_runs(
-    browser: Browser, server: LabServer, file: Path
-) -> None:
+def test_a_widget_that_was_saved_is_drawn_before_anything_runs(browser, server, file):
     opened = open_notebook(browser, server, COPY)
     opened.run_all()
     widgets = len(find_widgets(opened.page))

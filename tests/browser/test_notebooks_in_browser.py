@@ -4,15 +4,12 @@ from pathlib import Path
 
 import pytest
 from accessibility import serious_findings
-from jupyterlab_driver import OpenNotebook
 from widget_driver import find_widgets, tall_page
 
 SCREENSHOTS = Path("screenshots")
 
 
-def test_run_all_runs_every_cell_and_leaves_no_error_that_is_not_meant(
-    opened: OpenNotebook,
-) -> None:
+def test_run_all_runs_every_cell_and_leaves_no_error_that_is_not_meant(opened):
     code = [cell for cell in opened.cells() if cell["cell_type"] == "code"]
     unmeant = [
         (cell["id"], output["ename"], output["evalue"])
@@ -32,7 +29,7 @@ def test_run_all_runs_every_cell_and_leaves_no_error_that_is_not_meant(
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
 
 
-def test_every_widget_is_drawn(opened: OpenNotebook) -> None:
+def test_every_widget_is_drawn(opened):
     views = sum(
         "application/vnd.jupyter.widget-view+json" in output.get("data", {})
         for cell in opened.cells()
@@ -51,7 +48,7 @@ def test_every_widget_is_drawn(opened: OpenNotebook) -> None:
 
 
 @pytest.mark.thorough
-def test_pictures_are_taken_in_both_themes(opened: OpenNotebook) -> None:
+def test_pictures_are_taken_in_both_themes(opened):
     chapter = Path(opened.name).stem
     for theme in ("dark", "light"):
         opened.set_theme(theme)
@@ -64,7 +61,7 @@ def test_pictures_are_taken_in_both_themes(opened: OpenNotebook) -> None:
 
 
 @pytest.mark.thorough
-def test_every_control_redraws_its_widget_by_keyboard_and_by_mouse(opened: OpenNotebook) -> None:
+def test_every_control_redraws_its_widget_by_keyboard_and_by_mouse(opened):
     widgets = find_widgets(opened.page)
     if not widgets:
         pytest.skip(f"{opened.name} has no widget")
@@ -72,9 +69,7 @@ def test_every_control_redraws_its_widget_by_keyboard_and_by_mouse(opened: OpenN
 
 
 @pytest.mark.thorough
-def test_what_the_course_puts_on_the_page_is_accessible_in_both_themes(
-    opened: OpenNotebook,
-) -> None:
+def test_what_the_course_puts_on_the_page_is_accessible_in_both_themes(opened):
     findings = []
     for theme in (
         "light",
@@ -85,6 +80,6 @@ def test_what_the_course_puts_on_the_page_is_accessible_in_both_themes(
     assert findings == []
 
 
-def test_nothing_is_fetched_and_the_console_stays_silent(opened: OpenNotebook) -> None:
+def test_nothing_is_fetched_and_the_console_stays_silent(opened):
     assert opened.requests_outside == []
     assert opened.console_errors == []

@@ -2,11 +2,8 @@
 in Chromium."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
 
 from chapters.c19_find_the_bug import bugs
@@ -17,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.fixture(scope="module")
-def reader(browser: Browser, site: Path) -> Iterator[Reader]:
+def reader(browser, site):
     """The site, not read yet."""
     with browser.new_page(viewport=DESKTOP) as page:
         reader = Reader(page, site)
@@ -25,7 +22,7 @@ def reader(browser: Browser, site: Path) -> Iterator[Reader]:
         yield reader
 
 
-def test_a_solution_opens_with_the_keyboard(reader: Reader) -> None:
+def test_a_solution_opens_with_the_keyboard(reader):
     reader.open("notebooks/00_start_here.html")
     solution = reader.page.locator("details.hide").first
     code = solution.locator("pre")
@@ -35,7 +32,7 @@ def test_a_solution_opens_with_the_keyboard(reader: Reader) -> None:
     code.wait_for(state="visible", timeout=5000)
 
 
-def test_search_finds_a_word_of_a_chapter_and_leads_there(reader: Reader) -> None:
+def test_search_finds_a_word_of_a_chapter_and_leads_there(reader):
     reader.open("index.html")
     box = reader.page.get_by_role("textbox", name="Search")
     box.fill("roofline")
@@ -46,9 +43,7 @@ def test_search_finds_a_word_of_a_chapter_and_leads_there(reader: Reader) -> Non
     assert "roofline" in reader.page.locator("article").inner_text()
 
 
-def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(
-    reader: Reader,
-) -> None:
+def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(reader):
     reader.page.set_viewport_size(PHONE)
     reader.open("notebooks/19_find_the_bug.html")
     puzzles = reader.page.locator(".course-puzzle").all()
@@ -82,9 +77,7 @@ def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_words_are_filtered_by_what_is_typed_and_each_row_can_be_linked_to(
-    reader: Reader, width: int
-) -> None:
+def test_the_words_are_filtered_by_what_is_typed_and_each_row_can_be_linked_to(reader, width):
     reader.page.set_viewport_size({"width": width, "height": 800})
     reader.open("notebooks/20_words_and_conventions.html")
     rows, field = (
@@ -108,9 +101,7 @@ def test_the_words_are_filtered_by_what_is_typed_and_each_row_can_be_linked_to(
 
 
 @pytest.mark.parametrize("address", ["index.html", "notebooks/13_rope.html"])
-def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(
-    reader: Reader, address: str
-) -> None:
+def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(reader, address):
     reader.open(address)
     clocks = (
         reader.page.locator(".course-live .course-widget")
@@ -139,7 +130,7 @@ def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(
     reader.page.emulate_media(reduced_motion="no-preference")
 
 
-def test_without_javascript_a_widget_is_its_picture(browser: Browser, reader: Reader) -> None:
+def test_without_javascript_a_widget_is_its_picture(browser, reader):
     with browser.new_page(java_script_enabled=False) as page:
         page.goto((reader.site / "notebooks/13_rope.html").as_uri())
         pictures = page.locator(".course-live img").all()
@@ -147,5 +138,5 @@ def test_without_javascript_a_widget_is_its_picture(browser: Browser, reader: Re
         assert all(picture.is_visible() for picture in pictures)
 
 
-def test_nothing_is_fetched_and_the_console_stays_silent(reader: Reader) -> None:
+def test_nothing_is_fetched_and_the_console_stays_silent(reader):
     assert reader.strangers() == reader.complaints == []

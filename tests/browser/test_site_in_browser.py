@@ -1,14 +1,11 @@
 """The static site in Chromium, from its files: nothing is fetched, formulas are drawn, everybody
 can read it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from accessibility import serious_in
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page
 from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
 
 pytestmark = pytest.mark.filterwarnings(
@@ -72,7 +69,7 @@ class Visit:
     dumb: list[str] = field(default_factory=list)
 
 
-def read(reader: Reader, address: str, *, with_axe: bool) -> Visit:
+def read(reader, address, *, with_axe):
     """Open a page, look at its formulas, move its widgets, also on a phone; maybe have axe look, in
     both themes."""
     reader.open(address)
@@ -106,7 +103,7 @@ def read(reader: Reader, address: str, *, with_axe: bool) -> Visit:
     return visit
 
 
-def serious(page: Page, **options: object) -> list[str]:
+def serious(page, **options):
     """Return axe's serious and critical findings on the whole page, one line each."""
     # axe would fetch the style sheets to look into them, and a page read from a file may not
     return serious_in(
@@ -117,7 +114,7 @@ def serious(page: Page, **options: object) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def reader(browser: Browser, site: Path, request: pytest.FixtureRequest) -> Iterator[Reader]:
+def reader(browser, site, request):
     """The site, read: all of it, or the chapters that --chapter names."""
     chapters = request.config.getoption("--chapter") or [""]
     pages = [
@@ -137,29 +134,29 @@ def reader(browser: Browser, site: Path, request: pytest.FixtureRequest) -> Iter
         yield reader
 
 
-def test_every_formula_is_drawn(reader: Reader) -> None:
+def test_every_formula_is_drawn(reader):
     assert sum(visit.formulas for visit in reader.visits.values()) > 0
     assert {
         address: visit.not_drawn for address, visit in reader.visits.items() if visit.not_drawn
     } == {}
 
 
-def test_it_is_accessible_in_both_themes(reader: Reader) -> None:
+def test_it_is_accessible_in_both_themes(reader):
     assert {
         address: visit.findings for address, visit in reader.visits.items() if visit.findings
     } == {}
 
 
-def test_on_a_phone_what_is_wide_scrolls_in_its_own_place(reader: Reader) -> None:
+def test_on_a_phone_what_is_wide_scrolls_in_its_own_place(reader):
     assert [address for address, visit in reader.visits.items() if visit.too_wide] == []
 
 
-def test_every_control_of_every_widget_answers_without_a_kernel(reader: Reader) -> None:
+def test_every_control_of_every_widget_answers_without_a_kernel(reader):
     assert sum(visit.widgets for visit in reader.visits.values()) > 0
     assert {address: visit.dumb for address, visit in reader.visits.items() if visit.dumb} == {}
 
 
-def controls_that_do_nothing(widget: Locator) -> list[str]:
+def controls_that_do_nothing(widget):
     """Move each control that is enabled, by keyboard or tap, and return the names of those that
     changed nothing."""
     dumb = []
@@ -200,5 +197,5 @@ def controls_that_do_nothing(widget: Locator) -> list[str]:
     return dumb
 
 
-def test_nothing_is_fetched_and_the_console_stays_silent(reader: Reader) -> None:
+def test_nothing_is_fetched_and_the_console_stays_silent(reader):
     assert reader.strangers() == reader.complaints == []

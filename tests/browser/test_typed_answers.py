@@ -1,14 +1,11 @@
 """What a learner is told: every exercise of every notebook, untouched, answered wrongly, and
 answered rightly."""
 
-from pathlib import Path
-
 import pytest
 from answers import gives_back_its_argument, the_solution_as_the_learners_own, with_check
-from jupyterlab_driver import OpenNotebook
 from playwright.sync_api import expect
 
-from tools.notebooks import Exercise, find_exercises, read_notebook
+from tools.notebooks import find_exercises, read_notebook
 
 # Mistakes that people make, each typed into the stub of a chapter, with words of the answer that it
 # must get. The unit tests hold the checks to all known mistakes; here is how an answer gets there
@@ -39,7 +36,7 @@ KNOWN_MISTAKES = {
 
 
 @pytest.mark.thorough
-def test_each_exercise_answers_to_what_is_typed(opened: OpenNotebook, notebook_path: Path) -> None:
+def test_each_exercise_answers_to_what_is_typed(opened, notebook_path):
     notebook = read_notebook(notebook_path)
     for exercise in find_exercises(notebook):
         assert "not attempted yet" in opened.text_of_output(exercise.stub)
@@ -51,7 +48,7 @@ def test_each_exercise_answers_to_what_is_typed(opened: OpenNotebook, notebook_p
         assert "Using your" in opened.text_of_output(exercise.solution)
 
 
-def test_a_known_mistake_is_called_by_its_name(opened: OpenNotebook, notebook_path: Path) -> None:
+def test_a_known_mistake_is_called_by_its_name(opened, notebook_path):
     exercises = {
         exercise.names[0]: exercise for exercise in find_exercises(read_notebook(notebook_path))
     }
@@ -60,7 +57,7 @@ def test_a_known_mistake_is_called_by_its_name(opened: OpenNotebook, notebook_pa
             assert words in answer(opened, exercises[name], code)
 
 
-def answer(opened: OpenNotebook, exercise: Exercise, code: str) -> str:
+def answer(opened, exercise, code):
     """Type ``code`` over the stub, above its check, press Shift+Enter, and return what is shown,
     its top in view."""
     opened.type_into(exercise.stub, with_check(exercise, code))

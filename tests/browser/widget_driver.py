@@ -4,12 +4,11 @@ A widget's root is ``<div class="course-widget" data-widget="axis_explorer">``. 
 counts the pictures drawn after a change of state. Its controls are native.
 """
 
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from playwright.sync_api import Locator, Page, TimeoutError
+from playwright.sync_api import TimeoutError
 
 __all__ = ["Control", "Widget", "find_widgets", "tall_page"]
 
@@ -47,21 +46,21 @@ class Control:
 class Widget:
     """One widget on the page."""
 
-    def __init__(self, page: Page, root: Locator) -> None:
+    def __init__(self, page, root):
         self.page = page
         self.root = root
         self.name = root.get_attribute("data-widget") or "unnamed"
 
-    def controls(self) -> list[Control]:
+    def controls(self):
         """Return the controls in the order of the page, hidden ones too."""
         described = self.root.evaluate(f"(root) => ({_DESCRIBE})(root, {_CONTROLS!r})")
         return [Control(**control) for control in described]
 
-    def frame(self) -> int:
+    def frame(self):
         """Return how many pictures the widget has drawn."""
         return int(self.root.get_attribute("data-frame") or -1)
 
-    def exercise_everything(self) -> Iterator[str]:
+    def exercise_everything(self):
         """Move every control by keyboard and by mouse; yield what went wrong.
 
         Controls that show only in some settings are moved in the first setting that shows them.
@@ -69,7 +68,7 @@ class Widget:
         with tall_page(self.page):
             yield from self._exercise_in_every_setting()
 
-    def _exercise_in_every_setting(self) -> Iterator[str]:
+    def _exercise_in_every_setting(self):
         moved: set[tuple[str, str]] = set()
         yield from self._exercise_usable(moved)
         for select in [control for control in self.controls() if control.kind == "select"]:
@@ -93,11 +92,11 @@ class Widget:
                     "every setting"
                 )
 
-    def element(self, control: Control) -> Locator:
+    def element(self, control):
         """Return where a control is on the page."""
         return self.root.locator(_CONTROLS).nth(control.index)
 
-    def _exercise_usable(self, moved: set[tuple[str, str]]) -> Iterator[str]:
+    def _exercise_usable(self, moved):
         """Move what can be moved now and was not before.
 
         Pictures and choices come first: sliders at an end may leave a single element, or nothing to
@@ -123,7 +122,7 @@ class Widget:
                     "nothing looks different"
                 )
 
-    def _by_keyboard(self, control: Control, looks: set[bytes]) -> Iterator[str]:
+    def _by_keyboard(self, control, looks):
         element = self.element(control)
         if control.kind == "range":
             for press in range(2):  # to and fro
@@ -156,7 +155,7 @@ class Widget:
                 control, looks, "key Space", lambda: element.press("Space")
             )
 
-    def _by_mouse(self, control: Control, looks: set[bytes]) -> Iterator[str]:
+    def _by_mouse(self, control, looks):
         element = self.element(control)
         if control.kind == "range":
             how = f"a drag of {_DRAG_MOVES} moves"
@@ -181,9 +180,7 @@ class Widget:
         else:
             yield from self._expect_redraw(control, looks, "a click", element.click)
 
-    def _expect_redraw(
-        self, control: Control, looks: set[bytes], how: str, move: Callable
-    ) -> Iterator[str]:
+    def _expect_redraw(self, control, looks, how, move):
         """Move, report when no new picture is drawn or the control springs back, and add what it
         looks like then.
 
@@ -203,7 +200,7 @@ class Widget:
         else:
             self._let_go()
 
-    def _is_redrawn(self, frame: int, within_ms: float) -> bool:
+    def _is_redrawn(self, frame, within_ms):
         script = "([root, frame]) => Number(root.dataset.frame) !== frame"
         try:
             self.page.wait_for_function(
@@ -213,7 +210,7 @@ class Widget:
             return False
         return True
 
-    def _until_redrawn(self, moves: list[Callable[[], object]]) -> None:
+    def _until_redrawn(self, moves):
         """Try moves in turn until one changes the picture: at an end, or beside what can be picked,
         some do not."""
         frame = self.frame()
@@ -222,19 +219,19 @@ class Widget:
             if self._is_redrawn(frame, within_ms=300):
                 return
 
-    def _let_go(self) -> None:
+    def _let_go(self):
         """Leave the control, and let two frames pass: what is drawn late must not count for the
         next move."""
         frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         self.page.evaluate(f"() => {{ document.activeElement?.blur(); return {frames}; }}")
 
-    def _look(self) -> bytes:
+    def _look(self):
         """Return a picture of the widget without its controls, which show every move themselves."""
         self._let_go()
         own_look = self.root.locator("input, select, output")
         return self.root.screenshot(mask=[own_look], animations="disabled")
 
-    def _drag_slider(self, slider: Locator) -> None:
+    def _drag_slider(self, slider):
         """Drag a slider's handle to its farther end."""
         value, low, high = slider.evaluate("s => [Number(s.value), Number(s.min), Number(s.max)]")
         handle = 8  # half as wide, in pixels
@@ -246,13 +243,11 @@ class Widget:
             handle,
         )
 
-    def _drag_across(self, picture: Locator, y: float) -> None:
+    def _drag_across(self, picture, y):
         """Drag from left to right at the relative height ``y``."""
         self._drag(picture, 0.05, 0.95, y)
 
-    def _drag(
-        self, element: Locator, start: float, end: float, y: float, margin: float = 0
-    ) -> None:
+    def _drag(self, element, start, end, y, margin=0):
         """Press the mouse at ``start``, go to ``end`` (both relative) in moves of sixteen
         milliseconds."""
         element.scroll_into_view_if_needed()
@@ -266,16 +261,16 @@ class Widget:
             self.page.wait_for_timeout(16)
         self.page.mouse.up()
 
-    def _options(self, select: Control) -> list[str]:
+    def _options(self, select):
         return self.element(select).evaluate(
             "s => [...s.options].filter(o => !o.disabled).map(o => o.value)"
         )
 
-    def _choose(self, select: Control, value: str) -> None:
+    def _choose(self, select, value):
         self.element(select).select_option(value)
 
 
-def arrow_key(slider: Locator, press: int) -> str:
+def arrow_key(slider, press):
     """Return the key that moves a slider at the ``press``-th time: to and fro, and never against
     its end."""
     value, low, high = slider.evaluate("s => [Number(s.value), Number(s.min), Number(s.max)]")
@@ -285,7 +280,7 @@ def arrow_key(slider: Locator, press: int) -> str:
 
 
 @contextmanager
-def tall_page(page: Page, height: int = 2400) -> Iterator[None]:
+def tall_page(page, height=2400):
     """Make the page high enough for the tallest widget: what is scrolled away is missing in a
     picture of it."""
     before = page.viewport_size
@@ -297,13 +292,13 @@ def tall_page(page: Page, height: int = 2400) -> Iterator[None]:
             page.set_viewport_size(before)
 
 
-def _value(element: Locator) -> object:
+def _value(element):
     return element.evaluate(
         "control => control.type === 'checkbox' ? control.checked : control.value"
     )
 
 
-def find_widgets(page: Page) -> list[Widget]:
+def find_widgets(page):
     """Return the course's widgets on the page, from top to bottom."""
     roots = page.locator(".course-widget")
     return [Widget(page, roots.nth(index)) for index in range(roots.count())]

@@ -1,10 +1,8 @@
 """How a check comes to its report, on checks small enough to see through."""
 
-import ast
 import warnings
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -220,16 +218,6 @@ def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
     assert report.remarks == ()
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize(
-    "name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"]
-)
-def test_torch_s_own_norms_pass_on_a_gpu(name):
-    report = getattr(check, name)(getattr(torch.nn.functional, name), device="cuda", record=False)
-    assert report.passed, f"{report}\n{report.table()}"
-
-
 def written(body):
     names = {}
     exec(f"def function(x):\n    {body}", names)
@@ -350,21 +338,3 @@ def test_a_name_that_is_nearly_an_exercise_is_answered_with_the_exercise():
         _ = check.layernorm
     with pytest.raises(AttributeError, match=r"there is no exercise 'xyz'$"):
         _ = check.xyz
-
-
-def test_no_room_of_the_library_imports_a_chapter_and_no_chapter_another():
-    for path in [*Path("course_utils").rglob("*.py"), *Path("chapters").rglob("*.py")]:
-        own = path.parts[1] if path.parts[0] == "chapters" and len(path.parts) > 2 else ""
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                first, *rest = node.module.split(".")
-                if path.parts[0] == "course_utils":
-                    assert first not in ("chapters", "tools"), path
-                elif own:
-                    assert first != "tools", path
-                    assert not (
-                        first == "chapters"
-                        and rest
-                        and rest[0].startswith("c")
-                        and rest[0] not in (own, "contents")
-                    ), path

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from devices import on_every_device
+from naming import assert_passes
 
 from chapters import check
 from course_utils import norms
@@ -74,17 +76,6 @@ def ln_checkpointed(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return checkpoint(ln_two_pass, x, normalized_shape, weight, bias, eps, use_reentrant=False)
 
 
-def rms_plain(x, normalized_shape, weight=None, eps=None):
-    z = wide(x)
-    eps = torch.finfo(z.dtype).eps if eps is None else eps
-    return affine(
-        z / torch.sqrt(z.pow(2).mean(last(normalized_shape), keepdim=True) + eps),
-        weight,
-        None,
-        x.dtype,
-    )
-
-
 def rms_in_float64(x, normalized_shape, weight=None, eps=None):
     eps = (2.0**-52 if x.dtype == torch.float64 else 2.0**-23) if eps is None else eps
     z = x.double()
@@ -92,67 +83,12 @@ def rms_in_float64(x, normalized_shape, weight=None, eps=None):
     return affine(y, None if weight is None else weight.double(), None, x.dtype)
 
 
-def gn_reshape(x, num_groups, weight=None, bias=None, eps=1e-5):
-    z = wide(x).reshape(x.shape[0], num_groups, -1)
-    centred = z - z.mean(-1, keepdim=True)
-    y = (centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)).reshape(x.shape)
-    column = (1, -1) + (1,) * (x.ndim - 2)
-    return affine(y, *(None if p is None else p.view(column) for p in (weight, bias)), x.dtype)
-
-
-def update(running, new, momentum):
-    with torch.no_grad():
-        running.lerp_(new.to(running.dtype), momentum)
-
-
-def in_norm(
-    x,
-    running_mean=None,
-    running_var=None,
-    weight=None,
-    bias=None,
-    use_input_stats=True,
-    momentum=0.1,
-    eps=1e-5,
-):
-    dims = tuple(range(2, x.ndim))
-    z = wide(x)
-    if use_input_stats:
-        variance, mean = torch.var_mean(z, dims, correction=0, keepdim=True)
-        if running_mean is not None:
-            n = z[0, 0].numel()
-            update(running_mean, mean.mean(0).flatten(), momentum)
-            update(running_var, variance.mean(0).flatten() * n / (n - 1), momentum)
-    else:
-        mean, variance = (s.reshape(1, -1, *[1] * len(dims)) for s in (running_mean, running_var))
-    y = ((z - mean) / torch.sqrt(variance + eps)).movedim(1, -1)
-    return affine(y, weight, bias, x.dtype).movedim(-1, 1)
-
-
-def bn_textbook(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    dims, column = (0, *range(2, x.ndim)), (1, -1) + (1,) * (x.ndim - 2)
-    z = wide(x)
-    if training:
-        mean, variance = z.mean(dims), z.var(dims, correction=0)
-        if running_mean is not None:
-            n = z.numel() // z.shape[1]
-            with torch.no_grad():
-                running_mean.mul_(1 - momentum).add_(momentum * mean)
-                running_var.mul_(1 - momentum).add_(momentum * variance * n / (n - 1))
-    else:
-        mean, variance = running_mean, running_var
-    y = (z - mean.view(column)) * torch.rsqrt(variance.view(column) + eps)
-    return affine(y, *(None if p is None else p.view(column) for p in (weight, bias)), x.dtype)
-
-
 def bn_scale_and_shift(
     x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
 ):
     """Evaluation as one multiplication and one addition, as it is folded into a convolution."""
     if training:
-        return bn_textbook(x, running_mean, running_var, weight, bias, True, momentum, eps)
+        return F.batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
     column = (1, -1) + (1,) * (x.ndim - 2)
     scale = torch.rsqrt(running_var.double() + eps) * (1 if weight is None else weight.double())
     shift = (0 if bias is None else bias.double()) - running_mean.double() * scale
@@ -178,17 +114,13 @@ def centre_by_matrix(x):
 
 ACCEPTED = {
     check.layer_norm: [
-        F.layer_norm,
-        ln_two_pass,
         ln_shifted_one_pass,
         ln_autograd_function,
         ln_any_arguments,
         ln_checkpointed,
     ],
-    check.rms_norm: [F.rms_norm, rms_plain, rms_in_float64],
-    check.group_norm: [F.group_norm, gn_reshape],
-    check.instance_norm: [F.instance_norm, in_norm],
-    check.batch_norm: [F.batch_norm, bn_textbook, bn_scale_and_shift],
+    check.rms_norm: [rms_in_float64],
+    check.batch_norm: [bn_scale_and_shift],
     check.centre: [centre_by_matrix, lambda x: (x.T - x.mean(1)).T],
     check.normalize: [normalize_by_var],
     check.largest_error: [by_nan_to_num, by_numpy],
@@ -198,17 +130,18 @@ ACCEPTED = {
 @pytest.mark.parametrize("its_check", ACCEPTED, ids=lambda its_check: its_check.name)
 def test_right_ways_to_write_it_pass(its_check):
     for function in ACCEPTED[its_check]:
-        report = its_check(function, record=False)
-        assert report.passed, f"{function}: {report}\n{report.table()}"
+        assert_passes(its_check, function)
 
 
+@on_every_device
+@pytest.mark.parametrize("library", [F, norms], ids=["torch", "the course"])
 @pytest.mark.parametrize(
     "name", ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"]
 )
-def test_the_course_s_own_norms_pass(name):
-    report = getattr(check, name)(getattr(norms, name), record=False)
-    assert report.passed, report
-    assert report.by_course
+def test_the_norms_of_torch_and_of_the_course_pass(name, library, device):
+    report = getattr(check, name)(getattr(library, name), device=device, record=False)
+    assert report.passed, f"{report}\n{report.table()}"
+    assert report.by_course == (library is norms)
 
 
 def test_float32_inside_a_float64_norm_passes_with_a_remark():

@@ -97,20 +97,14 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
     assert report.misconceptions == ("eps_outside_root", "half_statistics")
     assert report.message == f"{mistake.wrong} After that: statistics in half precision."
     assert repr(report).splitlines() == [
-        *(
-            "layer_norm: not yet, 21 of 30 right",
-            f"  {report.message}",
-            f"  Why it matters: {mistake.matters}",
-        ),
-        *(
-            "  It shows in:",
-            "    layer_norm(x, (3,))",
-            "      x = [[0.00195312, 0.0012207, -0.00146484]]",
-        ),
-        *(
-            "    expected output: [[0.397, 0.187, -0.583]]",
-            "                got: [[0.935, 0.44, -1.38]]",
-        ),
+        "layer_norm: not yet, 21 of 30 right",
+        f"  {report.message}",
+        f"  Why it matters: {mistake.matters}",
+        "  It shows in:",
+        "    layer_norm(x, (3,))",
+        "      x = [[0.00195312, 0.0012207, -0.00146484]]",
+        "    expected output: [[0.397, 0.187, -0.583]]",
+        "                got: [[0.935, 0.44, -1.38]]",
         f"  Hint: {mistake.hint}",
     ]
     page = WellFormed(report._repr_html_())

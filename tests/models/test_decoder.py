@@ -5,10 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from course_utils.models import (
-    POSITIONS,
-    Decoder,
-)
+from course_utils.models import POSITIONS, Decoder
 from course_utils.models.decoder import windowed_attention
 from course_utils.rope import rope_inv_freq
 

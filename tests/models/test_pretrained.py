@@ -24,16 +24,14 @@ real = pytest.mark.skipif(not pretrained.available(), reason=pretrained.MISSING)
 
 
 @pytest.fixture(scope="module")
-def smol() -> pretrained.SmolLM2:
+def smol():
     loaded = pretrained.smollm2()
     assert loaded is not None
     return loaded
 
 
 @real
-def test_the_weights_are_bit_for_bit_those_that_transformers_loads(
-    smol: pretrained.SmolLM2,
-) -> None:
+def test_the_weights_are_bit_for_bit_those_that_transformers_loads(smol):
     digest = hashlib.sha256()
     for name, weight in sorted(smol.model.state_dict().items()):
         digest.update(name.encode() + weight.numpy().tobytes())
@@ -43,9 +41,7 @@ def test_the_weights_are_bit_for_bit_those_that_transformers_loads(
 
 
 @real
-def test_the_text_comes_back_from_its_tokens_and_digits_stand_alone(
-    smol: pretrained.SmolLM2,
-) -> None:
+def test_the_text_comes_back_from_its_tokens_and_digits_stand_alone(smol):
     ids = smol.encode(data.topics())
     assert ids.shape == (1, 112_955)
     assert smol.decode(ids) == data.topics()
@@ -67,7 +63,7 @@ def test_the_text_comes_back_from_its_tokens_and_digits_stand_alone(
 
 
 @real
-def test_it_answers_and_its_loss_is_that_of_the_reference(smol: pretrained.SmolLM2) -> None:
+def test_it_answers_and_its_loss_is_that_of_the_reference(smol):
     ids = smol.chat("What is the capital of France?")
     for _ in range(8):
         ids = torch.cat((ids, smol.model(ids).logits[:, -1:].argmax(-1)), dim=1)
@@ -78,7 +74,7 @@ def test_it_answers_and_its_loss_is_that_of_the_reference(smol: pretrained.SmolL
 
 
 @real
-def test_rows_as_the_file_has_them_pair_neighbours(smol: pretrained.SmolLM2) -> None:
+def test_rows_as_the_file_has_them_pair_neighbours(smol):
     # head, pair, member
     rows = pretrained.gguf().tensor("blk.3.attn_k.weight").unflatten(0, (3, 32, 2))
     halves = smol.model.model.layers[3].self_attn.k_proj.weight.unflatten(0, (3, 2, 32))
@@ -86,7 +82,7 @@ def test_rows_as_the_file_has_them_pair_neighbours(smol: pretrained.SmolLM2) -> 
 
 
 @real
-def test_the_extracts_are_what_the_model_computes(smol: pretrained.SmolLM2) -> None:
+def test_the_extracts_are_what_the_model_computes(smol):
     for name, arrays in pretrained.extracts(smol).items():
         with np.load(data.FOLDER / name) as stored:
             assert set(stored) == set(arrays)
@@ -97,28 +93,7 @@ def test_the_extracts_are_what_the_model_computes(smol: pretrained.SmolLM2) -> N
                 )
 
 
-def test_the_extracts_show_the_ruler_and_the_distance_where_it_breaks() -> None:
-    inv_freq, at = 1e5 ** (-torch.arange(32) / 32), torch.arange(512)
-    q, k = data.smollm2_heads()[16, 0]
-    turn = torch.exp(1j * torch.outer(at, inv_freq))
-    q, k = (torch.complex(*x.chunk(2, dim=-1)) * turn for x in (q, k))
-    scores = (q @ k.conj().T).real / 8
-    attention = scores.masked_fill(at[:, None] < at, -torch.inf).softmax(-1)
-    # on the token before
-    assert attention.diagonal(-1)[64:].mean().item() == pytest.approx(0.756, abs=0.02)
-    ordinary, sink = data.smollm2_scores()
-    ahead = {}  # by how much the sink's mean score is above an ordinary key's, in blocks 13 to 28
-    for distance in (1, 8_192, 16_384):
-        turn = torch.exp(1j * distance * inv_freq)
-        ahead[distance] = ((sink - ordinary) * turn).real.sum(-1)[13:29].mean().item()
-    assert ahead[1] == pytest.approx(5.3, abs=0.2)
-    assert ahead[8_192] == pytest.approx(18.3, abs=0.4)
-    assert ahead[16_384] == pytest.approx(1.0, abs=0.2)
-
-
-def test_a_missing_file_is_one_line_and_the_recorded_result(
-    tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_a_missing_file_is_one_line_and_the_recorded_result(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COURSE_SMOLLM2", str(tmp_path / "none"))
     assert pretrained.smollm2() is None
     line = capsys.readouterr().out
@@ -129,9 +104,7 @@ def test_a_missing_file_is_one_line_and_the_recorded_result(
 
 
 @real
-def test_what_was_recorded_is_given_back_without_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_recorded_is_given_back_without_the_model(tmp_path, monkeypatch):
     cached_result = partial(pretrained.cached_result, record=tmp_path / "real_model.jsonl")
     monkeypatch.setenv("COURSE_RECORD", "1")
     value = {"1": [1.5, True], "text": "a"}
@@ -149,7 +122,7 @@ def test_what_was_recorded_is_given_back_without_the_model(
         cached_result("16-x", lambda: 2)
 
 
-def test_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_file_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF, and something else")
     monkeypatch.setenv("COURSE_SMOLLM2", str(path))
@@ -161,7 +134,7 @@ def test_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         pretrained.smollm2(layout="halves")
 
 
-def test_set_up_installs_the_version_whose_file_is_known() -> None:
+def test_set_up_installs_the_version_whose_file_is_known():
     root = Path(__file__).parents[2]
     pin = f"{pretrained.PACKAGE}=={pretrained.VERSION}"
     assert f"\n{pin}\n" in (root / "constraints.txt").read_text()

@@ -5,11 +5,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_utils.models import (
-    MinGRU,
-    linear_recurrence,
-    linear_scan,
-)
+from course_utils.models import MinGRU, linear_recurrence, linear_scan
 
 
 def random(*shape, seed=0):

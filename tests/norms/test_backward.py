@@ -7,23 +7,14 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
-from devices import on_every_device
 from torch import Tensor
 from torch.autograd import gradgradcheck
 from torch.testing import assert_close
 
 from course_utils import norms
 from course_utils.norms import backward
-from course_utils.norms.backward import (
-    batch_norm_backward,
-    layer_norm_backward,
-    rms_norm_backward,
-)
+from course_utils.norms.backward import batch_norm_backward, layer_norm_backward, rms_norm_backward
 from course_utils.timing import saved_bytes
-
-in_both_halves = pytest.mark.parametrize(
-    "dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"]
-)
 
 
 @dataclass(frozen=True)
@@ -61,7 +52,9 @@ class Case:
 
 def layer_case(shape, normalized_shape, eps=1e-5):
     return Case(
-        *("layer_norm", shape, normalized_shape),
+        "layer_norm",
+        shape,
+        normalized_shape,
         lambda x, w, b: F.layer_norm(x, normalized_shape, w, b, eps),
         lambda x, w, b: norms.layer_norm(x, normalized_shape, w, b, eps),
         lambda x, w, b: backward.layer_norm(x, normalized_shape, w, b, eps),
@@ -71,7 +64,9 @@ def layer_case(shape, normalized_shape, eps=1e-5):
 
 def batch_case(shape, eps=1e-5):
     return Case(
-        *("batch_norm", shape, shape[1:2]),
+        "batch_norm",
+        shape,
+        shape[1:2],
         lambda x, w, b: F.batch_norm(x, None, None, w, b, True, eps=eps),
         lambda x, w, b: norms.batch_norm(x, None, None, w, b, True, eps=eps),
         lambda x, w, b: backward.batch_norm(x, w, b, eps),
@@ -81,7 +76,9 @@ def batch_case(shape, eps=1e-5):
 
 def rms_case(shape, normalized_shape, eps=1e-5):
     return Case(
-        *("rms_norm", shape, normalized_shape),
+        "rms_norm",
+        shape,
+        normalized_shape,
         lambda x, w, b=None: F.rms_norm(x, normalized_shape, w, eps),
         lambda x, w, b=None: norms.rms_norm(x, normalized_shape, w, eps),
         lambda x, w, b=None: backward.rms_norm(x, normalized_shape, w, eps),
@@ -91,18 +88,16 @@ def rms_case(shape, normalized_shape, eps=1e-5):
 
 
 SMALL = [
-    *(
-        layer_case((5, 6), (6,)),
-        layer_case((2, 3, 4), (4,)),
-        layer_case((2, 3, 4), (3, 4), eps=0.3),
-    ),
-    *(
-        layer_case((3, 4), (3, 4)),
-        batch_case((5, 3)),
-        batch_case((3, 2, 4), eps=0.3),
-        batch_case((2, 3, 4, 2)),
-    ),
-    *(rms_case((5, 6), (6,)), rms_case((2, 3, 4), (3, 4), eps=0.3), rms_case((2, 3), (2, 3))),
+    layer_case((5, 6), (6,)),
+    layer_case((2, 3, 4), (4,)),
+    layer_case((2, 3, 4), (3, 4), eps=0.3),
+    layer_case((3, 4), (3, 4)),
+    batch_case((5, 3)),
+    batch_case((3, 2, 4), eps=0.3),
+    batch_case((2, 3, 4, 2)),
+    rms_case((5, 6), (6,)),
+    rms_case((2, 3, 4), (3, 4), eps=0.3),
+    rms_case((2, 3), (2, 3)),
     rms_case((5, 6), (6,), eps=None),
 ]
 for_every_small_case = pytest.mark.parametrize("case", SMALL, ids=str)
@@ -150,62 +145,6 @@ def test_without_a_weight_the_gradients_are_those_at_a_weight_of_one(case):
 @for_every_small_case
 def test_second_derivatives_equal_finite_differences(case):
     assert gradgradcheck(case.function, case.inputs()[0])
-
-
-@on_every_device
-@for_every_large_case
-@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
-def test_error_against_float64_is_at_most_twice_the_builtins_far_from_zero_too(
-    case, offset, device
-):
-    worst = {"functions": 0.0, "by hand": 0.0, "builtin": 0.0}
-    for seed in range(8):  # the maximum of one draw is too noisy to compare
-        leaves, dy = case.inputs(device, torch.float32, offset, seed)
-        truth = autograd(
-            case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double()
-        )
-        found = {
-            "functions": autograd(case.function, leaves, dy),
-            "by hand": case.backward(dy, *[leaf.detach() for leaf in leaves[:2]]),
-            "builtin": autograd(case.builtin, leaves, dy),
-        }
-        for key, gradients in found.items():
-            errors = [(got - true).abs().max() for got, true in zip(gradients, truth, strict=True)]
-            worst[key] = torch.maximum(
-                torch.as_tensor(worst[key]), torch.stack(errors).cpu().double()
-            )
-            if key != "builtin" and case.name != "rms_norm" and seed == 0:
-                # From the saved mean alone, rounded as it must be, dweight would be off by 1e-2, as
-                # the built-in's is.
-                for got, true in zip(gradients, truth, strict=True):
-                    assert_close(got.double(), true, rtol=2e-6, atol=5e-5)
-    assert (worst["by hand"] <= 2 * worst["builtin"]).all(), worst
-    assert (worst["functions"] <= 2 * worst["builtin"]).all(), worst
-
-
-@on_every_device
-@in_both_halves
-@pytest.mark.parametrize("parameters_in", ["half", "float32"])
-@pytest.mark.parametrize(
-    "case",
-    [layer_case((8192, 64), (64,)), batch_case((8192, 64)), rms_case((8192, 64), (64,))],
-    ids=str,
-)
-def test_half_precision_gradients_over_8192_rows_are_the_float64_ones_rounded(
-    case, dtype, parameters_in, device
-):
-    leaves, dy = case.inputs(device, dtype, offset=1.0)
-    if parameters_in == "float32":
-        leaves[1:] = [leaf.detach().float().requires_grad_() for leaf in leaves[1:]]
-    truth = autograd(
-        case.builtin, [leaf.detach().double().requires_grad_() for leaf in leaves], dy.double()
-    )
-    by_hand = case.backward(dy, *[leaf.detach() for leaf in leaves[:2]])
-    assert case.function(*leaves).dtype == dtype
-    for gradients in (autograd(case.function, leaves, dy), by_hand):
-        for got, true, leaf in zip(gradients, truth, leaves, strict=True):
-            assert got.dtype == leaf.dtype
-            assert (got.double() - true).norm() <= torch.finfo(dtype).eps * true.norm()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])

@@ -47,162 +47,106 @@ LINEAR = {"rope_type": "linear", "factor": 2.0}
 GEMMA4_LAYERS = EXAMPLES["Gemma 4 E2B"]["text_config"]["rope_parameters"]
 TINY = sized("llama", 64, 4, 256, rope_theta=1e4)
 # The fields that bear on RoPE, as the models' publishers wrote them, and fields beside them that
-# lead a reader astray; then other spellings. With each: rope_type, rope_theta, head_dim, window,
-# factor, trained length, rotary_dim.
+# lead a reader astray; then other spellings.
 CONFIGS = {
-    "Llama 3.1 8B": (EXAMPLES["Llama 3.1 8B"], "llama3", 5e5, 128, 131_072, 8.0, 8192, 128),
-    "Qwen2.5 7B with YaRN": (
-        EXAMPLES["Qwen2.5 7B with YaRN"],
-        "yarn",
-        1e6,
-        128,
-        32_768,
-        4.0,
-        32_768,
-        128,
-    ),
-    "DeepSeek-V3": (EXAMPLES["DeepSeek-V3"], "yarn", 10_000, 64, 163_840, 40.0, 4096, 64),
-    "Pythia 70M": (EXAMPLES["Pythia 70M"], "default", 10_000, 64, 2048, 1.0, 2048, 16),
-    "Phi-3 mini 128k": (EXAMPLES["Phi-3 mini 128k"], "longrope", 1e4, 96, 131_072, 32.0, 4096, 96),
-    "gpt-oss 20B": (
-        {
-            **EXAMPLES["gpt-oss 20B"],
-            "initial_context_length": 4096,
-            "num_hidden_layers": 24,
-            "layer_types": ["sliding_attention", "full_attention"] * 12,
+    "Llama 3.1 8B": EXAMPLES["Llama 3.1 8B"],
+    "Qwen2.5 7B with YaRN": EXAMPLES["Qwen2.5 7B with YaRN"],
+    "DeepSeek-V3": EXAMPLES["DeepSeek-V3"],
+    "Pythia 70M": EXAMPLES["Pythia 70M"],
+    "Phi-3 mini 128k": EXAMPLES["Phi-3 mini 128k"],
+    "gpt-oss 20B": {
+        **EXAMPLES["gpt-oss 20B"],
+        "initial_context_length": 4096,
+        "num_hidden_layers": 24,
+        "layer_types": ["sliding_attention", "full_attention"] * 12,
+    },
+    "Gemma 3 27B": {
+        "model_type": "gemma3",
+        "text_config": {**EXAMPLES["Gemma 3 27B"]["text_config"], "sliding_window_pattern": 6},
+        "vision_config": {
+            "hidden_size": 1152,
+            "model_type": "siglip_vision_model",
+            "num_attention_heads": 16,
         },
-        *("yarn", 150_000, 64, 131_072, 32.0, 4096, 64),
-    ),
-    "Gemma 3 27B": (
-        {
-            "model_type": "gemma3",
-            "text_config": {**EXAMPLES["Gemma 3 27B"]["text_config"], "sliding_window_pattern": 6},
-            "vision_config": {
-                "hidden_size": 1152,
-                "model_type": "siglip_vision_model",
-                "num_attention_heads": 16,
-            },
+    },
+    "Gemma 4 E2B": {
+        "model_type": "gemma4",
+        "text_config": {
+            **EXAMPLES["Gemma 4 E2B"]["text_config"],
+            "num_hidden_layers": 35,
+            "layer_types": ["sliding_attention"] * 4 * 7 + ["full_attention"] * 7,
         },
-        *("linear", 1e6, 128, 131_072, 8.0, 32_768, 128),
-    ),
-    "Gemma 4 E2B": (
-        {
-            "model_type": "gemma4",
-            "text_config": {
-                **EXAMPLES["Gemma 4 E2B"]["text_config"],
-                "num_hidden_layers": 35,
-                "layer_types": ["sliding_attention"] * 4 * 7 + ["full_attention"] * 7,
-            },
-        },
-        *("proportional", 1e6, 512, 131_072, 1.0, 131_072, 512),
-    ),
-    "Llama 2 7B": (
-        sized("llama", 4096, 32, 4096, rope_scaling=None),
-        "default",
-        1e4,
-        128,
-        4096,
-        1.0,
-        4096,
-        128,
-    ),
-    "Llama 4 Scout": (
-        {
-            "model_type": "llama4",
-            "text_config": sized(
-                *("llama4_text", 5120, 40, 10_485_760),
-                head_dim=128,
-                rope_theta=5e5,
-                rope_scaling=llama3_scaling(16.0, high=1.0),
-            ),
-        },
-        *("llama3", 5e5, 128, 10_485_760, 16.0, 8192, 128),
-    ),
-    "Qwen3 8B": (
-        sized("qwen3", 4096, 32, 40_960, head_dim=128, rope_theta=1_000_000, rope_scaling=None),
-        *("default", 1_000_000, 128, 40_960, 1.0, 40_960, 128),
-    ),
-    "Gemma 3 1B": (
-        sized(
-            "gemma3_text",
-            1152,
-            4,
-            32_768,
-            head_dim=256,
-            rope_local_base_freq=10_000,
-            rope_theta=1_000_000,
-        ),
-        *("default", 1_000_000, 256, 32_768, 1.0, 32_768, 256),
-    ),
-    "GPT-J 6B": (
-        {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "n_positions": 2048, "rotary_dim": 64},
-        *("default", 1e4, 256, 2048, 1.0, 2048, 64),
-    ),
-    "OLMo 3, whose rope_scaling is for the full layers alone": (
-        sized(
-            *("olmo3", 4096, 32, 65_536),
-            rope_theta=500_000,
-            rope_scaling={
-                "rope_type": "yarn",
-                "factor": 8.0,
-                "original_max_position_embeddings": 8192,
-            },
-        ),
-        *("yarn", 500_000, 128, 65_536, 8.0, 8192, 128),
-    ),
-    "ModernBERT scaled, with two named bases": (
-        sized(
-            "modernbert",
-            768,
-            12,
-            8192,
-            global_rope_theta=1.6e5,
-            local_rope_theta=1e4,
-            rope_scaling=LINEAR,
-        ),
-        *("linear", 1.6e5, 64, 8192, 2.0, 8192, 64),
-    ),
-    "Hunyuan's alpha": (
-        sized(
-            *("hunyuan_v1_dense", 4096, 32, 32_768),
+    },
+    "Llama 2 7B": sized("llama", 4096, 32, 4096, rope_scaling=None),
+    "Llama 4 Scout": {
+        "model_type": "llama4",
+        "text_config": sized(
+            "llama4_text",
+            5120,
+            40,
+            10_485_760,
             head_dim=128,
-            rope_theta=1e4,
-            rope_scaling={
-                "alpha": 1000.0,
-                "beta_fast": 32,
-                "beta_slow": 1,
-                "factor": 1.0,
-                "type": "dynamic",
-            },
+            rope_theta=5e5,
+            rope_scaling=llama3_scaling(16.0, high=1.0),
         ),
-        *("ntk", 1e4, 128, 32_768, 1000.0, 32_768, 128),
+    },
+    "Qwen3 8B": sized(
+        "qwen3", 4096, 32, 40_960, head_dim=128, rope_theta=1_000_000, rope_scaling=None
     ),
-    "partial rotation outside": (
-        sized("stablelm", 2560, 32, 4096, rope_theta=10_000, partial_rotary_factor=0.5),
-        *("default", 10_000, 80, 4096, 1.0, 4096, 40),
+    "Gemma 3 1B": sized(
+        "gemma3_text",
+        1152,
+        4,
+        32_768,
+        head_dim=256,
+        rope_local_base_freq=10_000,
+        rope_theta=1_000_000,
     ),
-    "an image's sections": (
-        sized(
-            "qwen2_vl_text",
-            64,
-            4,
-            256,
-            rope_theta=1e6,
-            rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]},
-        ),
-        *("default", 1e6, 16, 256, 1.0, 256, 16),
+    "OLMo 3, whose rope_scaling is for the full layers alone": sized(
+        "olmo3",
+        4096,
+        32,
+        65_536,
+        rope_theta=500_000,
+        rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192},
     ),
-    "Zamba2, whose heads have another name": (
-        sized(
-            "zamba2",
-            3584,
-            32,
-            4096,
-            attention_head_dim=224,
-            attention_hidden_size=7168,
-            rope_theta=1e4,
-        ),
-        *("default", 1e4, 224, 4096, 1.0, 4096, 224),
+    "ModernBERT scaled, with two named bases": sized(
+        "modernbert",
+        768,
+        12,
+        8192,
+        global_rope_theta=1.6e5,
+        local_rope_theta=1e4,
+        rope_scaling=LINEAR,
+    ),
+    "Hunyuan's alpha": sized(
+        "hunyuan_v1_dense",
+        4096,
+        32,
+        32_768,
+        head_dim=128,
+        rope_theta=1e4,
+        rope_scaling={
+            "alpha": 1000.0,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "factor": 1.0,
+            "type": "dynamic",
+        },
+    ),
+    "partial rotation outside": sized(
+        "stablelm", 2560, 32, 4096, rope_theta=10_000, partial_rotary_factor=0.5
+    ),
+    "an image's sections": sized(
+        "qwen2_vl_text",
+        64,
+        4,
+        256,
+        rope_theta=1e6,
+        rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]},
+    ),
+    "Zamba2, whose heads have another name": sized(
+        "zamba2", 3584, 32, 4096, attention_head_dim=224, attention_hidden_size=7168, rope_theta=1e4
     ),
 }
 ROTARY_CLASSES = {
@@ -241,9 +185,12 @@ def silently(config, **given):
         return from_config(config, **given)
 
 
-@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "GPT-J 6B"])
-def test_a_file_gives_the_frequencies_that_transformers_gives(name):
-    read, theirs = silently(CONFIGS[name][0]), their_embedding(CONFIGS[name][0])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_file_gives_the_frequencies_and_the_window_that_transformers_gives(name):
+    before = copy.deepcopy(CONFIGS[name])
+    read, theirs = silently(CONFIGS[name]), their_embedding(CONFIGS[name])
+    assert CONFIGS[name] == before
+    assert read.max_position_embeddings == theirs.config.max_position_embeddings
     for layer_type in read.layers:
         prefix = "" if layer_type == "all" else f"{layer_type}_"
         inv_freq, attention_factor = read.frequencies(layer_type=layer_type)
@@ -251,44 +198,33 @@ def test_a_file_gives_the_frequencies_that_transformers_gives(name):
         assert inv_freq.shape == expected.shape
         assert ((inv_freq - expected).abs() <= 3e-6 * expected).all()  # theirs are float32
         assert abs(attention_factor - getattr(theirs, f"{prefix}attention_scaling")) < 1e-9
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_a_file_is_read_as_the_model_is_described(name):
-    config, *expected = CONFIGS[name]
-    before = copy.deepcopy(config)
-    read = silently(config)
-    main = read.main
-    window = read.max_position_embeddings
-    lengths = (window, main.factor, main.trained_length, 2 * len(read.frequencies()[0]))
-    assert [
-        main.rope_type,
-        main.parameters.get("rope_theta", 10_000.0),
-        read.head_dim,
-        *lengths,
-    ] == expected
-    inv_freq, attention_factor = rope_frequencies(
-        read.rope_parameters, read.head_dim, window, 10_000
+    by_parameters = rope_frequencies(
+        read.rope_parameters, read.head_dim, read.max_position_embeddings, 10_000
     )
-    assert torch.equal(inv_freq, read.frequencies(10_000)[0])
-    assert attention_factor == read.frequencies(10_000)[1]
-    assert config == before
+    torch.testing.assert_close(by_parameters, read.frequencies(10_000), rtol=0, atol=0)
 
 
-def test_types_of_layers_differ_in_base_method_and_head_dimension():
-    gemma3, gemma4 = silently(CONFIGS["Gemma 3 27B"][0]), silently(CONFIGS["Gemma 4 E2B"][0])
-    assert torch.equal(gemma3.frequencies(layer_type="sliding_attention")[0], rope_inv_freq(128))
-    assert {name: layer.head_dim for name, layer in gemma4.layers.items()} == {
-        "full_attention": 512,
-        "sliding_attention": 256,
-    }
-    assert (gemma4.frequencies()[0] > 0).sum() == 64
-    assert torch.equal(gemma4.frequencies(layer_type="sliding_attention")[0], rope_inv_freq(256))
-    with pytest.raises(
-        ValueError,
-        match=r"layer_type must be one of full_attention, sliding_attention: got 'global'",
-    ):
-        gemma4.frequencies(layer_type="global")
+def test_gptj_turns_64_of_256_dimensions():
+    read = silently(
+        {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "n_positions": 2048, "rotary_dim": 64}
+    )
+    assert (read.head_dim, read.max_position_embeddings) == (256, 2048)
+    assert torch.equal(read.frequencies()[0], rope_inv_freq(64))
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "trained_length"),
+    [
+        ("Pythia 70M", 1.0, 2048),
+        ("Llama 3.1 8B", 8.0, 8192),
+        ("Phi-3 mini 128k", 32.0, 4096),
+        ("Gemma 3 27B", 8.0, 32_768),  # as the paper says and the file does not
+        ("Hunyuan's alpha", 1000.0, 32_768),
+    ],
+)
+def test_a_file_tells_from_which_length_a_model_was_stretched(name, factor, trained_length):
+    main = silently(CONFIGS[name]).main
+    assert (main.factor, main.trained_length) == (factor, trained_length)
 
 
 @pytest.mark.parametrize(
@@ -310,27 +246,27 @@ def test_a_file_saved_by_todays_transformers_is_read_as_the_one_it_was_made_from
 @pytest.mark.parametrize(
     "model_type",
     [
-        *(
-            "bamba",
-            "cohere",
-            "deepseek_v2",
-            "falcon",
-            "gemma",
-            "gemma3n_text",
-            "gemma4_text",
-            "glm4_moe",
-        ),
-        *(
-            "gpt_oss",
-            "granite",
-            "llama4_text",
-            "mistral4",
-            "mixtral",
-            "nemotron",
-            "persimmon",
-            "phi",
-        ),
-        *("phimoe", "qwen3_next", "recurrent_gemma", "smollm3", "starcoder2"),
+        "bamba",
+        "cohere",
+        "deepseek_v2",
+        "falcon",
+        "gemma",
+        "gemma3n_text",
+        "gemma4_text",
+        "glm4_moe",
+        "gpt_oss",
+        "granite",
+        "llama4_text",
+        "mistral4",
+        "mixtral",
+        "nemotron",
+        "persimmon",
+        "phi",
+        "phimoe",
+        "qwen3_next",
+        "recurrent_gemma",
+        "smollm3",
+        "starcoder2",
     ],
 )
 def test_what_a_file_leaves_out_is_what_transformers_takes(model_type):
@@ -396,7 +332,7 @@ def test_what_the_file_says_wins_over_what_is_given():
         ("Gemma 3 1B", 256, 32_768),
         ("Llama 2 7B", 128, 4096),
     ):
-        read = silently(CONFIGS[name][0], head_dim=32, max_position_embeddings=7)
+        read = silently(CONFIGS[name], head_dim=32, max_position_embeddings=7)
         assert (read.head_dim, read.max_position_embeddings) == (head_dim, window)
     read = silently(
         {"model_type": "llama", "rope_theta": 1e4}, head_dim=32, max_position_embeddings=77
@@ -527,8 +463,9 @@ def test_each_type_of_layer_has_its_module_and_no_repr_shows_an_address():
                 read.frequencies(layer_type=layer_type),
             )
             assert torch.equal(ours[0], theirs[0])
-    with pytest.raises(ValueError, match=r"layer_type must be one of .*: got 'all'"):
-        read.rotary(layer_type="all")
+    for of_a_layer in (read.rotary, read.frequencies):
+        with pytest.raises(ValueError, match="one of full_attention, sliding_attention: got 'all'"):
+            of_a_layer(layer_type="all")
     assert " at 0x" not in repr(read)
 
 

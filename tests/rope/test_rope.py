@@ -116,11 +116,14 @@ def test_half_split_rope_is_that_of_llama_and_partial_that_of_gpt_neox():
             assert torch.equal(apply_rope(x, *cos_sin)[..., rotary_dim:], x[..., rotary_dim:])
 
 
-def test_interleaved_rope_is_that_of_gptj():
-    q, place = randn(2, 10, 4, 64), torch.arange(10)  # GPT-J keeps (B, T, H, dim)
-    sin, cos = gptj.create_sinusoidal_positions(10, 64)[None].chunk(2, dim=-1)
-    expected = gptj.apply_rotary_pos_emb(q, sin, cos).transpose(1, 2)
-    ours = apply_rope(q.transpose(1, 2), *rope_cos_sin(place, rope_inv_freq(64)), layout="gptj")
+@pytest.mark.parametrize("rotary_dim", [64, 48])
+def test_interleaved_rope_is_that_of_gptj(rotary_dim):
+    q = randn(2, 10, 4, 64)  # GPT-J keeps (B, T, H, dim)
+    sin, cos = gptj.create_sinusoidal_positions(10, rotary_dim)[None].chunk(2, dim=-1)
+    rotated = gptj.apply_rotary_pos_emb(q[..., :rotary_dim], sin, cos)
+    expected = torch.cat((rotated, q[..., rotary_dim:]), -1).transpose(1, 2)
+    cos_sin = rope_cos_sin(10, rope_inv_freq(rotary_dim))
+    ours = apply_rope(q.transpose(1, 2), *cos_sin, layout="gptj")
     torch.testing.assert_close(ours, expected, atol=5e-6, rtol=0)
 
 
@@ -131,30 +134,6 @@ def test_layouts_have_the_names_of_those_who_use_them():
             apply_rope(x, *cos_sin, layout=name), apply_rope(x, *cos_sin, layout=layout)
         )
         assert torch.equal(RotaryEmbedding(8, layout=name)(x), RotaryEmbedding(8, layout=layout)(x))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("rotary_dim", [8, 12])
-def test_rope_is_a_rotation_matrix_of_each_pair_and_its_gradient_the_rotation_back(
-    layout, rotary_dim
-):
-    position, dim, half = 7, 12, rotary_dim // 2
-    matrix = torch.eye(dim, dtype=torch.float64)
-    for k in range(half):
-        a, b = (k, k + half) if layout == "half" else (2 * k, 2 * k + 1)
-        angle = position / 10_000 ** (2 * k / rotary_dim)
-        matrix[a, a] = matrix[b, b] = math.cos(angle)
-        matrix[b, a], matrix[a, b] = math.sin(angle), -math.sin(angle)
-    x, dy = (
-        randn(1, dim, dtype=torch.float64).requires_grad_(),
-        randn(1, dim, seed=1, dtype=torch.float64),
-    )
-
-    cos_sin = rope_cos_sin(torch.tensor([position]), rope_inv_freq(rotary_dim), dtype=torch.float64)
-    rotated = apply_rope(x, *cos_sin, layout=layout)
-    rotated.backward(dy)
-    torch.testing.assert_close(rotated.detach(), x.detach() @ matrix.T, atol=1e-14, rtol=0)
-    torch.testing.assert_close(x.grad, dy @ matrix, atol=1e-14, rtol=0)
 
 
 # -- the two layouts of a projection, and images ---------------------------------------------------
@@ -292,19 +271,12 @@ def at(x, positions, parameters, seq_len, **others):
 
 @every_method
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("length", [1, 33, 64, 200])
-def test_it_rotates_by_the_frequencies_of_the_length(parameters, layout, length):
-    x = randn(2, 3, length, 16)
-    assert torch.equal(
-        rotary(parameters, layout=layout)(x), at(x, length, parameters, length, layout=layout)
-    )
-
-
-@every_method
-def test_a_call_gives_what_a_fresh_module_gives_whatever_was_called_before(parameters):
-    module, x = rotary(parameters), randn(300, 16)
-    for length in (WINDOW + 1, 300, WINDOW, 10, 100, 32, 33, 300, 32, 299, WINDOW - 1):
-        assert torch.equal(module(x[:length]), at(x[:length], length, parameters, length)), length
+def test_it_rotates_by_the_frequencies_of_the_length_whatever_was_called_before(parameters, layout):
+    module, x = rotary(parameters, layout=layout), randn(2, 3, 300, 16)
+    for length in (WINDOW + 1, 300, WINDOW, 1, 100, 32, 33, 300, 32, 299, WINDOW - 1):
+        rotated = module(x[..., :length, :])
+        expected = at(x[..., :length, :], length, parameters, length, layout=layout)
+        assert torch.equal(rotated, expected), length
         assert torch.equal(module.frequencies(length)[0], rotary(parameters).frequencies(length)[0])
 
 
@@ -377,22 +349,6 @@ def test_a_count_is_computed_where_it_is_asked_for_and_no_tokens_are_no_trouble(
     )
     assert rotary(DYNAMIC)(randn(2, 0, 16)).shape == (2, 0, 16)
     assert rotary()(randn(0, 16), positions=torch.tensor([], dtype=torch.long)).shape == (0, 16)
-
-
-def test_angles_are_computed_once_for_each_length_that_a_text_grows_past(monkeypatch):
-    lengths = []
-
-    def counted(positions, *arguments):
-        lengths.append(positions if isinstance(positions, int) else len(positions))
-        return rope_cos_sin(positions, *arguments)
-
-    monkeypatch.setattr("course_utils.rope.embedding.rope_cos_sin", counted)
-    module = rotary(DYNAMIC)
-    for last in range(WINDOW):
-        module(randn(1, 16), positions=torch.tensor([last]))
-    assert len(lengths) <= WINDOW.bit_length() + 1
-    module.cos_sin(TABLE_ROWS + 1)  # not kept
-    assert len(pickle.dumps(module)) < 5000
 
 
 def test_half_precision_leaves_the_frequencies_in_float64_and_float64_is_rotated_in_float64():

@@ -13,7 +13,7 @@ STARTED = time.monotonic()
 
 # after the conditions, so that each goes through all notebooks before the next
 @pytest.hookimpl(trylast=True)
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+def pytest_generate_tests(metafunc):
     """Give a test of a notebook every notebook there is, or those that --chapter names."""
     if "notebook_path" in metafunc.fixturenames:
         paths = find_notebooks(metafunc.config.getoption("--chapter")) if NOTEBOOKS.is_dir() else []
@@ -22,7 +22,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave out what takes hours where nobody asked for it."""
     if not config.getoption("--soak"):
         of_the_soak = [item for item in items if Path(__file__).parent in item.path.parents]
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=of_the_soak)
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+def pytest_runtest_setup(item):
     """Start nothing after the time is up."""
     minutes = item.config.getoption("--soak-minutes")
     if time.monotonic() - STARTED > 60 * minutes:

@@ -18,8 +18,19 @@ from tools.notebooks import CELL_TIMEOUT_S, find_exercises
 ROOT = Path(__file__).parent.parent.parent
 LIMIT_S = 900  # for one run; the longest notebook takes two minutes on two cores
 NBVAL = (
-    *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--nbval"),
-    *("-p", "conftest", "--threads=2", "--nbval-current-env"),
+    sys.executable,
+    "-m",
+    "pytest",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-c",
+    os.devnull,
+    "--nbval",
+    "-p",
+    "conftest",
+    "--threads=2",
+    "--nbval-current-env",
     f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}",
     # the machine may be busy, and one thread is slower than two
     f"--nbval-cell-timeout={3 * CELL_TIMEOUT_S}",
@@ -71,9 +82,7 @@ CONDITIONS = (
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
-def test_a_notebook_shows_the_same_wherever_it_runs(
-    condition: Condition, notebook_path: Path, tmp_path: Path
-) -> None:
+def test_a_notebook_shows_the_same_wherever_it_runs(condition, notebook_path, tmp_path):
     notebook = nbformat.read(notebook_path, as_version=4)
     notebook.cells = [
         nbformat.NotebookNode({**cell, "id": f"{cell.id}-{turn}"})
@@ -83,7 +92,7 @@ def test_a_notebook_shows_the_same_wherever_it_runs(
     run_nbval(notebook, condition, tmp_path)
 
 
-def test_a_notebook_goes_on_after_wrong_answers(notebook_path: Path, tmp_path: Path) -> None:
+def test_a_notebook_goes_on_after_wrong_answers(notebook_path, tmp_path):
     notebook = nbformat.read(notebook_path, as_version=4)
     for exercise in list(find_exercises(notebook)):
         notebook.cells[exercise.stub].source = with_check(
@@ -94,7 +103,7 @@ def test_a_notebook_goes_on_after_wrong_answers(notebook_path: Path, tmp_path: P
     run_nbval(notebook, CONDITIONS[0], tmp_path)
 
 
-def run_nbval(notebook: nbformat.NotebookNode, condition: Condition, private: Path) -> None:
+def run_nbval(notebook, condition, private):
     """Run ``notebook`` in a process of its own; fail where a cell does or shows something else than
     is stored."""
     if condition.wrapper:
@@ -107,10 +116,7 @@ def run_nbval(notebook: nbformat.NotebookNode, condition: Condition, private: Pa
             pytest.skip(f"this machine cannot make it: {' '.join(tried.stderr.split())}")
     nbformat.write(notebook, private / "copy.ipynb")
     # "-n 2" is meant for this pytest, not for the one inside
-    usual = {
-        **os.environ,
-        "PYTEST_ADDOPTS": "",
-    }
+    usual = {**os.environ, "PYTEST_ADDOPTS": ""}
     kept = {
         name: value
         for name, value in usual.items()

@@ -9,9 +9,7 @@ ROOT = Path(__file__).parents[2]
 LIMIT_S = 3600  # far more than the longest chapter takes
 
 
-def test_every_claim_is_false_where_its_evidence_is_disturbed(
-    notebook_path: Path, tmp_path: Path
-) -> None:
+def test_every_claim_is_false_where_its_evidence_is_disturbed(notebook_path, tmp_path):
     command = [sys.executable, "-m", "tools.disturbing", str(notebook_path)]
     own = {"MPLBACKEND": "agg", "PYTHONPATH": str(ROOT), "COURSE_PROGRESS_DIR": str(tmp_path)}
     where = {"cwd": notebook_path.parent, "env": {**os.environ, **own}}

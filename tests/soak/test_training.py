@@ -8,9 +8,7 @@ from chapters.c15_longer_context.long_context import apply_method, evaluate
 from chapters.c15_longer_context.tags import TASK
 
 
-def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_spread(
-    pytestconfig: pytest.Config,
-) -> None:
+def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_spread(pytestconfig):
     if pytestconfig.getoption("--chapter") not in ([], ["15"]):
         pytest.skip("the models that are shipped are chapter 15's")
     again = long_context.train_from_scratch(0)

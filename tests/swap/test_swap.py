@@ -105,9 +105,7 @@ def build_scaled(scaling):
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
-def test_every_scaling_agrees_within_and_beyond_the_window_with_other_frequencies(
-    scaling,
-):
+def test_every_scaling_agrees_within_and_beyond_the_window_with_other_frequencies(scaling):
     original, calls = build_scaled(scaling), []
 
     def frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
@@ -176,9 +174,11 @@ def test_what_cannot_be_replaced_is_left_and_said():
     before = model(tokens()).logits
     swapped = swap(model)
     assert all(what == "LayerNorm" for _, what, _ in swapped.replaced)
-    assert [(name, why) for name, _, why in swapped.left] == [
-        ("transformer.h.0.attn", "it is not built as Llama is")
-    ]
+    # since transformers 5.24 the model has the rotation, and its attention none
+    assert {name: why for name, _, why in swapped.left}["transformer.h.0.attn"] in (
+        "it is not built as Llama is",
+        "it has no config to read",
+    )
     torch.testing.assert_close(model(tokens()).logits, before, atol=1e-5, rtol=1e-5)
 
     class OddRMSNorm(nn.Module):
@@ -206,11 +206,7 @@ def test_a_model_whose_angles_are_not_those_of_its_config_keeps_them():
         rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
     )
     # transformers' Llama takes no notice of the factor
-    assert model(tokens()).logits.shape == (
-        2,
-        40,
-        64,
-    )
+    assert model(tokens()).logits.shape == (2, 40, 64)
     assert {why for _, _, why in swap(model).left} == {
         "its angles are not those that its config asks for"
     }
@@ -229,12 +225,13 @@ def test_a_rope_of_ones_own_cannot_take_a_models_scaling_away_and_a_refused_mode
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(
-            {"rope": apply_rope, "keep_rope": True},
-            {"frequencies": rope_frequencies, "keep_rope": True},
-        ),
-        *({"frequencies": rope_frequencies, "rope": apply_rope}, {"frequencies": {}}),
-        *({"rms_norm": "rms_norm"}, {"rope": nn.Identity()}, {"layer_norm": nn.LayerNorm}),
+        {"rope": apply_rope, "keep_rope": True},
+        {"frequencies": rope_frequencies, "keep_rope": True},
+        {"frequencies": rope_frequencies, "rope": apply_rope},
+        {"frequencies": {}},
+        {"rms_norm": "rms_norm"},
+        {"rope": nn.Identity()},
+        {"layer_norm": nn.LayerNorm},
     ],
 )
 def test_what_is_no_function_to_put_somewhere_is_refused(arguments):

@@ -109,10 +109,7 @@ def test_calls_take_turns():
     turns = ["".join(order[start : start + turn]) for start in range(0, len(order), turn)][-2 * 6 :]
     rounds = [tuple(turns[start : start + 2]) for start in range(0, 12, 2)]
     # both in every round, and not always the same first
-    assert set(rounds) == {
-        ("aaa", "bbb"),
-        ("bbb", "aaa"),
-    }
+    assert set(rounds) == {("aaa", "bbb"), ("bbb", "aaa")}
 
 
 @pytest.mark.slow
@@ -186,31 +183,19 @@ def moved(fn, *args):
     return [(step.operator, step.bytes_read, step.bytes_written) for step in traffic(fn, *args)]
 
 
-@pytest.mark.parametrize(
-    ("fn", "steps"),
-    [
-        pytest.param(lambda x, y: x + y, [("add", 800, 400)], id="two tensors in, one out"),
-        pytest.param(
-            lambda x, y: x.clone().mul_(y), [("clone", 400, 400), ("mul_", 800, 400)], id="in place"
-        ),
-        pytest.param(lambda x, y: x.sum(), [("sum", 400, 4)], id="a reduction"),
-        pytest.param(lambda x, y: x.view(100)[:50].view(5, 10).mT, [], id="views"),
-        pytest.param(lambda x, y: torch.empty_like(x), [], id="an allocation"),
-        pytest.param(
-            lambda x, y: x + y.sum(0).expand(10, 10),
-            [("sum", 400, 40), ("add", 440, 400)],
-            id="expanded",
-        ),
-        pytest.param(
-            lambda x, y: torch.add(x, y, out=torch.empty(10, 10)), [("add", 800, 400)], id="out="
-        ),
-        pytest.param(
-            lambda x, y: x.double() * 2,
-            [("_to_copy", 400, 800), ("mul", 800, 800)],
-            id="another dtype",
-        ),
-    ],
-)
+TRAFFIC = {
+    "two tensors in, one out": (lambda x, y: x + y, [("add", 800, 400)]),
+    "in place": (lambda x, y: x.clone().mul_(y), [("clone", 400, 400), ("mul_", 800, 400)]),
+    "a reduction": (lambda x, y: x.sum(), [("sum", 400, 4)]),
+    "views": (lambda x, y: x.view(100)[:50].view(5, 10).mT, []),
+    "an allocation": (lambda x, y: torch.empty_like(x), []),
+    "expanded": (lambda x, y: x + y.sum(0).expand(10, 10), [("sum", 400, 40), ("add", 440, 400)]),
+    "out=": (lambda x, y: torch.add(x, y, out=torch.empty(10, 10)), [("add", 800, 400)]),
+    "another dtype": (lambda x, y: x.double() * 2, [("_to_copy", 400, 800), ("mul", 800, 800)]),
+}
+
+
+@pytest.mark.parametrize(("fn", "steps"), TRAFFIC.values(), ids=TRAFFIC)
 def test_bytes_are_those_of_the_tensors_that_go_in_and_come_out(fn, steps):
     assert moved(fn, X, Y) == steps
 

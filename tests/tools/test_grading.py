@@ -106,13 +106,13 @@ CELLS: dict[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 
-def save(path: Path, *cells: str, title: str = "# 00 · Start here") -> Path:
+def save(path, *cells, title="# 00 · Start here"):
     heading = new_markdown_cell(title)
     nbformat.write(new_notebook(cells=[heading, *map(new_code_cell, cells)]), path)
     return path
 
 
-def solved_copy(folder: Path) -> Path:
+def solved_copy(folder):
     """Write chapter 00 as `make student` hands it out, with the stub filled in, helpers below,
     another name."""
     path = make_student_copy(NOTEBOOKS / "00_start_here.ipynb", folder)
@@ -123,7 +123,7 @@ def solved_copy(folder: Path) -> Path:
     return path.rename(folder / "homework 1.ipynb")
 
 
-def not_notebooks(folder: Path) -> dict[str, str]:
+def not_notebooks(folder):
     """Write what is no notebook into ``folder``; return the reason to be given for each."""
     (folder / "text.ipynb").write_text("my solution")
     (folder / "brackets.ipynb").write_text("[" * 100_000)
@@ -145,7 +145,7 @@ def not_notebooks(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> dict:
+def graded(tmp_path_factory):
     """A class, graded once: the rows by file, the reasons expected of what is no notebook, and
     where things lie."""
     root = tmp_path_factory.mktemp("class")
@@ -168,7 +168,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CELLS)
-def test_whatever_a_notebook_does_is_a_row_with_the_reason(graded: dict, name: str) -> None:
+def test_whatever_a_notebook_does_is_a_row_with_the_reason(graded, name):
     row = graded["rows"][f"{name}.ipynb"]
     _, status, reason = CELLS[name]
     assert (row.chapter, row.exercise, row.status) == ("00", "centre", status), row.message
@@ -177,9 +177,7 @@ def test_whatever_a_notebook_does_is_a_row_with_the_reason(graded: dict, name: s
 
 
 @pytest.mark.slow
-def test_what_is_no_notebook_is_a_row_with_the_reason_and_nothing_else_is_a_row(
-    graded: dict,
-) -> None:
+def test_what_is_no_notebook_is_a_row_with_the_reason_and_nothing_else_is_a_row(graded):
     for file, reason in graded["reasons"].items():
         row = graded["rows"][file]
         assert (row.status, row.exercise) == ("error", ""), row
@@ -193,8 +191,8 @@ def test_what_is_no_notebook_is_a_row_with_the_reason_and_nothing_else_is_a_row(
 
 @pytest.mark.slow
 def test_a_students_copy_is_graded_under_any_name_and_the_courses_solution_counts_for_nobody(
-    graded: dict,
-) -> None:
+    graded,
+):
     solved = graded["rows"]["ann/homework 1.ipynb"]
     assert solved.status == "passed", solved.message
     assert solved.seconds < TIMEOUT_S  # nobody waits for what it left running
@@ -203,7 +201,7 @@ def test_a_students_copy_is_graded_under_any_name_and_the_courses_solution_count
 
 
 @pytest.mark.slow
-def test_nothing_is_left_behind_but_a_table_and_a_report(graded: dict) -> None:
+def test_nothing_is_left_behind_but_a_table_and_a_report(graded):
     root = graded["root"]
     assert not list((root / "scratch").iterdir())
     assert not (root / "progress").exists()
@@ -216,7 +214,7 @@ def test_nothing_is_left_behind_but_a_table_and_a_report(graded: dict) -> None:
     assert TIMEOUT_S <= float(loops["seconds"]) < 2 * TIMEOUT_S
 
 
-def processes_of(home: Path) -> list[psutil.Process]:
+def processes_of(home):
     """Return the processes whose home is below ``home``: those that a grading started, and their
     children."""
     below = []
@@ -229,7 +227,14 @@ def processes_of(home: Path) -> list[psutil.Process]:
     return below
 
 
-def test_the_report_counts_every_mistake_and_says_what_and_who_is_missing(tmp_path: Path) -> None:
+def test_whoever_is_no_whole_word_of_a_name_or_handed_in_no_notebook_is_missing():
+    handed_in = [Row(name, "04", "ema") for name in ("ann_17.ipynb", "wei_wang_2.ipynb")]
+    rows = [*handed_in, Row("cid_170.ipynb", message="It is no notebook")]
+    expected = ["17", "170", "7", "wei_wang", "wei_wang_2"]
+    assert missing(rows, expected) == ["170", "7", "wei_wang"]
+
+
+def test_the_report_counts_every_mistake_and_says_what_and_who_is_missing(tmp_path):
     first, second = list(check.ema.catalogue)[:2]
     rows = [
         Row("ann_17.ipynb", "04", "ema", "wrong", (first, second), message="It ..."),
@@ -239,10 +244,6 @@ def test_the_report_counts_every_mistake_and_says_what_and_who_is_missing(tmp_pa
         Row("dan.ipynb", "16", status="no exercise"),
     ]
     expected = ["17", "18", "170", "7"]
-    assert missing(rows, expected) == ["170", "7"]
-    assert missing([Row("wei_wang_2.ipynb", "04", "ema")], ["wei_wang", "wei_wang_2"]) == [
-        "wei_wang"
-    ]
     write_report(rows, tmp_path / REPORT, "Grades", expected)
     page = BeautifulSoup((tmp_path / REPORT).read_text(encoding="utf-8"), "html.parser")
     tables = {
@@ -267,7 +268,7 @@ def test_the_report_counts_every_mistake_and_says_what_and_who_is_missing(tmp_pa
     ]
 
 
-def test_no_cell_of_the_csv_is_a_formula_and_any_file_name_can_be_written(tmp_path: Path) -> None:
+def test_no_cell_of_the_csv_is_a_formula_and_any_file_name_can_be_written(tmp_path):
     strange = os.fsdecode(b"=\xff.ipynb")
     write_csv([Row(strange, message="-2 is the answer", mistakes=("a", "b"))], tmp_path / CSV)
     write_report([Row(strange, message="x")], tmp_path / REPORT, "Grades")
@@ -281,7 +282,7 @@ def test_no_cell_of_the_csv_is_a_formula_and_any_file_name_can_be_written(tmp_pa
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> tuple[Path, Path]:
+def three(tmp_path):
     """A folder with three submissions, and where the results go."""
     folder = tmp_path / "submitted"
     folder.mkdir()
@@ -290,9 +291,7 @@ def three(tmp_path: Path) -> tuple[Path, Path]:
     return folder, tmp_path / "out"
 
 
-def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(
-    three, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(three, monkeypatch):
     folder, out = three
 
     def interrupted_at_b(path: Path, exercise: str, limits: Limits, stop: threading.Event) -> dict:
@@ -317,9 +316,7 @@ def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(
     assert not (out / UNFINISHED).exists()
 
 
-def test_a_grading_that_is_called_off_ends_its_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grading_that_is_called_off_ends_its_processes(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     path = save(tmp_path / "a.ipynb", "import time\ntime.sleep(600)\n" + RIGHT)
     stop = threading.Event()
@@ -329,9 +326,7 @@ def test_a_grading_that_is_called_off_ends_its_processes(
     assert not processes_of(tmp_path)
 
 
-def test_a_process_that_does_not_start_is_no_notebook_that_fails(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_a_process_that_does_not_start_is_no_notebook_that_fails(tmp_path, monkeypatch):
     monkeypatch.setattr("tools.grading.process.sys.executable", "/bin/false")
     outcome = grade_exercise(
         save(tmp_path / "a.ipynb", RIGHT), "centre", Limits(), threading.Event()
@@ -340,9 +335,7 @@ def test_a_process_that_does_not_start_is_no_notebook_that_fails(
     assert "The grading process did not start" in outcome["message"]
 
 
-def test_the_command_says_what_it_needs_and_who_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_it_needs_and_who_is_missing(tmp_path, capsys):
     folder = tmp_path / "submitted"
     assert course(["grade", str(folder)]) == 2
     folder.mkdir()
@@ -362,9 +355,7 @@ def test_the_command_says_what_it_needs_and_who_is_missing(
     assert "nothing to grade\nmissing: 17, 18" in capsys.readouterr().out
 
 
-def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(tmp_path, monkeypatch):
     folder = tmp_path / "submitted"
     folder.mkdir()
     without = next(chapter for chapter in CHAPTERS if not chapter.exercises)
@@ -384,25 +375,18 @@ def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(
     [
         ("anything", "# 02 · Layer norm", "", "02"),
         # the heading is truer than the file's name
-        (
-            "03_batch_norm",
-            "# 02 · Layer norm",
-            "",
-            "02",
-        ),
+        ("03_batch_norm", "# 02 · Layer norm", "", "02"),
         ("jo_02_layer_norm (1)", "# Jo's", "", "02"),
         ("16_a_real_llama", "# Jo's", "def layer_norm(x): ...", "16"),
         ("homework", "# Jo's", "check.rope(mine)\ncheck.half_to_interleaved(my_other)", "13"),
     ],
 )
-def test_a_notebook_is_known_by_what_is_in_it(
-    tmp_path: Path, name: str, title: str, cell: str, number: str
-) -> None:
+def test_a_notebook_is_known_by_what_is_in_it(tmp_path, name, title, cell, number):
     chapter, _ = read_submission(save(tmp_path / f"{name}.ipynb", cell, title=title))
     assert chapter.number == number
 
 
-def test_submissions_are_files_and_folders_of_notebooks(tmp_path: Path) -> None:
+def test_submissions_are_files_and_folders_of_notebooks(tmp_path):
     for place in ("ann/week 1/.ipynb_checkpoints", "__MACOSX"):
         (tmp_path / place).mkdir(parents=True)
     hidden = (
@@ -454,9 +438,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("disguise", CALLS)
-def test_an_answer_that_calls_a_ready_made_function_is_known_however_it_calls_it(
-    disguise: str,
-) -> None:
+def test_an_answer_that_calls_a_ready_made_function_is_known_however_it_calls_it(disguise):
     called, function = CALLS[disguise]
 
     def answer(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -466,7 +448,7 @@ def test_an_answer_that_calls_a_ready_made_function_is_known_however_it_calls_it
     assert ready_made(check.layer_norm, answer) == called
 
 
-def test_the_puzzles_own_solutions_are_known() -> None:
+def test_the_puzzles_own_solutions_are_known():
     for letter in bugs.BUGS:
         name = f"input_{letter.lower()}"
         called = ready_made(
@@ -486,7 +468,7 @@ CHECKED = [chapter for chapter in CHAPTERS if chapter.is_written and chapter.exe
 
 
 @pytest.mark.parametrize("chapter", CHECKED, ids=lambda chapter: chapter.number)
-def test_an_answer_that_does_it_itself_is_not_accused(chapter) -> None:
+def test_an_answer_that_does_it_itself_is_not_accused(chapter):
     notebook = read_notebook(NOTEBOOKS / chapter.file)
     sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     for name in chapter.exercises:
@@ -507,13 +489,13 @@ def test_an_answer_that_does_it_itself_is_not_accused(chapter) -> None:
             assert ready_made(its_check, own) == "", name
 
 
-def made_by(source: str, name: str):
+def made_by(source, name):
     names = {"__name__": "notebook"}
     exec(source, names)
     return names[name]
 
 
-def test_an_answer_by_automatic_differentiation_is_known() -> None:
+def test_an_answer_by_automatic_differentiation_is_known():
     def differentiated(dy, x, normalized_shape, weight=None, eps=None):
         x = x.detach().requires_grad_()
         weight = torch.ones(normalized_shape) if weight is None else weight.detach()
@@ -559,14 +541,14 @@ def test_an_answer_by_automatic_differentiation_is_known() -> None:
         (["def g(): return 1", "def f(): return g()", "run(g)"], [1, 1, 0]),
     ],
 )
-def test_what_an_answer_depends_on_is_run_and_nothing_else(cells: list[str], needed: list) -> None:
+def test_what_an_answer_depends_on_is_run_and_nothing_else(cells, needed):
     cells = [*cells, "def touch(x): ...", "def run(x): ..."]
     counts = [None if part is None else len(part) for part in needed_statements(cells, "f")]
     assert counts[: len(needed)] == needed
 
 
 @pytest.mark.parametrize("chapter", CHECKED, ids=lambda chapter: chapter.number)
-def test_the_experiments_of_a_chapter_need_not_run(chapter) -> None:
+def test_the_experiments_of_a_chapter_need_not_run(chapter):
     notebook = read_notebook(NOTEBOOKS / chapter.file)
     for exercise in find_exercises(notebook):
         for name in set(exercise.names) & set(chapter.exercises):

@@ -3,7 +3,6 @@ can be read off."""
 
 import ast
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -67,14 +66,14 @@ def test_no_two_ways_to_make_a_mistake_are_shown_alike(its_check):
         assert len(set(shown)) == len(shown), mistake.key
 
 
-def functions_in(cell: nbformat.NotebookNode) -> set[str]:
+def functions_in(cell):
     return {
         node.name for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.FunctionDef)
     }
 
 
 @pytest.mark.parametrize("chapter", WRITTEN, ids=lambda chapter: chapter.number)
-def test_a_students_copy_of_a_chapter_holds_the_stubs_and_no_solution(chapter, tmp_path: Path):
+def test_a_students_copy_of_a_chapter_holds_the_stubs_and_no_solution(chapter, tmp_path):
     master = read_notebook(NOTEBOOKS / chapter.file)
     path = make_student_copy(NOTEBOOKS / chapter.file, tmp_path)
     copy = read_notebook(path)
@@ -98,7 +97,7 @@ def test_a_students_copy_of_a_chapter_holds_the_stubs_and_no_solution(chapter, t
 
 
 @pytest.mark.parametrize("chapter", WRITTEN, ids=lambda chapter: chapter.number)
-def test_no_answer_is_left_anywhere_in_a_students_copy(chapter, tmp_path: Path):
+def test_no_answer_is_left_anywhere_in_a_students_copy(chapter, tmp_path):
     text = make_student_copy(NOTEBOOKS / chapter.file, tmp_path).read_text()
     for word in (
         "bugs.reveal",
@@ -126,11 +125,11 @@ def test_no_answer_is_left_anywhere_in_a_students_copy(chapter, tmp_path: Path):
         ]
 
 
-def squeezed(text: str) -> str:
+def squeezed(text):
     return re.sub(r"\s", "", text)
 
 
-def steps_of(source: str) -> list[str]:
+def steps_of(source):
     """Return the values that a solution computes or returns, where they are long enough to be told
     from others."""
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
@@ -145,9 +144,7 @@ def steps_of(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("chapter", COURSE, ids=lambda chapter: chapter.number)
-def test_a_students_copy_is_an_assignment_for_nbgrader(
-    chapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_students_copy_is_an_assignment_for_nbgrader(chapter, tmp_path, monkeypatch):
     copy = read_notebook(make_student_copy(NOTEBOOKS / chapter.file, tmp_path))
     roles = [cell.metadata.nbgrader for cell in copy.cells if "nbgrader" in cell.metadata]
     expected = [
@@ -187,7 +184,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_what_stands_in_for_a_solution_passes_the_check(name: str, tmp_path: Path):
+def test_what_stands_in_for_a_solution_passes_the_check(name, tmp_path):
     chapter = next(chapter for chapter in COURSE if name in chapter.exercises)
     copy = read_notebook(make_student_copy(NOTEBOOKS / chapter.file, tmp_path))
     solution = next(
@@ -201,7 +198,7 @@ def test_what_stands_in_for_a_solution_passes_the_check(name: str, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_students_copy_runs_from_top_to_bottom(tmp_path: Path):
+def test_a_students_copy_runs_from_top_to_bottom(tmp_path):
     copy = make_student_copy(NOTEBOOKS / chapter_of("00").file, tmp_path)
     assert execute(copy)
     assert all(cell.execution_count for cell in read_notebook(copy).cells if is_code(cell))

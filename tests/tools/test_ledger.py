@@ -2,7 +2,6 @@
 written."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -37,7 +36,7 @@ def notebook(source=SOURCE, cards=("dry",), tags=()):
     return new_notebook(cells=[cell])
 
 
-def read(book: nbformat.NotebookNode, folder: Path) -> list:
+def read(book, folder):
     path = folder / "02_layer_norm.ipynb"
     nbformat.write(book, path)
     return list(claims_in(Page.read(path)))

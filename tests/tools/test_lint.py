@@ -1,9 +1,6 @@
 """Each rule of the notebook lint: a notebook that keeps them all, and for each rule one that breaks
 it."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import nbformat
 import pytest
 from nbformat import NotebookNode
@@ -26,7 +23,7 @@ HIDDEN = {"jupyter": {"source_hidden": True}}
 STUB = 'def layer_norm(x):\n    """Normalize."""\n    ...\n\n\ncheck.layer_norm(layer_norm)'
 
 
-def notebook_that_keeps_every_rule() -> NotebookNode:
+def notebook_that_keeps_every_rule():
     """A small chapter with a figure, an exercise, a meant error, and links of every kind."""
     cells = [
         new_markdown_cell(
@@ -67,11 +64,11 @@ def notebook_that_keeps_every_rule() -> NotebookNode:
     return notebook
 
 
-def by_id(notebook: NotebookNode, cell_id: str) -> NotebookNode:
+def by_id(notebook, cell_id):
     return next(cell for cell in notebook.cells if cell.get("id") == cell_id)
 
 
-def write(notebook: NotebookNode, folder: Path) -> Path:
+def write(notebook, folder):
     (folder / "notebooks").mkdir(exist_ok=True)
     (folder / "README.md").write_text("# Course\n")
     for chapter in CHAPTERS:  # what the chapter links to
@@ -82,37 +79,37 @@ def write(notebook: NotebookNode, folder: Path) -> Path:
     return path
 
 
-def findings(notebook: NotebookNode, folder: Path) -> list[tuple[str, int | None]]:
+def findings(notebook, folder):
     return [(finding.rule, finding.cell) for finding in lint_notebook(write(notebook, folder))]
 
 
-def test_a_notebook_that_keeps_every_rule_has_no_finding(tmp_path: Path) -> None:
+def test_a_notebook_that_keeps_every_rule_has_no_finding(tmp_path):
     assert findings(notebook_that_keeps_every_rule(), tmp_path) == []
 
 
-def edit(cell_id: str, **values: object) -> Callable[[NotebookNode], None]:
+def edit(cell_id, **values):
     """Return a breakage that sets fields of one cell."""
     return lambda notebook: by_id(notebook, cell_id).update(nbformat.from_dict(values))
 
 
-def append(cell_id: str, text: str) -> Callable[[NotebookNode], None]:
+def append(cell_id, text):
     """Return a breakage that adds text to the source of one cell."""
     return lambda notebook: by_id(notebook, cell_id).update(
         source=by_id(notebook, cell_id).source + text
     )
 
 
-def output(cell_id: str, kind: str, **fields: object) -> Callable[[NotebookNode], None]:
+def output(cell_id, kind, **fields):
     """Return a breakage that replaces the outputs of one cell by one output."""
     return edit(cell_id, outputs=[new_output(kind, **fields)])
 
 
-def html(text: str) -> Callable[[NotebookNode], None]:
+def html(text):
     """Return a breakage that shows ``text`` as the figure's HTML."""
     return output("figure", "display_data", data={"text/html": text, "text/plain": "Figure"})
 
 
-def remove(cell_id: str) -> Callable[[NotebookNode], None]:
+def remove(cell_id):
     """Return a breakage that takes one cell away, and counts the rest anew."""
 
     def breakage(notebook: NotebookNode) -> None:
@@ -125,15 +122,15 @@ def remove(cell_id: str) -> Callable[[NotebookNode], None]:
     return breakage
 
 
-def old_format(notebook: NotebookNode) -> None:
+def old_format(notebook):
     notebook.nbformat_minor = 4
 
 
-def store_widget_state(notebook: NotebookNode) -> None:
+def store_widget_state(notebook):
     notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"state": {}}}
 
 
-def lose_an_id(notebook: NotebookNode) -> None:
+def lose_an_id(notebook):
     del by_id(notebook, "hook")["id"]
 
 
@@ -302,9 +299,7 @@ BREAKAGES = [
 @pytest.mark.parametrize(
     ("breakage", "rule", "cell"), [b[1:] for b in BREAKAGES], ids=[b[0] for b in BREAKAGES]
 )
-def test_what_breaks_a_rule_is_found_where_it_stands(
-    breakage, rule: str, cell: int | None, tmp_path: Path
-) -> None:
+def test_what_breaks_a_rule_is_found_where_it_stands(breakage, rule, cell, tmp_path):
     notebook = notebook_that_keeps_every_rule()
     breakage(notebook)
     assert (rule, cell) in findings(notebook, tmp_path)
@@ -313,7 +308,7 @@ def test_what_breaks_a_rule_is_found_where_it_stands(
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"nbformat": 4}', '{"nbformat": 3, "worksheets": []}', "null"]
 )
-def test_a_file_that_is_no_notebook_is_a_finding_not_a_crash(text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_notebook_is_a_finding_not_a_crash(text, tmp_path):
     (tmp_path / "broken.ipynb").write_text(text)
     assert [finding.rule for finding in lint_notebook(tmp_path / "broken.ipynb")] == ["format"]
 
@@ -321,7 +316,7 @@ def test_a_file_that_is_no_notebook_is_a_finding_not_a_crash(text: str, tmp_path
 @pytest.mark.parametrize(
     "place", ["02_x.ipynb", "course_utils/02_x.ipynb", "notebooks/02_x.ipynb", "student/x.ipynb"]
 )
-def test_a_notebook_that_nbval_would_never_run_is_found(place: str, tmp_path: Path) -> None:
+def test_a_notebook_that_nbval_would_never_run_is_found(place, tmp_path):
     (tmp_path / place).parent.mkdir(exist_ok=True)
     (tmp_path / place).write_text("{}")
     is_stray = not place.startswith(("notebooks/", "student/"))
@@ -344,9 +339,7 @@ OLDER = (
     ],
     ids=["an older line", "no line", "a code cell"],
 )
-def test_lines_between_chapters_are_written_as_the_lint_asks(
-    first: str, last: NotebookNode, tmp_path: Path
-) -> None:
+def test_lines_between_chapters_are_written_as_the_lint_asks(first, last, tmp_path):
     cells = [
         new_markdown_cell(f"# 02 · Layer norm\n\n{first}"),
         new_code_cell("1 + 1", outputs=[]),
@@ -367,7 +360,7 @@ def test_lines_between_chapters_are_written_as_the_lint_asks(
     assert "gone" not in path.read_text()
 
 
-def test_only_a_chapter_has_lines_to_write(tmp_path: Path) -> None:
+def test_only_a_chapter_has_lines_to_write(tmp_path):
     path = write(new_notebook(), tmp_path).rename(tmp_path / "scratch.ipynb")
     with pytest.raises(ValueError, match="path must be a chapter's notebook"):
         write_links(path)

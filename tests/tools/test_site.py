@@ -44,7 +44,7 @@ README = """\
 
 
 @pytest.fixture(scope="module")
-def pages(site: Path) -> dict[Path, BeautifulSoup]:
+def pages(site):
     """Every page of the site, by its file, without the colours of its code, which are most of its
     tags."""
     texts = {
@@ -53,7 +53,7 @@ def pages(site: Path) -> dict[Path, BeautifulSoup]:
     return {path: BeautifulSoup(text, "html.parser") for path, text in texts.items()}
 
 
-def with_attribute(page: BeautifulSoup, *names: str) -> list[tuple[str, str]]:
+def with_attribute(page, *names):
     """Return the tags' names and the values of the attributes ``names``."""
     return [
         (tag.name, str(tag[name]))
@@ -63,14 +63,12 @@ def with_attribute(page: BeautifulSoup, *names: str) -> list[tuple[str, str]]:
     ]
 
 
-def page_of(notebook: str) -> str:
+def page_of(notebook):
     return f"notebooks/{Path(notebook).stem}.html"
 
 
 @pytest.mark.slow
-def test_nothing_is_loaded_from_elsewhere_and_it_is_small(
-    site: Path, pages: dict[Path, BeautifulSoup]
-) -> None:
+def test_nothing_is_loaded_from_elsewhere_and_it_is_small(site, pages):
     for path, page in pages.items():
         found = with_attribute(page, "href", "src", "srcset", "data", "poster")
         assert [
@@ -92,7 +90,7 @@ def test_nothing_is_loaded_from_elsewhere_and_it_is_small(
 
 
 @pytest.mark.slow
-def test_every_link_and_every_anchor_leads_somewhere(pages: dict[Path, BeautifulSoup]) -> None:
+def test_every_link_and_every_anchor_leads_somewhere(pages):
     anchors = {
         path: {name for _, name in with_attribute(page, "id")} for path, page in pages.items()
     }
@@ -109,9 +107,7 @@ def test_every_link_and_every_anchor_leads_somewhere(pages: dict[Path, Beautiful
 @pytest.mark.parametrize(
     "chapter", [chapter for chapter in CHAPTERS if chapter.is_written], ids=lambda c: c.number
 )
-def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(
-    chapter, site: Path, pages
-) -> None:
+def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(chapter, site, pages):
     notebook = Page.read(ROOT / NOTEBOOKS / chapter.file)
     article = pages[site / page_of(chapter.file)].find("article")
     cells = [cell for cell in notebook.cells if is_code(cell)]
@@ -136,9 +132,7 @@ def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(
 
 
 @pytest.mark.slow
-def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_done(
-    site: Path, pages
-) -> None:
+def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_done(site, pages):
     for chapter in CHAPTERS:
         article = pages[site / page_of(chapter.file)].find("article")
         for claim in article.select(".course-claim"):
@@ -154,9 +148,7 @@ def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_do
 
 
 @pytest.mark.slow
-def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(
-    site: Path, pages
-) -> None:
+def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(site, pages):
     article = pages[site / page_of("19_find_the_bug.ipynb")].find("article")
     puzzles = article.select(".course-puzzle")
     assert len(puzzles) == len(bugs.BUGS)
@@ -178,9 +170,7 @@ def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(
 
 
 @pytest.mark.slow
-def test_the_first_page_leads_to_every_chapter_by_its_title(
-    site: Path, pages: dict[Path, BeautifulSoup]
-) -> None:
+def test_the_first_page_leads_to_every_chapter_by_its_title(site, pages):
     index = pages[site / "index.html"]
     linked = {
         link["href"]: link.select_one("strong").get_text() for link in index.select("a.course-card")
@@ -193,9 +183,7 @@ def test_the_first_page_leads_to_every_chapter_by_its_title(
 
 
 @pytest.mark.slow
-def test_nothing_runs_the_old_site_is_gone_and_a_dead_link_is_reported(
-    tmp_path: Path, capsys
-) -> None:
+def test_nothing_runs_the_old_site_is_gone_and_a_dead_link_is_reported(tmp_path, capsys):
     stored = new_output("stream", text="stored long ago\n")
     source = f"open({str(tmp_path / 'ran')!r}, 'w').close()"
     dead_link = new_markdown_cell("# 02\n\n[a link](99_nowhere.ipynb)")

@@ -3,13 +3,9 @@
 import ast
 import re
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from nbformat import NotebookNode
-from small_notebooks import folded_exercise, save
 
 from chapters import check
 from chapters.c19_find_the_bug import bugs
@@ -23,16 +19,7 @@ from tools.notebooks import (
 from tools.student import make_student_copy, without_solution, write_class_archive
 
 
-def test_a_students_copy_holds_no_solution_and_no_output(tmp_path: Path) -> None:
-    notebook = folded_exercise()
-    copy = read_notebook(make_student_copy(save(notebook, tmp_path), tmp_path / "student"))
-    assert "secret" not in str(copy)
-    assert "kept" not in str(copy)
-    assert copy.cells[2].source == notebook.cells[2].source
-    assert "\nlayer_norm_solution = check.layer_norm.oracle\n" in copy.cells[3].source
-
-
-def test_a_solution_that_no_check_knows_names_its_stand_in() -> None:
+def test_a_solution_that_no_check_knows_names_its_stand_in():
     source = (
         "@torch.no_grad()\ndef halve_solution(x):\n    return x / 2\n\n\nanswer_solution = 42\n"
     )
@@ -47,7 +34,7 @@ def test_a_solution_that_no_check_knows_names_its_stand_in() -> None:
             without_solution(source, {"halve": "operator:neg", "answer": missing})
 
 
-def test_the_copy_of_find_the_bug_names_no_bug(tmp_path: Path) -> None:
+def test_the_copy_of_find_the_bug_names_no_bug(tmp_path):
     copy = read_notebook(make_student_copy(find_notebooks(["19"])[0], tmp_path))
     text = "\n".join(cell.source for cell in copy.cells)
     for bug in bugs.BUGS.values():
@@ -57,9 +44,9 @@ def test_the_copy_of_find_the_bug_names_no_bug(tmp_path: Path) -> None:
         assert not re.search(named, text), bug.letter
 
 
-def functions_before(stub: int, cells: list[NotebookNode]) -> dict[str, Any]:
+def functions_before(stub, cells):
     """The functions that a copy shows before the exercise, run with imports and plain names."""
-    names: dict[str, Any] = {"__name__": "a_copy"}
+    names = {"__name__": "a_copy"}
     shown = []
     for node in (node for cell in cells[:stub] if is_code(cell) for node in statements(cell)):
         with suppress(Exception):  # what needs more than a function does is not run
@@ -68,12 +55,12 @@ def functions_before(stub: int, cells: list[NotebookNode]) -> dict[str, Any]:
     return {name: names[name] for name in shown}
 
 
-def statements(cell: NotebookNode) -> list[ast.stmt]:
+def statements(cell):
     tree = parse_code(cell.source)
     return [node for node in (tree.body if tree else []) if is_light(node)]
 
 
-def is_light(node: ast.stmt) -> bool:
+def is_light(node):
     if isinstance(node, ast.Assign):
         return not any(isinstance(part, ast.Call) for part in ast.walk(node))
     return isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef)
@@ -81,9 +68,7 @@ def is_light(node: ast.stmt) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", find_notebooks(), ids=lambda path: path.stem[:2])
-def test_no_function_that_a_copy_shows_before_an_exercise_passes_its_check(
-    path: Path, tmp_path: Path
-) -> None:
+def test_no_function_that_a_copy_shows_before_an_exercise_passes_its_check(path, tmp_path):
     copy = read_notebook(make_student_copy(path, tmp_path))
     exercises = find_exercises(copy)
     stubs = {name for exercise in exercises for name in exercise.names}
@@ -96,9 +81,7 @@ def test_no_function_that_a_copy_shows_before_an_exercise_passes_its_check(
                 assert not report.passed, f"{name} passes as {exercise.names[0]}"
 
 
-def test_the_archive_for_a_class_holds_the_copies_and_no_notebook_with_its_solutions(
-    tmp_path: Path,
-) -> None:
+def test_the_archive_for_a_class_holds_the_copies_and_no_notebook_with_its_solutions(tmp_path):
     two = find_notebooks(["00", "02"])
     with ZipFile(write_class_archive(tmp_path / "class.zip", two)) as archive:
         names = set(archive.namelist())

@@ -1,21 +1,14 @@
 """Notebooks edited as text: what is kept, and edits on either side."""
 
-from pathlib import Path
-
 import nbformat
 import pytest
 from small_notebooks import folded_exercise, save
 
-from tools.notebooks import (
-    read_notebook,
-    write_atomically,
-)
+from tools.notebooks import read_notebook, write_atomically
 from tools.text_view import Conflict, bring_back, open_view
 
 
-def test_an_edit_in_the_text_view_keeps_ids_metadata_and_the_outputs_of_other_cells(
-    tmp_path: Path,
-) -> None:
+def test_an_edit_in_the_text_view_keeps_ids_metadata_and_the_outputs_of_other_cells(tmp_path):
     notebook = folded_exercise()
     path = save(notebook, tmp_path)
     view = open_view(path, tmp_path / "edit")
@@ -35,7 +28,7 @@ def test_an_edit_in_the_text_view_keeps_ids_metadata_and_the_outputs_of_other_ce
     assert bring_back(view, tmp_path) == (path, True)
 
 
-def test_a_text_view_without_a_notebook_becomes_one(tmp_path: Path) -> None:
+def test_a_text_view_without_a_notebook_becomes_one(tmp_path):
     view = tmp_path / "edit" / "03_batch_norm.py"
     write_atomically(
         view, b'# %% [markdown]\n# # Batch norm\n\n# %% tags=["exercise"]\ndef batch_norm(x): ...\n'
@@ -48,7 +41,7 @@ def test_a_text_view_without_a_notebook_becomes_one(tmp_path: Path) -> None:
     nbformat.validate(notebook)
 
 
-def test_edits_on_either_side_are_never_lost_silently(tmp_path: Path) -> None:
+def test_edits_on_either_side_are_never_lost_silently(tmp_path):
     path, views = save(folded_exercise(), tmp_path), tmp_path / "edit"
     view = open_view(path, views)
     view.write_text(view.read_text().replace("secret", "hidden"))

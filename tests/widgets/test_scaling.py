@@ -10,11 +10,7 @@ import torch
 from widget_states import random_states
 
 from course_utils import widgets
-from course_utils.rope import (
-    from_config,
-    rope_frequencies,
-    yarn_paper_ramp,
-)
+from course_utils.rope import from_config, rope_frequencies, yarn_paper_ramp
 from course_utils.widgets import scaling
 from course_utils.widgets.scaling_examples import EXAMPLES, PUBLISHED
 

@@ -1,7 +1,6 @@
 """The figure of chapter 01: nothing is clipped."""
 
 import numpy as np
-import pytest
 from clipping import assert_nothing_is_clipped
 
 from chapters.c01_why_normalize.figures import signal_by_depth
@@ -16,11 +15,5 @@ def depth_figure():
     return signal_by_depth(signals, "spread")
 
 
-FIGURES = {
-    "signal by depth": depth_figure,
-}
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_nothing_is_clipped(name):
-    assert_nothing_is_clipped(FIGURES[name]())
+def test_nothing_is_clipped():
+    assert_nothing_is_clipped(depth_figure())

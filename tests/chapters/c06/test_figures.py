@@ -22,14 +22,8 @@ def a_norm_map(
     return norm_map(PANELS, [["layer norm", "2 groups", "instance norm"], ["tanh"]], arrows, notes)
 
 
-FIGURES = {
-    "norm map": a_norm_map,
-}
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_nothing_is_clipped(name):
-    assert_nothing_is_clipped(FIGURES[name]())
+def test_nothing_is_clipped():
+    assert_nothing_is_clipped(a_norm_map())
 
 
 @pytest.mark.parametrize("second_line", ["", "\nforgets offsets"], ids=["one line", "two lines"])

@@ -123,9 +123,7 @@ def assert_equals_whole_batch(name, found, members):
 
 
 @pytest.mark.slow
-def test_shards_are_normalized_as_the_whole_batch_of_their_group_with_equal_statistics(
-    found,
-):
+def test_shards_are_normalized_as_the_whole_batch_of_their_group_with_equal_statistics(found):
     for name in CASES:
         of_ranks = [rank[name] for rank in found]
         for members in ([0, 1], [2]) if name == "in groups" else ([0, 1, 2],):
@@ -137,22 +135,29 @@ def test_shards_are_normalized_as_the_whole_batch_of_their_group_with_equal_stat
 
 
 @pytest.mark.slow
-def test_one_value_and_a_group_of_others_are_refused_and_an_empty_batch_counts_and_moves_nothing(
-    found,
-):
-    reference = nn.BatchNorm1d(3)
-    y = reference(torch.ones(0, 3, 2))
-    y.sum().backward()
+def test_a_group_of_others_and_one_value_on_all_ranks_are_refused_and_move_nothing(found):
+    assert "process_group must contain this process" in found[2]["outside"][0]
     for rank in found:
         message, running_mean = rank["one value"]
         assert message.startswith("Expected more than 1 value per channel when training")
         assert torch.equal(running_mean, torch.zeros(3))
+
+
+@pytest.mark.slow
+def test_an_empty_batch_on_all_ranks_is_counted_as_batch_norm_does_and_moves_nothing(found):
+    reference = nn.BatchNorm1d(3)
+    y = reference(torch.ones(0, 3, 2))
+    y.sum().backward()
+    for rank in found:
         shape, buffers, gradient = rank["nothing"]
         assert shape == tuple(y.shape)
         assert all(torch.equal(buffers[name], buffer) for name, buffer in reference.named_buffers())
         assert torch.equal(gradient, reference.weight.grad)
-        assert rank["threads"] == 1
-    assert "process_group must contain this process" in found[2]["outside"][0]
+
+
+@pytest.mark.slow
+def test_every_rank_computes_on_one_thread(found):
+    assert [rank["threads"] for rank in found] == [1, 1, 1]
 
 
 # --- in one process -------------------------------------------------------------------------------
@@ -242,7 +247,9 @@ def test_in_lockstep_a_rank_may_write_into_the_sum_that_it_got():
 
 
 def test_a_step_of_a_layer_is_in_float32_unless_told_otherwise():
-    assert layer_step(64, 8) == Traffic(messages=7 + 14, bytes=7 * 129 * 4 + 14 / 8 * 128 * 4)
+    for route, messages in (("ring", 7 + 14), ("doubling", 3 + 6)):
+        size = 7 * 129 * 4 + 14 / 8 * 128 * 4
+        assert layer_step(64, 8, route=route) == Traffic(messages, size)
     assert gather(1, 2, itemsize=0.5) == Traffic(messages=1, bytes=1.5)  # count, mean and M2
     assert Traffic(messages=3, bytes=2e6).time_ms(latency_us=0, bandwidth_gbps=2) == 1.0
 
@@ -302,13 +309,7 @@ def test_a_failure_has_a_line_for_each_rank_and_those_that_only_lost_contact_com
         ),
         (programs.never_ends, 1, 60, 8, "rank 0: still running after 8 s"),
         # over before it began to keep time
-        (
-            programs.never_ends,
-            1,
-            60,
-            -4,
-            "rank 0: still running after -4 s",
-        ),
+        (programs.never_ends, 1, 60, -4, "rank 0: still running after -4 s"),
     ],
 )
 def test_a_run_that_fails_says_why_and_leaves_no_process(

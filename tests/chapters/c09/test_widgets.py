@@ -4,19 +4,15 @@ import pytest
 import torch
 from widget_states import MACHINE
 
+from chapters import check
 from chapters.c09_where_the_time_goes.widgets import least_time, measured_ms
 
 
 def test_the_bytes_and_operations_of_a_layer_norm_are_those_of_the_chapter(figures):
     for state, answer in figures("least_time", "leastTime", 60):
         rows, features, both = state["rows"], state["features"], state["direction"] == "both"
-        numbers = 2 * rows * features + 2 * features  # x and y, weight and bias
-        # dy, x, dx; weight, dweight, dbias
-        numbers += 3 * rows * features + 3 * features if both else 0
-        assert (
-            answer["bytes"]
-            == numbers * torch.empty(0, dtype=getattr(torch, state["dtype"])).element_size()
-        )
+        itemsize = getattr(torch, state["dtype"]).itemsize
+        assert answer["bytes"] == check.norm_bytes.oracle(rows, features, itemsize, both)
         assert answer["operations"] == (20 if both else 7) * rows * features
         assert answer["memoryMs"] == pytest.approx(answer["bytes"] / MACHINE.bandwidth_gbps / 1e6)
         assert answer["arithmeticMs"] == pytest.approx(

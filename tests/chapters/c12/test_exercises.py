@@ -1,11 +1,11 @@
-"""The exercises of chapter 12: right sinusoids and slopes in many forms pass, and a count of
-chapter 15."""
+"""The exercises of chapter 12: right sinusoids and slopes in many forms pass."""
 
 import math
 
 import pytest
 import torch
 import transformers
+from naming import assert_passes, assert_shown_without_a_name
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
 from chapters import check
@@ -50,13 +50,8 @@ def bloom_slopes(num_heads):
     return build_alibi_tensor(torch.ones(1, 2), num_heads, torch.float32)[:, 0, 1]
 
 
-def test_right_counts_and_slopes_pass():
-    assert check.alibi_slopes(bloom_slopes, record=False).passed
-
-    def counted(D, base, L):
-        return 2 * sum(L * base ** (-2 * k / D) >= 2 * math.pi for k in range(D // 2))
-
-    assert check.critical_dimension(counted, record=False).passed
+def test_the_slopes_of_bloom_pass():
+    assert_passes(check.alibi_slopes, bloom_slopes)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +68,4 @@ def test_right_counts_and_slopes_pass():
     ],
 )
 def test_an_unknown_mistake_is_shown_with_an_input(its_check, function):
-    report = its_check(function, record=False)
-    assert not report.passed
-    assert report.misconception is None, report
-    assert report.evidence.expected != report.evidence.got
+    assert_shown_without_a_name(its_check, function)

@@ -2,12 +2,8 @@
 
 import numpy as np
 import torch
-from transformers.models.bloom.modeling_bloom import build_alibi_tensor
-from transformers.models.t5.modeling_t5 import T5Attention
 
-from course_utils.rope import (
-    sinusoidal,
-)
+from course_utils.rope import alibi_bias, sinusoidal, t5_relative_bucket
 
 
 def test_each_encodings_curve_is_what_attention_is_told(figures):
@@ -18,18 +14,11 @@ def test_each_encodings_curve_is_what_attention_is_told(figures):
                 torch.arange(300, 301 + reach), state["dim"], state["base"], dtype=torch.float64
             )
             expected = code @ code[0] / (state["dim"] / 2)
-        elif (
-            state["encoding"] == "alibi"
-        ):  # what Bloom adds for a head, (H, K), larger for later keys
-            keys = build_alibi_tensor(torch.ones(1, reach + 1), state["heads"], torch.float32)[
-                state["head"] - 1, 0
-            ]
-            expected = (keys - keys[-1]).flip(0)
+        elif state["encoding"] == "alibi":  # of a head, from the last query back to the first key
+            expected = alibi_bias(state["heads"], 1, reach + 1)[state["head"] - 1, 0].flip(0)
         elif state["encoding"] == "t5":
             distances = torch.arange(reach + 1)
-            expected = T5Attention._relative_position_bucket(
-                -distances, False, 32, state["max_distance"]
-            )
+            expected = t5_relative_bucket(-distances, False, 32, state["max_distance"])
         else:
             expected = torch.zeros(reach + 1)
         np.testing.assert_allclose(

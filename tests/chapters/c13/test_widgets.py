@@ -6,11 +6,7 @@ import torch
 from widget_states import random_states
 
 from chapters.c13_rope.widgets import rope_clocks
-from course_utils.rope import (
-    apply_rope,
-    rope_cos_sin,
-    rope_inv_freq,
-)
+from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
 
 def rotated(vector, position, state):

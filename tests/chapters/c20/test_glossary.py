@@ -12,7 +12,7 @@ from chapters.contents import NOTEBOOKS, chapter_of
 BY_TERM = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.term)
 
 
-def text_of(number: str) -> str:
+def text_of(number):
     cells = json.loads((NOTEBOOKS / chapter_of(number).file).read_text())["cells"]
     # "the *half* layout"
     return re.sub(r"[*`]", "", "\n".join("".join(cell["source"]) for cell in cells))
