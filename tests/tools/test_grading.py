@@ -417,39 +417,15 @@ def test_submissions_are_files_and_folders_of_notebooks(tmp_path: Path) -> None:
     assert files == ["ann/b.IPYNB", "ann/week 1/a.ipynb", "bob.ipynb", "eve.pdf"]
 
 
-@torch.jit.script
-def scripted(
-    x: torch.Tensor,
-    shape: list[int],
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    eps: float,
-):
-    return torch.layer_norm(x, shape, weight, bias, eps)
-
-
-def in_a_thread(function, *arguments):
-    results = []
-    thread = threading.Thread(target=lambda: results.append(function(*arguments)))
-    thread.start()
-    thread.join()
-    return results[0]
-
-
 CALLS = {
     "by name": ("torch's layer_norm", lambda *a: getattr(F, "layer" + "_norm")(*a)),
     "aten": ("torch's native_layer_norm", lambda *a: torch.ops.aten.native_layer_norm(*a)[0]),
     "partial": ("torch's layer_norm", lambda *a: partial(torch.layer_norm, *a)()),
     "map": ("torch's layer_norm", lambda *a: next(map(torch.layer_norm, *([one] for one in a)))),
     "methodcaller": ("torch's layer_norm", lambda *a: methodcaller("layer_norm", *a)(torch)),
-    "TorchScript": ("torch's native_layer_norm", lambda *a: scripted(*a)),
     "references": ("torch's native_layer_norm", lambda *a: torch._refs.native_layer_norm(*a)[0]),
-    "thread": ("torch's layer_norm", partial(in_a_thread, torch.layer_norm)),
     "the course's": ("the course's layer_norm", lambda *a: layer_norm(*a)),
-    "the oracle": (
-        "check.layer_norm.oracle",
-        partial(in_a_thread, lambda *a: check.layer_norm.oracle(*a)),
-    ),
+    "the oracle": ("check.layer_norm.oracle", lambda *a: check.layer_norm.oracle(*a)),
 }
 
 

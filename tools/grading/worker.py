@@ -22,7 +22,7 @@ from traitlets.config import Config
 from chapters import check
 from course_utils.check.functions import is_of_course, is_of_torch
 from tools.grading.needed import needed_statements
-from tools.grading.ready_made import prepare, ready_made
+from tools.grading.ready_made import ready_made
 from tools.grading.submissions import read_submission
 
 __all__ = ["main"]
@@ -47,7 +47,6 @@ def main(descriptor: int, path: Path, exercise: str) -> None:
     shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
     names = shell.user_ns
     names["display"] = print
-    prepare()  # the time that an answer is given begins below
     say(", before the first cell")
     answer, failures = _take_answer(path, exercise, names, say)
     say(", when the check called it")
