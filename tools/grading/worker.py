@@ -1,9 +1,9 @@
 """The process that grades one exercise of one notebook: it runs what the answer needs, and checks
 the answer.
 
-The parent starts it as ``python -P -m tools.grading.worker FD NOTEBOOK EXERCISE``, with a number on
-stdin. On the file descriptor FD it says in lines of JSON where it is, and at last the verdict, each
-line with that number before it. What the notebook prints goes nowhere.
+The parent starts it as ``python -P -m tools.grading.worker NOTEBOOK EXERCISE``, with a number on
+stdin. On stdout it says in lines of JSON where it is, and at last the verdict, each line with that
+number before it. What the notebook prints goes nowhere, so a gigabyte of it costs nothing.
 """
 
 import ast
@@ -30,13 +30,14 @@ __all__ = ["main"]
 _MISSING = object()
 
 
-def main(descriptor: int, path: Path, exercise: str) -> None:
+def main(path: Path, exercise: str) -> None:
     """Do the work and end the process at once, whatever the notebook has left running or
     registered."""
     nonce = sys.stdin.read()
-    # input() ends, and what came on stdin is out of reach
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.set_inheritable(descriptor, False)
+    descriptor = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)  # input() ends, and what came on stdin is out of reach
+    os.dup2(nowhere, 1)
 
     def say(what: str | dict[str, Any]) -> None:
         os.write(descriptor, f"{nonce}{json.dumps(what)}\n".encode())
@@ -74,13 +75,8 @@ def _take_answer(
             if statements is not None:
                 tree.body = statements
             file = f"<cell {index}>"
-            # for inspect
-            linecache.cache[file] = (
-                len(plain),
-                None,
-                plain.splitlines(keepends=True),
-                file,
-            )
+            lines = plain.splitlines(keepends=True)
+            linecache.cache[file] = (len(plain), None, lines, file)  # for inspect
             exec(compile(tree, file, "exec"), names)
         except BaseException as error:
             failures.append(f"{_described(error)}{place}.")
@@ -126,4 +122,4 @@ def _described(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2])
