@@ -53,10 +53,7 @@ __all__ = [
 
 LONGEST_CELL, WIDEST_CODE, WIDEST_PRINT = 40, 88, 100  # lines, columns, columns
 # of the code lines that a reader sees, in a chapter and in all
-LARGEST_HARNESS, LARGEST_HARNESS_OF_ALL = (
-    0.18,
-    0.10,
-)
+LARGEST_HARNESS, LARGEST_HARNESS_OF_ALL = 0.18, 0.10
 LARGEST_BYTES = 1_500_000
 _RUN = "run the notebook with `make run`"
 _NOT_OURS = {"edit", "student", "site", "build", "dist", "node_modules"}  # ignored by git
@@ -152,17 +149,14 @@ class Page:
     def elements(self) -> list[tuple[int, Element]]:
         """Links, images and other HTML elements of the Markdown cells and of the outputs, with
         their cells."""
-        found = [
-            (index, element)
-            for index, cell in self.markdown_cells()
-            for element in _markdown_elements(cell.source)
-        ]
+        texts = [(index, cell.source) for index, cell in self.markdown_cells()]
+        pages = []
         for index, output in self.outputs():
             data = output.get("data", {})
-            found += [(index, element) for element in html_elements(data.get("text/html", ""))]
-            found += [
-                (index, element) for element in _markdown_elements(data.get("text/markdown", ""))
-            ]
+            texts.append((index, data.get("text/markdown", "")))
+            pages.append((index, data.get("text/html", "")))
+        found = [(index, each) for index, text in texts for each in _markdown_elements(text)]
+        found += [(index, each) for index, page in pages for each in html_elements(page)]
         return found
 
     @cached_property
@@ -547,14 +541,11 @@ def errors_are_tagged(page: Page) -> Iterator[Problem]:
             )
 
 
-def no_widget_state(page: Page) -> Iterator[Problem]:
-    """No stored widget state: it is large, and differs every time."""
+def stored_as_make_run_does(page: Page) -> Iterator[Problem]:
+    """Every cell has an id of its own, so that links to cells hold; no widget state is stored: it
+    is large, and differs every time."""
     if "widgets" in page.notebook.metadata:
         yield None, "widget-state", f"metadata.widgets is stored: {_RUN}, which drops it"
-
-
-def ids_are_unique(page: Page) -> Iterator[Problem]:
-    """Every cell has an id of its own, so that links to cells hold."""
     if page.notebook.get("nbformat_minor", 0) < 5:
         yield None, "ids", f"an old format without cell ids: {_RUN}, which writes format 4.5"
     ids = Counter(cell.get("id") for cell in page.cells)
@@ -577,7 +568,7 @@ RULES: tuple[Callable[[Page], Iterator[Problem]], ...] = (
     paths_are_relative, chapters_are_linked, plain_python, short_cells, lines_fit,
     the_subject_is_in_sight, first_cell_sets_up, every_cell_runs,
     exercises_are_whole, solutions_are_folded, executed_in_order, errors_are_tagged,
-    no_widget_state, ids_are_unique, size_is_bounded,
+    stored_as_make_run_does, size_is_bounded,
 )  # fmt: skip
 
 
