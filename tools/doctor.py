@@ -6,7 +6,6 @@ Nothing heavy is imported: the doctor must be able to speak when everything else
 
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -14,15 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 __all__ = ["Finding", "examine", "main"]
 
 _INSTALL = "run `make lab`, or `pip install -e '.[course]'` in the course's folder"
 # as in pyproject.toml, which an interpreter too old for the course may not be able to read
-_OLDEST_PYTHON = (
-    3,
-    11,
-)
+_OLDEST_PYTHON = (3, 11)
 _MARKS = {"ok": "OK", "optional": "optional", "fix": "FIX"}
 
 
@@ -70,54 +70,32 @@ def _python() -> Finding:
     version = platform.python_version()
     if sys.version_info[:2] >= _OLDEST_PYTHON:
         return Finding("Python", "ok", version)
-    return Finding(
-        "Python",
-        "fix",
-        version,
-        "the course needs Python 3.11 or newer: make lab PYTHON=python3.12",
-    )
+    advice = "the course needs Python 3.11 or newer: make lab PYTHON=python3.12"
+    return Finding("Python", "fix", version, advice)
 
 
 def _dependencies() -> Iterator[Finding]:
     """Compare what is installed with the ranges that the installed package itself declares."""
     try:
         requirements = metadata.requires("course-utils") or []
-    except metadata.PackageNotFoundError:
-        yield Finding("course-utils", "fix", "not installed", _INSTALL)
+        from packaging.requirements import Requirement  # Matplotlib and JupyterLab bring it
+    except (metadata.PackageNotFoundError, ImportError) as missing:
+        yield Finding(missing.name or "course-utils", "fix", "not installed", _INSTALL)
         return
-    for requirement in requirements:
-        range_, _, marker = requirement.partition(";")
-        if not marker or re.fullmatch(
-            r"""\s*extra == ['"]course['"]""", marker
-        ):  # Triton's also names a system
-            yield _dependency(range_)
+    for requirement in map(Requirement, requirements):
+        is_needed = not requirement.marker or requirement.marker.evaluate({"extra": "course"})
+        if is_needed and requirement.name != "triton":  # which is optional
+            yield _dependency(requirement.name, requirement.specifier)
 
 
-def _dependency(requirement: str) -> Finding:
-    name, wanted = re.match(r"([\w.-]+)\s*(.*)", requirement).groups()  # type: ignore[union-attr]
+def _dependency(name: str, wanted: "SpecifierSet") -> Finding:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return Finding(name, "fix", "not installed", _INSTALL)
-    if all(_satisfies(version, bound.strip()) for bound in wanted.split(",") if bound):
+    if wanted.contains(version, prereleases=True):
         return Finding(name, "ok", version)
-    return Finding(
-        name, "fix", version, f"the course is written for {name}{wanted.strip()}: {_INSTALL}"
-    )
-
-
-def _satisfies(version: str, bound: str) -> bool:
-    """Compare release numbers against one ``>=`` or ``<`` bound: all that the course's own ranges
-    use."""
-
-    def numbers(text: str) -> tuple[int, ...]:
-        release = re.match(r"[\d.]+", text)
-        parts = [int(part) for part in release[0].strip(".").split(".")] if release else []
-        return tuple(parts + [0] * (4 - len(parts)))
-
-    if bound.startswith(">="):
-        return numbers(version) >= numbers(bound[2:])
-    return numbers(version) < numbers(bound.removeprefix("<"))
+    return Finding(name, "fix", version, f"the course is written for {name}{wanted}: {_INSTALL}")
 
 
 def _cores() -> Finding:

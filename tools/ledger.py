@@ -78,9 +78,9 @@ def claims_in(page: Page) -> Iterator[Entry | Finding]:
                     text.removeprefix(start).strip().removeprefix("[").removesuffix("]"),
                 )
             seen.add(key)
-        yield from (page.finding(index, "claim", problem) for problem in problems)
+        yield from (Finding(page.path, index, "claim", problem) for problem in problems)
     for key in known.keys() - seen:
-        yield page.finding(None, "claim", f"{key} in {file} is tested in no cell")
+        yield Finding(page.path, None, "claim", f"{key} in {file} is tested in no cell")
 
 
 def _problem(test: ast.Call) -> str:

@@ -1,7 +1,7 @@
 """What a reader of the notebooks would trip over, and what to do about it.
 
 What nbval, which compares outputs, says nothing of. Each rule is a function from a ``Page`` to
-findings.
+problems.
 """
 
 import ast
@@ -53,10 +53,7 @@ __all__ = [
 
 LONGEST_CELL, WIDEST_CODE, WIDEST_PRINT = 40, 88, 100  # lines, columns, columns
 # of the code lines that a reader sees, in a chapter and in all
-LARGEST_HARNESS, LARGEST_HARNESS_OF_ALL = (
-    0.18,
-    0.10,
-)
+LARGEST_HARNESS, LARGEST_HARNESS_OF_ALL = 0.18, 0.10
 LARGEST_BYTES = 1_500_000
 _RUN = "run the notebook with `make run`"
 _NOT_OURS = {"edit", "student", "site", "build", "dist", "node_modules"}  # ignored by git
@@ -75,6 +72,9 @@ class Finding:
     def __str__(self) -> str:
         where = f"{self.path}" if self.cell is None else f"{self.path}: cell {self.cell}"
         return f"{where}: {self.rule}: {self.message}"
+
+
+Problem = tuple[int | None, str, str]  # cell, rule and message of a finding
 
 
 class Heading(NamedTuple):
@@ -108,10 +108,6 @@ class Page:
         if raw.get("nbformat") != 4:
             raise nbformat.ValidationError(f"nbformat must be 4: got {raw.get('nbformat')}")
         return cls(path, raw)
-
-    def finding(self, cell: int | None, rule: str, message: str) -> Finding:
-        """Return a finding in this notebook."""
-        return Finding(self.path, cell, rule, message)
 
     def code_cells(self) -> Iterator[tuple[int, NotebookNode]]:
         """Yield the index of each code cell, and the cell."""
@@ -153,17 +149,14 @@ class Page:
     def elements(self) -> list[tuple[int, Element]]:
         """Links, images and other HTML elements of the Markdown cells and of the outputs, with
         their cells."""
-        found = [
-            (index, element)
-            for index, cell in self.markdown_cells()
-            for element in _markdown_elements(cell.source)
-        ]
+        texts = [(index, cell.source) for index, cell in self.markdown_cells()]
+        pages = []
         for index, output in self.outputs():
             data = output.get("data", {})
-            found += [(index, element) for element in html_elements(data.get("text/html", ""))]
-            found += [
-                (index, element) for element in _markdown_elements(data.get("text/markdown", ""))
-            ]
+            texts.append((index, data.get("text/markdown", "")))
+            pages.append((index, data.get("text/html", "")))
+        found = [(index, each) for index, text in texts for each in _markdown_elements(text)]
+        found += [(index, each) for index, page in pages for each in html_elements(page)]
         return found
 
     @cached_property
@@ -210,42 +203,36 @@ _FETCHES = {
 }
 
 
-def one_title(page: Page) -> Iterator[Finding]:
+def one_title(page: Page) -> Iterator[Problem]:
     """Exactly one level-1 heading, in the first cell."""
     titles = [heading for heading in page.headings if heading.level == 1]
     if not titles or titles[0].cell != 0:
-        yield page.finding(
-            0, "title", "the first cell must hold the notebook's title: one line with a single #"
-        )
+        yield 0, "title", "the first cell must hold the notebook's title: one line with a single #"
     for heading in titles[1:]:
-        yield page.finding(
-            heading.cell, "title", f"a second title, «{heading.text}»: make it level 2 (##)"
-        )
+        yield heading.cell, "title", f"a second title, «{heading.text}»: make it level 2 (##)"
 
 
-def headings_step_by_one(page: Page) -> Iterator[Finding]:
+def headings_step_by_one(page: Page) -> Iterator[Problem]:
     """No heading skips a level on the way down."""
     for above, heading in pairwise(page.headings):
         if heading.level > above.level + 1:
             message = f"«{heading.text}» skips a level: make it level {above.level + 1}"
-            yield page.finding(heading.cell, "headings", message)
+            yield heading.cell, "headings", message
 
 
-def pictures_are_described(page: Page) -> Iterator[Finding]:
+def pictures_are_described(page: Page) -> Iterator[Problem]:
     """Every picture has an alternative text, in the Markdown and among the outputs, a widget's
     stand-in too."""
     for index, (tag, attributes) in page.elements:
         if tag == "img" and not attributes.get("alt", "").strip():
-            yield page.finding(
-                index, "alt-text", "a picture without alt text: say in a sentence what it shows"
-            )
+            yield index, "alt-text", "a picture without alt text: say in a sentence what it shows"
         if tag in ("svg", "canvas") and attributes.get("aria-hidden") != "true":
             named = attributes.get("aria-label") or attributes.get("aria-labelledby")
             if not named or attributes.get("role") != "img":
                 message = (
                     f'a drawn <{tag}> without a description: give it role="img" and aria-label="…"'
                 )
-                yield page.finding(index, "alt-text", message)
+                yield index, "alt-text", message
     for index, output in page.outputs():
         data = output.get("data", {})
         if any(mime.startswith("image/") for mime in data) and "<img" not in data.get(
@@ -255,20 +242,18 @@ def pictures_are_described(page: Page) -> Iterator[Finding]:
                 "a picture that says nothing to those who cannot see it: show it with "
                 'plots.show(fig, alt="…")'
             )
-            yield page.finding(index, "alt-text", message)
+            yield index, "alt-text", message
 
 
-def nothing_is_fetched(page: Page) -> Iterator[Finding]:
+def nothing_is_fetched(page: Page) -> Iterator[Problem]:
     """No picture, script or frame comes from the network."""
     for index, (tag, attributes) in page.elements:
         source = attributes.get(_FETCHES.get(tag, ""), "")
         if source.startswith("//") or urlsplit(source).scheme in _WEB:
-            yield page.finding(
-                index, "remote", f"<{tag}> fetches {source}: keep the file in the project"
-            )
+            yield index, "remote", f"<{tag}> fetches {source}: keep the file in the project"
 
 
-def links_resolve(page: Page) -> Iterator[Finding]:
+def links_resolve(page: Page) -> Iterator[Problem]:
     """A link to a file, a notebook, a heading or a cell leads there."""
     for index, (tag, attributes) in page.elements:
         target = attributes.get({"a": "href", "img": "src"}.get(tag, ""))
@@ -280,7 +265,7 @@ def links_resolve(page: Page) -> Iterator[Finding]:
         }:
             problem = _broken(page, target)
             if problem:
-                yield page.finding(index, "link", f"{target} {problem}")
+                yield index, "link", f"{target} {problem}"
 
 
 def _broken(page: Page, target: str) -> str:
@@ -310,7 +295,7 @@ def _anchors(path: Path, _modified: int) -> frozenset[str]:
     return frozenset({*headings, *cells, *elements} - {""})
 
 
-def paths_are_relative(page: Page) -> Iterator[Finding]:
+def paths_are_relative(page: Page) -> Iterator[Problem]:
     """No path of one machine, in code, text or output."""
     for index, cell in enumerate(page.cells):
         texts = [cell.source]
@@ -327,7 +312,7 @@ def paths_are_relative(page: Page) -> Iterator[Finding]:
             ]
         found = _ABSOLUTE_PATH.search(re.sub(r"base64,[A-Za-z0-9+/=]+", "", "\n".join(texts)))
         if found:
-            yield page.finding(
+            yield (
                 index,
                 "absolute-path",
                 f"{found[0]}… exists on one machine only: use a relative path",
@@ -342,7 +327,7 @@ _BACK = re.compile(r"^Builds on .*?\.(?=\s|$)", re.MULTILINE)
 _ON = re.compile(r"^\*\*(?:Next|Also from here|Back|Map|Words):\*\*.*\Z", re.MULTILINE)
 
 
-def chapters_are_linked(page: Page) -> Iterator[Finding]:
+def chapters_are_linked(page: Page) -> Iterator[Problem]:
     """A chapter begins with what it builds on and ends with what follows, as the list of chapters
     has it."""
     chapter = _CHAPTERS.get(page.path.name)
@@ -351,11 +336,9 @@ def chapters_are_linked(page: Page) -> Iterator[Finding]:
     write = f"write it, or let `python -m tools links {chapter.number}` do so"
     first, last = page.cells[0], page.cells[-1]
     if _BACK.findall(first.source) != [line_back(chapter)]:
-        yield page.finding(0, "links", f"must say, once, «{line_back(chapter)}»: {write}")
+        yield 0, "links", f"must say, once, «{line_back(chapter)}»: {write}"
     if last.cell_type != "markdown" or last.source.splitlines()[-1:] != [line_on(chapter)]:
-        yield page.finding(
-            len(page.cells) - 1, "links", f"must end with the line «{line_on(chapter)}»: {write}"
-        )
+        yield len(page.cells) - 1, "links", f"must end with the line «{line_on(chapter)}»: {write}"
 
 
 def write_links(path: Path) -> bool:
@@ -383,24 +366,22 @@ def write_links(path: Path) -> bool:
 
 # The code: what a cell may do, and how an exercise is built
 
-_REDRAWS_OUTPUT = {"interact", "interactive", "interact_manual", "interactive_output"}
 
-
-def plain_python(page: Page) -> Iterator[Finding]:
+def plain_python(page: Page) -> Iterator[Problem]:
     """No magics and no shell: an install or a shell line would not run for everyone, and no tool
     can read it."""
     for index, cell in page.code_cells():
         if not cell.source.strip():
-            yield page.finding(index, "empty", "an empty code cell: delete it")
+            yield index, "empty", "an empty code cell: delete it"
         if parse_code(cell.source) is None:
             message = (
                 "not plain Python: no line with % or !, no half a line; installing is left to "
                 "`make lab`"
             )
-            yield page.finding(index, "plain-python", message)
+            yield index, "plain-python", message
 
 
-def short_cells(page: Page) -> Iterator[Finding]:
+def short_cells(page: Page) -> Iterator[Problem]:
     """No cell over forty lines."""
     for index, cell in page.code_cells():
         lines = len(cell.source.splitlines())
@@ -409,27 +390,25 @@ def short_cells(page: Page) -> Iterator[Finding]:
                 f"{lines} lines, {LONGEST_CELL} at most: split it, or move it into course_utils "
                 "with a good name"
             )
-            yield page.finding(index, "long-cell", message)
+            yield index, "long-cell", message
 
 
-def lines_fit(page: Page) -> Iterator[Finding]:
+def lines_fit(page: Page) -> Iterator[Problem]:
     """No line of code, where it is in sight, and no printed line that a page would clip."""
     for index, lines in page.visible_code():
         if widest := [line for line in lines if len(line) > WIDEST_CODE]:
-            yield page.finding(
-                index, "wide", f"a line over {WIDEST_CODE} columns: {widest[0].strip()[:40]}…"
-            )
+            yield index, "wide", f"a line over {WIDEST_CODE} columns: {widest[0].strip()[:40]}…"
     for index, output in page.outputs():
         text = output.text if output.output_type == "stream" else ""
         if widest := [line for line in text.splitlines() if len(line) > WIDEST_PRINT]:
-            yield page.finding(
+            yield (
                 index,
                 "wide",
                 f"prints a line over {WIDEST_PRINT} columns: {widest[0].strip()[:40]}…",
             )
 
 
-def the_subject_is_in_sight(page: Page) -> Iterator[Finding]:
+def the_subject_is_in_sight(page: Page) -> Iterator[Problem]:
     """Few of the code lines that a reader sees draw, tabulate or keep books."""
     harness, lines = harness_of(page)
     if harness > LARGEST_HARNESS * lines:
@@ -437,7 +416,7 @@ def the_subject_is_in_sight(page: Page) -> Iterator[Finding]:
             f"{harness} of {lines} visible code lines draw, tabulate or keep books: fold those "
             "cells"
         )
-        yield page.finding(None, "harness", message)
+        yield None, "harness", message
 
 
 def harness_of(page: Page) -> tuple[int, int]:
@@ -460,46 +439,23 @@ def harness_of(page: Page) -> tuple[int, int]:
     return harness, total
 
 
-def first_cell_sets_up(page: Page) -> Iterator[Finding]:
-    """The first code cell calls ``course_utils.setup()``, and none changes ``sys.path``."""
-    cells = list(page.code_cells())
-    if not cells or "course_utils.setup" not in map(
-        ast.unparse, _nodes(cells[0][1].source, ast.Attribute)
-    ):
-        yield page.finding(
-            cells[0][0] if cells else None,
-            "set-up",
-            "the first code cell calls course_utils.setup()",
-        )
-    for index, cell in cells:
-        if "sys.path" in map(ast.unparse, _nodes(cell.source, ast.Attribute)):
-            yield page.finding(
-                index, "sys-path", "leave sys.path alone: the package is installed, import it"
-            )
+def first_cell_sets_up(page: Page) -> Iterator[Problem]:
+    """The first code cell calls ``course_utils.setup()``."""
+    index, cell = next(page.code_cells(), (None, None))
+    if cell is None or "course_utils.setup(" not in cell.source:
+        yield index, "set-up", "the first code cell calls course_utils.setup()"
 
 
-def value_widgets(page: Page) -> Iterator[Finding]:
-    """No ``interact``, ``interactive`` or ``Output``: they hang execution and redraw slowest."""
-    for index, cell in page.code_cells():
-        names = {node.attr for node in _nodes(cell.source, ast.Attribute)}
-        names |= {
-            alias.name for node in _nodes(cell.source, ast.ImportFrom) for alias in node.names
-        }
-        for name in sorted(names & (_REDRAWS_OUTPUT | {"Output"})):
-            message = f"{name} redraws an output area: use a widget of course_utils.widgets"
-            yield page.finding(index, "value-widget", message)
-
-
-def every_cell_runs(page: Page) -> Iterator[Finding]:
+def every_cell_runs(page: Page) -> Iterator[Problem]:
     """No tag that keeps a cell from being run."""
     for index, cell in page.code_cells():
         for tag in ("nbval-skip", "skip-execution"):
             if has_tag(cell, tag):
                 message = f"a cell tagged {tag} is never proved: remove the tag, or the cell"
-                yield page.finding(index, "skipped", message)
+                yield index, "skipped", message
 
 
-def exercises_are_whole(page: Page) -> Iterator[Finding]:
+def exercises_are_whole(page: Page) -> Iterator[Problem]:
     """A stub is empty and tagged, and ends in its check: one run writes, checks and shows. A
     solution follows."""
     solved = {exercise.solution for exercise in page.exercises}
@@ -507,28 +463,24 @@ def exercises_are_whole(page: Page) -> Iterator[Finding]:
         names = ", ".join(exercise.names) or "?"
         if not stub_names(page.cells[exercise.stub].source):
             message = f"{names} is filled in: leave a docstring and `...` for the learner"
-            yield page.finding(exercise.stub, "stub", message)
+            yield exercise.stub, "stub", message
         last_line = page.cells[exercise.stub].source.rstrip().rpartition("\n")[2]
         if not check_names(last_line):
-            yield page.finding(
-                exercise.stub, "exercise", f"its last line is no check: add check.NAME({names})"
-            )
+            yield exercise.stub, "exercise", f"its last line is no check: add check.NAME({names})"
         if exercise.solution is None:
             message = (
                 f"no solution follows {names}: a folded cell tagged solution defines "
                 f"{names}{SOLUTION_SUFFIX}"
             )
-            yield page.finding(exercise.stub, "exercise", message)
+            yield exercise.stub, "exercise", message
     for index, cell in page.code_cells():
         if stub_names(cell.source) and not has_tag(cell, "exercise"):
-            yield page.finding(index, "exercise", "a stub that is not tagged: add the tag exercise")
+            yield index, "exercise", "a stub that is not tagged: add the tag exercise"
         if has_tag(cell, "solution") and index not in solved:
-            yield page.finding(
-                index, "solution", "no exercise before it: tag the stub with exercise"
-            )
+            yield index, "solution", "no exercise before it: tag the stub with exercise"
 
 
-def solutions_are_folded(page: Page) -> Iterator[Finding]:
+def solutions_are_folded(page: Page) -> Iterator[Problem]:
     """A solution is tagged and collapsed, defines what its stub leaves open, and can be taken out
     for students."""
     names = {exercise.solution: exercise.names for exercise in page.exercises}
@@ -536,109 +488,87 @@ def solutions_are_folded(page: Page) -> Iterator[Finding]:
         defined = defined_names(cell.source)
         if not has_tag(cell, "solution"):
             if any(name.endswith(SOLUTION_SUFFIX) for name in defined):
-                yield page.finding(
+                yield (
                     index,
                     "solution",
                     "a solution in plain sight: add the tag solution, and fold it",
                 )
             continue
         if {**cell.metadata, **FOLDED} != cell.metadata:
-            yield page.finding(
-                index, "solution", f"not folded everywhere: {_RUN}, which completes its metadata"
-            )
+            yield index, "solution", f"not folded everywhere: {_RUN}, which completes its metadata"
         for name in names.get(index, ()):
             if name + SOLUTION_SUFFIX not in defined:
-                yield page.finding(
-                    index, "solution", f"must define {name}{SOLUTION_SUFFIX}, for the stub {name}"
-                )
+                yield index, "solution", f"must define {name}{SOLUTION_SUFFIX}, for the stub {name}"
         try:
             without_solution(cell.source, cell.metadata.get("stand_in"))
         except ValueError as error:
-            yield page.finding(index, "stand-in", str(error))
-
-
-def _nodes(source: str, kind: type) -> list:
-    tree = parse_code(source)
-    return [node for node in ast.walk(tree) if isinstance(node, kind)] if tree else []
+            yield index, "stand-in", str(error)
 
 
 # What a notebook stores besides its text: counts, outputs, ids, widget state, size
 
 
-def executed_in_order(page: Page) -> Iterator[Finding]:
+def executed_in_order(page: Page) -> Iterator[Problem]:
     """Every code cell was executed once, from top to bottom: counted 1 to n."""
     for count, (index, cell) in enumerate(page.code_cells(), start=1):
         stored = cell.get("execution_count")
         if stored is None:
-            yield page.finding(index, "not-run", f"never executed: {_RUN}")
+            yield index, "not-run", f"never executed: {_RUN}"
         elif stored != count:
-            yield page.finding(
-                index, "order", f"executed as number {stored}, stands as number {count}: {_RUN}"
-            )
+            yield index, "order", f"executed as number {stored}, stands as number {count}: {_RUN}"
 
 
-def errors_are_tagged(page: Page) -> Iterator[Finding]:
+def errors_are_tagged(page: Page) -> Iterator[Problem]:
     """An error is stored only where it is meant, and only meant where it is stored; a warning is
     meant nowhere."""
     for index, cell in page.code_cells():
         raised = any(output.output_type == "error" for output in cell.get("outputs", ()))
         if raised and not has_tag(cell, "raises-exception"):
-            yield page.finding(
+            yield (
                 index,
                 "error",
                 "stores an error: mend it, or tag the cell raises-exception if meant",
             )
         if not raised and has_tag(cell, "raises-exception"):
-            yield page.finding(
-                index, "error", "tagged raises-exception but raises nothing: remove the tag"
-            )
+            yield index, "error", "tagged raises-exception but raises nothing: remove the tag"
     for index, output in page.outputs():
         if output.output_type == "stream" and output.get("name") == "stderr":
             first_line = output.text.strip().split("\n")[0][:80]
-            yield page.finding(
+            yield (
                 index,
                 "stderr",
                 f"prints to stderr ({first_line}): remove the cause, do not hide it",
             )
 
 
-def no_widget_state(page: Page) -> Iterator[Finding]:
-    """No stored widget state: it is large, and differs every time."""
+def stored_as_make_run_does(page: Page) -> Iterator[Problem]:
+    """Every cell has an id of its own, so that links to cells hold; no widget state is stored: it
+    is large, and differs every time."""
     if "widgets" in page.notebook.metadata:
-        yield page.finding(
-            None, "widget-state", f"metadata.widgets is stored: {_RUN}, which drops it"
-        )
-
-
-def ids_are_unique(page: Page) -> Iterator[Finding]:
-    """Every cell has an id of its own, so that links to cells hold."""
+        yield None, "widget-state", f"metadata.widgets is stored: {_RUN}, which drops it"
     if page.notebook.get("nbformat_minor", 0) < 5:
-        yield page.finding(
-            None, "ids", f"an old format without cell ids: {_RUN}, which writes format 4.5"
-        )
+        yield None, "ids", f"an old format without cell ids: {_RUN}, which writes format 4.5"
     ids = Counter(cell.get("id") for cell in page.cells)
     for index, cell in enumerate(page.cells):
         cell_id = cell.get("id")
         if ids[cell_id] > 1 or not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", cell_id or ""):
-            yield page.finding(
-                index, "ids", f"id {cell_id!r}: give it its own, of letters, digits, - and _"
-            )
+            yield index, "ids", f"id {cell_id!r}: give it its own, of letters, digits, - and _"
 
 
-def size_is_bounded(page: Page) -> Iterator[Finding]:
+def size_is_bounded(page: Page) -> Iterator[Problem]:
     """A notebook stays below 1.5 MB, so that it opens at once and GitHub shows it."""
     size = page.path.stat().st_size
     if size > LARGEST_BYTES:
         message = f"{size / 1e6:.2f} MB, {LARGEST_BYTES / 1e6} at most: fewer or smaller figures"
-        yield page.finding(None, "size", message)
+        yield None, "size", message
 
 
-RULES: tuple[Callable[[Page], Iterator[Finding]], ...] = (
+RULES: tuple[Callable[[Page], Iterator[Problem]], ...] = (
     one_title, headings_step_by_one, pictures_are_described, nothing_is_fetched, links_resolve,
     paths_are_relative, chapters_are_linked, plain_python, short_cells, lines_fit,
-    the_subject_is_in_sight, first_cell_sets_up, value_widgets, every_cell_runs,
+    the_subject_is_in_sight, first_cell_sets_up, every_cell_runs,
     exercises_are_whole, solutions_are_folded, executed_in_order, errors_are_tagged,
-    no_widget_state, ids_are_unique, size_is_bounded,
+    stored_as_make_run_does, size_is_bounded,
 )  # fmt: skip
 
 
@@ -667,5 +597,5 @@ def lint_notebook(path: Path) -> list[Finding]:
         first_line = str(error).strip().splitlines()[0]
         message = f"not a notebook ({first_line}): bring it back from git and run it again"
         return [Finding(path, None, "format", message)]
-    findings = [finding for rule in RULES for finding in rule(page)]
+    findings = [Finding(path, *problem) for rule in RULES for problem in rule(page)]
     return sorted(findings, key=lambda finding: -1 if finding.cell is None else finding.cell)

@@ -12,12 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 from course_utils import runs
+from course_utils.table import Table
 from tools.notebooks import find_notebooks
+from tools.pieces import in_pieces
 
 __all__ = ["PERSONALITIES", "Personality", "machines"]
 
@@ -37,16 +41,8 @@ class Personality:
     @property
     def command(self) -> list[str]:
         """What runs a notebook on it, but for the notebook's path."""
-        return [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--nbval",
-            f"--threads={self.threads}",
-        ]
+        words = f"-m pytest -q -p no:cacheprovider --nbval --threads={self.threads}"
+        return [sys.executable, *words.split()]
 
 
 def _held_to(aten: str, mkl: str, onednn: str) -> dict[str, str]:
@@ -77,54 +73,31 @@ def machines(chapters: Sequence[str], names: Sequence[str] = (), folder: Path = 
     Raises:
         ValueError: a name that no personality has.
     """
-    from tqdm import tqdm
-
-    from course_utils.table import Table
-
     known = [personality.name for personality in PERSONALITIES]
     if unknown := [name for name in names if name not in known]:
         raise ValueError(
             f"a personality must be one of {', '.join(known)}: got {', '.join(unknown)}"
         )
-    played = [
-        personality for personality in PERSONALITIES if not names or personality.name in names
-    ]
+    played = [p for p in PERSONALITIES if not names or p.name in names]
     notebooks = find_notebooks(chapters)
-    folder.mkdir(exist_ok=True)
-    record = folder / "runs.jsonl"
-    done = {run["key"]: run for run in runs.begin(record, runs.machine("cpu"))}
     digests = {path: _digest(path) for path in notebooks}
     keys = {
         (p.name, path): f"{p.name} {path.stem} {digests[path]}"
         for p in played
         for path in notebooks
     }
-    left = [(p, path) for p in played for path in notebooks if keys[p.name, path] not in done]
-    with (
-        ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-        tqdm(total=len(keys), initial=len(keys) - len(left), unit="run", disable=None) as bar,
-    ):
-        started = {pool.submit(_run, p, path, folder): keys[p.name, path] for p, path in left}
-        try:
-            for future in as_completed(started):
-                key = started[future]
-                red, seconds = future.result()
-                done[key] = {"key": key, "red": red, "seconds": seconds}
-                runs.append(record, done[key])
-                bar.update()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    tasks = {
+        keys[p.name, path]: partial(_run, p, path, folder) for p in played for path in notebooks
+    }
+    jobs = os.cpu_count() or 1
+    done = in_pieces(tasks, folder / "runs.jsonl", runs.machine("cpu"), jobs, Event())
     results = {where: done[key] for where, key in keys.items()}
     rows = [(path.stem, *(_cell(results[p.name, path]) for p in played)) for path in notebooks]
     in_all = [sum(results[p.name, path]["seconds"] for path in notebooks) for p in played]
     reds = sum(bool(result["red"]) for result in results.values())
     columns = ["notebook", *(p.name for p in played)]
-    print(
-        Table(
-            columns, [*rows, ("seconds", *map(round, in_all))], f"{len(results)} runs, {reds} red"
-        )
-    )
+    rows.append(("seconds", *map(round, in_all)))
+    print(Table(columns, rows, f"{len(results)} runs, {reds} red"))
     for (name, path), result in results.items():
         if result["red"]:
             print(f"{name}, {path.stem}: {', '.join(result['red'])} ({_log(folder, name, path)})")
@@ -139,7 +112,7 @@ def _log(folder: Path, name: str, path: Path) -> Path:
     return folder / f"{path.stem}-{name.replace(' ', '-')}.log"
 
 
-def _run(personality: Personality, path: Path, folder: Path) -> tuple[list[str], float]:
+def _run(personality: Personality, path: Path, folder: Path) -> dict[str, Any]:
     """Run one notebook; return its red cells, and the seconds that it took."""
     started = time.monotonic()
     log = _log(folder, personality.name, path)
@@ -158,9 +131,10 @@ def _run(personality: Personality, path: Path, folder: Path) -> tuple[list[str],
     if not is_green:
         log.write_text(printed, encoding="utf-8")
     red = re.findall(r"^(?:FAILED|ERROR) \S+?(?:::(Cell \d+))?(?: - .*)?$", printed, re.MULTILINE)
-    return [cell or "all of it" for cell in red] or (
-        [] if is_green else ["all of it"]
-    ), time.monotonic() - started
+    if not red and not is_green:
+        red = [""]
+    seconds = time.monotonic() - started
+    return {"red": [cell or "all of it" for cell in red], "seconds": seconds}
 
 
 def _digest(notebook: Path) -> str:

@@ -40,14 +40,11 @@ def find_notebooks(chapters: Sequence[str] = (), folder: Path = NOTEBOOKS) -> li
         )
     found: list[Path] = []
     for chapter in chapters:
-        matches = (
-            [Path(chapter)] if Path(chapter).is_file() else sorted(folder.glob(f"{chapter}*.ipynb"))
-        )
+        path = Path(chapter)
+        matches = [path] if path.is_file() else sorted(folder.glob(f"{chapter}*.ipynb"))
         if not matches:
-            known = (
-                ", ".join(path.stem.split("_")[0] for path in find_notebooks(folder=folder))
-                or "none"
-            )
+            numbers = [path.stem.split("_")[0] for path in find_notebooks(folder=folder)]
+            known = ", ".join(numbers) or "none"
             raise ValueError(
                 f"NB must be a chapter's number or a notebook's path: got {chapter!r}, known are "
                 f"{known}"
@@ -122,19 +119,19 @@ def parse_code(source: str) -> ast.Module | None:
 def stub_names(source: str) -> tuple[str, ...]:
     """Return what a cell leaves to write: functions and classes with ``...`` for a body, and
     ``answer = ...``."""
-    tree = parse_code(source)
     return tuple(
-        name
-        for node in (tree.body if tree else ())
-        if _is_open(node)
-        for name in _names_bound_by(node)
+        name for node in _statements(source) if _is_open(node) for name in _names_bound_by(node)
     )
 
 
 def defined_names(source: str) -> tuple[str, ...]:
     """Return the functions, classes and variables that a cell defines at its top level."""
+    return tuple(name for node in _statements(source) for name in _names_bound_by(node))
+
+
+def _statements(source: str) -> list[ast.stmt]:
     tree = parse_code(source)
-    return tuple(name for node in (tree.body if tree else ()) for name in _names_bound_by(node))
+    return tree.body if tree else []
 
 
 def _names_bound_by(node: ast.stmt) -> tuple[str, ...]:
@@ -164,26 +161,18 @@ def find_exercises(notebook: nbformat.NotebookNode) -> Iterator[Exercise]:
     """Yield the exercises of ``notebook`` in order; each ends where the next one begins."""
     stubs = [index for index, cell in enumerate(notebook.cells) if has_tag(cell, "exercise")]
     for stub, end in pairwise([*stubs, len(notebook.cells)]):
-        solution = next(
-            (index for index in range(stub + 1, end) if has_tag(notebook.cells[index], "solution")),
-            None,
-        )
-        names = stub_names(notebook.cells[stub].source) or defined_names(
-            notebook.cells[stub].source
-        )
+        after = range(stub + 1, end)
+        solution = next((i for i in after if has_tag(notebook.cells[i], "solution")), None)
+        source = notebook.cells[stub].source
+        names = stub_names(source) or defined_names(source)
         yield Exercise(names, stub, solution)
 
 
 def check_names(source: str) -> tuple[str, ...]:
     """Return the checks that a cell uses, each once: ``layer_norm`` for ``check.layer_norm(…)``."""
-    tree = parse_code(source)
-    names = (
-        node.attr
-        for node in (ast.walk(tree) if tree else ())
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "check"
-    )
+    parts = [part for node in _statements(source) for part in ast.walk(node)]
+    attributes = [part for part in parts if isinstance(part, ast.Attribute)]
+    names = [part.attr for part in attributes if ast.unparse(part.value) == "check"]
     return tuple(dict.fromkeys(names))
 
 
@@ -346,11 +335,7 @@ def _keep_what_agrees(
             new.text = old.text
         for mime, content in new.get("data", {}).items():
             before = old.data.get(mime)
-            if (
-                isinstance(before, str)
-                and isinstance(content, str)
-                and say_the_same(before, content)
-            ):
+            if isinstance(before, str) and say_the_same(before, str(content)):
                 new.data[mime] = before
 
 

@@ -2,6 +2,7 @@
 
 exercises            a number for how far an output is from the truth, and what it must not overlook
 ledger               the ledger
+tensorflow_layer     run the write-up's layer that is TensorFlow code, and record what it does
 widgets              the ledger as a table to search
 writeup_layer_norms  the layer norms of the five write-ups, as they print them
 mistakes/            what is known to go wrong in each exercise

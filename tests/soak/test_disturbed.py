@@ -10,7 +10,7 @@ LIMIT_S = 3600  # far more than the longest chapter takes
 
 
 def test_every_claim_is_false_where_its_evidence_is_disturbed(notebook_path, tmp_path):
-    command = [sys.executable, "-m", "tools.disturbing", str(notebook_path)]
+    command = [sys.executable, str(ROOT / "tests/soak/disturbing.py"), str(notebook_path)]
     own = {"MPLBACKEND": "agg", "PYTHONPATH": str(ROOT), "COURSE_PROGRESS_DIR": str(tmp_path)}
     where = {"cwd": notebook_path.parent, "env": {**os.environ, **own}}
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, **where)

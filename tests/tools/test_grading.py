@@ -162,7 +162,7 @@ def graded(tmp_path_factory):
         instructor.setenv("COURSE_PROGRESS_DIR", str(root / "progress"))
         instructor.setenv("INSTRUCTORS_SECRET", "secret")
         instructor.setattr("tempfile.tempdir", str(scratch))
-        rows = grade_folder(folder, out, Limits(TIMEOUT_S, MEMORY_GB), jobs=2, show_progress=False)
+        rows = grade_folder(folder, out, Limits(TIMEOUT_S, MEMORY_GB), jobs=2)
     return {"rows": {row.file: row for row in rows}, "all": rows, "reasons": reasons, "root": root}
 
 
@@ -297,7 +297,7 @@ def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(three, mon
     def interrupted_at_b(path: Path, exercise: str, limits: Limits, stop: threading.Event) -> dict:
         if path.name == "a.ipynb":
             return {"status": "passed"}
-        while not list((out / UNFINISHED).glob("*.json")):
+        while (out / UNFINISHED).read_text().count("\n") < 2:  # where it comes from, then a row
             time.sleep(0.01)
         time.sleep(0.2)  # now the first is on record, and the main thread waits
         os.kill(os.getpid(), signal.SIGINT)
@@ -307,11 +307,11 @@ def test_an_interrupted_grading_keeps_its_rows_and_goes_on_from_there(three, mon
     monkeypatch.setattr(command, "grade_exercise", interrupted_at_b)
     monkeypatch.chdir(folder)
     with pytest.raises(KeyboardInterrupt):
-        grade_folder(Path(), out, Limits(), show_progress=False)  # the same folder by another name
+        grade_folder(Path(), out, Limits())  # the same folder by another name
     assert (out / CSV).read_text().count("passed") == 1
     save(folder / "b.ipynb", RIGHT, "changed = True")
     monkeypatch.setattr(command, "grade_exercise", lambda *_: {"status": "wrong"})
-    rows = grade_folder(folder, out, Limits(), show_progress=False)
+    rows = grade_folder(folder, out, Limits())
     assert [row.status for row in rows] == ["passed", "wrong", "wrong"]
     assert not (out / UNFINISHED).exists()
 
@@ -362,11 +362,9 @@ def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(tmp_path, mo
     save(folder / "a.ipynb", RIGHT)
     save(folder / "b.ipynb", title=f"# {without.number} · {without.title}")
     monkeypatch.setattr(command, "grade_exercise", lambda *_: {"status": "passed"})
-    chosen = grade_folder(
-        folder, tmp_path / "one", Limits(), chapters=[without.number], show_progress=False
-    )
+    chosen = grade_folder(folder, tmp_path / "one", Limits(), chapters=[without.number])
     assert [(row.file, row.status) for row in chosen] == [("b.ipynb", "no exercise")]
-    everything = grade_folder(folder, tmp_path / "two", Limits(), show_progress=False)
+    everything = grade_folder(folder, tmp_path / "two", Limits())
     assert [row.status for row in everything] == ["passed", "no exercise"]
 
 
@@ -401,39 +399,15 @@ def test_submissions_are_files_and_folders_of_notebooks(tmp_path):
     assert files == ["ann/b.IPYNB", "ann/week 1/a.ipynb", "bob.ipynb", "eve.pdf"]
 
 
-@torch.jit.script
-def scripted(
-    x: torch.Tensor,
-    shape: list[int],
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    eps: float,
-):
-    return torch.layer_norm(x, shape, weight, bias, eps)
-
-
-def in_a_thread(function, *arguments):
-    results = []
-    thread = threading.Thread(target=lambda: results.append(function(*arguments)))
-    thread.start()
-    thread.join()
-    return results[0]
-
-
 CALLS = {
     "by name": ("torch's layer_norm", lambda *a: getattr(F, "layer" + "_norm")(*a)),
     "aten": ("torch's native_layer_norm", lambda *a: torch.ops.aten.native_layer_norm(*a)[0]),
     "partial": ("torch's layer_norm", lambda *a: partial(torch.layer_norm, *a)()),
     "map": ("torch's layer_norm", lambda *a: next(map(torch.layer_norm, *([one] for one in a)))),
     "methodcaller": ("torch's layer_norm", lambda *a: methodcaller("layer_norm", *a)(torch)),
-    "TorchScript": ("torch's native_layer_norm", lambda *a: scripted(*a)),
     "references": ("torch's native_layer_norm", lambda *a: torch._refs.native_layer_norm(*a)[0]),
-    "thread": ("torch's layer_norm", partial(in_a_thread, torch.layer_norm)),
     "the course's": ("the course's layer_norm", lambda *a: layer_norm(*a)),
-    "the oracle": (
-        "check.layer_norm.oracle",
-        partial(in_a_thread, lambda *a: check.layer_norm.oracle(*a)),
-    ),
+    "the oracle": ("check.layer_norm.oracle", lambda *a: check.layer_norm.oracle(*a)),
 }
 
 

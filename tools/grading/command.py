@@ -3,31 +3,30 @@ kept."""
 
 import argparse
 import hashlib
-import json
 import os
 import re
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from threading import Event
 from typing import Any
 
 from chapters.contents import NOTEBOOKS, Chapter, chapter_of
-from course_utils.progress_bar import ProgressBar
+from course_utils import runs
 from tools.grading.needed import binding_statements
 from tools.grading.process import Limits, grade_exercise
 from tools.grading.results import Row, missing, write_csv, write_report
 from tools.grading.submissions import Unreadable, find_files, read_submission
-from tools.notebooks import read_notebook, stub_names, write_atomically
+from tools.notebooks import read_notebook, stub_names
+from tools.pieces import in_pieces
 
 __all__ = ["CSV", "REPORT", "UNFINISHED", "grade_folder", "main"]
 
-CSV, REPORT, UNFINISHED = "grades.csv", "report.html", ".unfinished"
+CSV, REPORT, UNFINISHED = "grades.csv", "report.html", ".unfinished.jsonl"
 _MESSAGE = 300  # characters
 _EPILOG = """\
 DIR holds notebooks, or folders of notebooks. A notebook is recognised by what is in it, and a
@@ -50,19 +49,16 @@ def main(argv: list[str] | None = None) -> int:
             )
         if folder in (out.resolve(), *out.resolve().parents):
             raise ValueError(f"--out must lie outside DIR, where it would be graded: got {out}")
-        if arguments.timeout <= 0 or arguments.memory < 1 or arguments.jobs < 1:
-            got = f"{arguments.timeout:g}, {arguments.memory:g} and {arguments.jobs}"
+        limits = Limits(arguments.timeout, arguments.memory)
+        if limits.timeout_s <= 0 or limits.memory_gb < 1 or arguments.jobs < 1:
+            got = f"{limits.timeout_s:g}, {limits.memory_gb:g} and {arguments.jobs}"
             raise ValueError(
                 f"--timeout must be more than 0 s, --memory and --jobs at least 1: got {got}"
             )
         chapters = [chapter_of(number).number for number in arguments.chapter]
-        expected = (
-            arguments.expected.read_text(encoding="utf-8-sig").split() if arguments.expected else []
-        )
-        limits = Limits(arguments.timeout, arguments.memory)
-        rows = grade_folder(
-            folder, out, limits, jobs=arguments.jobs, chapters=chapters, expected=expected
-        )
+        listed = arguments.expected
+        expected = listed.read_text(encoding="utf-8-sig").split() if listed else []
+        rows = grade_folder(folder, out, limits, arguments.jobs, chapters, expected)
     except KeyboardInterrupt:
         print(
             f"interrupted; what is done is in {out}, and the same command goes on from there",
@@ -77,10 +73,8 @@ def main(argv: list[str] | None = None) -> int:
         ", ".join(f"{count} {status}" for status, count in counts.most_common())
         or "nothing to grade"
     )
-    print(
-        f"missing: {', '.join(missing(rows, expected)) or 'nobody'}" if expected else "",
-        end="\n" * bool(expected),
-    )
+    if expected:
+        print(f"missing: {', '.join(missing(rows, expected)) or 'nobody'}")
     print(out / CSV, out / REPORT, sep="\n")
     return 0
 
@@ -120,11 +114,9 @@ def grade_folder(
     folder: Path,
     out: Path,
     limits: Limits,
-    *,
     jobs: int = 1,
     chapters: Collection[str] = (),
     expected: Sequence[str] = (),
-    show_progress: bool = True,
 ) -> list[Row]:
     """Grade what lies in ``folder``; write a table and a report into ``out``.
 
@@ -145,38 +137,20 @@ def grade_folder(
             continue
         tasks += [_Task(path, file, chapter, cells, exercise) for exercise in chapter.exercises]
         if not chapter.exercises:
-            rows.append(
-                Row(
-                    file,
-                    chapter.number,
-                    status="no exercise",
-                    message="Its chapter has no exercise.",
-                )
-            )
+            message = "Its chapter has no exercise."
+            rows.append(Row(file, chapter.number, status="no exercise", message=message))
     stop = Event()
-    with (
-        ThreadPoolExecutor(jobs) as pool,
-        ProgressBar("grading", len(tasks), shown=show_progress) as bar,
-    ):
-        futures = [pool.submit(task.row, limits, stop, out / UNFINISHED) for task in tasks]
-        try:
-            for count, future in enumerate(as_completed(futures), 1):
-                future.result()
-                bar.show(count)
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-        finally:
-            rows += [
-                future.result()
-                for future in futures
-                if not future.cancelled() and not future.exception()
-            ]
-            rows.sort(key=lambda row: row.file)
-            write_csv(rows, out / CSV)
-            write_report(rows, out / REPORT, f"Grades: {folder.resolve().name}", expected)
-    shutil.rmtree(out / UNFINISHED, ignore_errors=True)
+    record = out / UNFINISHED
+    by_key = {task.key(limits): partial(task.row, limits, stop) for task in tasks}
+    try:
+        in_pieces(by_key, record, {"command": "course grade"}, jobs, stop)
+    finally:
+        _, done = runs.read(record)
+        rows += [Row(**run["result"]) for run in done if run["key"] in by_key]
+        rows.sort(key=lambda row: row.file)
+        write_csv(rows, out / CSV)
+        write_report(rows, out / REPORT, f"Grades: {folder.resolve().name}", expected)
+    record.unlink()
     return rows
 
 
@@ -190,29 +164,28 @@ class _Task:
     cells: Sequence[tuple[int, str]]
     exercise: str
 
-    def row(self, limits: Limits, stop: Event, kept: Path) -> Row:
-        """Grade it, unless that was done before: the same content of the same file, within the same
-        limits."""
-        key = repr((self.file, self.cells, self.exercise, limits)).encode(errors="backslashreplace")
-        done = kept / f"{hashlib.sha256(key).hexdigest()}.json"
-        if done.exists():
-            return Row(**json.loads(done.read_text(encoding="utf-8")))
+    def key(self, limits: Limits) -> str:
+        """Return what tells it from any other: the same content of the same file, within the same
+        limits, is graded once."""
+        content = repr((self.file, self.cells, self.exercise, limits))
+        return hashlib.sha256(content.encode(errors="backslashreplace")).hexdigest()
+
+    def row(self, limits: Limits, stop: Event) -> dict[str, Any]:
+        """Grade it; return the fields of its row."""
         bindings = binding_statements([source for _, source in self.cells], self.exercise)
-        other_name = "" if bindings else self._other_name()
+        is_stub = all(self.exercise in stub_names(statement) for statement in bindings)
+        other_name = self._other_name() if is_stub else ""
         outcome: dict[str, Any]
-        if bindings and all(self.exercise in stub_names(statement) for statement in bindings):
-            outcome = {"status": "not attempted", "message": self._other_name()}
+        if bindings and is_stub:
+            outcome = {"status": "not attempted", "message": other_name}
         elif other_name:
-            outcome = {
-                "status": "not defined",
-                "message": f"No cell defines {self.exercise}. {other_name}",
-            }
+            message = f"No cell defines {self.exercise}. {other_name}"
+            outcome = {"status": "not defined", "message": message}
         else:
             outcome = grade_exercise(self.path, self.exercise, limits, stop)
-        message = shorten(outcome.pop("message", ""), _MESSAGE)
-        row = Row(self.file, self.chapter.number, self.exercise, message=message, **outcome)
-        write_atomically(done, json.dumps(asdict(row)).encode())
-        return row
+        outcome["message"] = shorten(outcome.get("message", ""), _MESSAGE)
+        row = {"file": self.file, "chapter": self.chapter.number, "exercise": self.exercise}
+        return {**row, **outcome}
 
     def _other_name(self) -> str:
         """Return under which other name the exercise is checked, in a cell of the learner's own."""

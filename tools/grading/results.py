@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 
+from jinja2 import Environment
+
 from chapters import check
-from course_utils.table import Table
 from tools.notebooks import write_atomically
 
 __all__ = ["STATUSES", "Row", "missing", "write_csv", "write_report"]
@@ -74,35 +74,17 @@ def missing(rows: Sequence[Row], expected: Iterable[str]) -> list[str]:
 def write_report(rows: Sequence[Row], path: Path, title: str, expected: Sequence[str] = ()) -> None:
     """Write a page to ``path`` in one step: every result, every mistake that was made, and what
     there is not."""
-    results = [(row.file, row.exercise, row.status, row.message) for row in rows if row.exercise]
-    nothing = [(row.file, row.message) for row in rows if not row.exercise]
-    nothing += [
-        (one, "Missing: in no path of a file with an exercise.") for one in missing(rows, expected)
-    ]
-    sections = {
-        "Mistakes": Table(
-            ("files", "exercise", "mistake", "what the function does", "a question"),
-            _mistakes(rows),
-        ),
-        "Results": Table(("file", "exercise", "status", "message"), results),
-        "Nothing to grade": Table(("file or id", "why"), nothing),
-    }
-    parts = [f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>']
-    parts += [f"<h1>{escape(title)}</h1>"]
-    parts += [
-        f"<h2>{heading}</h2>{table._repr_html_()}"
-        for heading, table in sections.items()
-        if table.rows
-    ]
-    parts += [f"<p>{status}: {meaning}.</p>" for status, meaning in STATUSES.items()]
-    write_atomically(path, "\n".join(parts).encode(errors="backslashreplace"))
-
-
-def _mistakes(rows: Sequence[Row]) -> list[tuple[int, str, str, str, str]]:
-    """Return a line for each known mistake that a message names, the most frequent first."""
     counts = Counter((row.exercise, key) for row in rows for key in row.mistakes)
-    lines = []
-    for (exercise, key), count in counts.most_common():
-        mistake = getattr(check, exercise).catalogue[key]
-        lines.append((count, exercise, mistake.title, mistake.wrong, mistake.hint))
-    return lines
+    mistakes = [
+        (count, exercise, check[exercise].catalogue[key])
+        for (exercise, key), count in counts.most_common()
+    ]
+    nothing = [(row.file, row.message) for row in rows if not row.exercise]
+    reason = "Missing: in no path of a file with an exercise."
+    nothing += [(absent, reason) for absent in missing(rows, expected)]
+    source = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
+    template = Environment(autoescape=True).from_string(source)
+    page = template.render(
+        title=title, rows=rows, mistakes=mistakes, nothing=nothing, statuses=STATUSES
+    )
+    write_atomically(path, page.encode(errors="backslashreplace"))

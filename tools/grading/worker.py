@@ -1,9 +1,9 @@
 """The process that grades one exercise of one notebook: it runs what the answer needs, and checks
 the answer.
 
-The parent starts it as ``python -P -m tools.grading.worker FD NOTEBOOK EXERCISE``, with a number on
-stdin. On the file descriptor FD it says in lines of JSON where it is, and at last the verdict, each
-line with that number before it. What the notebook prints goes nowhere.
+The parent starts it as ``python -P -m tools.grading.worker NOTEBOOK EXERCISE``, with a number on
+stdin. On stdout it says in lines of JSON where it is, and at last the verdict, each line with that
+number before it. What the notebook prints goes nowhere, so a gigabyte of it costs nothing.
 """
 
 import ast
@@ -22,7 +22,7 @@ from traitlets.config import Config
 from chapters import check
 from course_utils.check.functions import is_of_course, is_of_torch
 from tools.grading.needed import needed_statements
-from tools.grading.ready_made import prepare, ready_made
+from tools.grading.ready_made import ready_made
 from tools.grading.submissions import read_submission
 
 __all__ = ["main"]
@@ -30,13 +30,14 @@ __all__ = ["main"]
 _MISSING = object()
 
 
-def main(descriptor: int, path: Path, exercise: str) -> None:
+def main(path: Path, exercise: str) -> None:
     """Do the work and end the process at once, whatever the notebook has left running or
     registered."""
     nonce = sys.stdin.read()
-    # input() ends, and what came on stdin is out of reach
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.set_inheritable(descriptor, False)
+    descriptor = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)  # input() ends, and what came on stdin is out of reach
+    os.dup2(nowhere, 1)
 
     def say(what: str | dict[str, Any]) -> None:
         os.write(descriptor, f"{nonce}{json.dumps(what)}\n".encode())
@@ -47,7 +48,6 @@ def main(descriptor: int, path: Path, exercise: str) -> None:
     shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
     names = shell.user_ns
     names["display"] = print
-    prepare()  # the time that an answer is given begins below
     say(", before the first cell")
     answer, failures = _take_answer(path, exercise, names, say)
     say(", when the check called it")
@@ -75,13 +75,8 @@ def _take_answer(
             if statements is not None:
                 tree.body = statements
             file = f"<cell {index}>"
-            # for inspect
-            linecache.cache[file] = (
-                len(plain),
-                None,
-                plain.splitlines(keepends=True),
-                file,
-            )
+            lines = plain.splitlines(keepends=True)
+            linecache.cache[file] = (len(plain), None, lines, file)  # for inspect
             exec(compile(tree, file, "exec"), names)
         except BaseException as error:
             failures.append(f"{_described(error)}{place}.")
@@ -127,4 +122,4 @@ def _described(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from chapters.c18_on_trial.tensorflow_layer import PUBLISHED, REQUIREMENTS
 from chapters.c18_on_trial.writeup_layer_norms import LAYERS
 from chapters.contents import chapter_of
-from tools.tensorflow_layer import PUBLISHED, REQUIREMENTS
 
 
 def random(*shape, seed=0):

@@ -1,9 +1,9 @@
-"""``python tools/tensorflow_layer.py``: run S1's layer as it was published, in TensorFlow, and
-record what it does.
+"""``python chapters/c18_on_trial/tensorflow_layer.py``: run S1's layer as it was published, in
+TensorFlow, and record what it does.
 
 TensorFlow and Keras go into an environment of their own, made for this run and thrown away after
-it: nothing of the course needs them. The record, ``chapters/c18_on_trial/tensorflow_layer.json``,
-is what chapter 18 shows.
+it: nothing of the course needs them. The record, ``tensorflow_layer.json`` beside this file, is
+what chapter 18 shows.
 """
 
 import json
@@ -15,11 +15,8 @@ import venv
 from pathlib import Path
 
 # the only place where these versions stand
-REQUIREMENTS = [
-    "tensorflow-cpu==2.21.0",
-    "keras==3.15.1",
-]
-RECORD = Path(__file__).parents[1] / "chapters" / "c18_on_trial" / "tensorflow_layer.json"
+REQUIREMENTS = ["tensorflow-cpu==2.21.0", "keras==3.15.1"]
+RECORD = Path(__file__).with_suffix(".json")
 
 # S1's code, from its article on layer normalization in the series "Road to ML Engineer"; the
 # indentation is restored.
@@ -121,7 +118,7 @@ def inside(out: Path) -> None:
         as_lists = (tf.cast(part, tf.float64).numpy().tolist() for part in (x, layer(x)))
         outputs[name] = dict(zip(("dtype", "x", "y"), (dtype, *as_lists), strict=True))
     record = {
-        "command": "python tools/tensorflow_layer.py",
+        "command": "python chapters/c18_on_trial/tensorflow_layer.py",
         "source": PUBLISHED,
         "outputs": outputs,
     }

@@ -1,10 +1,10 @@
 """Evidence can fail: what it is computed from is disturbed, one thing after the other, until it is
 false.
 
-``python -m tools.disturbing NOTEBOOK`` runs a notebook. After a statement that tests a claim it
-goes back, to that statement, to the one before it and so on, and runs on from there with the value
-of an expression disturbed, wherever the same words stand: ``f(x) == f(x)`` stays true. Truth values
-and written numbers stay, and an error is no verdict.
+``python tests/soak/disturbing.py NOTEBOOK`` runs a notebook. After a statement that tests a claim
+it goes back, to that statement, to the one before it and so on, and runs on from there with the
+value of an expression disturbed, wherever the same words stand: ``f(x) == f(x)`` stays true. Truth
+values and written numbers stay, and an error is no verdict.
 """
 
 import ast

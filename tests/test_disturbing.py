@@ -1,8 +1,7 @@
 """A disturbance makes evidence false that can be, and no other."""
 
 import torch
-
-from tools.disturbing import Disturber
+from soak.disturbing import Disturber
 
 
 def test_a_disturbance_makes_evidence_false_that_can_be_and_no_other(tried):
