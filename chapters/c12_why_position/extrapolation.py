@@ -24,9 +24,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils.experiments.rows import Rows
-from course_utils.experiments.study import Progress, Settings, Study, grid
+from course_utils.experiments.study import Progress, Settings, planned
 from course_utils.experiments.training import fit
-from course_utils.models import POSITIONS, Decoder
+from course_utils.models import Decoder
 
 WINDOW = 32  # tokens in training
 SYMBOLS, NAMES, VALUES, QUESTIONS = 16, 4, 8, 4  # the first eight symbols are the values, too
@@ -41,7 +41,6 @@ BATCH, LEARNING_RATE, WARM_UP = 32, 2e-3, 50
 # RoPE's usual base is for long texts: of 8 pairs 2 finish a turn in 32 tokens, with base 13 it is 6
 # (Llama 2: 46 of 64)
 FAIR = "RoPE, base 13"
-ENCODINGS = (*POSITIONS, FAIR)
 # each ends so many windows from the start, or back to the note, and begins where one ends
 PLACES = (
     1,
@@ -227,24 +226,4 @@ def _by_task(
     )
 
 
-EXTRAPOLATION = Study(
-    "extrapolation",
-    "which encodings work at lengths never trained on?",
-    run,
-    full=grid(
-        lag=[1],
-        encoding=ENCODINGS,
-        seed=range(3),
-        steps=[600],
-        tested=[128],
-        multiples=[[1, 2, 4, 8, 16]],
-    ),
-    reduced=grid(
-        lag=[1],
-        encoding=("sinusoidal", "alibi", FAIR),
-        seed=[0],
-        steps=[150],
-        tested=[16],
-        multiples=[[16]],
-    ),
-)
+EXTRAPOLATION = planned("extrapolation", run)

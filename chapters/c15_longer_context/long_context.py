@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from chapters.c15_longer_context import checkpoints, load
 from chapters.c15_longer_context.tags import TASK, Score, Streams, Tags
-from course_utils.experiments.study import Progress, Settings, Study, grid
+from course_utils.experiments.study import Progress, Settings, planned
 from course_utils.experiments.training import fit
 from course_utils.models import Decoder
 from course_utils.progress_bar import ProgressBar
@@ -32,7 +32,6 @@ BASE = 100.0
 SEEDS = (0, 1, 2)
 MULTIPLES = (1, 2, 4, 8, 16)
 STEPS, WARM_UP, BATCH, LEARNING_RATE = 600, 50, 32, 3e-3
-STREAMS = 32  # to test on: 512 questions, so that a share of 0.9 is known to 0.013
 CHECKPOINTS = Path(__file__).with_name("long_context")
 
 # the types for which the model's window is the extended one, and a key of their own holds the
@@ -227,13 +226,7 @@ def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
     return finite(evaluate(model, streams))
 
 
-ZERO_SHOT = Study(
-    "long-context",
-    "which way of scaling RoPE keeps near order and far memory beyond the trained window, without "
-    "any training?",
-    _run,
-    full=grid(seed=SEEDS, multiple=MULTIPLES, method=(*METHODS, "LongRoPE"), streams=[STREAMS]),
-)
+ZERO_SHOT = planned("long-context", _run)
 
 
 if __name__ == "__main__":  # train the models that come with the course again, and save them

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 from chapters.c15_longer_context.long_context import (
-    SEEDS,
     apply_method,
     evaluate,
     held_out_streams,
@@ -17,14 +16,13 @@ from chapters.c15_longer_context.long_context import (
     pretrained,
 )
 from chapters.c15_longer_context.tags import TASK
-from course_utils.experiments.study import Progress, Settings, Study, grid
+from course_utils.experiments.study import Progress, Settings, planned
 from course_utils.experiments.training import fit
 
 MULTIPLE = 8
 MARKS = (0, 5, 10, 20, 40, 80)  # steps after which the model is tested
 BATCH, LEARNING_RATE = 4, 5e-4
 SCORES = ("local_loss", "recall", "loss")
-METHODS = ("none", "PI", "ABF ×50", "NTK", "by parts", "YaRN", "Llama 3")
 
 
 def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -59,10 +57,4 @@ def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
     }
 
 
-TUNING = Study(
-    "long-context-tuning",
-    "how fast does a short fine-tune at eight times the window repair what each way of scaling "
-    "RoPE broke?",
-    _run,
-    full=grid(seed=SEEDS, method=METHODS, last=[MARKS[-1]], streams=[16]),
-)
+TUNING = planned("long-context-tuning", _run)

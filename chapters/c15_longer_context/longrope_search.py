@@ -14,7 +14,6 @@ from torch import Tensor
 
 from chapters.c15_longer_context.long_context import (
     BASE,
-    SEEDS,
     apply_method,
     evaluate,
     held_out_streams,
@@ -22,7 +21,7 @@ from chapters.c15_longer_context.long_context import (
 )
 from chapters.c15_longer_context.longrope import Candidate, search
 from chapters.c15_longer_context.tags import TASK, Score, Streams
-from course_utils.experiments.study import Progress, Settings, Study, grid
+from course_utils.experiments.study import Progress, Settings, planned
 from course_utils.models import Decoder
 from course_utils.rope import rope_inv_freq
 from course_utils.session import generator
@@ -110,13 +109,7 @@ def _run(settings: Settings, progress: Progress) -> dict[str, Any]:
     }
 
 
-SEARCH = Study(
-    "longrope-search",
-    "does a search over the factor of each pair beat YaRN's formula, and what must it be told to "
-    "look for?",
-    _run,
-    full=grid(seed=SEEDS, objective=OBJECTIVES, budget=[120]),
-)
+SEARCH = planned("longrope-search", _run)
 
 
 def _by_critical_pair(settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -135,9 +128,4 @@ def _by_critical_pair(settings: Settings, progress: Progress) -> dict[str, Any]:
     return {"pair": list(range(pairs + 1)), **losses}
 
 
-CRITICAL_PAIR = Study(
-    "critical-pair",
-    "from which pair on should the whole factor be used?",
-    _by_critical_pair,
-    full=grid(seed=SEEDS, streams=[16]),
-)
+CRITICAL_PAIR = planned("critical-pair", _by_critical_pair)

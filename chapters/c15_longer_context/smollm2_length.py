@@ -11,7 +11,6 @@ trained. Three measures:
     needle   whether five digits are found that stand somewhere before
 """
 
-from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -21,13 +20,12 @@ from torch import Tensor
 
 from chapters.c15_longer_context.long_context import SMOLLM2_METHODS as METHODS
 from chapters.c15_longer_context.long_context import frequencies, rope_parameters
-from course_utils.experiments.study import Progress, Settings, Study, grid
+from course_utils.experiments.study import Progress, Settings, planned
 from course_utils.models import pretrained
 
 WINDOW, HEAD_DIM = 8192, 64  # of SmolLM2-135M
 TARGETS, LONGEST = 512, 16_384
 ENDS = (36_384, 66_384, 96_384)  # of the excerpts, in tokens of the text
-FIXED = ("none", "PI", "NTK", "by parts", "YaRN")  # up to 8,192 tokens dynamic NTK is none
 
 
 def set_method(model: Any, method: str, factor: float = 2, length: int = TARGETS) -> Any:
@@ -119,43 +117,6 @@ def _find(settings: Settings, progress: Progress) -> dict[str, Any]:
     }
 
 
-def _plan(
-    length: int,
-    excerpts: Sequence[int],
-    methods: Iterable[str] = FIXED,
-    factors: Sequence[int] = (2,),
-) -> list[Settings]:
-    """Return every method with every factor, and the model as it is once."""
-    return [
-        {"excerpt": excerpt, "length": length, "method": method, "factor": factor}
-        for excerpt in excerpts
-        for method in methods
-        for factor in (factors if method != "none" else (1,))
-    ]
-
-
-LENGTH = Study(
-    "smollm2-length",
-    "what does each way of scaling RoPE do to a trained language model?",
-    _loss,
-    full=[
-        *_plan(1024, (0, 1, 2), factors=(2, 4, 8)),
-        *_plan(2048, (0,)),
-        *_plan(LONGEST, (0,), METHODS),  # five minutes of a core that does nothing else for each
-    ],
-)
-GAP = Study(
-    "smollm2-gap",
-    "what does a trained language model read at a distance?",
-    _gap,
-    full=[
-        *grid(gap=[0], excerpt=range(3), method=["none"]),
-        *grid(gap=[14_000], excerpt=range(3), method=FIXED),
-    ],
-)
-NEEDLE = Study(
-    "smollm2-needle",
-    "does a trained language model still find a key in its text?",
-    _find,
-    full=grid(tokens=[256], method=("none", "PI", "NTK", "YaRN"), seed=range(5)),
-)
+LENGTH = planned("smollm2-length", _loss)
+GAP = planned("smollm2-gap", _gap)
+NEEDLE = planned("smollm2-needle", _find)

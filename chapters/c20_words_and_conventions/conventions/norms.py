@@ -101,19 +101,13 @@ def one_plus_weight() -> str:
     from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-    assert [norm(4).weight[0].item() for norm in (nn.RMSNorm, LlamaRMSNorm, GemmaRMSNorm)] == [
-        1,
-        1,
-        0,
-    ]
-    gemma, torch_norm, x = (
-        GemmaRMSNorm(4, eps=1e-6),
-        nn.RMSNorm(4, eps=1e-6),
-        torch.tensor([[1.0, -2.0, 3.0, 0.5]]),
+    llama, gemma, torch_norm = (
+        norm(4, eps=1e-6) for norm in (LlamaRMSNorm, GemmaRMSNorm, nn.RMSNorm)
     )
+    assert [norm.weight[0].item() for norm in (torch_norm, llama, gemma)] == [1, 1, 0]
+    x = torch.tensor([[1.0, -2.0, 3.0, 0.5]])
     gemma.weight.data = torch.tensor([0.0, 0.5, -0.25, 1.0])
     torch_norm.weight.data = 1 + gemma.weight.data
-    llama = LlamaRMSNorm(4, eps=1e-6)
     llama.weight.data = torch_norm.weight.data
     assert torch.allclose(llama(x), torch_norm(x))
     error = (gemma(x) - torch_norm(x)).abs().max().item()
@@ -188,16 +182,13 @@ gguf_weight = one_plus_weight  # the same numbers, whoever adds the 1
 
 def onnx() -> str:
     x = torch.arange(24.0).reshape(2, 3, 4).sin()
-    # axis=1 of LayerNormalization
-    axes, norm = (
-        (1, 2),
-        {"mean": torch.zeros(3), "var": torch.ones(3)},
-    )
+    axes = (1, 2)  # axis=1 of LayerNormalization
+    mean, var = torch.zeros(3), torch.ones(3)
     centred = x - x.mean(axes, keepdim=True)
     theirs = centred / (centred.square().mean(axes, keepdim=True) + 1e-5).sqrt()
     assert torch.allclose(F.layer_norm(x, x.shape[1:]), theirs, atol=1e-6)
-    F.batch_norm(x, norm["mean"], norm["var"], training=True, momentum=1 - 0.9)
+    F.batch_norm(x, mean, var, training=True, momentum=1 - 0.9)
     kept = 0.9 * 1 + 0.1 * x.var((0, 2), correction=0)  # momentum 0.9 of BatchNormalization, n = 8
-    assert torch.allclose(norm["mean"], 0.9 * 0 + 0.1 * x.mean((0, 2)))
-    assert torch.allclose((norm["var"] - 0.9) / (kept - 0.9), torch.tensor(8 / 7))
+    assert torch.allclose(mean, 0.9 * 0 + 0.1 * x.mean((0, 2)))
+    assert torch.allclose((var - 0.9) / (kept - 0.9), torch.tensor(8 / 7))
     return "axis=1 is normalized_shape (3, 4); of 8 values, PyTorch adds 8/7 of ONNX's variance"

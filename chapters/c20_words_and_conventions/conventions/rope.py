@@ -12,15 +12,13 @@ from course_utils import rope
 
 _LISTS = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
 _TRAINED = {"original_max_position_embeddings": 256}
-_LONGROPE = {"rope_type": "longrope", "factor": 4.0, **_LISTS, **_TRAINED}
-_LLAMA3 = {
-    "rope_type": "llama3",
-    "factor": 4.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    **_TRAINED,
+_METHODS: dict[str, dict[str, Any]] = {
+    "linear": {"factor": 4.0},
+    "dynamic": {"factor": 4.0},
+    "yarn": {"factor": 8.0, **_TRAINED},
+    "llama3": {"factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **_TRAINED},
+    "longrope": {"factor": 4.0, **_LISTS, **_TRAINED},
 }
-_YARN = {"rope_type": "yarn", "factor": 8.0, **_TRAINED}
 
 
 def config(model: str, **settings: Any) -> Any:
@@ -31,14 +29,25 @@ def config(model: str, **settings: Any) -> Any:
     return getattr(transformers, f"{model}Config")(**settings)
 
 
-def llama(head_dim: int = 16, window: int = 256, **settings: Any) -> Any:
+def small(model: str, dim: int = 16, window: int = 256, **settings: Any) -> Any:
+    """Return the configuration of a small model: four heads of ``dim``, for ``window`` tokens."""
+    sizes = {"hidden_size": 4 * dim, "num_attention_heads": 4, "max_position_embeddings": window}
+    return config(model, **sizes, **settings)
+
+
+def llama(dim: int = 16, window: int = 256, **settings: Any) -> Any:
     """Return a small Llama's configuration."""
-    sizes = {
-        "hidden_size": 4 * head_dim,
-        "num_attention_heads": 4,
-        "max_position_embeddings": window,
-    }
-    return config("Llama", **sizes, **settings)
+    return small("Llama", dim, window, **settings)
+
+
+def scaled(method: str, **settings: Any) -> Any:
+    """Return a small Llama's configuration, trained at 256 tokens and scaled by ``method``.
+
+    The factor is 8 for yarn, else 4. The window is the scaled one, but for dynamic NTK.
+    """
+    scaling = {"rope_type": method, **_METHODS[method], **settings}
+    window = 256 if method == "dynamic" else round(256 * scaling["factor"])
+    return llama(window=window, rope_scaling=scaling)
 
 
 def frequencies(model: Any, seq_len: int | None = None) -> tuple[Tensor, float]:
@@ -130,20 +139,14 @@ def partial() -> str:
 
     assert config("GPTNeoX", rotary_pct=0.5).rope_parameters["partial_rotary_factor"] == 0.5
     assert config("GPTJ").rotary_dim == 64
-    four_heads, quarter = (
-        {"hidden_size": 256, "num_attention_heads": 4},
-        {"partial_rotary_factor": 0.25},
-    )
-    partial = GPTNeoXRotaryEmbedding(config("GPTNeoX", **four_heads, rotary_pct=0.25)).inv_freq
-    phi = PhiRotaryEmbedding(config("Phi", **four_heads, **quarter)).inv_freq
-    glm = GlmRotaryEmbedding(config("Glm", **four_heads, **quarter, head_dim=64)).inv_freq
+    partial = GPTNeoXRotaryEmbedding(small("GPTNeoX", 64, rotary_pct=0.25)).inv_freq
+    phi = PhiRotaryEmbedding(small("Phi", 64, partial_rotary_factor=0.25)).inv_freq
+    glm_config = small("Glm", 64, partial_rotary_factor=0.25, head_dim=64)
+    glm = GlmRotaryEmbedding(glm_config).inv_freq
     assert torch.equal(phi, partial)
     assert torch.equal(glm, partial)
     # its first 16 dimensions turn by the angle 1
-    head, once = (
-        torch.ones(1, 1, 1, 64),
-        torch.ones(1, 1, 16),
-    )
+    head, once = torch.ones(1, 1, 1, 64), torch.ones(1, 1, 16)
     turned, _ = apply_rotary_pos_emb(head, head, once.cos(), once.sin())
     assert (turned != head).flatten().tolist() == [True] * 16 + [False] * 48
     gemma4 = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 10_000.0}
@@ -182,7 +185,7 @@ def methods() -> str:
     )
     d, factor = 16, 4.0
     unscaled, ntk = plain(d), plain(d, 10_000.0 * factor ** (d / (d - 2)))
-    pi, _ = frequencies(llama(d, rope_scaling={"rope_type": "linear", "factor": factor}))
+    pi, _ = frequencies(scaled("linear", factor=factor))
     assert torch.allclose(pi, unscaled / factor)
     assert math.isclose(ntk[-1], unscaled[-1] / factor, rel_tol=1e-5)
     assert ntk[0] == unscaled[0]
@@ -206,37 +209,25 @@ def keys() -> str:
             except KeyError as error:
                 refused += missing in str(error)
     assert refused == 8
-    named = {**_YARN, "beta_fast": 32.0, "beta_slow": 1.0}
-    assert torch.equal(
-        frequencies(llama(rope_scaling=dict(_YARN)))[0], frequencies(llama(rope_scaling=named))[0]
-    )
+    named = scaled("yarn", beta_fast=32.0, beta_slow=1.0)
+    assert torch.equal(frequencies(scaled("yarn"))[0], frequencies(named)[0])
     return f"{refused} configs, each without one of these keys, are refused"
 
 
 def trained_length() -> str:
     silent = llama(window=2048, rope_scaling={"rope_type": "yarn", "factor": 8.0})
     assert silent.rope_parameters["original_max_position_embeddings"] == 2048
-    written = llama(window=2048, rope_scaling=dict(_YARN))
+    written = scaled("yarn")  # trained at 256
     assert not torch.equal(frequencies(silent)[0], frequencies(written)[0])
     lists = {"rope_type": "longrope", "factor": 8.0, **_LISTS}
-    phi3 = config(
-        "Phi3",
-        hidden_size=64,
-        num_attention_heads=4,
-        original_max_position_embeddings=512,
-        rope_scaling=lists,
-    )
+    phi3 = small("Phi3", window=4096, original_max_position_embeddings=512, rope_scaling=lists)
     assert phi3.rope_parameters["original_max_position_embeddings"] == 512
     return "left out of a window of 2,048: 2,048, whatever the factor"
 
 
 def static() -> str:
-    unscaled = plain(16)
-    longrope = llama(window=1024, rope_scaling=dict(_LONGROPE))
-    yarn = llama(window=2048, rope_scaling=dict(_YARN))
-    dynamic = llama(window=256, rope_scaling={"rope_type": "dynamic", "factor": 2.0})
-    linear = llama(window=1024, rope_scaling={"rope_type": "linear", "factor": 4.0})
-    for static in (linear, yarn, llama(window=1024, rope_scaling=dict(_LLAMA3))):
+    unscaled, dynamic, longrope = plain(16), scaled("dynamic"), scaled("longrope")
+    for static in (scaled("linear"), scaled("yarn"), scaled("llama3")):
         assert torch.equal(frequencies(static, 16)[0], frequencies(static, 2048)[0])
         assert not torch.allclose(frequencies(static, 16)[0], unscaled)
     assert torch.allclose(frequencies(dynamic, 256)[0], unscaled)
@@ -249,7 +240,7 @@ def static() -> str:
 def attention_factor() -> str:
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-    yarn = llama(window=2048, rope_scaling=dict(_YARN))
+    yarn = scaled("yarn")  # factor 8
     factor = 0.1 * math.log(8) + 1
     assert math.isclose(frequencies(yarn)[1], factor)
     q = torch.ones(1, 4, 1, 16)  # (B, H, T, D)
@@ -261,22 +252,17 @@ def attention_factor() -> str:
 
 
 def default_factor() -> str:
-    longrope = llama(window=1024, rope_scaling=dict(_LONGROPE))
+    longrope = scaled("longrope")  # factor 4
     assert math.isclose(frequencies(longrope)[1], math.sqrt(1 + math.log(4) / math.log(256)))
-    given = llama(window=2048, rope_scaling={**_YARN, "attention_factor": 1.5})
-    assert frequencies(given)[1] == 1.5
-    for others in (
-        dict(_LLAMA3),
-        {"rope_type": "linear", "factor": 4.0},
-        {"rope_type": "dynamic", "factor": 4.0},
-    ):
-        assert frequencies(llama(window=1024, rope_scaling=others))[1] == 1.0
+    assert frequencies(scaled("yarn", attention_factor=1.5))[1] == 1.5
+    for others in ("llama3", "linear", "dynamic"):
+        assert frequencies(scaled(others))[1] == 1.0
     return f"longrope, 256 to 1,024: {frequencies(longrope)[1]:.3f}"
 
 
 def mscale() -> str:
-    both = llama(window=2048, rope_scaling={**_YARN, "mscale": 1.0, "mscale_all_dim": 1.0})
-    other = llama(window=2048, rope_scaling={**_YARN, "mscale": 0.707, "mscale_all_dim": 1.0})
+    both = scaled("yarn", mscale=1.0, mscale_all_dim=1.0)  # factor 8
+    other = scaled("yarn", mscale=0.707, mscale_all_dim=1.0)
     assert frequencies(both)[1] == 1.0
     ratio = (0.1 * 0.707 * math.log(8) + 1) / (0.1 * math.log(8) + 1)
     assert math.isclose(frequencies(other)[1], ratio)
@@ -313,10 +299,7 @@ def gguf_keys() -> str:
 
 
 def gguf_llama3() -> str:
-    factors = (
-        plain(16)
-        / frequencies(llama(window=1024, rope_parameters={"rope_theta": 10_000.0, **_LLAMA3}))[0]
-    )
+    factors = plain(16) / frequencies(scaled("llama3"))[0]
     assert factors[0] == 1
     assert torch.isclose(factors[-1], torch.tensor(4.0))
     assert (factors.diff() >= -1e-6).all()
@@ -325,9 +308,7 @@ def gguf_llama3() -> str:
 
 def vllm_dynamic() -> str:
     s, window = 4.0, 256
-    model = llama(
-        window=window, rope_parameters={"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": s}
-    )
+    model = scaled("dynamic", factor=s)
     fixed = plain(16, 10_000.0 * (s * s - s + 1) ** (16 / 14))
     assert torch.allclose(frequencies(model, int(s) * window)[0], fixed)
     assert torch.allclose(frequencies(model, window)[0], plain(16))
