@@ -3,8 +3,8 @@ wrong.
 
     [eps_outside_root]
     title = "epsilon outside the root"
-    wrong = "Epsilon is added to the standard deviation, after the root, instead of to the variance
-    under it." matters = "..."
+    wrong = "Epsilon is added to the standard deviation, after the root, not to the variance."
+    matters = "..."
     hint = "..."
     everyday = true
     edits = [{ "std = torch.sqrt(variance + eps)" = "std = torch.sqrt(variance) + eps" }]
@@ -14,7 +14,7 @@ exactly once in the source of the exercise's reference. What no edit can say is 
 ``examples``, beside the reference. ``everyday`` marks the slips that are made several at once: a
 check tries them together, so their edits should not overlap.
 
-Mistakes that several exercises share stand once, in a file of their own, with words such as
+Mistakes that several exercises share stand once, in ``mistakes/`` here or there, with words such as
 ``{spread}`` in the text:
 
     [shared]
@@ -101,7 +101,7 @@ def _shared_entries(
 ) -> dict[str, Any]:
     """Return the entries of a file of shared mistakes, with ``words`` filled in."""
     path = folder / f"{file}.toml"
-    mistakes = _read(path if path.exists() else Path(__file__).with_name(path.name))
+    mistakes = _read(path if path.exists() else Path(__file__).with_name("mistakes") / path.name)
     entries = {}
     for key in keys:
         entry = mistakes[key].items()

@@ -1,7 +1,7 @@
 """What the exercises on norms share: a table of inputs, by what each looks at, and how a norm is
 called on them.
 
-Chapters 02, 03, 05 and 06. The mistakes that these exercises share are in norms.toml.
+Chapters 02, 03, 05 and 06. The mistakes that these exercises share are in mistakes/norms.toml.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -20,7 +20,7 @@ layer and RMS norm in Triton             course_utils/kernels/norm_kernels.py   
 a function in place of a model's norm    course_utils/swap/replace.py           transformers' models
 SyncBatchNorm                            chapters/c08_*/sync_batch_norm.py      many processes
 loops, one pass, two passes              chapters/c09_*/ladder/*_norm.py        be timed
-right answers and known mistakes         chapters/c*/exercises.py               hold answers against
+right answers, their mistakes beside it  chapters/c*/exercises.py               hold answers against
 five layer norms of write-ups            chapters/c18_*/writeup_layer_norms.py  compare divisors
 pieces with a bug each                   chapters/c19_*/bugs/pieces/*.py        be found out
 

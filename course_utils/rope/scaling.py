@@ -149,30 +149,15 @@ def yarn(
     transformers.
     """
     _at_least(1, factor=factor)
-    _at_least(2, original_max_position_embeddings=original_max_position_embeddings)
-    _above(0, beta_fast=beta_fast, beta_slow=beta_slow)
-    _at_least(beta_slow, beta_fast=beta_fast)
     _at_least(0, mscale=mscale or 0, mscale_all_dim=mscale_all_dim or 0)
-    inv_freq = partial_inv_freq(dim, base)
-
-    def pair_of(full_turns: float) -> float:  # solves L · base^(-2i/d) / 2π = full_turns for i
-        return (
-            dim
-            * math.log(original_max_position_embeddings / (2 * math.pi * full_turns))
-            / (2 * math.log(base))
-        )
-
-    low, high = pair_of(beta_fast), pair_of(beta_slow)
-    if truncate:
-        low, high = math.floor(low), math.ceil(high)
-    # d - 1 as in the reference, although the last pair is d/2 - 1
-    low, high = (
-        max(low, 0),
-        min(high, dim - 1),
+    kept = yarn_ramp(
+        dim,
+        base,
+        original_max_position_embeddings,
+        beta_fast=beta_fast,
+        beta_slow=beta_slow,
+        truncate=truncate,
     )
-    if low == high:
-        high += 0.001  # the reference's way to avoid dividing by zero
-    kept = 1 - ((torch.arange(len(inv_freq), dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
 
     def m(weight: float) -> float:
         return 0.1 * weight * math.log(factor) + 1.0
@@ -180,6 +165,7 @@ def yarn(
     if attention_factor is None:
         attention_factor = m(mscale) / m(mscale_all_dim) if mscale and mscale_all_dim else m(1.0)
     _above(0, attention_factor=attention_factor)
+    inv_freq = partial_inv_freq(dim, base)
     return kept * inv_freq + (1 - kept) * inv_freq / factor, float(attention_factor)
 
 
@@ -293,16 +279,38 @@ def proportional(
     return inv_freq / factor, 1.0
 
 
-def yarn_ramp(dim: int, base: float, original_length: float, **options: Any) -> Tensor:
+def yarn_ramp(
+    dim: int,
+    base: float,
+    original_max_position_embeddings: float,
+    *,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    truncate: bool = True,
+) -> Tensor:
     """Return the share of each frequency that ``yarn`` keeps, (d/2,) from 0 to 1: straight in the
     index of the pair.
 
-    ``options`` are those of ``yarn``: ``beta_fast``, ``beta_slow``, ``truncate``.
+    1 up to the pair that makes ``beta_fast`` turns in the original window, 0 from the one that
+    makes ``beta_slow`` on; ``truncate`` rounds the two outwards to whole pairs.
     """
-    halved, _ = yarn(
-        dim, base, factor=2.0, original_max_position_embeddings=original_length, **options
-    )
-    return 2 * halved / partial_inv_freq(dim, base) - 1  # f (1 + kept) / 2, solved for kept
+    _at_least(2, original_max_position_embeddings=original_max_position_embeddings)
+    _above(0, beta_fast=beta_fast, beta_slow=beta_slow)
+    _at_least(beta_slow, beta_fast=beta_fast)
+    index = torch.arange(len(partial_inv_freq(dim, base)), dtype=torch.float64)
+
+    def pair_of(full_turns: float) -> float:  # solves L · base^(-2i/d) / 2π = full_turns for i
+        slowdown = original_max_position_embeddings / (2 * math.pi * full_turns)
+        return dim * math.log(slowdown) / (2 * math.log(base))
+
+    low, high = pair_of(beta_fast), pair_of(beta_slow)
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    # d - 1 as in the reference, although the last pair is d/2 - 1
+    low, high = max(low, 0), min(high, dim - 1)
+    if low == high:
+        high += 0.001  # the reference's way to avoid dividing by zero
+    return 1 - ((index - low) / (high - low)).clamp(0, 1)
 
 
 def yarn_paper_ramp(

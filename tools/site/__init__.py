@@ -2,6 +2,11 @@
 
 Nothing is executed and nothing is fetched, and what comes out is read from a file, without a server
 or a network.
+
+conf.py      Sphinx's settings: theme, search, formulas
+live.py      what a page needs to move its widgets without a kernel; live.js does it
+puzzles.js   "find the bug", by clicking a line
+site.js      tables: their filter, and what scrolls
 """
 
 import ast

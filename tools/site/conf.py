@@ -22,6 +22,7 @@ mathjax_path = "tex-svg.js"
 mathjax3_config = {"tex": {"inlineMath": [["\\(", "\\)"], ["$", "$"]]}}
 myst_mathjax_classes = "tex2jax_process|mathjax_process|math|text_html"
 
+# The search is Sphinx's own, its box Furo's; what site.js filters is the rows of a table.
 html_theme = "furo"
 html_title = project
 html_static_path = ["site.css", "site.js", "live.js", "puzzles.js", str(_mathjax)]
