@@ -140,13 +140,15 @@ def _watched(
         original = getattr(builder, method)
 
         def call(*arguments: Any) -> Any:
-            pointers, mask = arguments[pointers_at], arguments[mask_at].data
+            # a scalar condition beside one of a block makes the interpreter's mask one of integers
+            pointers, mask = arguments[pointers_at], arguments[mask_at].data.astype(bool)
             note(pointers.data[mask], pointers.get_element_ty().primitive_bitwidth // 8, ways)
             result = original(*arguments)
             if (
                 ways == (0,)
                 and arguments[2] is None
                 and undefined is not None
+                and mask.size > 1  # of a scalar load the interpreter drops ``other`` itself
                 and result.data.dtype.kind == "f"
             ):
                 result = TensorHandle(

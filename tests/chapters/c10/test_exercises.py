@@ -124,6 +124,78 @@ def test_right_kernels_pass_in_other_forms_and_a_stray_access_is_shown_with_its_
     assert "norm_kernel[(1,)](x, y, stride=3, n_cols=3" in stray
 
 
+def reports_on_row_guards():
+    """Return what is said of right kernels with a scalar in their masks, and of one that is right
+    but for a last store that goes one lane too far."""
+    global tl
+    triton, tl = language()
+
+    @triton.jit
+    def norm(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
+        row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+        inside = (row >= 0) & (lanes < n_cols)
+        x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
+        x = tl.where(inside, x - tl.sum(x) / n_cols, 0.0)
+        y = x * tl.rsqrt(tl.sum(x * x) / n_cols + EPS)
+        tl.store(y_ptr + row * n_cols + lanes, y.to(y_ptr.dtype.element_ty), mask=inside)
+
+    @triton.jit
+    def too_far(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
+        row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+        inside = (row >= 0) & (lanes < n_cols)
+        x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
+        x = tl.where(inside, x - tl.sum(x) / n_cols, 0.0)
+        y = x * tl.rsqrt(tl.sum(x * x) / n_cols + EPS)
+        one_more = (row >= 0) & (lanes <= n_cols)
+        tl.store(y_ptr + row * n_cols + lanes, y.to(y_ptr.dtype.element_ty), mask=one_more)
+
+    @triton.jit
+    def backward(
+        dy_ptr,
+        x_ptr,
+        weight_ptr,
+        mean_ptr,
+        rstd_ptr,
+        dx_ptr,
+        sums_ptr,
+        n_rows,
+        n_cols,
+        BLOCK: tl.constexpr,
+    ):
+        lanes = tl.arange(0, BLOCK)
+        weight = tl.load(weight_ptr + lanes, mask=lanes < n_cols, other=0.0).to(tl.float32)
+        total = tl.zeros((BLOCK,), tl.float32)
+        for turn in range(tl.cdiv(n_rows, tl.num_programs(0))):
+            row = tl.program_id(0) + turn * tl.num_programs(0)
+            inside = (row < n_rows) & (lanes < n_cols)
+            dy = tl.load(dy_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+            x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+            mean = tl.load(mean_ptr + row, mask=row < n_rows, other=0.0)
+            rstd = tl.load(rstd_ptr + row, mask=row < n_rows, other=0.0)
+            x_hat = tl.where(inside, (x - mean) * rstd, 0.0)
+            g = dy * weight
+            dx = rstd / n_cols * (n_cols * g - tl.sum(g) - x_hat * tl.sum(g * x_hat))
+            tl.store(dx_ptr + row * n_cols + lanes, dx, mask=inside)
+            total += dy * x_hat
+        mask = (tl.program_id(0) >= 0) & (lanes < n_cols)
+        tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, total, mask=mask)
+
+    answers = (
+        (check.norm_kernel, norm),
+        (check.norm_backward_kernel, backward),
+        (check.norm_kernel, too_far),
+    )
+    reports = [its_check(kernel, record=False) for its_check, kernel in answers]
+    return [(report.passed, str(report)) for report in reports]
+
+
+def test_a_row_guard_in_the_mask_is_right_and_one_lane_too_many_is_not(interpreter):
+    (norm, why), (backward, why_not), (too_far, _) = interpreter(reports_on_row_guards)
+    assert norm, why
+    assert backward, why_not
+    assert not too_far
+
+
 def report_on_nothing_to_run_it():
     report = check.norm_kernel(print, record=False)
     return report.attempted, report.message

@@ -39,6 +39,27 @@ def counts_of_notebook_kernels():
     ]
 
 
+def count_behind_a_row_guard():
+    """(bytes read, bytes written) of a kernel whose mask has a scalar condition in it."""
+    global tl
+    triton, tl = language()
+
+    @triton.jit
+    def copy(x_ptr, n_rows, n_cols, BLOCK: tl.constexpr):
+        row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+        inside = (row < n_rows) & (lanes < n_cols)
+        x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0)
+        tl.store(x_ptr + row * n_cols + lanes, x, mask=inside)
+
+    x = torch.ones(3, 5)
+    count = requested(lambda: copy[(4,)](x, 3, 5, BLOCK=8), x=x)["x"]
+    return count.read, count.written
+
+
+def test_a_scalar_in_a_mask_lets_the_same_lanes_through(interpreter):
+    assert interpreter(count_behind_a_row_guard) == (60, 60)
+
+
 def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
     out, (every, some, norm, none) = interpreter(counts_of_notebook_kernels)
     assert out == [6.0] * 10  # counted twice, and run each time
