@@ -29,6 +29,19 @@ def one_after_the_maximum(scores, sinks):
     return powers / (powers.sum(-1, keepdim=True) + sinks[:, None, None].exp())
 
 
+def no_maximum_in_double(scores, sinks):
+    """Right for scores up to 700; e^710 is infinite in float64 too."""
+    powers = scores.double().exp()
+    sums = powers.sum(-1, keepdim=True) + sinks.double()[:, None, None].exp()
+    return (powers / sums).to(scores.dtype)
+
+
+def through_softmax(scores, sinks):
+    """Right where a key is open; in a row without one it multiplies 0 / 0."""
+    share = torch.sigmoid(scores.logsumexp(-1, keepdim=True) - sinks[:, None, None])
+    return scores.softmax(-1) * share
+
+
 def no_maximum(scores, sinks):
     """Right for small scores; e^100 is infinite in float32."""
     powers = scores.exp()

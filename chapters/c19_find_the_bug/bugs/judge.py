@@ -136,7 +136,10 @@ class Judge:
         parts = [
             f"The piece is right on this input: off by {_share(difference)} of what is allowed."
         ]
-        if difference.ratio > _CLOSER * before.ratio and difference.ratio > 0.01:
+        larger = difference.ratio > _CLOSER * before.ratio and difference.ratio > 0.01
+        if larger and self.piece.is_clean:
+            parts.append("So far off is rounding, in a right version too.")
+        elif larger:
             parts.append(f"You are on the way: on the ordinary input it is {_share(before)}.")
         kept = [f"`{name}`" for name in arguments if name not in changed]
         if message := self.piece.near_message(arguments):

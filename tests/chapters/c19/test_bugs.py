@@ -294,6 +294,13 @@ def test_every_near_miss_is_tried():
         ), bug.letter
 
 
+def test_rounding_of_the_piece_without_a_bug_is_not_said_to_be_on_the_way():
+    clean = next(letter for letter, bug in bugs.BUGS.items() if bug.is_clean)
+    report = judged(clean, x=9990 + normal(4, 256))
+    assert "in a right version too" in report.message
+    assert "on the way" not in report.message
+
+
 def test_a_growing_difference_is_said_to_be_on_the_way():
     report = judged("H", x=normal(4, 16) + 60)
     assert "You are on the way" in report.message
