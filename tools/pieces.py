@@ -27,7 +27,9 @@ def in_pieces(
     """Do those of ``tasks`` that ``record`` does not hold yet, and return the results of all by
     their keys. When it is interrupted, ``stop`` is set and no other task begins."""
     record.parent.mkdir(parents=True, exist_ok=True)
-    done = {run["key"]: run["result"] for run in runs.begin(record, provenance)}
+    begun = runs.begin(record, provenance)
+    # a line in another form was written by another version of the course: its task is done anew
+    done = {run["key"]: run["result"] for run in begun if "result" in run}
     todo = {key: task for key, task in tasks.items() if key not in done}
     bar = tqdm(total=len(todo), file=sys.stderr, disable=None)  # none where nobody watches
     with ThreadPoolExecutor(jobs) as pool, bar:
