@@ -63,7 +63,10 @@ def checks_of(exercises: ModuleType) -> "Checks":
     from course_utils.check import Checks, Exercise
 
     found = [value for value in vars(exercises).values() if isinstance(value, Exercise)]
-    return Checks(*found, on_report=yours.note)
+    checks = Checks(
+        *found, on_report=lambda report, answer: yours.note(report, answer, checks[report.name])
+    )
+    return checks
 
 
 def records_of(number: str) -> "Callable[[str], Rows]":

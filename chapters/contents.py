@@ -161,13 +161,17 @@ def contents() -> Table:
     )
 
 
-def standing(passed: Collection[str]) -> str:
-    """Return how many exercises are passed, and the first that is not: "3 of 41 passed, next:
-    batch_norm in 03"."""
-    at = {
-        exercise: chapter.number for chapter in reversed(CHAPTERS) for exercise in chapter.exercises
-    }
-    still_open = (name for chapter in CHAPTERS for name in chapter.exercises if name not in passed)
-    name = next(still_open, "")
+def standing(passed: Collection[str], name: str) -> tuple[str, tuple[str, str] | None]:
+    """Return how many exercises are passed, and after ``name`` which is next, with a link to it:
+    "3 of 41 passed, next: batch_norm in 03".
+
+    Next is what is open in the same chapter, and else the first that is open in the course.
+    """
+    this_first = sorted(CHAPTERS, key=lambda chapter: name not in chapter.exercises)
+    at = {exercise: chapter for chapter in this_first for exercise in chapter.exercises}
     done = f"{len(at.keys() & set(passed))} of {len(at)} passed"
-    return f"{done}, next: {name} in {at[name]}" if name else f"{done}: all of them"
+    following = next((exercise for exercise in at if exercise not in passed), "")
+    if not following:
+        return f"{done}: all of them", None
+    words = f"{following} in {at[following].number}"
+    return f"{done}, next: {words}", (words, f"{at[following].file}#Your-turn:-{following}")

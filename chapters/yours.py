@@ -16,7 +16,7 @@ from chapters.contents import standing
 from course_utils import progress
 
 if TYPE_CHECKING:
-    from course_utils.check.report import Report
+    from course_utils.check import Check, Report
 
 __all__ = ["note", "source_of"]
 
@@ -45,15 +45,23 @@ def __getattr__(name: str) -> Any:
     return mistake.reference if mistake else its_check.oracle
 
 
-def note(report: "Report", answer: Callable[..., Any]) -> "Report":
+_SMILE = "It calls {}, which is right of course. Your own will please you more. 🙂"
+
+
+def note(report: "Report", answer: Callable[..., Any], its_check: "Check") -> "Report":
     """Note what a check said of the learner's ``answer``, and keep one that passed; a pass says
-    what is left to do."""
+    what is left to do, and whether somebody else's function did the work."""
+    from chapters.ready_made import ready_made
+
     progress.record(report.name, report.passed)
     if not report.passed:
         return report
     if source := source_of(report.name, answer):
         progress.keep(report.name, source)
-    return replace(report, standing=standing(progress.passed()))
+    words, link = standing(progress.passed(), report.name)
+    called = ready_made(its_check, answer)
+    remarks = (*report.remarks, _SMILE.format(called)) if called else report.remarks
+    return replace(report, standing=words, link=link, remarks=remarks)
 
 
 def source_of(name: str, function: Callable[..., Any]) -> str | None:

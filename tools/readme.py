@@ -146,14 +146,14 @@ def _frames() -> Iterator[tuple[Figure, int]]:
     told = [
         f"layer_norm: {report.verdict}, {count}",
         "",
-        *wrap(report.message, 84),
+        *wrap(" ".join(report.points), 84),
         "",
         "It shows in:",
     ]
     told += [
         *(f"  {line}" for line in getattr(report.evidence, "lines", tuple)()),
         "",
-        *wrap(f"Hint: {report.hint}", 84),
+        *wrap(f"Hint: {report.mistakes[0].hint}", 84),
     ]
     text: dict[str, Any] = {"family": "monospace", "va": "top", "color": "#212121"}
     for shown in (False, True):

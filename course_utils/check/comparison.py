@@ -33,18 +33,25 @@ class Finding:
     input.
 
     Two findings are of one kind when ``kind`` and ``what`` are equal; ``message`` is for the
-    learner, and ``quantity`` what should be and what is, where that can be shown.
+    learner. ``due`` and ``came`` are what should be and what is: tensors, or in words.
     """
 
     kind: str
     what: str
     message: str
-    quantity: Quantity | None = None
+    quantity: str = ""
+    due: Tensor | str = ""
+    came: Tensor | str = ""
 
     @property
     def ends_check(self) -> bool:
         """Whether it is no use to make further calls."""
-        return self.kind == "stopped"
+        return self.kind in ("stopped", "check failed")
+
+    @property
+    def leaves_values(self) -> bool:
+        """Whether the numbers are there all the same, and can be looked at besides."""
+        return self.kind in ("changes", "state", "dtype")
 
     def is_like(self, other: "Finding") -> bool:
         """Return whether two findings are of a kind; a wrong shape is of another size on a smaller
@@ -60,7 +67,7 @@ class Observation:
     values: dict[str, Tensor] = field(default_factory=dict)
     dtypes: dict[str, torch.dtype] = field(default_factory=dict)
     finding: Finding | None = None
-    lines_printed: int = 0
+    printed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ class Comparison:
         """Return the line of a report about this probe."""
         error = 0.0
         if self.worst:
-            _, right, got = self.quantity(self.worst)
+            right, got = self.expected.values[self.worst], self.observed.values[self.worst]
             error = largest_error(got, right)
         finding = self.observed.finding.message if self.observed.finding else ""
         return ProbeResult(
@@ -149,12 +156,19 @@ class Comparison:
             self.probe.rough,
         )
 
-    def agrees_with(self, example: "Comparison") -> bool:
-        """Return whether this is what the example of a mistake shows on the same probe."""
+    def agrees_with(self, example: "Comparison", *, in_values: bool = False) -> bool:
+        """Return whether this is what the example of a mistake shows on the same probe.
+
+        ``in_values``: whatever was found besides the values.
+        """
         mine, theirs = self.observed.finding, example.observed.finding
+        if in_values and mine and mine.leaves_values:
+            mine = None
         if mine or theirs:
             return bool(mine and theirs and (mine.kind, mine.what) == (theirs.kind, theirs.what))
-        return all(self._agrees_on(name, example) for name in example.ratios)
+        return self.ratios.keys() >= example.ratios.keys() and all(
+            self._agrees_on(name, example) for name in example.ratios
+        )
 
     def _agrees_on(self, name: str, example: "Comparison") -> bool:
         ratio, example_ratio = self.ratios[name], example.ratios[name]

@@ -1,20 +1,23 @@
-"""Which known mistakes show what a wrong answer shows."""
+"""Which known mistakes show what a wrong answer shows; and where none does, what its result is."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import combinations, islice, product, takewhile
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import chain, combinations, islice, product, takewhile
 from typing import Any
 
 from course_utils.check.catalogue import Mistake, edited
 from course_utils.check.comparison import Comparison
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Probe
+from course_utils.check.relations import relation
 from course_utils.check.runner import Runner, Trial
 
 __all__ = ["Diagnosis", "Slips", "function_with"]
 
-_COMBINATIONS = 1_500  # of mistakes that are tried for one stage
+# of mistakes that are tried for one stage; an interpreter takes a hundred times as long
+_COMBINATIONS, _INTERPRETED = 1_500, 200
+_SMALL = 25  # entries of a catalogue
 
 # mistakes made at once: for each its key, and which of its examples
 Slips = tuple[tuple[str, int], ...]
@@ -31,75 +34,135 @@ class Diagnosis:
         """The first probe that failed."""
         return next(comparison for comparison in self.trial.comparisons if not comparison.passed)
 
-    def mistakes(self) -> list[list[Mistake]]:
-        """Return the mistakes that together show what the answer shows, in groups.
+    def explanation(self) -> tuple[str, list[Mistake]]:
+        """Return what an answer shows: in words where no known mistake says it, and the known
+        mistakes, those of the first wrong stage first.
 
-        The first group is what the first wrong stage shows, the next what it takes besides for the
-        next wrong stage, and so on, until nothing explains one.
+        A wrong stage that nothing explains is passed over, with a word on it if it is the first.
         """
         catalogue = self.trial.runner.exercise.catalogue
-        groups: list[list[Mistake]] = []
         named: Slips = ()
-        for stage in dict.fromkeys(c.probe.stage for c in self.trial.comparisons if not c.passed):
-            candidates = islice(_candidates(catalogue, named), _COMBINATIONS)
-            explanation = next(
-                (slips for slips in candidates if self._explains(slips, stage)), None
-            )
+        unexplained: tuple[str, ...] = ()
+        words = ""
+        for name in dict.fromkeys(c.probe.stage for c in self.trial.comparisons if not c.passed):
+            stage = _Stage(self.trial, name, named, unexplained)
+            explanation = stage.explanation()
+            if explanation is None and stage.leaves_values:
+                explanation = replace(stage, in_values=True).explanation()
+                words = words or self.without_catalogue()
             if explanation is None:
-                break
-            known = {key for key, _ in named}
-            if added := [catalogue[key] for key, _ in explanation if key not in known]:
-                groups.append(added)
-            named = explanation
-        return groups
-
-    def _explains(self, slips: Slips, stage: str) -> bool:
-        """Return whether a function with exactly these slips shows the same in ``stage`` and in
-        those before it."""
-        if function_with(self.trial.runner.exercise, slips) is None:
-            return False
-        in_stage = [
-            comparison for comparison in self.trial.comparisons if comparison.probe.stage == stage
-        ]
-        upto = [*in_stage, *self._before(stage)]  # the stage first: most candidates fail there
-        return all(
-            comparison.agrees_with(_example(self.trial.runner, slips, comparison.probe))
-            for comparison in upto
-        )
-
-    def _before(self, stage: str) -> Iterator[Comparison]:
-        return takewhile(lambda comparison: comparison.probe.stage != stage, self.trial.comparisons)
+                unexplained += (name,)
+                words = words or ("" if named else self.without_catalogue())
+            else:
+                named = explanation
+        return words, [catalogue[key] for key, _ in named]
 
     def without_catalogue(self) -> str:
-        """Return what can be said without the catalogue: what is wrong, and which stages are right
-        already."""
+        """Return what can be said of the first wrong stage without the catalogue."""
         failed = self.failed
-        message = (
+        if failed.observed.finding:
+            return failed.observed.finding.message
+        wrong = [comparison for comparison in self.trial.comparisons if not comparison.passed]
+        in_stage = [each for each in wrong if each.probe.stage == failed.probe.stage]
+        related = relation(wrong) or relation(in_stage)
+        if related:
+            return f"The {failed.worst} is wrong: {related}"
+        return (
             f"The {failed.worst} is wrong, by none of the known mistakes. Seen first on: "
             f"{failed.probe.name}."
         )
-        if failed.observed.finding:
-            message = failed.observed.finding.message
-        right = dict.fromkeys(
-            comparison.probe.stage for comparison in self._before(failed.probe.stage)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The search for what explains a wrong stage, on top of what is ``named`` for those before it
+    and in spite of what is ``unexplained``.
+
+    ``in_values``: whatever was found besides the values.
+    """
+
+    trial: Trial
+    name: str
+    named: Slips
+    unexplained: tuple[str, ...]
+    in_values: bool = False
+
+    @cached_property
+    def here(self) -> list[Comparison]:
+        """What the answer showed in this stage."""
+        return [each for each in self.trial.comparisons if each.probe.stage == self.name]
+
+    @cached_property
+    def before(self) -> list[Comparison]:
+        """What it showed in the stages before, but for the unexplained."""
+        before = takewhile(lambda each: each.probe.stage != self.name, self.trial.comparisons)
+        return [each for each in before if each.probe.stage not in self.unexplained]
+
+    @property
+    def leaves_values(self) -> bool:
+        """Whether something was found that leaves the values to look at."""
+        findings = (comparison.observed.finding for comparison in self.here)
+        return any(finding and finding.leaves_values for finding in findings)
+
+    def explanation(self) -> Slips | None:
+        """Return the first candidate that shows the same."""
+        is_interpreted = self.trial.runner.exercise.interpreter is not None
+        most = _INTERPRETED if is_interpreted else _COMBINATIONS
+        return next(filter(self._explains, islice(self._candidates(), most)), None)
+
+    def _candidates(self) -> Iterator[Slips]:
+        """Yield what may explain it: what is named already, with one more, with any two that are
+        seen here, with everyday ones, fewest first."""
+        catalogue = self.trial.runner.exercise.catalogue
+        known = [key for key, _ in self.named]
+        others = [key for key in catalogue if key not in known]
+        if known:
+            yield from _ways(catalogue, known)
+            others.sort(key=lambda key: not catalogue[key].everyday)
+        for key in others:
+            yield from _ways(catalogue, [*known, key])
+        if self.unexplained:
+            return
+        seen_here = [key for key in others if self._matters(key)]
+        seen_here.sort(key=lambda key: not catalogue[key].everyday)
+        # In a small catalogue also those that are seen only in company.
+        may_be_many = others if len(catalogue) <= _SMALL else seen_here
+        everyday = [key for key in may_be_many if catalogue[key].everyday]
+        several = (combinations(everyday, size) for size in range(2, len(everyday) + 1))
+        for keys in chain(combinations(seen_here, 2), *several):
+            yield from _ways(catalogue, [*known, *keys])
+
+    def _matters(self, key: str) -> bool:
+        """Return whether a mistake alone makes something wrong here, and nothing that was right
+        before."""
+        forms = range(len(self.trial.runner.exercise.catalogue[key].edits))
+        return any(
+            any(not self._example(((key, form),), each).passed for each in self.here)
+            and all(
+                self._example(((key, form),), each).passed for each in self.before if each.passed
+            )
+            for form in forms
         )
-        return message + (f" Right already: {', '.join(right)}." if right else "")
 
+    def _explains(self, slips: Slips) -> bool:
+        """Return whether a function with exactly these slips shows the same here and before.
 
-def _candidates(catalogue: Mapping[str, Mistake], named: Slips) -> Iterator[Slips]:
-    """Yield what may explain a stage: what is named already, with one more, with everyday ones,
-    fewest first."""
-    known = [key for key, _ in named]
-    others = [key for key in catalogue if key not in known]
-    if named:
-        yield from _ways(catalogue, known)
-        others.sort(key=lambda key: not catalogue[key].everyday)
-    for key in others:
-        yield from _ways(catalogue, [*known, key])
-    everyday = [key for key in others if catalogue[key].everyday]
-    for size in range(2, len(everyday) + 1):
-        for several in combinations(everyday, size):
-            yield from _ways(catalogue, [*known, *several])
+        After something unexplained, and ``in_values``, numbers that are wrong must be among what is
+        the same: an exception of the same type says too little.
+        """
+        if function_with(self.trial.runner.exercise, slips) is None:
+            return False
+        if (self.in_values or self.unexplained) and not any(
+            each.worst and not each.probe.rough for each in self.here
+        ):
+            return False
+        return all(
+            each.agrees_with(self._example(slips, each), in_values=self.in_values)
+            for each in [*self.here, *self.before]  # most candidates fail here
+        )
+
+    def _example(self, slips: Slips, seen: Comparison) -> Comparison:
+        return _example(self.trial.runner, slips, seen.probe)
 
 
 def _ways(catalogue: Mapping[str, Mistake], keys: Sequence[str]) -> Iterator[Slips]:

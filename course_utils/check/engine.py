@@ -55,15 +55,14 @@ from course_utils.check.functions import (
     signature_of,
 )
 from course_utils.check.probes import Probe
-from course_utils.check.report import Evidence, Report, evidence_for
+from course_utils.check.report import Evidence, Quantity, Report, evidence_for
 from course_utils.check.runner import Runner, Trial, run_by_nearest_convention, upstream
 from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Sandbox
 from course_utils.check.smallest import Shrink
 
 __all__ = ["Check", "Checks", "examine"]
 
-_TO_DO = "Write the function in the cell above, run it, then run this cell again."
-_PRINTS = "It prints; what it printed is left out here."
+_TO_DO = "Put your code in place of the dots and run this cell again."
 
 OnReport = Callable[[Report, Callable[..., Any]], Report]
 
@@ -187,6 +186,7 @@ def examine(exercise: Exercise, function: Callable[..., Any], device: torch.devi
         message="Right on every probe.",
         probes=[comparison.result() for comparison in trial.comparisons],
         remarks=_remarks(trial),
+        printed=trial.comparisons[0].observed.printed,
     )
     return report if trial.passed else _with_diagnosis(report, Diagnosis(trial), function, sandbox)
 
@@ -212,8 +212,6 @@ def _complaint(exercise: Exercise, function: Any) -> str:
 def _remarks(trial: Trial) -> tuple[str, ...]:
     """Return what is worth knowing about an answer besides."""
     remarks = [trial.convention] if trial.passed and trial.convention else []
-    if any(comparison.observed.lines_printed for comparison in trial.comparisons):
-        remarks.append(_PRINTS)
     if trial.passed:
         remarks += dict.fromkeys(
             each.probe.remark for each in trial.comparisons if each.deserves_remark
@@ -231,10 +229,17 @@ def _with_diagnosis(
     if failed.observed.finding and failed.observed.finding.ends_check:
         return report
     runner = diagnosis.trial.runner
-    smallest = Shrink(runner, function, sandbox.call, failed).smallest()
-    report = replace(report, evidence=_evidence(runner.exercise, smallest, failed.worst))
-    mistakes = diagnosis.mistakes()
-    return report.naming(mistakes) if mistakes else report
+    message, mistakes = diagnosis.explanation()
+    first = mistakes[0] if len(mistakes) > 1 and not message else None
+    smallest = Shrink(runner, function, sandbox.call, failed, first).smallest()
+    finding = smallest.observed.finding
+    return replace(
+        report,
+        message=finding.message if message and finding else message,
+        mistakes=mistakes,
+        evidence=_evidence(runner.exercise, smallest, failed.worst),
+        printed=smallest.observed.printed,
+    )
 
 
 def _evidence(exercise: Exercise, comparison: Comparison, wrong: str) -> Evidence:
@@ -242,9 +247,12 @@ def _evidence(exercise: Exercise, comparison: Comparison, wrong: str) -> Evidenc
     a finding."""
     required, _ = exercise.arguments
     finding = comparison.observed.finding
-    quantity = finding.quantity if finding else comparison.quantity(wrong)
+    if finding:
+        quantity = Quantity(finding.quantity, finding.due, finding.came)
+    else:
+        quantity = comparison.quantity(wrong)
     sent_back = None
-    if wrong.startswith("gradient"):
+    if quantity.name.startswith("gradient"):
         sent_back = upstream(comparison.expected.values[exercise.returns[0]].float())
     return evidence_for(
         exercise.name, required, comparison.probe.call, quantity, sent_back, exercise.format_call

@@ -5,9 +5,9 @@ Every chapter with an exercise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import torch
@@ -69,17 +69,15 @@ class Evidence:
     arguments: Mapping[str, Any]
     call: str  # in one line, as the learner would write it
     inputs: tuple[str, ...]  # a line for each tensor
-    quantity: str = ""  # what is wrong; nothing for a finding
+    quantity: str = ""  # what is wrong
     expected: str = ""  # that quantity to three digits; of a large tensor only its worst element
-    got: str = ""
+    got: str = ""  # an error, a shape or a dtype is a result too
 
     def lines(self) -> list[str]:
         """Return the evidence as lines of text."""
-        lines, expected = (
-            [self.call, *(f"  {line}" for line in self.inputs)],
-            f"expected {self.quantity}",
-        )
-        if self.quantity:
+        lines = [self.call, *(f"  {line}" for line in self.inputs)]
+        if self.got:
+            expected = f"expected {self.quantity}".rstrip()
             lines += [f"{expected}: {self.expected}", f"{'got':>{len(expected)}}: {self.got}"]
         return lines
 
@@ -92,26 +90,40 @@ class Report:
     name: str
     passed: bool
     attempted: bool  # whether there is anything to check yet
-    message: str
-    misconceptions: Sequence[
-        str
-    ] = ()  # the catalogue's keys of the mistakes made, the one to mend first first
-    title: str = ""  # of the first mistake, to stand in a sentence
-    matters: str = ""
-    hint: str = ""
+    message: str  # what is seen, or nothing where the known mistakes say it all
+    mistakes: Sequence[Mistake] = ()  # the known ones that were made, the one to mend first first
     evidence: Evidence | None = None
     probes: Sequence[ProbeResult] = ()
     remarks: Sequence[str] = ()  # what is worth knowing about a function that passed
+    printed: Sequence[str] = ()  # the first lines that it printed: on the evidence, if there is any
     by_course: bool = False
     standing: str = ""  # after a pass that counts: how many exercises are done, and which is next
+    link: tuple[str, str] | None = None  # words of ``standing``, and the address that they lead to
 
     def __bool__(self) -> bool:
         return self.passed
 
     @property
+    def points(self) -> tuple[str, ...]:
+        """What there is to say, in sentences: each separate mistake is one."""
+        return (*filter(None, [self.message]), *(mistake.wrong for mistake in self.mistakes))
+
+    @property
+    def misconceptions(self) -> tuple[str, ...]:
+        """The catalogue's keys of the mistakes made."""
+        return tuple(mistake.key for mistake in self.mistakes)
+
+    @property
     def misconception(self) -> str | None:
         """The catalogue's key of the mistake to mend first, where it is a known one."""
-        return self.misconceptions[0] if self.misconceptions else None
+        return next(iter(self.misconceptions), None)
+
+    @property
+    def right_already(self) -> tuple[str, ...]:
+        """The stages before the first that is wrong."""
+        failed = next((probe.stage for probe in self.probes if not probe.passed), None)
+        stages = dict.fromkeys(probe.stage for probe in self.probes)
+        return tuple(takewhile(lambda stage: stage != failed, stages))
 
     @property
     def verdict(self) -> str:
@@ -124,29 +136,15 @@ class Report:
         ``has a known mistake (epsilon outside the root)``."""
         if not self.attempted:
             return "is not attempted yet"
-        return f"has a known mistake ({self.title})" if self.misconception else "is not right yet"
+        if self.mistakes:
+            return f"has a known mistake ({self.mistakes[0].title})"
+        return "is not right yet"
 
     def require(self) -> None:
         """Raise an ``AssertionError`` with the text of the report where the function did not
         pass."""
         if not self.passed:
             raise AssertionError(repr(self))
-
-    def naming(self, stages: Sequence[Sequence[Mistake]]) -> "Report":
-        """Return this report with its message given to known mistakes: for each stage those that it
-        adds."""
-        first, later = stages[0], [mistake.title for stage in stages[1:] for mistake in stage]
-        message = " ".join(mistake.wrong for mistake in first) + (
-            f" After that: {'; '.join(later)}." if later else ""
-        )
-        return replace(
-            self,
-            message=message,
-            misconceptions=tuple(mistake.key for stage in stages for mistake in stage),
-            title=first[0].title,
-            matters=first[0].matters,
-            hint=first[0].hint,
-        )
 
     def table(self) -> Table:
         """Return what was tried: a line for each stage and result."""
@@ -167,36 +165,51 @@ class Report:
         count += " (the solution of the course)" if self.by_course else ""
         return f"{self.verdict}{count}{f' · {self.standing}' if self.standing else ''}"
 
+    def _told(self) -> tuple[str, Sequence[str]]:
+        """Return the sentence that stands first, and the points that are to be numbered."""
+        if len(self.points) < 2:
+            return "".join(self.points), ()
+        return f"{len(self.points)} things to mend, in this order:", self.points
+
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self._headline()}"]
         if self.attempted and not self.passed:
-            lines += [
-                f"  {self.message}",
-                *([f"  Why it matters: {self.matters}"] if self.matters else []),
-            ]
+            lead, points = self._told()
+            lines += [f"  {lead}", *(f"  {n}. {point}" for n, point in enumerate(points, 1))]
+            if self.right_already:
+                lines.append(f"  Right already: {', '.join(self.right_already)}.")
+        lines += [f"  Why it matters: {mistake.matters}" for mistake in self.mistakes[:1]]
         lines += [f"  Remark: {remark}" for remark in self.remarks]
         if self.evidence:
             lines += ["  It shows in:", *(f"    {line}" for line in self.evidence.lines())]
-        return "\n".join([*lines, *([f"  Hint: {self.hint}"] if self.hint else [])])
+        if self.printed:
+            lines += ["  It printed:", *(f"    {line}" for line in self.printed)]
+        return "\n".join([*lines, *(f"  Hint: {mistake.hint}" for mistake in self.mistakes[:1])])
 
     def _repr_html_(self) -> str:
-        parts = [f"<div><strong>{escape(self.name)}: {escape(self._headline())}</strong></div>"]
+        headline = escape(self._headline())
+        if self.link:
+            words, address = map(escape, self.link)
+            headline = headline.replace(words, f'<a href="{address}">{words}</a>')
+        parts = [f"<div><strong>{escape(self.name)}: {headline}</strong></div>"]
         if not self.passed:
-            parts.append(f'<div style="margin:4px 0">{escape(self.message)}</div>')
-        if self.matters:
-            parts.append(
-                f'<div style="margin:4px 0"><em>Why it matters:</em> {escape(self.matters)}</div>'
-            )
+            lead, points = self._told()
+            numbered = "".join(f"<li>{escape(point)}</li>" for point in points)
+            parts.append(f'<div style="margin:4px 0">{escape(lead)}</div>')
+            parts += [f'<ol style="margin:4px 0">{numbered}</ol>'] if points else []
+            if self.attempted and self.right_already:
+                parts.append(f"<div>Right already: {escape(', '.join(self.right_already))}.</div>")
+        for mistake in self.mistakes[:1]:
+            matters = f"<em>Why it matters:</em> {escape(mistake.matters)}"
+            parts.append(f'<div style="margin:4px 0">{matters}</div>')
         if self.evidence:
-            text = "\n".join(self.evidence.lines())
-            parts.append(f'<div>It shows in:</div><pre style="{_PRE}">{escape(text)}</pre>')
+            parts.append(f"<div>It shows in:</div>{_as_pre(self.evidence.lines())}")
+        if self.printed:
+            parts.append(_folded("What it printed", _as_pre(self.printed)))
         parts += [f"<div><em>Remark:</em> {escape(remark)}</div>" for remark in self.remarks]
-        if self.hint:
-            parts.append(f"<details><summary>Hint</summary>{escape(self.hint)}</details>")
+        parts += [_folded("Hint", escape(mistake.hint)) for mistake in self.mistakes[:1]]
         if self.probes:
-            parts.append(
-                f"<details><summary>What was tried</summary>{self.table()._repr_html_()}</details>"
-            )
+            parts.append(_folded("What was tried", self.table()._repr_html_()))
         style = _STAY if self.attempted else ""
         return (
             f"{style}<div "
@@ -204,12 +217,20 @@ class Report:
         )
 
 
+def _as_pre(lines: Sequence[str]) -> str:
+    return f'<pre style="{_PRE}">{escape(chr(10).join(lines))}</pre>'
+
+
+def _folded(summary: str, content: str) -> str:
+    return f"<details><summary>{summary}</summary>{content}</details>"
+
+
 class Quantity(NamedTuple):
-    """Something that a call should give, and what it gives, both in float64."""
+    """Something that a call should give, and what it gives, in float64 or in words."""
 
     name: str
-    right: Tensor
-    got: Tensor
+    right: Tensor | str
+    got: Tensor | str
 
 
 def evidence_for(
@@ -239,6 +260,8 @@ def evidence_for(
     if sent_back is not None:
         inputs.append(f"and the gradient that comes back is {format_tensor(sent_back)}")
     place, right, got = quantity
+    if isinstance(right, str) or isinstance(got, str):
+        return Evidence(call.arguments, line, tuple(inputs), place, str(right), str(got))
     if right.numel() > _MOST_ELEMENTS:
         error = (got - right).abs().nan_to_num(nan=float("inf"))
         worst = tuple(int(i) for i in torch.unravel_index(error.argmax(), right.shape))

@@ -13,7 +13,6 @@ from torch import Tensor
 from course_utils.check.comparison import Comparison, Expected, Finding, Observation
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe
-from course_utils.check.report import Quantity
 from course_utils.check.sandbox import CALL_LIMIT_S, Outcome, TimeUp, describe_error, trusted
 
 __all__ = ["Caller", "Runner", "Trial", "run_by_nearest_convention", "upstream"]
@@ -121,25 +120,34 @@ class Runner:
         if expected is not None and expected.refused:
             if not isinstance(outcome.error, Exception):  # any exception of its own is a refusal
                 _value(outcome, observation)
-                raise _Found(
-                    "accepts", expected.refused, f"It takes {expected.refused} and raises no error."
-                )
+                message = f"It takes {expected.refused} and raises no error."
+                raise _Found("accepts", expected.refused, message, "", "an error", "a result")
             return
         outputs = self._name_parts(_value(outcome, observation), expected)
+        tensors = {name: part for name, part in outputs.items() if isinstance(part, Tensor)}
+        if expected is not None:
+            for name, output in tensors.items():
+                _require_device(name, output, self.device)
+                _require_shape(name, output, expected.values[name])
+        updated = [name for name, _ in call.tensors() if name in self.exercise.updates]
+        outputs |= {name: arguments[name] for name in updated}
+        observation.values |= {name: _as_double(output) for name, output in outputs.items()}
+        observation.dtypes |= {
+            name: output.dtype for name, output in outputs.items() if isinstance(output, Tensor)
+        }
         for name, original in originals.items():
             if name not in self.exercise.updates:
                 _require_unchanged(name, original, arguments[name])
         if expected is not None:
-            for name, output in outputs.items():
-                if isinstance(output, Tensor):
-                    _hold_against(name, output, expected, self.device)
-        outputs |= {
-            name: arguments[name] for name, _ in call.tensors() if name in self.exercise.updates
-        }
-        observation.dtypes |= {
-            name: output.dtype for name, output in outputs.items() if isinstance(output, Tensor)
-        }
-        observation.values |= {name: _as_double(output) for name, output in outputs.items()}
+            for name, output in tensors.items():
+                _require_dtype(name, output, expected)
+        if outcome.state_changed:
+            changed = " and ".join(outcome.state_changed)
+            raise _Found(
+                "state",
+                changed,
+                f"It changes {changed}, which belongs to the whole program; it was put back.",
+            )
 
     def _observe_backward(
         self,
@@ -174,19 +182,17 @@ class Runner:
                     f"It leaves {name} attached to the graph of this step "
                     f"({name}.requires_grad is True)."
                 )
-                raise _Found("graph", name, message)
+                attached = f"{name}.requires_grad", "False", "True"
+                raise _Found("graph", name, message, *attached)
         if values is None:
-            raise _Found(
-                "no gradient",
-                "output",
-                "No gradient flows back: the output is cut off from its inputs.",
-            )
+            message = "No gradient flows back: the output is cut off from its inputs."
+            cut_off = "output.requires_grad", "True", "False"
+            raise _Found("no gradient", "output", message, *cut_off)
         for name, gradient in zip(probe.gradients, values, strict=True):
             if gradient is None:
+                message = f"No gradient reaches {name}: it is cut off from the output."
                 raise _Found(
-                    "no gradient",
-                    name,
-                    f"No gradient reaches {name}: it is cut off from the output.",
+                    "no gradient", name, message, f"gradient of {name}", "a tensor", "None"
                 )
             observation.values[f"gradient of {name}"] = _as_double(gradient)
 
@@ -205,12 +211,8 @@ class Runner:
         returns = self.exercise.returns
         parts = (value,) if len(returns) == 1 else value
         if not isinstance(parts, tuple | list) or len(parts) != len(returns):
-            wanted = " and ".join(returns)
-            raise _Found(
-                "type",
-                _type_name(value),
-                f"It returns {_type_name(value)}; expected a tuple of {wanted}.",
-            )
+            wanted, came = f"a tuple of {' and '.join(returns)}", _type_name(value)
+            raise _Found("type", came, f"It returns {came}; expected {wanted}.", "", wanted, came)
         named: dict[str, Tensor | Real] = {}
         for name, part in zip(returns, parts, strict=True):
             wants_number = expected is not None and not expected.values[name].ndim
@@ -218,8 +220,9 @@ class Runner:
             is_number = isinstance(part, Real) and (expected is None or wants_number)
             if not isinstance(part, Tensor) and not is_number:
                 what = f"{_type_name(part)} for {name}" if len(returns) > 1 else _type_name(part)
-                wanted, hint = "number" if wants_number else "tensor", _HINTS.get(what, "")
-                raise _Found("type", what, f"It returns {what}; expected a {wanted}{hint}.")
+                wanted, hint = f"a {'number' if wants_number else 'tensor'}", _HINTS.get(what, ".")
+                message = f"It returns {what}; expected {wanted}{hint}"
+                raise _Found("type", what, message, name, wanted, _type_name(part))
             named[name] = part
         return named
 
@@ -282,22 +285,24 @@ class _Found(Exception):
 
 # What a learner most likely meant who returned no tensor, by the name of what came.
 _HINTS = {
-    "None": "; is a return missing?",
-    "an ellipsis": "; a `...` is still to be filled in",
-    "a generator": "; a yield makes the function a generator",
-    "a coroutine": "; an async function returns a coroutine",
+    "None": ". Is a return missing?",
+    "an ellipsis": ": a ... is still to be filled in.",
+    "a generator": ": a yield makes the function a generator.",
+    "a coroutine": ": an async function returns a coroutine.",
 }
 
 
 def _type_name(value: Any) -> str:
     name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    vowel_sound = name[0] in "aeiou" or name == "ndarray"
+    return "None" if value is None else f"{'an' if vowel_sound else 'a'} {name}"
 
 
 def _value(outcome: Outcome, observation: Observation) -> Any:
     """Return the value of a call, or raise the finding that there is none."""
-    observation.lines_printed += outcome.lines_printed
     error = outcome.error
+    if not isinstance(error, TimeUp):
+        observation.printed += outcome.printed
     place = f" ({outcome.place})" if outcome.place else ""
     if isinstance(error, _Found):
         raise error
@@ -307,62 +312,77 @@ def _value(outcome: Outcome, observation: Observation) -> Any:
         )
     if isinstance(error, SystemExit):
         raise _Found("stopped", "exit", f"It ends the program (SystemExit){place}.")
-    if error is not None:
-        raise _Found("raises", type(error).__name__, f"It raises {describe_error(error)}{place}.")
-    if outcome.state_changed:
-        changed = " and ".join(outcome.state_changed)
-        raise _Found(
-            "state",
-            changed,
-            f"It changes {changed}, which belongs to the whole program; it was put back.",
+    if error is not None and outcome.is_ours:
+        message = (
+            f"The check itself failed here, and that is the course's mistake, not yours: "
+            f"{describe_error(error)}{place}."
         )
+        raise _Found("check failed", type(error).__name__, message)
+    if error is not None:
+        said = describe_error(error)
+        message = f"It raises {said}{place}."
+        raise _Found("raises", type(error).__name__, message, "", "a result", said)
     return outcome.value
 
 
 def _as_double(value: Tensor | Real) -> Tensor:
     if isinstance(value, Tensor):
-        return value.detach().to("cpu", torch.float64)
+        real = value.real if value.is_complex() else value
+        return real.detach().to("cpu", torch.float64)
     return torch.tensor(float(value), dtype=torch.float64, device="cpu")
 
 
 def _require_unchanged(name: str, before: Any, after: Any) -> None:
+    message = f"It changes its input {name} in place; the caller still needs it."
     if isinstance(before, Tensor):
-        if (
-            before.shape != after.shape
-            or not ((before == after) | (before.isnan() & after.isnan())).all()
-        ):
-            quantity = Quantity(f"{name} after the call", _as_double(before), _as_double(after))
-            raise _Found(
-                "changes",
-                name,
-                f"It changes its input {name} in place; the caller still needs it.",
-                quantity,
-            )
+        if before.shape != after.shape:
+            shapes = str(tuple(before.shape)), str(tuple(after.shape))
+            raise _Found("changes", name, message, f"shape of {name} after the call", *shapes)
+        if not ((before == after) | (before.isnan() & after.isnan())).all():
+            values = _as_double(before), _as_double(after)
+            raise _Found("changes", name, message, f"{name} after the call", *values)
     elif before != after:
-        raise _Found(
-            "changes",
-            name,
-            f"It changes the dictionary {name}; the caller still needs it as it was.",
-        )
+        message = f"It changes the dictionary {name}; the caller still needs it as it was."
+        raise _Found("changes", name, message, f"{name} after the call", str(before), str(after))
 
 
-def _hold_against(name: str, output: Tensor, expected: Expected, device: torch.device) -> None:
-    wanted, dtype = expected.values[name], expected.dtypes.get(name)
-    if output.shape != wanted.shape:
-        shapes = f"{tuple(output.shape)}; expected {tuple(wanted.shape)}"
-        raise _Found("shape", str(tuple(output.shape)), f"The {name} has the shape {shapes}.")
+def _require_shape(name: str, output: Tensor, right: Tensor) -> None:
+    came, due = tuple(output.shape), tuple(right.shape)
+    if came != due:
+        message = f"The {name} has the shape {came}; expected {due}.{_other_shape(output, right)}"
+        raise _Found("shape", str(came), message, f"shape of {name}", str(due), str(came))
+
+
+def _other_shape(output: Tensor, right: Tensor) -> str:
+    """Return what is right about a result of a wrong shape, or nothing."""
+    output, extra = _as_double(output), output.ndim - right.ndim
+    if output.numel() == right.numel() and _near(output.reshape(right.shape), right):
+        return " Its numbers are right."
+    if extra > 0 and output.shape[extra:] == right.shape:
+        dims = tuple(range(extra))
+        if _near(output.sum(dims), right):
+            return f" Summed over its first {extra} dimensions it would be right: a sum is missing."
+    return ""
+
+
+def _near(values: Tensor, right: Tensor) -> bool:
+    error = (values - right).abs()
+    return bool((error <= 1e-3 * right.abs().max()).all() and right.any())
+
+
+def _require_device(name: str, output: Tensor, device: torch.device) -> None:
+    if output.device.type != device.type:
+        message = f"The {name} is on {output.device}; the input was on {device}."
+        places = f"device of {name}", str(device), str(output.device)
+        raise _Found("device", output.device.type, message, *places)
+
+
+def _require_dtype(name: str, output: Tensor, expected: Expected) -> None:
+    dtype = expected.dtypes.get(name)
     if dtype is not None and output.dtype != dtype:
         came, due = (str(each).removeprefix("torch.") for each in (output.dtype, dtype))
-        raise _Found("dtype", came, f"The {name} is {came}; expected {due}, as the input.")
-    if output.is_complex() and not wanted.is_complex():
-        raise _Found(
-            "dtype",
-            "complex",
-            f"The {name} is complex: somewhere a negative number is raised to a power.",
-        )
-    if output.device.type != device.type:
-        raise _Found(
-            "device",
-            output.device.type,
-            f"The {name} is on {output.device}; the input was on {device}.",
-        )
+        message = f"The {name} is {came}; expected {due}, as the input."
+        raise _Found("dtype", came, message, f"dtype of {name}", due, came)
+    if output.is_complex():
+        message = f"The {name} is complex: somewhere a negative number is raised to a power."
+        raise _Found("dtype", "complex", message, f"dtype of {name}", "real", "complex")

@@ -1,5 +1,5 @@
-"""Calling a learner's function: it ends in time, prints nothing, and leaves the random state and
-modes as they were.
+"""Calling a learner's function: it ends in time, what it prints is kept for the report, and the
+random state and modes are as they were.
 
 This keeps a notebook usable after an endless loop. It is no protection from hostile code: that goes
 through ``tools.grading``, which runs it in a process of its own.
@@ -7,13 +7,15 @@ through ``tools.grading``, which runs it in a process of its own.
 
 import random
 import signal
+import sys
 import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from io import TextIOBase
+from io import StringIO
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -33,6 +35,10 @@ __all__ = [
 CALL_LIMIT_S = 5.0  # a call takes milliseconds; on a busy machine, for the first time, a second
 COMPILE_LIMIT_S = 120.0  # for a function that torch.compile has wrapped
 _MESSAGE_LENGTH = 300  # of an exception; the rest is cut
+_LINES, _LINE_LENGTH = 20, 200  # of what is printed
+_PACKAGE = Path(__file__).parents[1]
+# where an exception that nobody raised on purpose is the course's fault, not the learner's
+_MACHINERY = tuple(str(_PACKAGE / room) for room in ("check", "kernels"))
 
 # What a call could change for everybody else: the name a learner reads, how to read it, how to put
 # it back.
@@ -56,7 +62,8 @@ class Outcome:
     value: Any = None
     error: BaseException | None = None
     place: str = ""  # the line of the function's own source where the error arose
-    lines_printed: int = 0
+    is_ours: bool = False  # whether the error is a fault of the course's, at ``place``
+    printed: tuple[str, ...] = ()  # the first lines
     state_changed: list[str] = field(default_factory=list)
 
 
@@ -67,14 +74,21 @@ def describe_error(error: BaseException) -> str:
     return type(error).__name__ + (f": {text.rstrip('.')}" if text else "")
 
 
-class _Printed(TextIOBase):
-    """A stand-in for stdout that counts lines and keeps nothing."""
-
-    lines = 0
+class _Printed(StringIO):
+    """A stand-in for stdout that keeps the beginning."""
 
     def write(self, text: str) -> int:
-        self.lines += text.count("\n")
+        if self.tell() < _LINES * _LINE_LENGTH:
+            super().write(text[: _LINES * _LINE_LENGTH])
         return len(text)
+
+    def lines(self) -> tuple[str, ...]:
+        first = self.getvalue().splitlines()[:_LINES]
+        return tuple(line[:_LINE_LENGTH] for line in first)
+
+
+def _pass_over_breakpoint(*args: Any, **kwargs: Any) -> None:
+    print("breakpoint() is passed over in a check: call your function yourself to step through it")
 
 
 @contextmanager
@@ -129,10 +143,14 @@ def _time_limited(limit_s: float) -> Iterator[None]:
 
 @contextmanager
 def _modes() -> Iterator[None]:
-    """Gradients on and warnings off, whatever the notebook has set."""
-    with torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    """Gradients on, warnings off and breakpoints passed over, whatever the notebook has set."""
+    hook, sys.breakpointhook = sys.breakpointhook, _pass_over_breakpoint
+    try:
+        with torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        sys.breakpointhook = hook
 
 
 def trusted(function: Callable[[], Any]) -> Outcome:
@@ -148,10 +166,14 @@ def trusted(function: Callable[[], Any]) -> Outcome:
 @dataclass(frozen=True)
 class Sandbox:
     """Makes calls of one function, each within ``limit_s``; errors are shown at the lines of its
-    ``code``."""
+    ``code``.
+
+    ``adapter``: the file of the code that calls the function for the check, where there is one.
+    """
 
     code: CodeType | None = None
     limit_s: float = CALL_LIMIT_S
+    adapter: str = ""
 
     def call(self, function: Callable[[], Any]) -> Outcome:
         """Return what came of ``function()``; only the user's own ``KeyboardInterrupt`` passes
@@ -160,8 +182,8 @@ class Sandbox:
         with (
             _modes(),
             _state_kept() as outcome.state_changed,
-            redirect_stdout(printed),  # type: ignore[type-var]
-            redirect_stderr(printed),  # type: ignore[type-var]
+            redirect_stdout(printed),
+            redirect_stderr(StringIO()),
         ):
             try:
                 with _time_limited(self.limit_s):
@@ -169,17 +191,24 @@ class Sandbox:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                outcome.place = self._place(error)
+                outcome.place, outcome.is_ours = self._place(error)
                 # the frames would keep every tensor alive
                 outcome.error = error.with_traceback(None)
-        outcome.lines_printed = printed.lines
+        outcome.printed = printed.lines()
         return outcome
 
-    def _place(self, error: BaseException) -> str:
+    def _place(self, error: BaseException) -> tuple[str, bool]:
         """Return the last line of the learner's own source on the way to ``error``, as
-        ``line 3: y = x * weight``."""
-        filename = self.code.co_filename if self.code else None
-        for step in reversed(traceback.extract_tb(error.__traceback__)):
-            if step.filename == filename:
-                return f"line {step.lineno}" + (f": {step.line}" if step.line else "")
-        return ""
+        ``line 3: y = x * weight``; or, with True, the line of the check itself that failed."""
+        steps = traceback.extract_tb(error.__traceback__)
+        theirs = [step for step in steps if self.code and step.filename == self.code.co_filename]
+        last, line = steps[-1], steps[-1].line or ""
+        in_machinery = last.filename.startswith(_MACHINERY) or (
+            not theirs and last.filename == self.adapter
+        )
+        was_raised = line.startswith("raise")  # on purpose, for the learner to read
+        if self.code and isinstance(error, Exception) and in_machinery and not was_raised:
+            return f"{Path(last.filename).name}, line {last.lineno}: {line}", True
+        if not theirs:
+            return "", False
+        return ": ".join(filter(None, [f"line {theirs[-1].lineno}", theirs[-1].line])), False

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_utils.check.catalogue import Mistake
 from course_utils.check.comparison import Comparison
 from course_utils.check.probes import Call, Simplest, counting
 from course_utils.check.runner import Caller, Runner
@@ -23,16 +24,22 @@ _SEARCH_LIMIT_S = 1.0  # for a function so slow that it would not get through th
 
 class Shrink:
     """Makes the call of a failed probe smaller, for as long as the function fails on it in the same
-    way."""
+    way; and so does the example of a ``mistake``, so that what is shown is that one of several."""
 
     def __init__(
-        self, runner: Runner, function: Callable[..., Any], caller: Caller, failed: Comparison
+        self,
+        runner: Runner,
+        function: Callable[..., Any],
+        caller: Caller,
+        failed: Comparison,
+        mistake: Mistake | None = None,
     ) -> None:
         self.runner = runner
         self.function = function
         self.caller = caller
         self.failed = failed
         self.best = failed
+        self.mistake = mistake
 
     def smallest(self) -> Comparison:
         """Return what the function shows on the smallest call found.
@@ -59,6 +66,11 @@ class Shrink:
             return False
         comparison = self.runner.compare(self.function, probe, self.caller, expected)
         if not self._is_like_failed(comparison):
+            return False
+        if self.mistake and all(
+            self.runner.compare(example, probe, expected=expected).passed
+            for example in self.mistake.examples
+        ):
             return False
         self.best = comparison
         return True

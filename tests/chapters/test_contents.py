@@ -7,7 +7,7 @@ import pytest
 
 from chapters import check
 from chapters import contents as chapters
-from chapters.contents import CHAPTERS, NOTEBOOKS, line_on
+from chapters.contents import CHAPTERS, NOTEBOOKS, line_on, standing
 from course_utils import progress
 
 
@@ -60,9 +60,14 @@ def test_progress_shows_what_was_passed(monkeypatch, tmp_path):
     monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path))
     progress.record("layer_norm", True)
     assert set(progress.passed()) == {"layer_norm"}
-    words = chapters.standing(progress.passed())
+    words, link = standing(progress.passed(), "layer_norm")
     assert words.startswith("1 of ")
     assert words.endswith("passed, next: centre in 00")
+    assert link == ("centre in 00", "00_start_here.ipynb#Your-turn:-centre")
+    of_the_same_chapter, _ = standing({"layer_norm_backward"}, "layer_norm_backward")
+    assert of_the_same_chapter.endswith("next: backward_steps in 05")
+    everything = {exercise for chapter in CHAPTERS for exercise in chapter.exercises}
+    assert standing(everything, "centre")[1] is None
 
 
 @pytest.mark.usefixtures("all_written")

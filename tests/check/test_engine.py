@@ -73,7 +73,7 @@ def test_a_mistake_is_named_only_if_it_would_pass_the_earlier_stages_too():
     for its_check in (toy_check(), toy_check(order=reversed)):
         report = its_check(wrong_from_the_second_stage_on, record=False)
         assert report.misconception is None
-        assert "Right already: values." in report.message
+        assert report.right_already == ("values",)
 
 
 def test_a_rough_probe_compares_how_bad_it_is_and_not_the_values():
@@ -196,9 +196,8 @@ def test_a_call_to_be_refused_passes_with_an_error_and_only_then():
     assert refused(refusing, record=False).passed
     report = refused(scale, record=False)
     assert not report.passed
-    assert (
-        report.message == "It takes a negative factor and raises no error. Right already: values."
-    )
+    assert report.message == "It takes a negative factor and raises no error."
+    assert report.right_already == ("values",)
 
 
 def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
@@ -312,7 +311,7 @@ def test_another_convention_passes_with_a_remark_and_a_wrong_function_is_held_to
     ):
         wrong = report(function, later)
         assert (wrong.passed, wrong.remarks, wrong.evidence.expected) == (False, (), expected)
-        assert ("Right already: values." in wrong.message) == right_already
+        assert (wrong.right_already == ("values",)) == right_already
 
 
 def test_whoever_keeps_progress_is_told_of_the_learner_s_answers_and_adds_to_the_report():

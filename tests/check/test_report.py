@@ -95,10 +95,12 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
     report = check.layer_norm(eps_outside)
     mistake = check.layer_norm.catalogue["eps_outside_root"]
     assert report.misconceptions == ("eps_outside_root", "half_statistics")
-    assert report.message == f"{mistake.wrong} After that: statistics in half precision."
     assert repr(report).splitlines() == [
         "layer_norm: not yet, 21 of 30 right",
-        f"  {report.message}",
+        "  2 things to mend, in this order:",
+        f"  1. {mistake.wrong}",
+        f"  2. {check.layer_norm.catalogue['half_statistics'].wrong}",
+        "  Right already: statistics.",
         f"  Why it matters: {mistake.matters}",
         "  It shows in:",
         "    layer_norm(x, (3,))",
@@ -122,7 +124,8 @@ def test_an_unknown_mistake_says_what_is_right_already_and_shows_expected_and_go
     report = check.layer_norm(
         layer_norm_that(lambda x: None if x.dtype == torch.float32 else x * 0)
     )
-    assert "Right already: statistics, epsilon, affine, gradient, large offset." in report.message
+    right = ("statistics", "epsilon", "affine", "gradient", "large offset")
+    assert report.right_already == right
     evidence = check.layer_norm(
         layer_norm_that(lambda x: F.layer_norm(x, x.shape[-1:]) * 1.0001)
     ).evidence
@@ -186,13 +189,13 @@ FINDINGS = [
     (lambda x: sys.exit(1), "It ends the program (SystemExit)"),
     (recursing, "It raises RecursionError"),
     (lambda x: (x, x), "It returns a tuple; expected a tensor."),
-    (lambda x: ..., "It returns an ellipsis; expected a tensor; a `...` is still"),
-    (lambda x: x.sum(-1), "The output has the shape (1,); expected (1, 4)."),
+    (lambda x: ..., "It returns an ellipsis; expected a tensor: a ... is still to be filled in."),
+    (lambda x: x.sum(-1), "The output has the shape (1,); expected (1, 3)."),
     (lambda x: x.double(), "The output is float64; expected float32, as the input."),
     (lambda x: x.to("meta"), "The output is on meta; the input was on cpu."),
     (
         lambda x: x * float("nan"),
-        "wrong, by none of the known mistakes. Seen first on: the worked number.",
+        "The output is wrong: it is NaN everywhere.",
     ),
     (
         lambda x: [torch.manual_seed(0), torch.set_default_dtype(torch.float64)].clear(),
@@ -223,7 +226,7 @@ def test_what_is_no_layer_norm_at_all_is_told_what_it_is():
     for function, words in (
         (
             generator_function,
-            "It returns a generator; expected a tensor; a yield makes the function a generator.",
+            "It returns a generator; expected a tensor: a yield makes the function a generator.",
         ),
         (lambda x, shape: x, "takes (x, shape): got an unexpected keyword argument 'weight'."),
         (lambda x, shape, gamma, beta, eps: x, "missing a required argument: 'gamma'."),
@@ -242,17 +245,30 @@ def test_what_is_no_layer_norm_at_all_is_told_what_it_is():
         assert words in report.message, report
 
 
-def test_prints_are_remarked_on_and_do_not_appear(capsys):
-    report = check.layer_norm(layer_norm_that(lambda x: print("debugging", x)))
-    assert report.passed
-    assert repr(report).splitlines()[1:] == [
-        "  Remark: It prints; what it printed is left out here."
-    ]
-    assert (
-        "Remark: It prints; what it printed is left out here."
-        in WellFormed(report._repr_html_()).text
-    )
+def test_what_a_function_prints_is_shown_with_the_report_alone(capsys):
+    for act, passes in (
+        (lambda x: print("its shape:", x.shape), True),
+        (lambda x: [print("its shape:", x.shape), x][1], False),
+        (lambda x: [print("its shape:", x.shape) for _ in range(1000)] and None, True),
+    ):
+        report = check.layer_norm(layer_norm_that(act), record=False)
+        assert report.passed == passes
+        assert f"    its shape: torch.Size({[1, 3]})" in repr(report) or passes
+        assert 1 <= repr(report).count("its shape") <= 20
+        assert "What it printed" in WellFormed(report._repr_html_()).text
     assert capsys.readouterr().out == ""
+    report = check.layer_norm(layer_norm_that(lambda x: [breakpoint(), x][1]), record=False)
+    assert "breakpoint() is passed over in a check" in repr(report)
+
+
+def test_nothing_is_said_to_be_printed_by_a_call_that_had_to_be_stopped():
+    def endless(x):
+        print("once")
+        while True:
+            pass
+
+    report = check.layer_norm(layer_norm_that(endless), record=False)
+    assert "once" not in repr(report) + report._repr_html_()
 
 
 def test_a_pass_is_the_learner_s_progress_and_a_failure_an_attempt():

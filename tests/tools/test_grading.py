@@ -29,7 +29,7 @@ from tools.grading import command
 from tools.grading.command import CSV, REPORT, UNFINISHED, grade_folder
 from tools.grading.needed import needed_statements
 from tools.grading.process import Interrupted, Limits, grade_exercise
-from tools.grading.ready_made import ready_made
+from chapters.ready_made import ready_made
 from tools.grading.results import Row, missing, write_csv, write_report
 from tools.grading.submissions import find_files, read_submission
 from tools.notebooks import find_exercises, read_notebook

@@ -20,9 +20,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from chapters import check
+from chapters.ready_made import ready_made
 from course_utils.check.functions import is_of_course, is_of_torch
 from tools.grading.needed import needed_statements
-from tools.grading.ready_made import ready_made
 from tools.grading.submissions import read_submission
 
 __all__ = ["main"]
@@ -106,7 +106,8 @@ def _judge(exercise: str, answer: Any, is_bound: bool, failures: list[str]) -> d
         return {"status": "ready-made", "message": f"It is right, and calls {called}."}
     if not report.attempted:
         return {"status": "not attempted"}
-    message = report.message if report.message.endswith(".") else f"{report.message.capitalize()}."
+    said = " ".join(report.points)
+    message = said if said.endswith(".") else f"{said.capitalize()}."
     reasons = [] if report.passed or report.misconceptions else failures[:1]
     return {
         "status": "passed" if report.passed else "wrong",

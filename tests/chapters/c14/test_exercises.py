@@ -83,4 +83,4 @@ def test_a_type_that_is_not_written_yet_leaves_word_of_what_is_right_already():
     report = check.plain_frequencies(so_far, record=False)
     assert not report.passed
     assert "ValueError: unknown rope_type 'dynamic'" in report.message
-    assert "Right already: default, partial rotation, linear, ntk." in report.message
+    assert report.right_already == ("default", "partial rotation", "linear", "ntk")

@@ -1,9 +1,10 @@
 """Whether an answer is ready-made: it calls torch's built-in, the course's own function or the
 check's oracle.
 
-For ``course grade``; a learner may look and compare. The answer's names are read, then it runs a
-second time, and at each function of torch's interface, however it is called, it is asked which
-functions led there. Somebody who means to hide a call still can. Every chapter with an exercise.
+For ``course grade``, and for a smile at a learner, who may look and compare. The answer's names are
+read, then it runs a second time, and at each function of torch's interface, however it is called,
+it is asked which functions led there. Somebody who means to hide a call still can. Every chapter
+with an exercise.
 """
 
 import functools
