@@ -1,4 +1,4 @@
-"""What is said of a wrong result that no known mistake gives: what it has to do with the right one."""
+"""What is said of a wrong result that no known mistake gives: its relation to the right one."""
 
 import pytest
 import torch

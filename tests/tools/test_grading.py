@@ -22,6 +22,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from chapters import check
 from chapters.c19_find_the_bug import bugs
 from chapters.contents import CHAPTERS, NOTEBOOKS
+from chapters.ready_made import ready_made
 from course_utils.__main__ import main as course
 from course_utils.check.catalogue import edited
 from course_utils.norms import layer_norm
@@ -29,7 +30,6 @@ from tools.grading import command
 from tools.grading.command import CSV, REPORT, UNFINISHED, grade_folder
 from tools.grading.needed import needed_statements
 from tools.grading.process import Interrupted, Limits, grade_exercise
-from chapters.ready_made import ready_made
 from tools.grading.results import Row, missing, write_csv, write_report
 from tools.grading.submissions import find_files, read_submission
 from tools.notebooks import find_exercises, read_notebook
