@@ -180,7 +180,8 @@ def _norm_kernel(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.cons
     x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
     mean = tl.sum(x) / n_cols
     centred = tl.where(inside, x - mean, 0.0)
-    variance = tl.sum(centred * centred) / n_cols
+    squares = tl.sum(centred * centred)
+    variance = squares / n_cols
     y = centred / tl.sqrt(variance + EPS)
     tl.store(y_ptr + row * n_cols + lanes, y, mask=inside)
 
@@ -233,10 +234,14 @@ def _norm_backward_kernel(
         rstd = tl.load(rstd_ptr + row)
         x_hat = (x - tl.load(mean_ptr + row)) * rstd
         g = dy * weight
-        centred = g - tl.sum(g) / n_cols
-        projected = centred - x_hat * (tl.sum(g * x_hat) / n_cols)
-        tl.store(dx_ptr + here, projected * rstd, mask=inside)
-        dweight += dy * x_hat
+        mean_g = tl.sum(g) / n_cols
+        centred = g - mean_g
+        slope = tl.sum(g * x_hat) / n_cols
+        projected = centred - x_hat * slope
+        dx = projected * rstd
+        tl.store(dx_ptr + here, dx, mask=inside)
+        term = dy * x_hat
+        dweight += term
     tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, dweight, mask=inside)
 
 
@@ -320,8 +325,10 @@ def _rope_kernel(
     second_ptr = first_ptr + n_pairs
     first = tl.load(first_ptr, mask=inside).to(tl.float32)
     second = tl.load(second_ptr, mask=inside).to(tl.float32)
-    tl.store(first_ptr, first * cos - second * sin, mask=inside)
-    tl.store(second_ptr, second * cos + first * sin, mask=inside)
+    new_first = first * cos - second * sin
+    tl.store(first_ptr, new_first, mask=inside)
+    new_second = second * cos + first * sin
+    tl.store(second_ptr, new_second, mask=inside)
 
 
 def _rope(x, cos, sin, spare=0, tile=2):
