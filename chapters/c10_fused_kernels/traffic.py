@@ -40,9 +40,10 @@ def _excess(
     """Yield what is done too often, where it is more than ``beyond`` bytes too many."""
     names = defaultdict[tuple[str, str], list[str]](list)
     for name, count in asked.items():
+        needed = least.get(name, Requested())
         for does, number, fewest in (
-            ("reads", count.read, least[name].read),
-            ("writes", count.written, least[name].written),
+            ("reads", count.read, needed.read),
+            ("writes", count.written, needed.written),
         ):
             if number - fewest > beyond:
                 times = f" {number / fewest:.3g} times as often as it must" if fewest else ""

@@ -5,7 +5,8 @@ import torch
 from kernel_styles import KERNELS, MOVES_MORE, ONE_BY_ONE
 
 from chapters import check
-from chapters.c10_fused_kernels.workbench import language
+from chapters.c10_fused_kernels.traffic import remarks_on
+from chapters.c10_fused_kernels.workbench import Requested, language
 
 
 def wrongly_named(name, forms):
@@ -219,6 +220,16 @@ def test_right_kernels_in_unusual_styles_pass_and_hear_what_they_move_too_often(
             assert not about_bytes
         one_by_one = [remark.split()[0] for remark in remarks if "one number at a time" in remark]
         assert one_by_one == ([ONE_BY_ONE[style]] if style in ONE_BY_ONE else [])
+
+
+def test_bytes_of_no_tensor_of_the_launch_are_too_many_and_a_twentieth_more_is_no_matter():
+    least = {"x": Requested(400, 400)}
+    assert not remarks_on({"x": Requested(440, 400)}, least)
+    (remark,) = remarks_on({"x": Requested(400, 400), "others": Requested(read=200)}, least)
+    assert remark.startswith(
+        "right, and moves 1.2 times what it must: 1,000 bytes, where 800 are enough. "
+        "It reads others, which it need not."
+    )
 
 
 OWN_ROW = "sums = sums_ptr + tl.program_id(0) * n_cols + lanes"
