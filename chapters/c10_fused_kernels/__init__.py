@@ -1,6 +1,7 @@
 """Chapter 10, Fused kernels: what its notebook alone needs.
 
 exercises    three Triton kernels, graded in Triton's interpreter
+traffic      what a right kernel moves beside what it must
 figures      the figures of the chapter on kernels
 widgets      the slots of a kernel's program, and what a mask leaves in them
 workbench    what one needs to write kernels

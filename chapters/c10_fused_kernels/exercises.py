@@ -7,7 +7,7 @@ them is an IndexError.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -16,11 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from chapters.c10_fused_kernels.workbench import guarded
+from chapters.c10_fused_kernels.traffic import remarks_on
+from chapters.c10_fused_kernels.workbench import Requested, guarded, requested
 from course_utils.check.catalogue import load
+from course_utils.check.engine import examine
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, integers, read_probes
-from course_utils.check.report import format_tensor
+from course_utils.check.report import Report, format_tensor
+from course_utils.check.sandbox import Sandbox
 from course_utils.kernels import available
 
 __all__ = ["norm_backward_kernel", "norm_kernel", "rope_kernel"]
@@ -41,23 +44,32 @@ class KernelCall:
     constants: Mapping[str, float]
     result: Callable[[], Any]
     written: tuple[str, ...] = ()  # the tensors that hold nothing yet
+    note: str = ""  # what to know about the inputs
+
+    def launch(self, kernel: Callable[..., Any]) -> None:
+        """Run all programs."""
+        arguments = (*self.tensors.values(), *self.sizes.values())
+        _jitted(kernel)[(self.grid,)](*arguments, **self.constants)
 
     def run(self, kernel: Callable[..., Any]) -> Any:
+        """Return the result of a launch in which nothing goes astray unseen."""
         from triton.runtime.errors import InterpreterError
 
         with guarded(**self.tensors):
             try:
-                _jitted(kernel)[(self.grid,)](
-                    *self.tensors.values(), *self.sizes.values(), **self.constants
-                )
+                self.launch(kernel)
             except InterpreterError as error:
                 cause: BaseException = error
                 while (
                     isinstance(cause, InterpreterError) and cause.__cause__
                 ):  # one for each function called
                     cause = cause.__cause__
-                raise cause from None  # what went wrong, at the learner's own line
+                raise _with_advice(cause) from None  # at the learner's own line
         return self.result()
+
+    def requested(self, kernel: Callable[..., Any]) -> dict[str, Requested]:
+        """Return the bytes that a launch reads and writes, by tensor."""
+        return requested(lambda: self.launch(kernel), **self.tensors)
 
     def lines(self, name: str) -> list[str]:
         """Return the launch and its inputs as a report shows them."""
@@ -67,7 +79,8 @@ class KernelCall:
             for key, t in self.tensors.items()
             if key not in self.written
         ]
-        return [f"{name}[({self.grid},)]({', '.join([*self.tensors, *values])})", *inputs]
+        notes = [self.note] if self.note else []
+        return [f"{name}[({self.grid},)]({', '.join([*self.tensors, *values])})", *inputs, *notes]
 
 
 @cache
@@ -82,6 +95,23 @@ def _jitted(function: Callable[..., Any]) -> Any:
     return triton.jit(fresh)
 
 
+# what every beginner looks for in vain, and what there is
+_IN_TRITON = {
+    "mean": "tl.sum(x) / n",
+    "var": "tl.sum(centred * centred) / n",
+    "std": "the root of tl.sum(centred * centred) / n",
+    "pow": "x * x",
+}
+
+
+def _with_advice(error: BaseException) -> BaseException:
+    """Return an error that torch's names have led to, and say in it what Triton has."""
+    name = error.name if isinstance(error, AttributeError) else None
+    if name in _IN_TRITON:
+        error.args = (f"{error}: Triton has no {name}, and here it is {_IN_TRITON[name]}",)
+    return error
+
+
 def _missing_interpreter() -> str:
     """Return why no kernel can run here, or nothing."""
     return available("cpu").reason
@@ -93,17 +123,18 @@ def _kernel_exercise(
     truth: Callable[..., Any],
     plan: Callable[..., KernelCall],
     probes: list[Probe],
+    counted: Call,
     **how: Any,
 ) -> Exercise:
     """Return the exercise of a kernel: ``plan`` makes a launch of a probe's arguments, ``truth``
-    what is right."""
+    what is right, and on ``counted`` the bytes are counted."""
 
     def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
         if function is reference:
             return truth
         return lambda *arguments, **keywords: plan(*arguments, **keywords).run(function)
 
-    return Exercise(
+    exercise = Exercise(
         name,
         reference,
         probes,
@@ -113,6 +144,17 @@ def _kernel_exercise(
         interpreter=_missing_interpreter,
         **how,
     )
+
+    def judge(function: Callable[..., Any], sandbox: Sandbox) -> Report:
+        report = examine(exercise, function, torch.device("cpu"))
+        if not report.passed:
+            return report
+        outcome = sandbox.call(lambda: plan(**counted.fresh()).requested(function))
+        least = plan(**counted.fresh()).requested(reference)
+        remarks = remarks_on(outcome.value, least) if outcome.value else []
+        return replace(report, remarks=(*report.remarks, *remarks))
+
+    return replace(exercise, judge=judge)
 
 
 def _placed(x: Tensor, gap: int = 0) -> Tensor:
@@ -138,7 +180,8 @@ def _norm_kernel(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.cons
     x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
     mean = tl.sum(x) / n_cols
     centred = tl.where(inside, x - mean, 0.0)
-    variance = tl.sum(centred * centred) / n_cols
+    squares = tl.sum(centred * centred)
+    variance = squares / n_cols
     y = centred / tl.sqrt(variance + EPS)
     tl.store(y_ptr + row * n_cols + lanes, y, mask=inside)
 
@@ -163,6 +206,7 @@ norm_kernel = _kernel_exercise(
     _norm,
     _norm_launch,
     read_probes(__file__, "norm_kernel", _rows),
+    _rows(integers(4, 64, seed=211)),
     may_shrink_to=lambda call: call.arguments["x"].shape[1] >= 3,
 )
 
@@ -190,10 +234,14 @@ def _norm_backward_kernel(
         rstd = tl.load(rstd_ptr + row)
         x_hat = (x - tl.load(mean_ptr + row)) * rstd
         g = dy * weight
-        centred = g - tl.sum(g) / n_cols
-        projected = centred - x_hat * (tl.sum(g * x_hat) / n_cols)
-        tl.store(dx_ptr + here, projected * rstd, mask=inside)
-        dweight += dy * x_hat
+        mean_g = tl.sum(g) / n_cols
+        centred = g - mean_g
+        slope = tl.sum(g * x_hat) / n_cols
+        projected = centred - x_hat * slope
+        dx = projected * rstd
+        tl.store(dx_ptr + here, dx, mask=inside)
+        term = dy * x_hat
+        dweight += term
     tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, dweight, mask=inside)
 
 
@@ -202,7 +250,9 @@ def _norm_backward(dy, x, weight, programs=2, lanes=1, spare=0):
     wide = torch.promote_types(x.dtype, torch.float32)
     rows, weight = (t.detach().to(wide).requires_grad_() for t in (x[: len(x) - spare], weight))
     y, upstream = F.layer_norm(rows, x.shape[1:], weight), dy[: len(rows)].to(wide)
-    dx, dweight = torch.autograd.grad(y, (rows, weight), upstream)
+    gradients = torch.autograd.grad(y, (rows, weight), upstream)
+    # what is 0 but for the rounding of float64 is shown as 0
+    dx, dweight = (g.masked_fill(g.abs() < 1e-12 * g.abs().max(), 0.0) for g in gradients)
     return dx.to(x.dtype), dweight
 
 
@@ -222,6 +272,7 @@ def _norm_backward_launch(
         constants,
         lambda: (dx[:n_rows], sums[:programs].sum(0)),
         ("dx", "sums"),
+        "rows from n_rows on are nobody's" if spare else "",
     )
 
 
@@ -248,6 +299,7 @@ norm_backward_kernel = _kernel_exercise(
     _norm_backward,
     _norm_backward_launch,
     read_probes(__file__, "norm_backward_kernel", _pass_back),
+    _pass_back(12, 16),
     returns=("dx", "dweight"),
     may_shrink_to=lambda call: call.arguments["x"].shape[1] >= 3,
 )
@@ -273,8 +325,10 @@ def _rope_kernel(
     second_ptr = first_ptr + n_pairs
     first = tl.load(first_ptr, mask=inside).to(tl.float32)
     second = tl.load(second_ptr, mask=inside).to(tl.float32)
-    tl.store(first_ptr, first * cos - second * sin, mask=inside)
-    tl.store(second_ptr, second * cos + first * sin, mask=inside)
+    new_first = first * cos - second * sin
+    tl.store(first_ptr, new_first, mask=inside)
+    new_second = second * cos + first * sin
+    tl.store(second_ptr, new_second, mask=inside)
 
 
 def _rope(x, cos, sin, spare=0, tile=2):
@@ -294,7 +348,10 @@ def _rope_launch(x: Tensor, cos: Tensor, sin: Tensor, spare: int = 0, tile: int 
     tensors = {"x": _placed(x), "cos": _placed(cos), "sin": _placed(sin)}
     sizes = {"stride": x.shape[1], "n_positions": tokens, "n_pairs": pairs}
     constants = {"POSITIONS": tile, "PAIRS": _block(pairs)}
-    return KernelCall(-(-tokens // tile), tensors, sizes, constants, lambda: tensors["x"])
+    note = "rows from n_positions on are nobody's" if spare else ""
+    return KernelCall(
+        -(-tokens // tile), tensors, sizes, constants, lambda: tensors["x"], note=note
+    )
 
 
 def _turned(
@@ -316,6 +373,7 @@ rope_kernel = _kernel_exercise(
     _rope,
     _rope_launch,
     read_probes(__file__, "rope_kernel", _turned),
+    _turned(8, 16),
     simplest={
         "cos": lambda shape, dtype: torch.zeros(*shape),
         "sin": lambda shape, dtype: torch.ones(*shape),

@@ -7,7 +7,7 @@ missing.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +27,8 @@ class Requested:
 
     read: int = 0
     written: int = 0
+    # of both together, what was asked for one number at a time
+    singly: int = field(default=0, repr=False)
 
     @property
     def moved(self) -> int:
@@ -67,7 +69,8 @@ def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested
     are on the CPU, by the name they are to have in the answer, where "others" is what was asked of
     any other tensor. Needs Triton's interpreter (RuntimeError).
     """
-    counts = {name: [0, 0] for name in (*tensors, "others")}  # bytes read, bytes written
+    # bytes read, bytes written, bytes of either that one lane asked for alone
+    counts = {name: [0, 0, 0] for name in (*tensors, "others")}
 
     def note(addresses: Any, size: int, ways: Sequence[int]) -> None:
         asked = {}
@@ -79,6 +82,7 @@ def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested
         for name, lanes in asked.items():
             for way in ways:
                 counts[name][way] += lanes * size
+                counts[name][2] += size if lanes == addresses.size == 1 else 0
 
     with _watched(note):
         call()
@@ -93,7 +97,7 @@ def guarded(**tensors: Tensor) -> Iterator[None]:
 
     A lane that reads or writes outside of ``tensors`` raises an IndexError, and what a mask keeps
     out of a load that names no ``other`` is NaN, where the interpreter would have 0 and a GPU
-    promises nothing.
+    promises nothing. Nor does a GPU promise an order of the programs: here the last comes first.
     """
     ends = {
         n: (t.data_ptr(), t.data_ptr() + _extent(t) * t.element_size()) for n, t in tensors.items()
@@ -111,7 +115,21 @@ def guarded(**tensors: Tensor) -> Iterator[None]:
                 where = f"past the end of {name}, by {(address - ends[name][1]) // size + 1}"
             raise IndexError(f"a lane {'writes' if 1 in ways else 'reads'} {where}")
 
-    with _watched(note, undefined=float("nan")):
+    with _watched(note, undefined=float("nan")), _backwards():
+        yield
+
+
+@contextmanager
+def _backwards() -> Iterator[None]:
+    """Let Triton's interpreter run the last program of a grid first."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    original = builder.set_grid_idx
+
+    def from_the_end(*place: int) -> None:
+        original(*(size - 1 - at for size, at in zip(builder.grid_dim, place, strict=True)))
+
+    with patch.object(builder, "set_grid_idx", from_the_end):
         yield
 
 
@@ -139,11 +157,13 @@ def _watched(
     def watched(method: str, pointers_at: int, mask_at: int, *ways: int) -> Any:
         original = getattr(builder, method)
 
-        def call(*arguments: Any) -> Any:
-            # a scalar condition beside one of a block makes the interpreter's mask one of integers
-            pointers, mask = arguments[pointers_at], arguments[mask_at].data.astype(bool)
+        def call(*arguments: Any, **options: Any) -> Any:
+            # A scalar condition beside one of a block makes the interpreter's mask one of integers,
+            # and a block pointer's is an array, whose ``data`` is a view of memory.
+            pointers = arguments[pointers_at]
+            mask = np.asarray(arguments[mask_at].data).astype(bool)
             note(pointers.data[mask], pointers.get_element_ty().primitive_bitwidth // 8, ways)
-            result = original(*arguments)
+            result = original(*arguments, **options)
             if (
                 ways == (0,)
                 and arguments[2] is None

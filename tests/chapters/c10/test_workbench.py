@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from chapters.c10_fused_kernels.workbench import language, requested
+from chapters.c10_fused_kernels.workbench import guarded, language, requested
 from chapters.contents import NOTEBOOKS
 from course_utils import kernels
 
@@ -58,6 +58,47 @@ def count_behind_a_row_guard():
 
 def test_a_scalar_in_a_mask_lets_the_same_lanes_through(interpreter):
     assert interpreter(count_behind_a_row_guard) == (60, 60)
+
+
+def block_pointers_counted():
+    """(bytes read, bytes written, those one by one) through block pointers."""
+    global tl
+    triton, tl = language()
+
+    @triton.jit
+    def copy(x_ptr, n, BLOCK: tl.constexpr):
+        block = tl.make_block_ptr(x_ptr, (n,), (1,), (0,), (BLOCK,), (0,))
+        x = tl.load(block, boundary_check=(0,), padding_option="zero")
+        tl.store(block, x + tl.load(x_ptr), boundary_check=(0,))
+
+    x = torch.ones(5)
+    count = requested(lambda: copy[(1,)](x, 5, BLOCK=8), x=x)["x"]
+    return count.read, count.written, count.singly
+
+
+def test_block_pointers_are_counted_and_so_is_what_is_asked_for_singly(interpreter):
+    assert interpreter(block_pointers_counted) == (24, 20, 4)
+
+
+def last_writers():
+    """What each of three programs leaves where all of them write, in the open and guarded."""
+    global tl
+    triton, tl = language()
+
+    @triton.jit
+    def sign(x_ptr):
+        tl.store(x_ptr + tl.program_id(1), tl.program_id(0))
+
+    x = torch.zeros(2)
+    sign[(3, 2)](x)
+    plain = x.tolist()
+    with guarded(x=x):
+        sign[(3, 2)](x)
+    return plain, x.tolist()
+
+
+def test_the_last_program_runs_first_under_the_guard(interpreter):
+    assert interpreter(last_writers) == ([2, 2], [0, 0])
 
 
 def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
