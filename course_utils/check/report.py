@@ -102,6 +102,7 @@ class Report:
     evidence: Evidence | None = None
     probes: Sequence[ProbeResult] = ()
     remarks: Sequence[str] = ()  # what is worth knowing about a function that passed
+    convention: str = ""  # which other than the exercise's own it follows, by its remark
     by_course: bool = False
     standing: str = ""  # after a pass that counts: how many exercises are done, and which is next
 
