@@ -3,22 +3,25 @@
 
 What passes a check is kept as source, with the imports, constants and functions of your notebook
 that it uses. When it is asked for it is checked again; what is missing, or passes no more, is the
-course's, and a line says which it is.
+course's, and a line says which it is. ``yours.convention_of`` says whether an answer follows a
+convention that its check accepts beside the exercise's own; whoever puts it to use must know.
 """
 
+import ast
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from chapters.contents import standing
 from course_utils import progress
+from course_utils.check.functions import called_as
 
 if TYPE_CHECKING:
     from course_utils.check import Check, Report
 
-__all__ = ["note", "source_of"]
+__all__ = ["convention_of", "note", "owner_of", "source_of"]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,14 +32,17 @@ def __getattr__(name: str) -> Any:
     if name not in check:
         raise AttributeError(f"there is no exercise {name!r}; chapters.check names them all")
     its_check = check[name]
-    reason = "is not passed yet"
+    was_passed = name in progress.passed()
+    reason = "passed, and its source could not be kept" if was_passed else "is not passed yet"
     if source := progress.kept(name):
         try:
             namespace: dict[str, Any] = {"__name__": "yours"}
             exec(compile(source, f"<your {name}>", "exec"), namespace)
-            if its_check(namespace[name], record=False):
+            if report := its_check(namespace[name], record=False):
                 print(f"Your {name}, as you passed it.")
-                return namespace[name]
+                answer = called_as(its_check.oracle, namespace[name])
+                answer.__course_convention__ = report.convention  # type: ignore[attr-defined]
+                return answer
             reason = "passes no more"
         except Exception as error:
             reason = f"fails to run ({type(error).__name__}: {error})"
@@ -46,6 +52,17 @@ def __getattr__(name: str) -> Any:
 
 
 _SMILE = "It calls {}, which is right of course. Your own will please you more. 🙂"
+
+
+def convention_of(answer: Callable[..., Any]) -> str:
+    """Return the convention of an answer of ``yours`` by what its report remarked; nothing where it
+    is the exercise's own."""
+    return getattr(answer, "__course_convention__", "")
+
+
+def owner_of(answer: Any) -> str:
+    """Return ``your`` or ``the course's``: whose an answer of ``yours`` is."""
+    return "your" if hasattr(answer, "__course_convention__") else "the course's"
 
 
 def note(report: "Report", answer: Callable[..., Any], its_check: "Check") -> "Report":
@@ -68,26 +85,27 @@ def source_of(name: str, function: Callable[..., Any]) -> str | None:
     """Return a program that defines ``function`` as ``name``, or None where its source is not to be
     had."""
     try:
-        return "\n".join(
-            [*dict.fromkeys(_parts(function, set())), f"{name} = {function.__name__}", ""]
-        )
-    except (OSError, TypeError, AttributeError):
+        function = inspect.unwrap(function)
+        parts = [*dict.fromkeys(_parts(function, set()))]
+        return "\n".join([*parts, f"{name} = {_bound_by(parts[-1])}", ""])
+    except (OSError, TypeError, AttributeError, SyntaxError):
         return None
 
 
 def _parts(function: Any, written: set[str]) -> Iterator[str]:
     """Yield what ``function`` needs of its module and is not ``written`` yet, then itself."""
-    needed = {"triton", *_names(function.__code__)} & function.__globals__.keys()
+    source = inspect.cleandoc("\n" + inspect.getsource(function))
+    needed = {"triton", *_names(source)} & function.__globals__.keys()
     for name in sorted(needed - written):
         written.add(name)
         value = function.__globals__[name]
-        value = getattr(value, "fn", value)  # of a Triton kernel
+        value = inspect.unwrap(getattr(value, "fn", value))  # of a Triton kernel, or a decorator
         if isinstance(value, FunctionType) and value.__module__ == function.__module__:
             if value is not function:
                 yield from _parts(value, written)
         elif definition := _definition(name, value):
             yield definition
-    yield inspect.cleandoc("\n" + inspect.getsource(function))
+    yield source
 
 
 def _definition(name: str, value: Any) -> str:
@@ -100,9 +118,17 @@ def _definition(name: str, value: Any) -> str:
     return f"{name} = {value!r}" if isinstance(value, int | float | str | tuple) else ""
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names that code looks up in its module, the functions in it included."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
+def _names(source: str) -> Iterator[str]:
+    """Yield the names that a definition mentions, in its defaults and decorators too."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            yield node.id
+
+
+def _bound_by(definition: str) -> str:
+    """Return the name that ``def`` or, for a lambda, an assignment gives a function; a lambda
+    without one is an ``AttributeError``."""
+    (statement,) = ast.parse(definition).body
+    if isinstance(statement, ast.FunctionDef):
+        return statement.name
+    return statement.targets[0].id  # type: ignore[attr-defined]

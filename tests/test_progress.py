@@ -168,3 +168,63 @@ def test_an_answer_that_fails_today_is_the_courses(folder, capsys):
         yours.nothing  # noqa: B018
     progress.reset()
     assert progress.kept("rms_norm") is None
+
+
+UNUSUAL = """
+import functools
+
+import torch
+
+BASE = 10_000.0
+
+@functools.cache
+def speeds(dim, base):
+    return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+def tables(x, positions, base):
+    angles = positions.double()[:, None] * speeds(x.shape[-1], base)
+    return angles.cos(), angles.sin()
+
+def mine(x, positions, *, base=BASE):
+    a, b = x.double().chunk(2, dim=-1)
+    cos, sin = tables(x, positions, base)
+    return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1).to(x.dtype)
+
+plain = lambda x, positions, base=BASE: mine(x, positions, base=base)
+
+class Rope(torch.nn.Module):
+    def forward(self, x, positions, base=BASE):
+        return mine(x, positions, base=base)
+"""
+
+
+def test_defaults_decorators_and_lambdas_are_kept_and_called_by_place(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "unusual.py").write_text(UNUSUAL)
+    monkeypatch.syspath_prepend(tmp_path)
+    unusual = importlib.import_module("unusual")
+    x, places = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)), torch.arange(3)
+    for answer in (unusual.mine, unusual.plain):
+        progress.reset()
+        assert check.rope(answer).passed
+        again = yours.rope
+        assert capsys.readouterr().out == "Your rope, as you passed it.\n"
+        assert torch.equal(again(x, places, 500.0), unusual.mine(x, places, base=500.0))
+        assert yours.convention_of(again) == ""
+        assert yours.owner_of(again) == "your"
+    chosen = check.rope.choose(unusual.mine, check.rope.oracle)
+    assert torch.equal(chosen(x, places, 500.0), again(x, places, 500.0))
+    assert check.rope(chosen).passed  # and again, as it is used from there on
+    assert yours.owner_of(yours.rope) == "your"
+
+
+def test_an_answer_without_source_is_said_to_have_passed(tmp_path, monkeypatch, capsys):
+    (tmp_path / "modules.py").write_text(UNUSUAL)
+    monkeypatch.syspath_prepend(tmp_path)
+    progress.reset()
+    assert check.rope(importlib.import_module("modules").Rope()).passed
+    assert yours.owner_of(yours.rope) == "the course's"
+    assert capsys.readouterr().out == (
+        "The course's rope: yours passed, and its source could not be kept.\n"
+    )

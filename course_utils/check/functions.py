@@ -2,14 +2,15 @@
 it takes."""
 
 import dis
+import functools
 import inspect
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 __all__ = [
-    "argument_names", "code_of", "is_of_course", "is_of_torch", "is_stub", "mark_as_course",
-    "signature_complaint", "signature_of",
+    "argument_names", "called_as", "code_of", "is_of_course", "is_of_torch", "is_stub",
+    "mark_as_course", "signature_complaint", "signature_of",
 ]  # fmt: skip
 
 
@@ -111,3 +112,31 @@ def signature_complaint(function: Callable[..., Any], oracle: Callable[..., Any]
     except TypeError as error:
         return str(error)
     return ""
+
+
+def called_as(oracle: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a plain function that takes its arguments as ``oracle`` does, where ``function``,
+    which passed, takes them in another way: in another order, under other names, by keyword alone,
+    or as a module."""
+    contract = inspect.signature(oracle)
+    required, _ = argument_names(oracle)
+    try:
+        if inspect.isfunction(function) and _takes(function) == _takes(oracle):
+            return function
+    except ValueError:  # not to be told: it is called as its check called it
+        pass
+
+    @functools.wraps(function, updated=())
+    def called(*args: Any, **kwargs: Any) -> Any:
+        arguments = contract.bind(*args, **kwargs).arguments
+        positional = [arguments.pop(name) for name in required]
+        return function(*positional, **arguments)
+
+    return called
+
+
+def _takes(function: Callable[..., Any]) -> list[tuple[str, bool]]:
+    """Return the names of a function's arguments, and whether each may be given by its place."""
+    by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = inspect.signature(function).parameters.values()
+    return [(parameter.name, parameter.kind == by_place) for parameter in parameters]

@@ -96,6 +96,7 @@ class Report:
     probes: Sequence[ProbeResult] = ()
     remarks: Sequence[str] = ()  # what is worth knowing about a function that passed
     printed: Sequence[str] = ()  # the first lines that it printed: on the evidence, if there is any
+    convention: str = ""  # which other than the exercise's own it follows, by its remark
     by_course: bool = False
     standing: str = ""  # after a pass that counts: how many exercises are done, and which is next
     link: tuple[str, str] | None = None  # words of ``standing``, and the address that they lead to
