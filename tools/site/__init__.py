@@ -174,11 +174,7 @@ def _puzzle(bug: bugs.Piece) -> str:
 def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:
     """Yield the cells, with what only a page needs: what to expect of it, and where an exercise is
     done."""
-    texts = [
-        cell.source
-        for cell in notebook.cells
-        if not is_folded(cell)
-    ]
+    texts = [cell.source for cell in notebook.cells if not is_folded(cell)]
     facts = [f"{max(1, round(len(' '.join(texts).split()) / _WORDS_A_MINUTE))} minutes to read"]
     live = (
         cell
