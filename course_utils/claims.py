@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from course_utils.table import Table, format_number
+from course_utils.table import Link, Table, format_number
 
 __all__ = ["VERDICTS", "Card", "Claim", "Claims", "load"]
 
@@ -227,10 +227,22 @@ class Claims:
         return iter(self._cards.values())
 
     def table(self) -> Table:
-        """Return the claims so far as a table, to end a chapter with; in a notebook it is
-        folded."""
+        """Return the claims so far as a table; in a notebook it is folded."""
+        return self._listed(lambda claim: claim.sentence)
+
+    def index(self) -> Table:
+        """Return ``table()`` with each claim leading to its evidence: the heading that is its
+        key."""
+        return self._listed(lambda claim: Link(claim.sentence, f"#{claim.key}"))
+
+    def _listed(self, sentence: Callable[[Claim], str]) -> Table:
         rows = [
-            (f"{one.claim.mark} {one.claim.words}", one.claim.sentence, one.found, one.claim.source)
+            (
+                f"{one.claim.mark} {one.claim.words}",
+                sentence(one.claim),
+                one.found,
+                one.claim.source,
+            )
             for one in self
         ]
         caption = f"{len(rows)} claims tested in {self.where}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-__all__ = ["Inline", "Table", "format_number"]
+__all__ = ["Inline", "Link", "Table", "format_number"]
 
 # JupyterLab's own colours where it defines them, so that a table follows the light and the dark
 # theme.
@@ -43,7 +43,21 @@ class Inline(str):
     __slots__ = ()
 
 
+class Link(str):
+    """A cell that leads to ``address``: a link in a notebook, its text everywhere else."""
+
+    address: str
+
+    def __new__(cls, text: str, address: str) -> "Link":
+        link = super().__new__(cls, text)
+        link.address = address
+        return link
+
+
 def _as_html(cell: str) -> str:
+    if isinstance(cell, Link):
+        style = "color:inherit;text-decoration:underline"
+        return f'<a href="{escape(cell.address)}" style="{style}">{escape(cell)}</a>'
     if not isinstance(cell, Inline):
         return escape(cell)
     from markdown_it import MarkdownIt  # of the extra `course`: a table of `verify` goes without

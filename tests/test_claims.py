@@ -1,5 +1,7 @@
 """Claims: false evidence fails, what cannot fail is no evidence, and a card says what was found."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -60,5 +62,7 @@ def test_a_card_has_the_words_of_the_claim_and_the_numbers_of_the_cell(tried, ca
     )
     assert "● holds  water < ice  273 K, 0.2 in 3" in repr(tried.table())
     assert tried.table()._repr_html_().startswith("<details><summary>1 claims")
+    assert repr(tried.index()) == repr(tried.table())
+    assert re.search('<a href="#warm"[^>]*>water &lt; ice</a>', tried.index()._repr_html_())
     tried.test("ice", holds=True, fails=True)
     assert "holds if T < 273 K: water is hard" in capsys.readouterr().out

@@ -32,6 +32,7 @@ from tools.notebooks import (
     find_notebooks,
     has_tag,
     is_code,
+    is_folded,
     parse_code,
     read_notebook,
     stub_names,
@@ -55,6 +56,7 @@ LONGEST_CELL, WIDEST_CODE, WIDEST_PRINT = 40, 88, 100  # lines, columns, columns
 # of the code lines that a reader sees, in a chapter and in all
 LARGEST_HARNESS, LARGEST_HARNESS_OF_ALL = 0.18, 0.10
 LARGEST_BYTES = 1_500_000
+MOST_CARDS = 6  # in the flow of a chapter
 _RUN = "run the notebook with `make run`"
 _NOT_OURS = {"edit", "student", "site", "build", "dist", "node_modules"}  # ignored by git
 
@@ -117,7 +119,7 @@ class Page:
         """Yield the index of each code cell that is not folded, and its lines that are not
         empty."""
         for index, cell in self.code_cells():
-            if not cell.metadata.get("jupyter", {}).get("source_hidden"):
+            if not is_folded(cell):
                 yield index, [line for line in cell.source.splitlines() if line.strip()]
 
     def markdown_cells(self) -> Iterator[tuple[int, NotebookNode]]:
@@ -158,6 +160,12 @@ class Page:
         found = [(index, each) for index, text in texts for each in _markdown_elements(text)]
         found += [(index, each) for index, page in pages for each in html_elements(page)]
         return found
+
+    @cached_property
+    def lesson_end(self) -> int:
+        """The index of the cell that begins the evidence, or one past the last cell."""
+        begins = (heading.cell for heading in self.headings if heading.text == "Evidence")
+        return next(begins, len(self.cells))
 
     @cached_property
     def exercises(self) -> list[Exercise]:
@@ -289,7 +297,7 @@ def _broken(page: Page, target: str) -> str:
 def _anchors(path: Path, _modified: int) -> frozenset[str]:
     page = Page.read(path)
     # as JupyterLab and nbconvert have it
-    headings = (heading.text.replace(" ", "-") for heading in page.headings)
+    headings = map(_link, page.headings)
     cells = (f"cell-id={cell.get('id')}" for cell in page.cells)
     elements = (element.attributes.get("id", "") for _, element in page.elements)
     return frozenset({*headings, *cells, *elements} - {""})
@@ -328,17 +336,17 @@ _ON = re.compile(r"^\*\*(?:Next|Also from here|Back|Map|Words):\*\*.*\Z", re.MUL
 
 
 def chapters_are_linked(page: Page) -> Iterator[Problem]:
-    """A chapter begins with what it builds on and ends with what follows, as the list of chapters
-    has it."""
+    """A chapter begins with what it builds on, and its lesson, which evidence may follow, ends with
+    what comes next, as the list of chapters has it."""
     chapter = _CHAPTERS.get(page.path.name)
     if chapter is None:
         return
     write = f"write it, or let `python -m tools links {chapter.number}` do so"
-    first, last = page.cells[0], page.cells[-1]
+    first, last = page.cells[0], page.cells[page.lesson_end - 1]
     if _BACK.findall(first.source) != [line_back(chapter)]:
         yield 0, "links", f"must say, once, «{line_back(chapter)}»: {write}"
     if last.cell_type != "markdown" or last.source.splitlines()[-1:] != [line_on(chapter)]:
-        yield len(page.cells) - 1, "links", f"must end with the line «{line_on(chapter)}»: {write}"
+        yield page.lesson_end - 1, "links", f"must end with the line «{line_on(chapter)}»: {write}"
 
 
 def write_links(path: Path) -> bool:
@@ -350,9 +358,11 @@ def write_links(path: Path) -> bool:
             f"path must be a chapter's notebook: got {path}; the list of chapters does not have it"
         )
     notebook = read_notebook(path)
-    if notebook.cells[-1].cell_type != "markdown":
-        notebook.cells.append(nbformat.v4.new_markdown_cell())
-    for cell, pattern, line in ((0, _BACK, line_back(chapter)), (-1, _ON, line_on(chapter))):
+    end = Page(path, notebook).lesson_end
+    if notebook.cells[end - 1].cell_type != "markdown":
+        notebook.cells.insert(end, nbformat.v4.new_markdown_cell())
+        end += 1
+    for cell, pattern, line in ((0, _BACK, line_back(chapter)), (end - 1, _ON, line_on(chapter))):
         text = notebook.cells[cell].source
         found = pattern.search(text)  # a new line stands in a paragraph of its own at the end
         new = (
@@ -437,6 +447,55 @@ def harness_of(page: Page) -> tuple[int, int]:
             ):
                 harness += length
     return harness, total
+
+
+_TESTED = re.compile(r'\bclaims\.test\(\s*"([^"]+)"')
+
+
+def what_shows_nothing_is_folded(page: Page) -> Iterator[Problem]:
+    """A code cell in sight prints or draws something."""
+    if page.lesson_end == len(page.cells):  # this chapter's evidence still stands in its flow
+        return
+    for index, cell in page.code_cells():
+        if not is_folded(cell) and not cell.get("outputs"):
+            message = (
+                "prints nothing and draws nothing: fold it, or let it show what the text speaks of"
+            )
+            yield index, "silent", message
+
+
+def the_proof_stands_behind(page: Page) -> Iterator[Problem]:
+    """Few cards stand in the flow. After it, under the heading Evidence, each claim has a heading
+    that is its key, so that links from the flow and from the index find it, and below it one folded
+    cell that tests it."""
+    if page.lesson_end == len(page.cells):  # this chapter's evidence still stands in its flow
+        return
+    tests = [
+        (index, key) for index, cell in page.code_cells() for key in _TESTED.findall(cell.source)
+    ]
+    in_the_flow = [index for index, _ in tests if index < page.lesson_end]
+    if len(in_the_flow) > MOST_CARDS:
+        message = f"{len(in_the_flow)} cards in the flow, {MOST_CARDS} at most: move them below"
+        yield in_the_flow[MOST_CARDS], "evidence", message
+    above: dict[str, int] = {_link(heading): heading.cell for heading in page.headings}
+    behind = [(index, cell) for index, cell in page.code_cells() if index > page.lesson_end]
+    for index, cell in behind:
+        if not is_folded(cell):
+            yield index, "evidence", "evidence in sight: fold the cell"
+        if len(_TESTED.findall(cell.source)) > 1:
+            yield index, "evidence", "a cell a claim: split it, each part under its heading"
+    for index, key in tests:
+        if above.get(key, -1) < page.lesson_end:
+            message = f"links to {key} lead nowhere: put the heading «### {key}» below Evidence"
+            yield index, "evidence", message
+        elif index > page.lesson_end and index != above[key] + 1:
+            yield index, "evidence", f"{key} is not tested right below its heading"
+
+
+def _link(heading: Heading) -> str:
+    """Return the link of a heading in lower case, as JupyterLab, VS Code, GitHub and the site have
+    it."""
+    return heading.text.replace(" ", "-")
 
 
 def first_cell_sets_up(page: Page) -> Iterator[Problem]:
@@ -566,7 +625,8 @@ def size_is_bounded(page: Page) -> Iterator[Problem]:
 RULES: tuple[Callable[[Page], Iterator[Problem]], ...] = (
     one_title, headings_step_by_one, pictures_are_described, nothing_is_fetched, links_resolve,
     paths_are_relative, chapters_are_linked, plain_python, short_cells, lines_fit,
-    the_subject_is_in_sight, first_cell_sets_up, every_cell_runs,
+    the_subject_is_in_sight, what_shows_nothing_is_folded, the_proof_stands_behind,
+    first_cell_sets_up, every_cell_runs,
     exercises_are_whole, solutions_are_folded, executed_in_order, errors_are_tagged,
     stored_as_make_run_does, size_is_bounded,
 )  # fmt: skip

@@ -24,8 +24,8 @@ from tools.outputs import say_the_same
 __all__ = [
     "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed",
     "Exercise", "check_names", "defined_names", "execute", "find_exercises", "find_notebooks",
-    "has_tag", "is_code", "keep_only_known_metadata", "normalize", "parse_code", "read_notebook",
-    "stub_names", "write_atomically", "write_notebook",
+    "has_tag", "is_code", "is_folded", "keep_only_known_metadata", "normalize", "parse_code",
+    "read_notebook", "stub_names", "write_atomically", "write_notebook",
 ]  # fmt: skip
 
 NOTEBOOKS = Path("notebooks")  # from the project's folder, where make and CI stand
@@ -100,6 +100,11 @@ class Exercise:
 def is_code(cell: nbformat.NotebookNode) -> bool:
     """Return whether ``cell`` holds code."""
     return cell.cell_type == "code"
+
+
+def is_folded(cell: nbformat.NotebookNode) -> bool:
+    """Return whether the code of ``cell`` is out of sight until somebody asks for it."""
+    return bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
 
 
 def has_tag(cell: nbformat.NotebookNode, tag: str) -> bool:

@@ -36,7 +36,8 @@ def notebook_that_keeps_every_rule():
         ),
         new_code_cell("import course_utils\n\ncourse_utils.setup()", id="set-up"),
         new_markdown_cell(
-            "## Hook\n\nFor $f[i](x)$: [a cell](#cell-id=figure).\n\n```\n# no heading\n```",
+            "## Hook\n\nFor $f[i](x)$: [a cell](#cell-id=figure), [tested](#dry-water).\n\n"
+            "```\n# no heading\n```",
             id="hook",
         ),
         new_code_cell("plots.show(figure, alt='A line that falls')", id="figure"),
@@ -52,11 +53,16 @@ def notebook_that_keeps_every_rule():
             metadata={"tags": ["solution"], **FOLDED},
         ),
         new_markdown_cell(line_on(LAYER_NORM), id="on"),
+        new_markdown_cell("## Evidence\n\nAll of it.", id="evidence"),
+        new_markdown_cell("### dry-water", id="on-dry"),
+        new_code_cell('claims.test("dry-water", x < 1)', id="dry", metadata=HIDDEN),
     ]
     notebook = new_notebook(cells=cells)
     for count, cell in enumerate((cell for cell in cells if cell.cell_type == "code"), start=1):
         cell.execution_count = count
     by_id(notebook, "figure").outputs = [new_output("display_data", data=dict(FIGURE))]
+    for cell_id in ("set-up", "stub"):
+        by_id(notebook, cell_id).outputs = [new_output("stream", name="stdout", text="ready\n")]
     error = new_output(
         "error",
         ename="ZeroDivisionError",
@@ -133,10 +139,15 @@ def store_widget_state(notebook):
     notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"state": {}}}
 
 
+def another_heading_between(notebook):
+    notebook.cells.insert(11, new_markdown_cell("### wet", id="wet"))
+
+
 def lose_an_id(notebook):
     del by_id(notebook, "hook")["id"]
 
 
+CARDS = "\n" + "\n".join(f'claims.test("c{i}", x < {i})' for i in range(7))
 SECOND_STUB = "\n\n\ndef rms_norm(x):\n    ..."
 LONG = "\n".join(f"x{i} = {i}" for i in range(41))
 IMAGE_ONLY = output(
@@ -220,6 +231,12 @@ BREAKAGES = [
         "harness",
         None,
     ),
+    ("a cell in sight that shows nothing", edit("figure", outputs=[]), "silent", 3),
+    ("evidence in sight", edit("dry", metadata={}), "evidence", 11),
+    ("seven cards in the flow", append("figure", CARDS), "evidence", 3),
+    ("a claim without a heading", edit("on-dry", source="Dry."), "evidence", 11),
+    ("a claim under another heading", another_heading_between, "evidence", 12),
+    ("two claims in a cell", append("dry", '\nclaims.test("wet", x > 1)'), "evidence", 11),
     ("an install", append("figure", "\n%pip install einops"), "plain-python", 3),
     ("a shell line", append("figure", "\n!ls"), "plain-python", 3),
     ("half a line", append("figure", "\nfor x in"), "plain-python", 3),
@@ -350,11 +367,13 @@ OLDER = (
     ],
     ids=["an older line", "no line", "a code cell"],
 )
-def test_lines_between_chapters_are_written_as_the_lint_asks(first, last, tmp_path):
+@pytest.mark.parametrize("behind", [[], ["## Evidence"]], ids=["", "evidence behind"])
+def test_lines_between_chapters_are_written_as_the_lint_asks(first, last, behind, tmp_path):
     cells = [
         new_markdown_cell(f"# 02 · Layer norm\n\n{first}"),
         new_code_cell("1 + 1", outputs=[]),
         last,
+        *map(new_markdown_cell, behind),
     ]
     path = write(new_notebook(cells=cells), tmp_path)
     said = [
@@ -367,7 +386,7 @@ def test_lines_between_chapters_are_written_as_the_lint_asks(first, last, tmp_pa
     assert write_links(path)
     assert not write_links(path)
     assert "links" not in {finding.rule for finding in lint_notebook(path)}
-    assert all(kept in path.read_text() for kept in ("A paper.", "1 + 1"))
+    assert all(kept in path.read_text() for kept in ("A paper.", "1 + 1", *behind))
     assert "gone" not in path.read_text()
 
 

@@ -30,7 +30,7 @@ from chapters import widgets_of
 from chapters.c13_rope.widgets import rope_clocks
 from chapters.c19_find_the_bug import bugs
 from chapters.contents import CHAPTERS, Chapter
-from tools.notebooks import NOTEBOOKS, has_tag, is_code, read_notebook, write_notebook
+from tools.notebooks import NOTEBOOKS, has_tag, is_code, is_folded, read_notebook, write_notebook
 from tools.site.live import live_html, make_live
 
 __all__ = ["build_site"]
@@ -116,7 +116,7 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path, widgets: M
     """Say in the words of Sphinx and MyST-NB, in place, what a notebook says in those of
     JupyterLab."""
     for cell in notebook.cells:
-        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+        if is_folded(cell):
             prompt = "the solution" if has_tag(cell, "solution") else "the code"
             cell.metadata["mystnb"] = {
                 "code_prompt_show": f"Show {prompt}",
@@ -174,11 +174,7 @@ def _puzzle(bug: bugs.Piece) -> str:
 def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:
     """Yield the cells, with what only a page needs: what to expect of it, and where an exercise is
     done."""
-    texts = [
-        cell.source
-        for cell in notebook.cells
-        if not cell.metadata.get("jupyter", {}).get("source_hidden")
-    ]
+    texts = [cell.source for cell in notebook.cells if not is_folded(cell)]
     facts = [f"{max(1, round(len(' '.join(texts).split()) / _WORDS_A_MINUTE))} minutes to read"]
     live = (
         cell

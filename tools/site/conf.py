@@ -12,6 +12,7 @@ exclude_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]  # of the fi
 nb_execution_mode = "off"
 nb_render_markdown_format = "myst"  # outputs in Markdown are read like the text
 myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 3  # a link to a claim's evidence names its heading
 
 # MathJax in one file that draws its own letters: a page read from a file may not fetch a font.
 _mathjax = distribution("sphinx-mathjax-offline").locate_file(
