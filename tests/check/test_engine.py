@@ -337,3 +337,102 @@ def test_a_name_that_is_nearly_an_exercise_is_answered_with_the_exercise():
         _ = check.layernorm
     with pytest.raises(AttributeError, match=r"there is no exercise 'xyz'$"):
         _ = check.xyz
+
+
+def stretch(x, power=1):
+    """The oracle of a toy exercise with a source to edit."""
+    centred = x - x.mean(-1, keepdim=True)
+    spread = centred.abs().amax(-1, keepdim=True)
+    return centred / spread
+
+
+def stretch_check():
+    edits = {
+        "halved": {"amax(-1, keepdim=True)": "amax(-1, keepdim=True) * 2"},
+        "of_columns": {"x.mean(-1, keepdim=True)": "x.mean(0, keepdim=True)"},
+        "in_place": {"centred = x - x.mean(-1, keepdim=True)": "centred = x.sub_(0)"},
+        "of_all": {"centred.abs()": "centred.abs().cumsum(0)"},
+    }
+    catalogue = {
+        key: Mistake(key, key, f"It is {key}.", "So?", "Look.", stretch, edits=(edit,))
+        for key, edit in edits.items()
+    }
+    probes = [
+        Probe(f"{n} rows", "values", Call({"x": integers(n, 5, seed=n, offset=3.0)}, {"x": "RC"}))
+        for n in (3, 4)
+    ]
+    return Check(Exercise("stretch", stretch, probes, catalogue))
+
+
+def test_two_mistakes_that_meet_in_a_stage_are_named_and_the_example_shows_the_first():
+    def halved_columns(x, power=1):
+        centred = x - x.mean(0)
+        return centred / centred.abs().amax(-1, keepdim=True) / 2
+
+    report = stretch_check()(halved_columns, record=False)
+    assert report.misconceptions == ("halved", "of_columns")
+    assert report.points == ("It is halved.", "It is of_columns.")
+
+    def one_row_too_many(x, power=1):
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / centred.abs().cumsum(0).amax(-1, keepdim=True) / 2
+
+    report = stretch_check()(one_row_too_many, record=False)
+    assert set(report.misconceptions) == {"halved", "of_all"}
+    (first, _), shown = report.mistakes, report.evidence.arguments["x"]
+    assert not torch.allclose(first.examples[0](shown.clone()), stretch(shown))
+
+
+def test_behind_a_change_in_place_the_values_are_looked_at_too():
+    def halved_in_place(x, power=1):
+        right = stretch(x.clone())
+        x += 1
+        return right / 2
+
+    report = stretch_check()(halved_in_place, record=False)
+    assert report.message.startswith("It changes its input x in place")
+    assert report.misconceptions == ("halved",)
+    assert len(report.points) == 2
+
+
+def test_behind_a_stage_that_nothing_explains_a_known_mistake_is_found_by_its_values_alone():
+    def odd_and_detached(x, factor=2.0):
+        return x * 5.5 if factor == 3 else x.detach() * factor
+
+    def odd_and_twice(x, factor=2.0):
+        return x * factor + (x**2 if factor == 3 else 7.0 * (x > 900))
+
+    assert run(odd_and_detached).misconceptions == ()  # no gradient says too little
+    rough, plain = toy_check().probes[-1], replace(toy_check().probes[-1], rough=False)
+    for probe, keys in ((rough, ()), (plain, ("twice",))):
+        report = run(odd_and_twice, probes=[*toy_check().probes[:3], probe])
+        assert report.misconceptions == keys
+        assert "none of the known mistakes" in report.message
+
+
+def test_a_fault_of_the_check_is_not_the_learner_s():
+    def adapt(function):
+        def adapted(x, factor=2.0):
+            value = function(x, factor)
+            return value if isinstance(value, torch.Tensor) else value["missing"]
+
+        return adapted
+
+    report = run(lambda x, factor=2.0: {"output": x}, adapt=adapt)
+    assert report.message.startswith("The check itself failed here, and that is the course's")
+    assert "KeyError" in report.message
+    raises = lambda x, factor=2.0: {}["mine"]  # noqa: E731
+    assert run(raises).message.startswith("It raises KeyError: 'mine' (line ")
+
+
+def test_what_a_call_showed_is_evidence_whatever_it_was():
+    for wrong, expected, got in (
+        (lambda x: raising(ValueError("no")), "a result", "ValueError: no"),
+        (lambda x: x.double() * 2, "float32", "float64"),
+        (lambda x: x[:, 0], "(1, 1)", "(1,)"),
+        (lambda x: None, "a tensor", "None"),
+        (lambda x: np.ones(3), "a tensor", "an ndarray"),
+        (lambda x: x.mul_(2), "[[1]]", "[[2]]"),
+    ):
+        evidence = run(lambda x, factor=2.0, wrong=wrong: wrong(x)).evidence
+        assert (evidence.expected, evidence.got) == (expected, got)
