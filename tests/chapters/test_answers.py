@@ -123,6 +123,8 @@ def test_a_report_on_a_merge_or_on_names_speaks_of_what_the_learner_wrote():
         (lambda a, b: (a.count + b.count, (a.mean + b.mean) / 2, a.m2), "a = Moments.of([1])"),
     ):
         assert words in str(check.merge_moments(function, record=False))
+    twice = check.predicted_ms(lambda b, o, gbps, gflops: 2 * b / gbps / 1e6, record=False)
+    assert "predicted_ms(40_000_000, 29_000_000, 20, 100)\n    expected output: 2\n" in str(twice)
     for answer, words in (
         ("rstd", "a set of names"),
         ({"x", "variance"}, "got 'variance'"),
