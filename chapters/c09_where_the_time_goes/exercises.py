@@ -119,8 +119,8 @@ def _in_words(choose: Callable[[bool, bool], Collection[str]], sandbox: Sandbox)
         return report
     kept = report.evidence.arguments
     chosen = set(sandbox.call(lambda: choose(*kept.values())).value)
-    size, has_x_hat, has_rstd = _weighed(lambda *_: chosen)(**kept)
-    least, *_ = _weighed(_to_keep)(**kept)
+    size, has_x_hat, has_rstd = _weighed(lambda *_: chosen)(*kept.values())
+    least, *_ = _weighed(_to_keep)(*kept.values())
     verdict = f"{size:,} bytes a row, and {least:,} are enough"
     if not has_x_hat:
         verdict = "no way back to x̂ without a sum over the row"
