@@ -8,7 +8,8 @@ __all__ = ["centre"]
 
 
 def _centre(x):
-    return x - x.mean(-1, keepdim=True)
+    mean = x.mean(-1, keepdim=True)
+    return x - mean
 
 
 centre = Exercise(

@@ -17,12 +17,6 @@ def _normalize(x, dims, eps=1e-5):
     return (x - mean) / std
 
 
-def in_turn(x, dims, eps=1e-5):
-    for dim in (dims,) if isinstance(dims, int) else dims:
-        x = _normalize(x, dim, eps)
-    return x
-
-
 def _over(x: Tensor, dims: int | Tensor, **eps: float) -> Call:
     sequence_or_number = tuple(dims.tolist()) if isinstance(dims, Tensor) else dims
     return Call({"x": x, "dims": sequence_or_number, **eps}, {"x": "BCHW"[: x.ndim]})

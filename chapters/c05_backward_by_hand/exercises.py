@@ -74,6 +74,8 @@ def _probes(
     plain = [probe for probe in shared + own if probe.stage in ("statistics", "plain")]
     weighted = [probe for probe in shared if probe.stage == "weighted"]
 
+    half = integers(*norm.half_gradient, seed=33).bfloat16()
+
     def looking_at(result: str, probes: Sequence[Probe], stage: str) -> list[Probe]:
         return [replace(probe, stage=stage, compares=(result,)) for probe in probes]
 
@@ -90,6 +92,12 @@ def _probes(
             many,
             compares=sums,
             rough=True,
+            tolerance=GRADIENTS[torch.bfloat16],
+        ),
+        Probe(
+            "bfloat16 with a float32 weight",  # as in mixed precision
+            "dtypes",
+            norm.call(half, dtype=torch.float32, weight=True),
             tolerance=GRADIENTS[torch.bfloat16],
         ),
         Probe(

@@ -20,18 +20,6 @@ def _choose_and_report(validation, test):
     return rate, at_rate.mean(dim=1), at_rate.std(dim=1)
 
 
-def a_rate_for_each_seed(validation, test):
-    """Each seed of an arm at the rate that is best for this seed."""
-    rate = validation.argmax(dim=1, keepdim=True)  # (A, 1, S)
-    chosen = test.gather(1, rate).squeeze(1)
-    return _choose_and_report(validation, test)[0], chosen.mean(dim=1), chosen.std(dim=1)
-
-
-def spread_over_everything(validation, test):
-    rate, mean, _ = _choose_and_report(validation, test)
-    return rate, mean, test.flatten(1).std(dim=1)
-
-
 def _runs(
     size: Sequence[int] = (), seed: int = 0, validation: Any = None, test: Any = None
 ) -> Call:

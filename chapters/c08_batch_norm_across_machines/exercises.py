@@ -68,8 +68,10 @@ merge_moments = Exercise(
 
 
 def _sync_backward(g, x_hat, rstd, count, all_reduce):
-    mean_g = all_reduce(g.sum(0)) / count
-    mean_gx = all_reduce((g * x_hat).sum(0)) / count
+    sum_g = g.sum(0)
+    sum_gx = (g * x_hat).sum(0)
+    mean_g = all_reduce(sum_g) / count
+    mean_gx = all_reduce(sum_gx) / count
     return rstd * (g - mean_g - x_hat * mean_gx)
 
 

@@ -2,10 +2,16 @@
 pass."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import torch
 
 from course_utils.check.catalogue import load
+from course_utils.check.engine import examine
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import COUNTED, Tolerance, read_probes
+from course_utils.check.probes import COUNTED, Call, Tolerance, read_probes
+from course_utils.check.report import Report
+from course_utils.check.sandbox import Sandbox
 
 __all__ = ["norm_bytes", "predicted_ms", "to_keep"]
 
@@ -34,12 +40,19 @@ def _predicted_ms(bytes_moved, operations, bandwidth_gbps, peak_gflops):
     return max(memory_ms, arithmetic_ms)
 
 
+def _format_prediction(call: Call) -> list[str]:
+    numbers = (f"{n:_}" if isinstance(n, int) else f"{n:g}" for n in call.arguments.values())
+    return [f"predicted_ms({', '.join(numbers)})"]
+
+
 predicted_ms = Exercise(
     "predicted_ms",
     _predicted_ms,
     # a division or two in float64
     read_probes(__file__, "predicted_ms", tolerance=Tolerance(1e-9, 0.0)),
     load("predicted_ms", _predicted_ms),
+    may_shrink_to=lambda call: False,  # of one byte the time would be no number to read
+    format_call=_format_prediction,
 )
 
 
@@ -84,7 +97,7 @@ def _weighed(
     return weighed
 
 
-to_keep = Exercise(
+_COUNTED = Exercise(
     "to_keep",
     _to_keep,
     read_probes(__file__, "to_keep", tolerance=COUNTED),
@@ -96,3 +109,26 @@ to_keep = Exercise(
     ),
     adapt=_weighed,
 )
+
+
+def _in_words(choose: Callable[[bool, bool], Collection[str]], sandbox: Sandbox) -> Report:
+    """Return the report on ``choose`` with what it returns in place of the numbers that it comes
+    down to."""
+    report = examine(_COUNTED, choose, torch.device("cpu"))
+    if not report.evidence or not report.evidence.quantity:
+        return report
+    kept = report.evidence.arguments
+    chosen = set(sandbox.call(lambda: choose(*kept.values())).value)
+    size, has_x_hat, has_rstd = _weighed(lambda *_: chosen)(*kept.values())
+    least, *_ = _weighed(_to_keep)(*kept.values())
+    verdict = f"{size:,} bytes a row, and {least:,} are enough"
+    if not has_x_hat:
+        verdict = "no way back to x̂ without a sum over the row"
+    if not has_rstd:
+        verdict = "rstd is not among them"
+    names = ", ".join(repr(name) for name in BYTES if name in chosen)
+    call = f"{report.evidence.call} → {{{names}}}: {verdict}"
+    return replace(report, evidence=replace(report.evidence, call=call, quantity=""))
+
+
+to_keep = replace(_COUNTED, judge=_in_words)

@@ -24,40 +24,31 @@ def _linear_scan(a, b, h0=None):
     return b
 
 
-def divided_by_product(a, b, h0=None):
+def divided_by_product(a, b):
     product = a.cumprod(dim=1)
-    start = 0.0 if h0 is None else h0.unsqueeze(1)
-    return product * (start + (b / product).cumsum(dim=1))
+    return product * (b / product).cumsum(dim=1)
 
 
-def divided_by_it_in_logarithms(a, b, h0=None):
+def divided_by_it_in_logarithms(a, b):
     logs = a.log().cumsum(dim=1)
-    start = 0.0 if h0 is None else h0.unsqueeze(1)
-    return logs.exp() * (start + (b * (-logs).exp()).cumsum(dim=1))
+    return logs.exp() * (b * (-logs).exp()).cumsum(dim=1)
 
 
-def logs_of_gates_and_inputs(a, b, h0=None):
+def logs_of_gates_and_inputs(a, b):
     """Feng et al. 2024, appendix B, for gates and inputs above 0."""
-    start = torch.zeros_like(b[:, :1]) if h0 is None else h0.unsqueeze(1)
-    log_products = torch.cat([torch.zeros_like(a[:, :1]), a.log().cumsum(dim=1)], dim=1)
-    log_values = torch.cat([start, b], dim=1).log()
-    return (log_products + (log_values - log_products).logcumsumexp(dim=1)).exp()[:, 1:]
+    log_products = a.log().cumsum(dim=1)
+    return (log_products + (b.log() - log_products).logcumsumexp(dim=1)).exp()
 
 
-def logs_of_gates_and_sizes(a, b, h0=None):
+def logs_of_gates_and_sizes(a, b):
     """The same for either sign of b."""
-    signs = (1.0, -1.0)
-    parts = [
-        logs_of_gates_and_inputs(
-            a, (s * b).clamp_min(0), None if h0 is None else (s * h0).clamp_min(0)
-        )
-        for s in signs
-    ]
-    return parts[0] - parts[1]
+    return logs_of_gates_and_inputs(a, b.clamp_min(0)) - logs_of_gates_and_inputs(
+        a, (-b).clamp_min(0)
+    )
 
 
-def detached(a, b, h0=None):
-    h, states = torch.zeros_like(b[:, 0]) if h0 is None else h0, []
+def detached(a, b):
+    h, states = torch.zeros_like(b[:, 0]), []
     for t in range(b.shape[1]):
         states.append(a[:, t] * h + b[:, t])
         h = states[-1].detach()

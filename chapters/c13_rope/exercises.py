@@ -6,7 +6,8 @@ import torch
 
 from course_utils.check.catalogue import edited, load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, Tolerance, integers, read_probes
+from course_utils.check.norms import NARROW
+from course_utils.check.probes import DOUBLE, Call, Probe, Tolerance, integers, read_probes
 
 __all__ = ["half_to_interleaved", "rope"]
 
@@ -85,6 +86,8 @@ def _probe(probe: Probe) -> Probe:
         )
     if probe.stage == "long positions":
         probe = replace(probe, rough=True, tolerance=_FLOAT32_ANGLES)
+    if probe.stage == "float64":
+        return replace(probe, remark=NARROW, remark_beyond=DOUBLE)
     if probe.name.endswith("that float32 holds"):
         probe = replace(probe, remark=_FAR_REMARK, remark_beyond=Tolerance(0.0, 1e-5))
     return probe

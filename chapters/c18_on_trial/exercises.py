@@ -14,7 +14,8 @@ EXACT = Tolerance(1e-9, 1e-12)  # a difference of two numbers in float64, and no
 
 
 def reference(y, truth):
-    error = (y.double() - truth).abs().nan_to_num(nan=torch.inf, posinf=torch.inf)
+    difference = y.double() - truth
+    error = difference.abs().nan_to_num(nan=torch.inf, posinf=torch.inf)
     return error.max().item()
 
 

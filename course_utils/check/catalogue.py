@@ -27,13 +27,14 @@ They come first. What an exercise's own table of the same key says replaces what
 
 import difflib
 import inspect
+import re
 import sys
 import textwrap
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def with_edits(source: str, *edits: Mapping[str, str]) -> str:
     """Return ``source`` with every ``old`` replaced by ``new``, in all of ``edits`` at once.
 
     Raises:
-        ValueError: an ``old`` is not there exactly once, or two overlap.
+        ValueError: an ``old`` is not there exactly once, or two change the same words.
     """
     spans = []
     for edit in edits:
@@ -142,8 +143,10 @@ def with_edits(source: str, *edits: Mapping[str, str]) -> str:
                     f"what is edited must be there exactly once: {old!r} is there "
                     f"{source.count(old)}x"
                 )
+            same_before, same_after = _in_common(old, new)
             start = source.index(old)
-            spans.append((start, start + len(old), new))
+            end = start + len(old) - same_after
+            spans.append((start + same_before, end, new[same_before : len(new) - same_after]))
     spans.sort(reverse=True)
     for (start, _, _), (_, end, new) in pairwise(spans):
         if end > start:
@@ -151,6 +154,17 @@ def with_edits(source: str, *edits: Mapping[str, str]) -> str:
     for start, end, new in spans:
         source = source[:start] + new + source[end:]
     return source
+
+
+def _in_common(old: str, new: str) -> tuple[int, int]:
+    """Return how many characters two texts have in common at their beginning and then at their
+    end, in whole words."""
+    words, new_words = (re.findall(r"\w+|\W", text) for text in (old, new))
+    pairs = list(takewhile(lambda pair: pair[0] == pair[1], zip(words, new_words, strict=False)))
+    rest, new_rest = words[len(pairs) :], new_words[len(pairs) :]
+    ends = zip(reversed(rest), reversed(new_rest), strict=False)
+    before = sum(len(word) for word, _ in pairs)
+    return before, sum(len(word) for word, _ in takewhile(lambda pair: pair[0] == pair[1], ends))
 
 
 def changed_lines(old: str, new: str, context: int = 0) -> str:

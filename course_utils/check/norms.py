@@ -169,14 +169,18 @@ def with_affine(
     return arguments
 
 
-def trailing_call(x: Tensor, normalized: int = 1, **arguments: Any) -> Call:
-    """Return a call that normalizes the last ``normalized`` axes of ``x``."""
+def trailing_call(
+    x: Tensor, normalized: int = 1, dtype: torch.dtype | None = None, **arguments: Any
+) -> Call:
+    """Return a call that normalizes the last ``normalized`` axes of ``x``, whose parameters are of
+    ``dtype``, by default that of ``x``."""
     shape = tuple(x.shape[-normalized:])
     letters = "ABCD"[: x.ndim]
     axes = {"x": letters} | dict.fromkeys(
         ("normalized_shape", "weight", "bias"), letters[-normalized:]
     )
-    return Call({"x": x, "normalized_shape": shape, **with_affine(shape, x.dtype, arguments)}, axes)
+    affine = with_affine(shape, dtype or x.dtype, arguments)
+    return Call({"x": x, "normalized_shape": shape, **affine}, axes)
 
 
 def channel_call(x: Tensor, dtype: torch.dtype | None = None, **arguments: Any) -> Call:

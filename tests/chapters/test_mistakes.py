@@ -9,6 +9,7 @@ import torch
 from naming import keys_of
 
 from chapters import check
+from course_utils.check.catalogue import with_edits
 from course_utils.check.diagnosis import function_with
 
 # the kernels' are in c10/test_exercises.py, which has a process with Triton's interpreter
@@ -150,6 +151,22 @@ def test_published_code_is_told_what_it_gets_wrong_stage_by_stage(its_check, fun
     assert keys_of(its_check, function)[: len(keys)] == keys
 
 
+def test_edits_of_one_line_go_together_where_they_change_different_words():
+    line = "v = (x - m).square().mean(dims, keepdim=True)\n"
+    n_minus_one = {"(x - m).square().mean(dims, keepdim=True)": "x.var(dims, keepdim=True)"}
+    no_keepdim = {".mean(dims, keepdim=True)": ".mean(dims)"}
+    assert with_edits(line, n_minus_one, no_keepdim) == "v = x.var(dims)\n"
+    with pytest.raises(ValueError, match="must not overlap"):
+        with_edits(line, n_minus_one, {"square": "abs"})
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_texts_are_plain_words(name):
+    for mistake in CHECKS[name].catalogue.values():
+        text = (mistake.title, mistake.wrong, mistake.matters, mistake.hint)
+        assert not any("`" in part or "{" in part for part in text), mistake.key
+
+
 def without_keepdim(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     dims = dims_of(normalized_shape)
     return affine((x - x.mean(dims)) / (x.std(dims) + eps), weight, bias).to(x.dtype)
@@ -172,10 +189,158 @@ def running_whenever_given(
     )
 
 
+def over_sizes(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    mean = x.mean(normalized_shape, keepdim=True)
+    return (x - mean) / torch.sqrt(x.var(normalized_shape, keepdim=True) + eps)
+
+
+def norm_in_turn(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    for dim in dims_of(normalized_shape):
+        x = torch.nn.functional.layer_norm(x.transpose(dim, -1), (x.shape[dim],), eps=eps)
+        x = x.transpose(dim, -1)
+    return affine(x, weight, bias)
+
+
+def if_weight(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    y = torch.nn.functional.layer_norm(x, normalized_shape, eps=eps)
+    y = y * weight if weight else y
+    return y if bias is None else y + bias
+
+
+def over_the_batch_alone(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
+    if not training:
+        return torch.nn.functional.batch_norm(
+            x, running_mean, running_var, weight, bias, False, momentum, eps
+        )
+    mean, var = x.mean(0), x.var(0, correction=0)
+    if running_mean is not None:
+        with torch.no_grad():
+            running_mean.mul_(1 - momentum).add_(momentum * mean)
+            running_var.mul_(1 - momentum).add_(momentum * x.var(0))
+    return affine((x - mean) / torch.sqrt(var + eps), weight, bias, (1, -1) + (1,) * (x.ndim - 2))
+
+
+def old_and_pooled(
+    x,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-5,
+):
+    F, old = torch.nn.functional, (running_mean, running_var)
+    if not use_input_stats or running_mean is None:
+        return F.instance_norm(x, *old, weight, bias, use_input_stats, momentum, eps)
+    over = (0, *range(2, x.ndim))
+    with torch.no_grad():
+        running_mean.mul_(momentum).add_((1 - momentum) * x.float().mean(over))
+        running_var.mul_(momentum).add_((1 - momentum) * x.float().var(over))
+    return F.instance_norm(x, None, None, weight, bias, True, momentum, eps)
+
+
+def centres_in_place(x):
+    x -= x.mean(0)
+    return x
+
+
+def centres_by_a_constant(x):
+    with torch.no_grad():
+        mean = x.mean(1, keepdim=True)
+    return x - mean
+
+
+def reorders_in_place(weight, num_heads):
+    for head in weight.chunk(num_heads):
+        head.copy_(torch.stack(head.clone().chunk(2), dim=1).flatten(0, 1))
+    return weight
+
+
+def scans_in_place(a, b, h0=None):
+    for t in range(b.shape[1]):
+        if t or h0 is not None:
+            b[:, t] += a[:, t] * (b[:, t - 1] if t else h0)
+    return b
+
+
+def pops(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    kind = rope_parameters.pop("rope_type")
+    given = {**rope_parameters, "rope_type": kind}
+    return check.plain_frequencies.oracle(given, head_dim, max_position_embeddings, seq_len)
+
+
+def rotates_whole_positions(x, positions, base=10_000.0):
+    return check.rope.oracle(x, positions.long(), base)
+
+
+def counts_whole_positions(positions, dim, base=10_000.0):
+    positions = positions if isinstance(positions, int) else positions.long()
+    return check.sinusoidal.oracle(positions, dim, base)
+
+
+def one_pass(x, dims, eps=1e-5):
+    mean = x.mean(dims, keepdim=True)
+    return (x - mean) / (x.square().mean(dims, keepdim=True) - mean.square() + eps).sqrt()
+
+
+def eps_at_the_end(x, dims, eps=1e-5):
+    mean = x.mean(dims, keepdim=True)
+    return (x - mean) / x.var(dims, correction=0, keepdim=True).sqrt() + eps
+
+
+def in_dtype_of_x(name):
+    def gradients(dy, x, *shape, **others):
+        every = CHECKS[name].oracle(dy, x, *shape, **others)
+        return tuple(gradient.to(x.dtype) for gradient in every)
+
+    return gradients
+
+
+def summed_by(name, total):
+    """Return a backward pass whose terms for the parameters are added up by ``total``."""
+    normalize = getattr(torch.nn.functional, name.removesuffix("_backward"))
+
+    def gradients(dy, x, normalized_shape, weight=None, **eps):
+        dx, dweight, *dbias = CHECKS[name].oracle(dy, x, normalized_shape, weight, **eps)
+        terms = (dy * normalize(x, normalized_shape, **eps), *(dy for _ in dbias))
+        return dx, *(total(each).to(dweight.dtype) for each in terms)
+
+    return gradients
+
+
+NAMES = ("layer_norm_backward", "rms_norm_backward", "batch_norm_backward")
+BACKWARD = [
+    *((name, in_dtype_of_x(name), {"dtype_of_x"}) for name in NAMES),
+    *(
+        (name, summed_by(name, lambda terms: terms.sum(0)), {"sums_over_wrong_dims"})
+        for name in NAMES[:2]
+    ),
+    *((name, summed_by(name, torch.clone), {"not_summed"}) for name in NAMES[:2]),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "function", "keys"),
     [
-        ("layer_norm", without_keepdim, {"missing_keepdim"}),
+        *BACKWARD,
+        ("layer_norm", without_keepdim, {"missing_keepdim", "unbiased_variance"}),
+        ("layer_norm", over_sizes, {"sizes_for_dims"}),
+        ("layer_norm", norm_in_turn, {"in_turn"}),
+        ("layer_norm", if_weight, {"truth_of_tensor"}),
+        ("batch_norm", over_the_batch_alone, {"positions_apart"}),
+        ("instance_norm", old_and_pooled, {"momentum_swapped", "pooled_running_var"}),
+        ("centre", centres_in_place, {"mutates_input"}),
+        ("centre", centres_by_a_constant, {"detached"}),
+        ("half_to_interleaved", reorders_in_place, {"mutates_input"}),
+        ("linear_scan", scans_in_place, {"mutates_input"}),
+        ("plain_frequencies", pops, {"mutates_parameters"}),
+        ("rope", rotates_whole_positions, {"whole_positions"}),
+        ("sinusoidal", counts_whole_positions, {"whole_positions"}),
+        ("normalize", one_pass, {"one_pass_variance"}),
+        ("normalize", eps_at_the_end, {"eps_on_result"}),
         (
             "centre",
             lambda x: x - (x.sum(-1, keepdim=True) - x) / (x.shape[1] - 1),

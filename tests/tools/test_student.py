@@ -6,6 +6,7 @@ from contextlib import suppress
 from zipfile import ZipFile
 
 import pytest
+from small_notebooks import notebook_of
 
 from chapters import check
 from chapters.c19_find_the_bug import bugs
@@ -69,16 +70,43 @@ def is_light(node):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", find_notebooks(), ids=lambda path: path.stem[:2])
 def test_no_function_that_a_copy_shows_before_an_exercise_passes_its_check(path, tmp_path):
-    copy = read_notebook(make_student_copy(path, tmp_path))
-    exercises = find_exercises(copy)
+    assert not given_away(read_notebook(make_student_copy(path, tmp_path)))
+
+
+def given_away(copy):
+    """The functions that pass more than half of an exercise's probes and are shown before it, with
+    the exercise."""
+    exercises = list(find_exercises(copy))
     stubs = {name for exercise in exercises for name in exercise.names}
+    answers = []
     for exercise in exercises:
         if exercise.names[0] not in check:
             continue
+        its_check = check[exercise.names[0]]
         for name, function in functions_before(exercise.stub, copy.cells).items():
-            if name not in stubs:
-                report = check[exercise.names[0]](function, record=False)
-                assert not report.passed, f"{name} passes as {exercise.names[0]}"
+            if name in stubs:
+                continue
+            report = its_check(function, record=False)
+            right = sum(probe.passed for probe in report.probes)
+            if report.passed or right > len(its_check.probes) / 2:
+                answers.append((name, its_check.name))
+    return answers
+
+
+def test_a_function_that_gives_an_answer_away_is_found():
+    source = (
+        "import torch\n---\n"
+        "def centre_and_scale(z, dim=-1, eps=1e-5):\n"
+        "    centred = z - z.mean(dim, keepdim=True)\n"
+        "    return centred * torch.rsqrt(centred.square().mean(dim, keepdim=True) + eps)\n\n\n"
+        "def nearly(z, dim=-1, eps=1e-5):\n"
+        "    return centre_and_scale(z.detach(), dim, eps)\n\n\n"
+        "def one_mean(z, dim=-1, eps=1e-5):\n"
+        "    return (z - z.mean()) / z.std()\n---\n"
+        "def normalize(x, dims, eps=1e-5):\n    ...\n\n\ncheck.normalize(normalize)"
+    )
+    copy = notebook_of(source, tagged={2: ["exercise"]})
+    assert given_away(copy) == [("centre_and_scale", "normalize"), ("nearly", "normalize")]
 
 
 def test_the_archive_for_a_class_holds_the_copies_and_no_notebook_with_its_solutions(tmp_path):

@@ -245,7 +245,9 @@ class Piece:
     def show(self, hints: int = len(_HINTS)) -> Markdown:
         """Return the piece as the learner first meets it: claim, source, arguments, as many
         hints."""
-        ordinary = {name: _ordinary(value) for name, value in self.ordinary().items()}
+        values = self.ordinary()
+        ordinary = {name: _ordinary(value) for name, value in values.items()}
+        count = sum(isinstance(value, Tensor) for value in values.values())
         lines = [
             f"- `{name}`: {words} (ordinary: {ordinary[name]})"
             for name, words in self.arguments.items()
@@ -256,7 +258,7 @@ class Piece:
         parts = [
             self.claim,
             f"```python\n{self.source.rstrip()}\n```",
-            "Arguments:",
+            f"Arguments{', all tensors of one dtype' if count > 1 else ''}:",
             "\n".join(lines),
             f"Sizes: {limits}." if limits else "",
             f"An answer counts as right within {self.tolerance:g} of its largest element (of 1, if "

@@ -255,7 +255,8 @@ NEAR = [
     ("F", {"base": 1e6}, "The whole head turns"),
     ("F", {"x": normal(1, 16), "rotary_dim": 4}, "position 0"),
     ("H", {"x": 1e-3 * normal(4, 8)}, "look the other way"),
-    ("H", {"x": 1e3 * normal(4, 8)}, "What about their mean"),
+    ("H", {"x": 1e3 * normal(4, 8)}, "How large is the mean beside the spread"),
+    ("H", {"x": torch.full((4, 8), 3000.1)}, "Give the rows a spread"),
     ("I", {"x": normal(16, 4) + 7}, "what a training script does"),
     (
         "J",
@@ -329,3 +330,10 @@ def test_the_course_s_input_keeps_no_learner_from_passing(monkeypatch, tmp_path,
     assert check.input_d.choose(mine, courses) is mine
     assert "input_d" in progress.passed()
     assert "Using your input_d from here." in capsys.readouterr().out
+
+
+def test_that_all_tensors_have_one_dtype_stands_among_the_arguments():
+    for bug in bugs.BUGS.values():
+        tensors = [value for value in bug.ordinary().values() if torch.is_tensor(value)]
+        said = "Arguments, all tensors of one dtype:" in bug.show()._repr_markdown_()
+        assert said == (len(tensors) > 1), bug.letter
