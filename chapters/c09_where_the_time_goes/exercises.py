@@ -115,7 +115,7 @@ def _in_words(choose: Callable[[bool, bool], Collection[str]], sandbox: Sandbox)
     """Return the report on ``choose`` with what it returns in place of the numbers that it comes
     down to."""
     report = examine(_COUNTED, choose, torch.device("cpu"))
-    if not report.evidence or not report.evidence.quantity:
+    if not report.evidence or report.evidence.quantity not in _COUNTED.returns:
         return report
     kept = report.evidence.arguments
     chosen = set(sandbox.call(lambda: choose(*kept.values())).value)
@@ -128,7 +128,7 @@ def _in_words(choose: Callable[[bool, bool], Collection[str]], sandbox: Sandbox)
         verdict = "rstd is not among them"
     names = ", ".join(repr(name) for name in BYTES if name in chosen)
     call = f"{report.evidence.call} → {{{names}}}: {verdict}"
-    return replace(report, evidence=replace(report.evidence, call=call, quantity=""))
+    return replace(report, evidence=replace(report.evidence, call=call, expected="", got=""))
 
 
 to_keep = replace(_COUNTED, judge=_in_words)

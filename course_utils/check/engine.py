@@ -176,7 +176,8 @@ def examine(exercise: Exercise, function: Callable[..., Any], device: torch.devi
     if complaint := _complaint(exercise, function):
         return Report(exercise.name, passed=False, attempted=True, message=complaint)
     is_compiled = hasattr(function, "_torchdynamo_orig_callable")
-    sandbox = Sandbox(code_of(function), COMPILE_LIMIT_S if is_compiled else CALL_LIMIT_S)
+    limit_s = COMPILE_LIMIT_S if is_compiled else CALL_LIMIT_S
+    sandbox = Sandbox(code_of(function), limit_s, exercise.adapt.__code__.co_filename)
     if exercise.judge:
         return exercise.judge(function, sandbox)
     trial = run_by_nearest_convention(Runner(exercise, device), function, sandbox.call)
