@@ -95,14 +95,12 @@ def test_right_ways_to_write_it_pass(name):
         assert_passes(getattr(check, name), function)
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", sorted(RIGHT.keys() - {"to_keep"}))  # of it every one is known
 def test_a_wrong_answer_of_no_known_kind_is_shown_on_a_small_input(name):
     def wrong(*args, **kwargs):
         value = RIGHT[name][0](*args, **kwargs)
         if name == "choose_and_report":
             return value[0], value[1] * 1.37 + 0.37, value[2]
-        if isinstance(value, set):
-            return {"y", "mean"}
         return (
             (value.count + 1, value.mean, value.m2)
             if isinstance(value, Moments)
