@@ -100,7 +100,9 @@ def with_addresses(text: str, repository: str) -> str:
     owner, _, name = repository.removeprefix("https://github.com/").partition("/")
     # the learner's copies, which the workflow of the site puts on a branch of their own
     colab = f"https://colab.research.google.com/github/{owner}/{name}/blob/learn"
-    binder = f"https://mybinder.org/v2/gh/{owner}/{name}/HEAD?urlpath=lab/tree/learn/{CHAPTERS[0].file}"
+    binder = (
+        f"https://mybinder.org/v2/gh/{owner}/{name}/HEAD?urlpath=lab/tree/learn/{CHAPTERS[0].file}"
+    )
     chapters = " · ".join(f"[{c.number}]({colab}/{c.file})" for c in CHAPTERS if c.is_written)
     wanted = [*_PROJECT["dependencies"], *_PROJECT["optional-dependencies"]["course"]]
     needed = " ".join(
