@@ -33,8 +33,8 @@ os.environ.setdefault("PYTHONSTARTUP", str(Path(__file__).parent / "startup.py")
 
 
 def as_committed(model, **_):
-    """Take out what JupyterLab writes into a notebook that is only opened: a clone of the course
-    stays clean."""
+    """Take out what JupyterLab writes into a notebook that is only opened: it does not count as
+    changed."""
     if model["type"] != "notebook":
         return
     metadata = model["content"]["metadata"]

@@ -93,9 +93,10 @@ def test_a_learner_works_through_a_chapter_updates_the_course_and_finds_the_work
     assert {path: path.read_bytes() for path in committed} == committed
 
 
-def test_a_kernel_ends_with_its_tab_and_a_link_leads_to_the_learners_next_chapter(
+def test_a_link_leads_to_the_next_copy_looking_changes_none_and_a_kernel_ends_with_its_tab(
     browser, lab, course
 ):
+    before = {path: path.read_bytes() for path in (course / "learn").iterdir()}
     opened = open_notebook(browser, lab, FILE)
     opened.page.locator(f'.jp-RenderedMarkdown a[href*="{NEXT}"]').first.click()
     opened.page.wait_for_function(
@@ -103,6 +104,7 @@ def test_a_kernel_ends_with_its_tab_and_a_link_leads_to_the_learners_next_chapte
     )
     opened.wait_until_idle(60)
     for left in (1, 0):
+        save(opened)
         opened.page.evaluate("async () => await jupyterapp.commands.execute('application:close')")
         opened.page.wait_for_function(
             "async count => { await jupyterapp.serviceManager.sessions.refreshRunning();"
@@ -111,3 +113,4 @@ def test_a_kernel_ends_with_its_tab_and_a_link_leads_to_the_learners_next_chapte
             timeout=30_000,
         )
     opened.close()
+    assert {path: path.read_bytes() for path in before} == before

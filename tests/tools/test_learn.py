@@ -112,9 +112,12 @@ def test_a_run_that_was_saved_counts_as_work(course):
     copy.cells[1].execution_count = 1
     save(copy, course / "learn", NAME)
     mine = contents(course)[NAME]
+    assert bring(course) == []
+    assert len(contents(course)) == 2
     change(course, "notebooks", "A new paragraph.")
     bring(course)
     assert contents(course)[NAME] == mine
+    assert len(contents(course)) == 3
 
 
 @pytest.mark.parametrize("notes", [None, "half a js", "[]", f'{{"{NAME}": 1}}'])
