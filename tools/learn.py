@@ -70,13 +70,11 @@ def bring_copies(notebooks: Iterable[Path], folder: Path = LEARN) -> list[str]:
     if made:
         sentences.append(f"{folder}/: your own copies of chapters {', '.join(made)}.")
     if renewed:
-        sentences.append(
-            f"New versions of chapters {', '.join(renewed)}, which you had not changed."
-        )
+        sentences.append(f"In a new version, since you had not changed it: {', '.join(renewed)}.")
     if beside:
         sentences.append(
             f"You have worked in {', '.join(beside)}. Yours stays as it is, the new version lies "
-            "beside it; `make fresh NB=…` with the chapter's number exchanges them."
+            "beside it. To go on in the new one: `make fresh NB=` and the chapter's number."
         )
     return sentences
 

@@ -72,7 +72,7 @@ def test_what_was_never_changed_gives_way_to_a_new_version_and_is_named(course):
     assert "chapters 00, 02." in bring(course)[0]
     assert bring(course) == []
     change(course, "notebooks", "A new paragraph.")
-    assert bring(course) == ["New versions of chapters 02, which you had not changed."]
+    assert bring(course) == ["In a new version, since you had not changed it: 02."]
     assert "A new paragraph." in contents(course)[NAME]
     assert len(contents(course)) == 2
 
