@@ -30,7 +30,7 @@ WRITABLE_HOME := [ -w "$$HOME" ] || { HOME=$$(mktemp -d); export HOME; \
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check unit lint notebooks machines browser browser-quick soak gpu run edit update links student class handbook html format ledger freeze clean
+.PHONY: help lab learn fresh test check unit lint notebooks machines browser browser-quick soak gpu run edit update links student class handbook html format ledger freeze clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,9 +44,15 @@ $(VENV)/.test: $(INPUTS)
 	@$(SETUP) ".[test]"
 	@touch $(VENV)/.lab $@
 
-lab: $(VENV)/.lab ## learn: open JupyterLab on chapter 00 (installs everything the first time)
+lab: learn ## learn: open JupyterLab on your own copy of chapter 00 (installs everything the first time)
 	@echo "JupyterLab opens in your browser; Ctrl-C twice here stops it."
 	@$(WRITABLE_HOME); JUPYTER_CONFIG_PATH="$(CURDIR)/.jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" $(BIN)/jupyter lab --log-level=WARN $(LAB_ARGS)
+
+learn: $(VENV)/.lab ## learn: your own copies of the chapters, in learn/; a newer version writes over nothing of yours
+	@$(TOOLS) learn
+
+fresh: $(VENV)/.lab ## learn: begin a chapter anew (NB=02); what you had is kept beside it
+	@$(TOOLS) fresh $(NB)
 
 test: check unit lint notebooks ## prove: formatting, types, unit tests, notebook lint, every notebook run anew
 
@@ -117,6 +123,6 @@ freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
 		| grep -viE '^(course-utils|pip|uv|nvidia-.*|cuda-.*)(=| @)' >> .constraints
 	@mv .constraints constraints.txt
 
-clean: ## remove what was made here, the environment included
+clean: ## remove what was made here, the environment included; your copies in learn/ stay
 	rm -rf $(VENV) build dist edit machines student class.zip handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find chapters course_utils tests notebooks -name __pycache__ -prune -exec rm -rf {} + -o -name .ipynb_checkpoints -prune -exec rm -rf {} +

@@ -1,4 +1,5 @@
-"""How `make lab` starts JupyterLab: on chapter 00, for this machine only, and quietly."""
+"""How `make lab` starts JupyterLab: on a learner's copy of chapter 00, for this machine only, and
+quietly."""
 
 import logging
 import os
@@ -7,8 +8,12 @@ from pathlib import Path
 
 c = get_config()  # noqa: F821  # type: ignore[name-defined]
 
-c.ServerApp.root_dir = str(Path(__file__).parent.parent)
-c.LabApp.default_url = "/lab/tree/notebooks/00_start_here.ipynb"
+# Whatever is done here, the repository stays as it is: git ignores learn/. It is missing only where
+# nothing can be written.
+course = Path(__file__).parent.parent
+copies = course / "learn"
+c.ServerApp.root_dir = str(copies if copies.is_dir() else course / "notebooks")
+c.LabApp.default_url = "/lab/tree/00_start_here.ipynb"
 c.ServerApp.ip = "127.0.0.1"  # with a token, as is JupyterLab's default
 c.ServerApp.allow_root = hasattr(os, "geteuid") and os.geteuid() == 0  # as in most containers
 
@@ -28,8 +33,8 @@ os.environ.setdefault("PYTHONSTARTUP", str(Path(__file__).parent / "startup.py")
 
 
 def as_committed(model, **_):
-    """Take out what JupyterLab writes into a notebook that is only opened: a clone of the course
-    stays clean."""
+    """Take out what JupyterLab writes into a notebook that is only opened: it does not count as
+    changed."""
     if model["type"] != "notebook":
         return
     metadata = model["content"]["metadata"]

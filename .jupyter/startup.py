@@ -1,5 +1,20 @@
-"""What a kernel of `make lab` says to an interrupt, and to a cell that runs before those above it:
-one plain line."""
+"""What a kernel of `make lab` says while a chapter's first cell loads what it needs, to an
+interrupt, and to a cell that runs before those above it: one plain line."""
+
+
+def _say_what_is_loaded(shell):
+    import sys
+
+    from IPython.display import clear_output, display
+
+    def say(cell):
+        if "course_utils.setup(" in cell.raw_cell and "torch" not in sys.modules:
+            what = "PyTorch and transformers" if "transformers" in cell.raw_cell else "PyTorch"
+            text = f"Loading {what}: some seconds, up to a minute the first time …"
+            display({"text/plain": text}, raw=True)
+            clear_output(wait=True)  # by what the cell prints at its end
+
+    shell.events.register("pre_run_cell", say)
 
 
 def _say_it_plainly(shell):
@@ -42,5 +57,6 @@ def _say_it_plainly(shell):
 
 
 if "get_ipython" in globals():
+    _say_what_is_loaded(get_ipython())  # noqa: F821
     _say_it_plainly(get_ipython())  # noqa: F821
-del _say_it_plainly
+del _say_what_is_loaded, _say_it_plainly

@@ -1,4 +1,4 @@
-"""``python -m tools COMMAND``: what the Makefile's targets for authors call."""
+"""``python -m tools COMMAND``: what the Makefile's targets call."""
 
 import argparse
 import os
@@ -109,6 +109,28 @@ def links(chapters: list[str]) -> int:
     )
 
 
+def fresh(chapters: list[str]) -> int:
+    """Begin a learner's copy in ``learn/`` anew, and keep the present one beside it."""
+    from tools.learn import start_afresh
+
+    if not chapters:
+        raise ValueError("NB must say which chapter begins anew, as in `make fresh NB=02`")
+    return _each(chapters, start_afresh)
+
+
+def learn() -> int:
+    """Bring a learner's copies in ``learn/`` up to the notebooks; write over nothing that was
+    changed."""
+    from tools.learn import LEARN, bring_copies
+
+    try:
+        for sentence in bring_copies(find_notebooks()):
+            print(sentence)
+    except OSError as error:
+        print(f"{LEARN}/ cannot be written ({error.strerror}): what you do is not kept.")
+    return 0
+
+
 def student(chapters: list[str]) -> int:
     """Write copies without answers into ``student/``."""
     from tools.student import make_student_copy
@@ -178,8 +200,8 @@ def readme() -> int:
     return 0
 
 
-OF_CHAPTERS = {f.__name__: f for f in (run, machines, lint, edit, update, links, student)}
-OF_THE_COURSE = {f.__name__: f for f in (html, ledger, handbook, readme, class_archive)}
+OF_CHAPTERS = {f.__name__: f for f in (run, machines, lint, edit, update, links, fresh, student)}
+OF_THE_COURSE = {f.__name__: f for f in (learn, html, ledger, handbook, readme, class_archive)}
 
 
 if __name__ == "__main__":

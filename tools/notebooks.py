@@ -1,31 +1,28 @@
 """The notebooks as files: find and read them, run them so that the same source gives the same
 bytes, find exercises."""
 
+from __future__ import annotations
+
 import ast
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-
-import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import (
-    CellControlSignal,
-    CellExecutionError,
-    CellTimeoutError,
-    DeadKernelError,
-)
+from typing import TYPE_CHECKING, Any
 
 from tools.outputs import say_the_same
 
+if TYPE_CHECKING:  # it takes seconds to import, and `make lab` needs nothing of it
+    import nbformat
+
 __all__ = [
     "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed",
-    "Exercise", "check_names", "defined_names", "execute", "find_exercises", "find_notebooks",
-    "has_tag", "is_code", "is_folded", "keep_only_known_metadata", "normalize", "parse_code",
-    "read_notebook", "stub_names", "write_atomically", "write_notebook",
+    "Exercise", "check_names", "clear_outputs", "defined_names", "execute", "find_exercises",
+    "find_notebooks", "has_tag", "is_code", "is_folded", "keep_only_known_metadata", "normalize",
+    "parse_code", "read_notebook", "stub_names", "write_atomically", "write_notebook",
 ]  # fmt: skip
 
 NOTEBOOKS = Path("notebooks")  # from the project's folder, where make and CI stand
@@ -55,12 +52,16 @@ def find_notebooks(chapters: Sequence[str] = (), folder: Path = NOTEBOOKS) -> li
 
 def read_notebook(path: Path) -> nbformat.NotebookNode:
     """Return the notebook at ``path`` in today's format."""
+    import nbformat
+
     return nbformat.read(path, as_version=4)
 
 
 def write_notebook(notebook: nbformat.NotebookNode, path: Path) -> bool:
     """Write ``notebook`` to ``path`` unless it holds the same bytes already; return whether
     anything was written."""
+    import nbformat
+
     text = nbformat.writes(notebook, version=4)
     data = (text if text.endswith("\n") else text + "\n").encode()
     if path.exists() and path.read_bytes() == data:
@@ -82,6 +83,17 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def clear_outputs(
+    notebook: Mapping[str, Any], keep: Callable[[Mapping[str, Any]], bool] = lambda output: False
+) -> None:
+    """Take the outputs and the counts of runs out of ``notebook``, in place, but for the outputs of
+    which ``keep`` is true."""
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [output for output in cell["outputs"] if keep(output)]
+            cell["execution_count"] = None
 
 
 SOLUTION_SUFFIX = "_solution"
@@ -239,6 +251,8 @@ def normalize(notebook: nbformat.NotebookNode, root: Path | None = None) -> None
 def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
     """Drop all metadata but the kernel's name and what the course's conventions give a cell, in
     place."""
+    import nbformat
+
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         kept = {key: cell.metadata[key] for key in cell.metadata if key in _CELL_METADATA}
@@ -295,6 +309,8 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
     may raise only where it is tagged ``raises-exception``, and may take ``timeout`` seconds. Where
     anything goes wrong, the file stays as it was and an ``ExecutionFailed`` says why.
     """
+    from nbclient import NotebookClient, exceptions
+
     notebook = read_notebook(path)
     stored = {cell.id: cell.outputs for cell in notebook.cells if is_code(cell)}
     running: list[int] = []  # the cell that runs now, so that a failure can name it
@@ -319,7 +335,12 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
         }
         try:
             client.execute(env={**os.environ, **alike})
-        except (CellControlSignal, CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        except (
+            exceptions.CellControlSignal,
+            exceptions.CellExecutionError,
+            exceptions.CellTimeoutError,
+            exceptions.DeadKernelError,
+        ) as error:
             index = running[-1] if running else 0
             raise ExecutionFailed(
                 _explain(error, path, index, notebook.cells[index].get("id", "?"), timeout)
@@ -345,6 +366,8 @@ def _keep_what_agrees(
 
 
 def _explain(error: Exception, path: Path, index: int, cell_id: str, timeout: float) -> str:
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError
+
     if isinstance(error, CellTimeoutError):
         what = (
             f"took longer than {timeout:g} s: make it smaller, or move the long part into recorded "

@@ -98,8 +98,11 @@ def with_addresses(text: str, repository: str) -> str:
     """Return README.md or CITATION.cff with what stands between its marks made from the address, or
     empty."""
     owner, _, name = repository.removeprefix("https://github.com/").partition("/")
-    colab = f"https://colab.research.google.com/github/{owner}/{name}/blob/main/notebooks"
-    binder = f"https://mybinder.org/v2/gh/{owner}/{name}/HEAD?urlpath=lab/tree/notebooks/{CHAPTERS[0].file}"
+    # the learner's copies, which the workflow of the site puts on a branch of their own
+    colab = f"https://colab.research.google.com/github/{owner}/{name}/blob/learn"
+    binder = (
+        f"https://mybinder.org/v2/gh/{owner}/{name}/HEAD?urlpath=lab/tree/learn/{CHAPTERS[0].file}"
+    )
     chapters = " · ".join(f"[{c.number}]({colab}/{c.file})" for c in CHAPTERS if c.is_written)
     wanted = [*_PROJECT["dependencies"], *_PROJECT["optional-dependencies"]["course"]]
     needed = " ".join(

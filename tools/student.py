@@ -22,6 +22,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from tools.notebooks import (
     SOLUTION_SUFFIX,
+    clear_outputs,
     defined_names,
     find_exercises,
     has_tag,
@@ -51,11 +52,11 @@ def make_student_copy(path: Path, folder: Path) -> Path:
     """Write the notebook at ``path`` without answers and outputs into ``folder``; return where."""
     notebook = read_notebook(path)
     notebook.cells = [cell for cell in notebook.cells if not has_tag(cell, SPOILER)]
+    clear_outputs(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = ANSWER.sub("", cell.source).rstrip()
         else:
-            cell.outputs, cell.execution_count = [], None
             # the third is the key
             cell.source = re.sub(r'^(bugs\.show\("\w")\)$', r"\1, hints=2)", cell.source)
     for exercise in find_exercises(notebook):

@@ -66,7 +66,8 @@ def test_every_file_that_a_command_or_a_link_names_is_there():
         if not target.startswith("https://")
     ]
     assert files
-    assert [file for file in files + links if not (ROOT / file).exists()] == []
+    made = [re.sub("^learn/", "notebooks/", file) for file in files]  # `make learn` makes them
+    assert [file for file in made + links if not (ROOT / file).exists()] == []
 
 
 @pytest.mark.parametrize("code", [block for kind, block in BLOCKS if kind == "python"])
@@ -103,9 +104,14 @@ def test_one_setting_makes_every_address():
         address.startswith("https://mybinder.org/v2/gh/somebody/their-course/HEAD")
         for address in ours
     )
-    colab = "https://colab.research.google.com/github/somebody/their-course/blob/main/"
+    colab = "https://colab.research.google.com/github/somebody/their-course/blob/learn/"
     opened = [address.removeprefix(colab) for address in ours if address.startswith(colab)]
-    assert opened == [f"notebooks/{chapter.file}" for chapter in CHAPTERS if chapter.is_written]
+    assert opened == [chapter.file for chapter in CHAPTERS if chapter.is_written]
+    [binder] = {address for address in ours if "mybinder" in address}
+    assert binder.endswith("?urlpath=lab/tree/learn/00_start_here.ipynb")
+    pages = (ROOT / ".github" / "workflows" / "pages.yml").read_text()
+    assert "HEAD:learn" in pages  # the branch that Colab opens
+    assert "python -m tools learn" in (ROOT / ".binder" / "postBuild").read_text()
     install = [line for line in page.splitlines() if line.startswith("%pip install")]
     assert install[1].endswith(f"git+{MINE}")
     assert "'torch>=" in install[0]

@@ -1,6 +1,6 @@
 """What ``make`` does before and after the course is installed: each missing thing ends in one line
-that says what to do, JupyterLab opens chapter 00 for this machine only, and ``norms`` and
-``verify`` need none of it."""
+that says what to do, JupyterLab opens a learner's copy of chapter 00 for this machine only, and
+``norms`` and ``verify`` need none of it."""
 
 import ast
 import json
@@ -23,6 +23,9 @@ import yaml
 from jupyter_client.session import Session
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tools.learn import bring_copies
+from tools.notebooks import find_notebooks
 
 ROOT = Path(__file__).parents[2]
 TOOLS = (
@@ -304,10 +307,16 @@ def test_norms_and_verify_need_numpy_and_pytorch_alone():
 
 @pytest.fixture(params=["", os.devnull], ids=["a home", "no home to write to"])
 def lab(tmp_path, request):
-    """The log of what `make lab` starts, for somebody who has never used Jupyter."""
+    """The log of what `make lab` starts, for somebody who has never used Jupyter and has one
+    chapter."""
+    course = tmp_path / "course"
+    shutil.copytree(ROOT / ".jupyter", course / ".jupyter")
+    bring_copies(find_notebooks(["00"]), course / "learn")
     recipe = next(line for line in make("-n", "lab").splitlines() if "jupyter lab" in line)
     command = (
-        recipe.replace(".venv/bin/jupyter lab", f"exec {sys.executable} -m jupyterlab")
+        recipe.replace(".venv/bin/jupyter lab", f"exec {sys.executable} -m jupyterlab").replace(
+            f"{ROOT}/.jupyter", f"{course}/.jupyter"
+        )
         + " --no-browser"
     )
     home = {
@@ -340,7 +349,7 @@ def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab):
         assert time.monotonic() < deadline, lab.read_text()
         time.sleep(0.2)
     server, page, token = found.groups()
-    assert page == "/lab/tree/notebooks/00_start_here.ipynb"
+    assert page == "/lab/tree/00_start_here.ipynb"
 
     def request(path: str, /, **what: object) -> dict:
         message = urllib.request.Request(server + path, headers={"Authorization": f"token {token}"})
@@ -349,7 +358,7 @@ def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab):
             return json.load(answer)
 
     assert request(f"/api/contents{page.removeprefix('/lab/tree')}")["type"] == "notebook"
-    where = {"path": "notebooks/00_start_here.ipynb", "name": "", "type": "notebook"}
+    where = {"path": "00_start_here.ipynb", "name": "", "type": "notebook"}
     kernel = request("/api/sessions", kernel={"name": "python3"}, **where)["kernel"]["id"]
     address = (
         f"{server.replace('http', 'ws')}/api/kernels/{kernel}/channels?session_id=a&token={token}"
@@ -359,9 +368,14 @@ def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab):
         "execute_request", {"code": "import course_utils; course_utils.setup()", "silent": False}
     )
     channel.send(json.dumps({**message, "channel": "shell"}, default=str))
+    shown = []
     while "torch" not in (answer := json.loads(channel.recv()))["content"].get("text", ""):
         assert answer["msg_type"] != "error", answer
+        shown += [answer] if answer["msg_type"] in ("display_data", "clear_output") else []
     channel.close()
+    loading, cleared = (message["content"] for message in shown)
+    assert loading["data"]["text/plain"].startswith("Loading PyTorch")
+    assert cleared == {"wait": True}  # by the line of versions, which comes next
     for alarm in ("[W", "[E", "WARN", "Error", "trust", "encrypt", "eavesdrop", "cannot"):
         assert alarm not in lab.read_text(), lab.read_text()
     with pytest.raises(urllib.error.HTTPError, match="403"):
