@@ -88,7 +88,7 @@ def source_of(name: str, function: Callable[..., Any]) -> str | None:
         function = inspect.unwrap(function)
         parts = [*dict.fromkeys(_parts(function, set()))]
         return "\n".join([*parts, f"{name} = {_bound_by(parts[-1])}", ""])
-    except (OSError, TypeError, AttributeError, SyntaxError):
+    except (OSError, TypeError, AttributeError, SyntaxError, LookupError):
         return None
 
 
@@ -126,9 +126,11 @@ def _names(source: str) -> Iterator[str]:
 
 
 def _bound_by(definition: str) -> str:
-    """Return the name that ``def`` or, for a lambda, an assignment gives a function; a lambda
-    without one is an ``AttributeError``."""
-    (statement,) = ast.parse(definition).body
-    if isinstance(statement, ast.FunctionDef):
-        return statement.name
-    return statement.targets[0].id  # type: ignore[attr-defined]
+    """Return the name that ``def`` or, for a lambda, an assignment gives a function; where it has
+    none, or shares its line, that is a ``LookupError``."""
+    match ast.parse(definition).body:
+        case [ast.FunctionDef(name=name)]:
+            return name
+        case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda())]:
+            return name
+    raise LookupError(f"no name for {definition!r}")

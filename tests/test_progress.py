@@ -224,7 +224,10 @@ def test_an_answer_without_source_is_said_to_have_passed(tmp_path, monkeypatch, 
     monkeypatch.syspath_prepend(tmp_path)
     progress.reset()
     assert check.rope(importlib.import_module("modules").Rope()).passed
-    assert yours.owner_of(yours.rope) == "the course's"
-    assert capsys.readouterr().out == (
-        "The course's rope: yours passed, and its source could not be kept.\n"
-    )
+    report = check.centre(lambda x: x - x.mean(-1, keepdim=True))  # its line binds something else
+    assert report.passed
+    for name in ("rope", "centre"):
+        assert yours.owner_of(getattr(yours, name)) == "the course's"
+        assert capsys.readouterr().out == (
+            f"The course's {name}: yours passed, and its source could not be kept.\n"
+        )

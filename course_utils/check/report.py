@@ -35,7 +35,7 @@ _COLOURS = {
     "not attempted yet": "var(--jp-border-color1,#9e9e9e)",
 }
 _PRE = (
-    "margin:2px 0 6px;padding:6px 10px;overflow-x:auto;white-space:pre;font-size:0.93em;"
+    "margin:2px 0 6px;padding:6px 10px;overflow-x:auto;white-space:pre-wrap;font-size:0.93em;"
     "font-family:var(--jp-code-font-family,monospace),monospace;"
     "color:inherit;background:var(--jp-layout-color2,#eeeeee)"
 )
