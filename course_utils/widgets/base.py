@@ -57,7 +57,7 @@ class StatefulWidget(anywidget.AnyWidget):
     """What the browser draws from a ``state``, which its controls change; subclasses set ``_esm``.
 
     Args:
-        state: the first state, JSON.
+        state: the first state, JSON, which a button brings back.
         data: what the browser needs besides the state, JSON.
     """
 
@@ -67,7 +67,7 @@ class StatefulWidget(anywidget.AnyWidget):
     data = traitlets.Dict().tag(sync=True)  # never changes
 
     def __init__(self, state: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        super().__init__(state=state, data=data)
+        super().__init__(state=state, data={**data, "first": dict(state)})
 
     def without_kernel(self) -> dict[str, Any]:
         """Return what a page without a kernel needs besides ``data``, JSON: answers that were

@@ -16,6 +16,7 @@ __all__ = ["Control", "Widget", "find_widgets", "tall_page"]
 # and by clicks
 _CONTROLS = "input[type=range], input[type=checkbox], input[type=search], select, canvas[tabindex]"
 _DRAG_MOVES = 15
+_BESIDE_PX, _MOST_PX = 880, 545  # from this width on controls stand beside the picture
 _WORD = "rms"  # what is typed into a search field
 
 _DESCRIBE = """
@@ -65,6 +66,9 @@ class Widget:
 
         Controls that show only in some settings are moved in the first setting that shows them.
         """
+        box = self.root.bounding_box()
+        if box["width"] >= _BESIDE_PX and box["height"] > _MOST_PX:
+            yield f"it is {box['height']:.0f} px high beside its controls; {_MOST_PX} fit a screen"
         with tall_page(self.page):
             yield from self._exercise_in_every_setting()
 

@@ -5,8 +5,8 @@ const PLACES = {
   "B,C,H,W": { shelf: "B", card: "C", row: "H", column: "W" },
   "B,T,C": { shelf: null, card: "B", row: "T", column: "C" },
 };
-const SLOPE = 0.32; // how far a card's columns climb: it stands at an angle, so that every cell of a stack is seen
-const EDGE = { left: 74, top: 40, gap: 14, shelfGap: 24, bottom: 46 };
+const SLOPE = 0.24; // how far a card's columns climb: it stands at an angle, so that every cell of a stack is seen
+const EDGE = { left: 74, top: 34, gap: 14, shelfGap: 12, bottom: 36 };
 const REFUSAL_HEIGHT = 84;
 
 function geometry(state, width) {
@@ -15,8 +15,8 @@ function geometry(state, width) {
   const [shelves, cards, rows, columns] = ["shelf", "card", "row", "column"].map((place) => size(places[place]));
   const room = (width - EDGE.left - 8) / cards - EDGE.gap;
   const cell = {
-    width: Math.max(15, Math.min(38, Math.floor(room / columns))),
-    height: Math.max(22, Math.min(40, Math.floor(96 / (rows * shelves)))),
+    width: Math.max(15, Math.min(30, Math.floor(room / columns))),
+    height: Math.max(16, Math.min(36, Math.floor(72 / (rows * shelves)))),
   };
   const climb = SLOPE * cell.width * columns;
   const card = { pitch: cell.width * columns + EDGE.gap, height: rows * cell.height + climb };
@@ -197,7 +197,7 @@ function render(view) {
   return mount(view, {
     name: "axis_explorer",
     title: "The tensor as stacked slices; elements that share a statistic have the same number and colour.",
-    hint: "Pick an element: click it, or focus the picture and use the arrow keys, with Shift from slice to slice.",
+    hint: "Click an element, or use the arrow keys in the picture, with Shift from slice to slice.",
     specs: [
       { name: "norm", label: "norm", kind: "select", options: Object.entries(data.norms) },
       { name: "layout", label: "layout", kind: "select", options: Object.keys(data.layouts).map((l) => [l, `(${l})`]) },

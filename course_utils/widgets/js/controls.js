@@ -51,7 +51,7 @@ function makeControl(spec, onChange) {
     const show = (value) => {
       if (input.value !== value) input.value = value; // an untouched text keeps its caret
     };
-    return { parts: [label, input], input, show };
+    return { parts: [element("details", {}, element("summary", {}, label), input)], input, show };
   }
 
   const min = spec.stops ? 0 : spec.min;

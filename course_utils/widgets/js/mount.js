@@ -29,7 +29,8 @@ function mount({ model, el }, options) {
   );
   const player = options.play && playButton(options.play, () => model.get("state"), setState, summary);
   if (player) panel.prepend(player.row);
-  root.append(element("div", { class: "course-body" }, panel, stage, summary, hint, facts));
+  panel.append(resetButton(() => setState(structuredClone(model.get("data").first))));
+  root.append(element("div", { class: "course-body" }, panel, summary, stage, hint, facts));
   el.append(root);
 
   const data = model.get("data"); // never changes
@@ -99,6 +100,13 @@ function mount({ model, el }, options) {
     model.off("change:state", onState);
     model.off("change:answer", onAnswer);
   };
+}
+
+/** A button that brings back the first state. */
+function resetButton(reset) {
+  const button = element("button", { type: "button", ...KEEP_KEYS }, "reset");
+  button.addEventListener("click", reset);
+  return element("div", { class: "course-control course-reset" }, button);
 }
 
 /** A button that lets time pass until it is pressed again; where motion is unwelcome, a second at each press. */

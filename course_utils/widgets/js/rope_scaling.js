@@ -1,7 +1,7 @@
 // Each rotary pair's wavelength against the window, method by method, and below it what becomes of the pair. Where a
 // kernel runs, it reads a pasted configuration; all numbers are computed here.
 
-const VIEW = { left: 64, right: 14, top: 42, height: 260, axis: 46, labels: 138, strip: 24, key: 30 };
+const VIEW = { left: 64, right: 14, top: 42, height: 148, axis: 46, labels: 138, strip: 20, key: 26 };
 // a colour for each method, dashed where it is the other form of one; the pasted configuration is black and thick
 const LOOKS = {
   linear: { colour: 0 },
@@ -193,7 +193,7 @@ function drawStrips(context, box, width, figure) {
     method.kinds.forEach((kind, k) => {
       const { height, colour, amount } = KIND_LOOKS[kind];
       context.fillStyle = tint(STYLE.palette[colour], amount);
-      const tall = Math.max(2, 18 * height);
+      const tall = Math.max(2, 15 * height);
       context.fillRect(pair(k), y + 18 - tall, Math.max(1, pitch - (pitch > 4 ? 1 : 0)), tall);
     });
     y += VIEW.strip;
@@ -211,7 +211,7 @@ function drawKindsKey(context, figure, width, y) {
     const wide = context.measureText(text).width + 36;
     if (x > start && x + wide > width) [x, y] = [start, y + 22];
     context.fillStyle = tint(STYLE.palette[colour], amount);
-    const tall = Math.max(2, 16 * height);
+    const tall = Math.max(2, 15 * height);
     context.fillRect(x, y + 8 - tall, 12, tall);
     drawText(context, text, x + 17, y, { px: 12 });
     x += wide;
@@ -258,7 +258,7 @@ function render(view) {
   return mount(view, {
     name: "rope_scaling",
     title: "The wavelength of every rotary pair under the chosen methods, against the trained window.",
-    hint: "Shaded: wavelengths longer than the trained window, of which training has seen a part of the circle only.",
+    hint: "Shaded: wavelengths longer than the window, of which training has seen a part of the circle.",
     specs: [
       ...labels.map((name) => ({
         name,

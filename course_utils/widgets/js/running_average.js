@@ -1,7 +1,7 @@
 // A running mean that follows a drifting channel, and below it what each past batch weighs. The random numbers come
 // from batch_draws.js.
 
-const PLOT = { left: 56, right: 14, top: 40, height: 220, gap: 74, weights: 80, bottom: 44 };
+const PLOT = { left: 56, right: 14, top: 40, height: 150, gap: 74, weights: 60, bottom: 44 };
 
 const weightsOf = ({ momentum, convention }) =>
   convention === "torch" ? [1 - momentum, momentum] : [momentum, 1 - momentum];
