@@ -101,7 +101,7 @@ def test_clicks_and_arrow_keys_reach_every_element(in_browser):
             for (let r = 0; r < g.rows; r++) for (let k = 0; k < g.columns; k++) {
                 const [x0, y0] = g.corner(s, c);
                 const x = x0 + (k + 0.5) * g.cell.width;
-                const y = y0 + (r + 0.5) * g.cell.height - 0.32 * (x - x0);
+                const y = y0 + (r + 0.5) * g.cell.height - module.SLOPE * (x - x0);
                 found.push(module.elementAt(x, y, state, 720)?.picked);
             }
         return found;

@@ -226,5 +226,5 @@ function render(view) {
   });
 }
 
-export { change, elementAt, elementByKey, facts, geometry, pickedValues, refusalOf, sharing };
+export { SLOPE, change, elementAt, elementByKey, facts, geometry, pickedValues, refusalOf, sharing };
 export default { render };
