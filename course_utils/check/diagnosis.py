@@ -16,7 +16,7 @@ from course_utils.check.runner import Runner, Trial
 __all__ = ["Diagnosis", "Slips", "function_with"]
 
 # of mistakes that are tried for one stage; an interpreter takes a hundred times as long
-_COMBINATIONS, _INTERPRETED = 1_500, 200
+_COMBINATIONS, _INTERPRETED = 1_500, 60
 _SMALL = 25  # entries of a catalogue
 
 # mistakes made at once: for each its key, and which of its examples
@@ -36,26 +36,34 @@ class Diagnosis:
 
     def explanation(self) -> tuple[str, list[Mistake]]:
         """Return what an answer shows: in words where no known mistake says it, and the known
-        mistakes, those of the first wrong stage first.
+        mistakes, first those of the first wrong stage, and of them what the failed probe shows.
 
-        A wrong stage that nothing explains is passed over, with a word on it if it is the first.
+        At a stage that nothing explains it ends: what is seen after that may come of the unknown.
         """
         catalogue = self.trial.runner.exercise.catalogue
         named: Slips = ()
-        unexplained: tuple[str, ...] = ()
         words = ""
         for name in dict.fromkeys(c.probe.stage for c in self.trial.comparisons if not c.passed):
-            stage = _Stage(self.trial, name, named, unexplained)
+            stage = _Stage(self.trial, name, named)
             explanation = stage.explanation()
             if explanation is None and stage.leaves_values:
                 explanation = replace(stage, in_values=True).explanation()
                 words = words or self.without_catalogue()
             if explanation is None:
-                unexplained += (name,)
                 words = words or ("" if named else self.without_catalogue())
-            else:
-                named = explanation
+                break
+            known = {key for key, _ in named}
+            added = [slip for slip in explanation if slip[0] not in known]
+            named += tuple(sorted(added, key=lambda slip: not self._is_shown(slip)))
         return words, [catalogue[key] for key, _ in named]
+
+    def _is_shown(self, slip: tuple[str, int]) -> bool:
+        """Return whether a mistake alone fails on the failed probe as the answer does."""
+        example = _example(self.trial.runner, (slip,), self.failed.probe)
+        finding, shown = self.failed.observed.finding, example.observed.finding
+        if finding or shown:
+            return bool(finding and shown and finding.is_like(shown))
+        return example.worst == self.failed.worst
 
     def without_catalogue(self) -> str:
         """Return what can be said of the first wrong stage without the catalogue."""
@@ -65,18 +73,19 @@ class Diagnosis:
         wrong = [comparison for comparison in self.trial.comparisons if not comparison.passed]
         in_stage = [each for each in wrong if each.probe.stage == failed.probe.stage]
         related = relation(wrong) or relation(in_stage)
+        is_a_word = failed.worst == "output" or failed.worst.startswith("gradient")
+        subject = f"The {failed.worst}" if is_a_word else failed.worst
         if related:
-            return f"The {failed.worst} is wrong: {related}"
+            return f"{subject} is wrong: {related}"
         return (
-            f"The {failed.worst} is wrong, by none of the known mistakes. Seen first on: "
+            f"{subject} is wrong, by none of the known mistakes. Seen first on: "
             f"{failed.probe.name}."
         )
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """The search for what explains a wrong stage, on top of what is ``named`` for those before it
-    and in spite of what is ``unexplained``.
+    """The search for what explains a wrong stage, on top of what is ``named`` for those before it.
 
     ``in_values``: whatever was found besides the values.
     """
@@ -84,7 +93,6 @@ class _Stage:
     trial: Trial
     name: str
     named: Slips
-    unexplained: tuple[str, ...]
     in_values: bool = False
 
     @cached_property
@@ -94,9 +102,8 @@ class _Stage:
 
     @cached_property
     def before(self) -> list[Comparison]:
-        """What it showed in the stages before, but for the unexplained."""
-        before = takewhile(lambda each: each.probe.stage != self.name, self.trial.comparisons)
-        return [each for each in before if each.probe.stage not in self.unexplained]
+        """What it showed in the stages before."""
+        return list(takewhile(lambda each: each.probe.stage != self.name, self.trial.comparisons))
 
     @property
     def leaves_values(self) -> bool:
@@ -121,8 +128,6 @@ class _Stage:
             others.sort(key=lambda key: not catalogue[key].everyday)
         for key in others:
             yield from _ways(catalogue, [*known, key])
-        if self.unexplained:
-            return
         seen_here = [key for key in others if self._matters(key)]
         seen_here.sort(key=lambda key: not catalogue[key].everyday)
         # In a small catalogue also those that are seen only in company.
@@ -147,18 +152,22 @@ class _Stage:
     def _explains(self, slips: Slips) -> bool:
         """Return whether a function with exactly these slips shows the same here and before.
 
-        After something unexplained, and ``in_values``, numbers that are wrong must be among what is
-        the same: an exception of the same type says too little.
+        ``in_values`` some number that is wrong must be among what is the same. Two that are not
+        both everyday must show the same everywhere: two known mistakes may together look like one
+        that is not known.
         """
         if function_with(self.trial.runner.exercise, slips) is None:
             return False
-        if (self.in_values or self.unexplained) and not any(
-            each.worst and not each.probe.rough for each in self.here
-        ):
+        wrong = (each for each in self.here if each.worst and not each.probe.rough)
+        if self.in_values and not any(wrong):
             return False
+        catalogue = self.trial.runner.exercise.catalogue
+        added = [catalogue[key] for key, _ in slips[len(self.named) :]]
+        are_sure = len(added) < 2 or all(mistake.everyday for mistake in added)
+        upto = [*self.here, *(self.before if are_sure else self.trial.comparisons)]
         return all(
             each.agrees_with(self._example(slips, each), in_values=self.in_values)
-            for each in [*self.here, *self.before]  # most candidates fail here
+            for each in upto  # most candidates fail here
         )
 
     def _example(self, slips: Slips, seen: Comparison) -> Comparison:

@@ -166,6 +166,10 @@ class Report:
         count += " (the solution of the course)" if self.by_course else ""
         return f"{self.verdict}{count}{f' · {self.standing}' if self.standing else ''}"
 
+    @property
+    def _of_hint(self) -> str:
+        return "Hint for 2" if self.message and self.mistakes else "Hint"
+
     def _told(self) -> tuple[str, Sequence[str]]:
         """Return the sentence that stands first, and the points that are to be numbered."""
         if len(self.points) < 2:
@@ -178,14 +182,16 @@ class Report:
             lead, points = self._told()
             lines += [f"  {lead}", *(f"  {n}. {point}" for n, point in enumerate(points, 1))]
             if self.right_already:
-                lines.append(f"  Right already: {', '.join(self.right_already)}.")
+                lines.append(f"  Passed already: {', '.join(self.right_already)}.")
         lines += [f"  Why it matters: {mistake.matters}" for mistake in self.mistakes[:1]]
         lines += [f"  Remark: {remark}" for remark in self.remarks]
         if self.evidence:
             lines += ["  It shows in:", *(f"    {line}" for line in self.evidence.lines())]
         if self.printed:
             lines += ["  It printed:", *(f"    {line}" for line in self.printed)]
-        return "\n".join([*lines, *(f"  Hint: {mistake.hint}" for mistake in self.mistakes[:1])])
+        return "\n".join(
+            [*lines, *(f"  {self._of_hint}: {mistake.hint}" for mistake in self.mistakes[:1])]
+        )
 
     def _repr_html_(self) -> str:
         headline = escape(self._headline())
@@ -199,7 +205,7 @@ class Report:
             parts.append(f'<div style="margin:4px 0">{escape(lead)}</div>')
             parts += [f'<ol style="margin:4px 0">{numbered}</ol>'] if points else []
             if self.attempted and self.right_already:
-                parts.append(f"<div>Right already: {escape(', '.join(self.right_already))}.</div>")
+                parts.append(f"<div>Passed already: {escape(', '.join(self.right_already))}.</div>")
         for mistake in self.mistakes[:1]:
             matters = f"<em>Why it matters:</em> {escape(mistake.matters)}"
             parts.append(f'<div style="margin:4px 0">{matters}</div>')
@@ -208,7 +214,7 @@ class Report:
         if self.printed:
             parts.append(_folded("What it printed", _as_pre(self.printed)))
         parts += [f"<div><em>Remark:</em> {escape(remark)}</div>" for remark in self.remarks]
-        parts += [_folded("Hint", escape(mistake.hint)) for mistake in self.mistakes[:1]]
+        parts += [_folded(self._of_hint, escape(mistake.hint)) for mistake in self.mistakes[:1]]
         if self.probes:
             parts.append(_folded("What was tried", self.table()._repr_html_()))
         style = _STAY if self.attempted else ""

@@ -211,7 +211,9 @@ class Runner:
         returns = self.exercise.returns
         parts = (value,) if len(returns) == 1 else value
         if not isinstance(parts, tuple | list) or len(parts) != len(returns):
-            wanted, came = f"a tuple of {' and '.join(returns)}", _type_name(value)
+            wanted, came = f"a tuple of {len(returns)}: {', '.join(returns)}", _type_name(value)
+            if isinstance(parts, tuple | list):
+                came += f" of {len(parts)}"
             raise _Found("type", came, f"It returns {came}; expected {wanted}.", "", wanted, came)
         named: dict[str, Tensor | Real] = {}
         for name, part in zip(returns, parts, strict=True):

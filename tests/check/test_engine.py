@@ -395,19 +395,14 @@ def test_behind_a_change_in_place_the_values_are_looked_at_too():
     assert len(report.points) == 2
 
 
-def test_behind_a_stage_that_nothing_explains_a_known_mistake_is_found_by_its_values_alone():
-    def odd_and_detached(x, factor=2.0):
-        return x * 5.5 if factor == 3 else x.detach() * factor
-
+def test_after_a_stage_that_nothing_explains_nothing_is_named():
     def odd_and_twice(x, factor=2.0):
         return x * factor + (x**2 if factor == 3 else 7.0 * (x > 900))
 
-    assert run(odd_and_detached).misconceptions == ()  # no gradient says too little
-    rough, plain = toy_check().probes[-1], replace(toy_check().probes[-1], rough=False)
-    for probe, keys in ((rough, ()), (plain, ("twice",))):
-        report = run(odd_and_twice, probes=[*toy_check().probes[:3], probe])
-        assert report.misconceptions == keys
-        assert "none of the known mistakes" in report.message
+    plain = replace(toy_check().probes[-1], rough=False)
+    report = run(odd_and_twice, probes=[*toy_check().probes[:3], plain])
+    assert report.misconceptions == ()  # it may come of the unknown
+    assert "none of the known mistakes" in report.message
 
 
 def test_a_fault_of_the_check_is_not_the_learner_s():

@@ -100,7 +100,7 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
         "  2 things to mend, in this order:",
         f"  1. {mistake.wrong}",
         f"  2. {check.layer_norm.catalogue['half_statistics'].wrong}",
-        "  Right already: statistics.",
+        "  Passed already: statistics.",
         f"  Why it matters: {mistake.matters}",
         "  It shows in:",
         "    layer_norm(x, (3,))",
