@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from kernel_styles import KERNELS, MOVES_MORE, ONE_BY_ONE
+from right_answers.kernels import KERNELS, MOVES_MORE, ONE_BY_ONE
 
 from chapters import check
 from chapters.c10_fused_kernels.traffic import remarks_on

@@ -1,0 +1,672 @@
+import bisect
+import functools
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+
+def bytes_by_list(rows, features, itemsize=4, backward=False):
+    shapes = [(rows, features), (features,), (features,), (rows, features)]
+    if backward:
+        shapes += [(rows, features)] * 3 + [(features,)] * 3
+    return sum(itemsize * math.prod(shape) for shape in shapes)
+
+
+def bytes_closed_form(rows, features, itemsize=4, backward=False):
+    return itemsize * features * (rows + 1) * (2 + 3 * bool(backward))
+
+
+def bytes_of_meta_tensors(rows, features, itemsize=4, backward=False):
+    matrix = torch.empty(rows, features, dtype=torch.int8, device="meta")
+    vector = torch.empty(features, dtype=torch.int8, device="meta")
+    read = [matrix, vector, vector] + [matrix, matrix, vector] * backward
+    written = [matrix] + [matrix, vector, vector] * backward
+    return sum(each.nbytes for each in read + written) * itemsize
+
+
+def bytes_dot(rows, features, itemsize=4, backward=False):
+    passes = np.array([[2, 2], [3, 3]])[: 2 if backward else 1]
+    return (passes @ np.array([rows * features, features])).sum() * itemsize
+
+
+def bytes_recursive(rows, features, itemsize=4, backward=False):
+    if itemsize > 1:
+        return itemsize * bytes_recursive(rows, features, 1, backward)
+    if backward:
+        forward = bytes_recursive(rows, features, 1)
+        return forward + forward * 3 // 2
+    return 2 * rows * features + 2 * features
+
+
+def ms_sorted(bytes_moved, operations, bandwidth_gbps, peak_gflops):
+    return sorted((bytes_moved / bandwidth_gbps, operations / peak_gflops))[-1] * 1e-6
+
+
+def ms_numpy(bytes_moved, operations, bandwidth_gbps, peak_gflops):
+    work, rates = np.array([bytes_moved, operations]), np.array([bandwidth_gbps, peak_gflops])
+    return np.max(1e3 * work / (rates * 1e9))
+
+
+def ms_by_balance(bytes_moved, operations, bandwidth_gbps, peak_gflops):
+    if operations * bandwidth_gbps > bytes_moved * peak_gflops:
+        return operations / (peak_gflops * 1_000_000)
+    return bytes_moved / (bandwidth_gbps * 1_000_000)
+
+
+def ms_fractions(bytes_moved, operations, bandwidth_gbps, peak_gflops):
+    memory = Fraction(bytes_moved) / Fraction(bandwidth_gbps)
+    return float(max(memory, Fraction(operations) / Fraction(peak_gflops)) / 10**6)
+
+
+def ms_relu(bytes_moved, operations, bandwidth_gbps, peak_gflops):
+    memory, work = bytes_moved / bandwidth_gbps / 1e6, operations / peak_gflops / 1e6
+    return (memory + work + abs(memory - work)) / 2
+
+
+def keep_table(x_is_kept, y_is_kept):
+    table = {(False, False): ["x_hat"], (True, False): ["x", "mean"]}
+    return {*table.get((bool(x_is_kept), bool(y_is_kept)), ["y"]), "rstd"}
+
+
+def keep_match(x_is_kept, y_is_kept):
+    match (x_is_kept, y_is_kept):
+        case (_, True):
+            return {"y", "rstd"}
+        case (True, _):
+            return {"x", "mean", "rstd"}
+    return {"x_hat", "rstd"}
+
+
+def keep_search(x_is_kept, y_is_kept):
+    cost = {"x": 0 if x_is_kept else 1e3, "y": 0 if y_is_kept else 1e3, "x_hat": 1e3}
+    cost |= {"mean": 1, "rstd": 1}
+    enough = ({"x_hat", "rstd"}, {"y", "rstd"}, {"x", "mean", "rstd"})
+    return min(enough, key=lambda names: sum(cost[name] for name in names))
+
+
+def keep_frozen(x_is_kept, y_is_kept):
+    return frozenset({"rstd"}) | ({"y"} if y_is_kept else {"x", "mean"} if x_is_kept else {"x_hat"})
+
+
+def keep_flags(x_is_kept, y_is_kept):
+    from_x = x_is_kept and not y_is_kept
+    flags = {"x": from_x, "mean": from_x, "y": y_is_kept, "rstd": True}
+    flags["x_hat"] = not (x_is_kept or y_is_kept)
+    return {name for name, flag in flags.items() if flag}
+
+
+def scan_accumulate(a, b, h0=None):
+    first = torch.zeros_like(b[:, 0]) if h0 is None else h0
+    steps = zip(a.unbind(1), b.unbind(1), strict=True)
+    states = itertools.accumulate(steps, lambda h, ab: ab[0] * h + ab[1], initial=first)
+    return torch.stack(list(states)[1:], dim=1)
+
+
+def scan_halves(a, b, h0=None):
+    if b.shape[1] == 1:
+        return b if h0 is None else a * h0[:, None] + b
+    half = b.shape[1] // 2
+    left = scan_halves(a[:, :half], b[:, :half], h0)
+    return torch.cat((left, scan_halves(a[:, half:], b[:, half:], left[:, -1])), 1)
+
+
+def scan_matrix(a, b, h0=None):
+    T = b.shape[1]
+    t, s = torch.arange(T)[:, None], torch.arange(T)[None]
+    gates = torch.where((t > s)[None, :, :, None], a[:, :, None], 1.0).cumprod(1)
+    gates = gates * (t >= s).to(a.dtype)[None, :, :, None]
+    states = torch.einsum("btsc,bsc->btc", gates, b)
+    return states if h0 is None else states + a.cumprod(1) * h0[:, None]
+
+
+def scan_vmap(a, b, h0=None):
+    def one(gates, inputs, h):
+        states = []
+        for gate, new in zip(gates, inputs, strict=True):
+            h = torch.addcmul(new, gate, h)
+            states.append(h)
+        return torch.stack(states)
+
+    h0 = b.new_zeros(b.shape[0], b.shape[2]) if h0 is None else h0
+    return torch.vmap(torch.vmap(one, in_dims=(1, 1, 0), out_dims=1))(a, b, h0)
+
+
+def scan_odd_even(a, b, h0=None):
+    if h0 is not None:
+        ones = torch.ones_like(a[:, :1])
+        return scan_odd_even(torch.cat((ones, a), 1), torch.cat((h0[:, None], b), 1))[:, 1:]
+    if (T := b.shape[1]) == 1:
+        return b
+    n = T // 2 * 2
+    a_odd, b_odd = a[:, 1:n:2], b[:, 1:n:2]
+    odd = scan_odd_even(a[:, 0:n:2] * a_odd, a_odd * b[:, 0:n:2] + b_odd)
+    before = torch.cat((torch.zeros_like(b[:, :1]), odd), 1)[:, : (T + 1) // 2]
+    states = torch.empty_like(b)
+    states[:, 0::2], states[:, 1::2] = a[:, 0::2] * before + b[:, 0::2], odd
+    return states
+
+
+def code_complex(positions, dim, base=10_000.0):
+    m = positions if torch.is_tensor(positions) else torch.arange(positions)
+    inv_freq = base ** -torch.linspace(0, 1 - 2 / dim, dim // 2, dtype=torch.float64)
+    angles = torch.pi / 2 - torch.outer(m.double(), inv_freq)
+    return torch.view_as_real(torch.polar(torch.ones_like(angles), angles)).flatten(1).float()
+
+
+def code_numpy(positions, dim, base=10_000.0):
+    m = np.arange(positions) if isinstance(positions, int) else positions.double().numpy()
+    angles = m[:, None] / np.power(float(base), np.arange(0, dim, 2) / dim)
+    table = np.empty((len(m), dim), dtype=np.float32)
+    table[:, ::2], table[:, 1::2] = np.sin(angles), np.cos(angles)
+    return torch.from_numpy(table)
+
+
+def code_loops(positions, dim, base=10_000.0):
+    try:
+        positions = positions.tolist()
+    except AttributeError:
+        positions = range(positions)
+    hands = [math.exp(-2 * i / dim * math.log(base)) for i in range(dim // 2)]
+    rows = [[turn(f * m) for f in hands for turn in (math.sin, math.cos)] for m in positions]
+    return torch.tensor(rows, dtype=torch.float32)
+
+
+def code_phase(positions, dim, base=10_000.0):
+    m = torch.as_tensor(positions, dtype=torch.float64)
+    m = torch.arange(m.item(), dtype=torch.float64) if m.ndim == 0 else m
+    column = torch.arange(dim, dtype=torch.float64)
+    inv_freq = torch.pow(base, -(column - column % 2) / dim)
+    return torch.sin(torch.einsum("t,d->td", m, inv_freq) + column % 2 * torch.pi / 2).float()
+
+
+def code_columns(positions, dim, base=10_000.0):
+    if isinstance(positions, int):
+        positions = torch.arange(0, positions)
+    columns, f = [], 1.0
+    for _ in range(dim // 2):
+        columns += [(positions.double() * f).sin(), (positions.double() * f).cos()]
+        f /= base ** (2 / dim)
+    return torch.stack(columns).T.to(torch.float32)
+
+
+def slopes_recursive(num_heads):
+    if (power := num_heads.bit_length() - 1) == math.log2(num_heads):
+        start = 2 ** -(2 ** -(power - 3))
+        return torch.tensor([start ** (i + 1) for i in range(num_heads)])
+    below = 2**power
+    return torch.cat(
+        (slopes_recursive(below), slopes_recursive(2 * below)[::2][: num_heads - below])
+    )
+
+
+def slopes_numpy(num_heads):
+    below = 1 << int(np.log2(num_heads))
+    more = np.arange(1, 2 * below, 2)[: num_heads - below] / 2
+    return torch.tensor(np.exp2(-8 * np.concatenate((np.arange(1, below + 1), more)) / below))
+
+
+def slopes_loop(num_heads):
+    below = 1
+    while below * 2 <= num_heads:
+        below *= 2
+    slopes, ratio = torch.empty(num_heads), 2 ** (-8 / below)
+    for head in range(num_heads):
+        power = head + 1 if head < below else head - below + 0.5
+        slopes[head] = ratio**power
+    return slopes
+
+
+def slopes_exp(num_heads):
+    below = 2 ** math.floor(math.log2(num_heads))
+    powers = torch.cat((torch.arange(1.0, below + 1), torch.arange(0.5, below)))[:num_heads]
+    return (powers * (-8 / below) * math.log(2)).exp()
+
+
+def slopes_cumprod(num_heads):
+    below = 2 ** (len(bin(num_heads)) - 3)
+    whole = torch.full((below,), 2 ** (-8 / below), dtype=torch.float64).cumprod(0)
+    between = whole * 2 ** (4 / below)
+    return torch.hstack((whole, between[: num_heads - below])).float()
+
+
+def _angles(dim, positions, base):
+    return torch.outer(positions.double(), base ** (torch.arange(dim // 2).double() * -2 / dim))
+
+
+def rope_complex(x, positions, base=10_000.0):
+    turn = torch.exp(1j * _angles(x.shape[-1], positions, base))
+    first, second = x.double().tensor_split(2, dim=-1)
+    z = torch.complex(first.contiguous(), second.contiguous()) * turn
+    return torch.cat((z.real, z.imag), -1).to(x)
+
+
+def rope_rotate_half(x, positions, base=10_000.0):
+    angles = _angles(x.shape[-1], positions, base).repeat(1, 2)
+    half = x.shape[-1] // 2
+    rotated = torch.cat((-x[..., half:], x[..., :half]), -1)
+    return (x.double() * angles.cos() + rotated.double() * angles.sin()).type_as(x)
+
+
+def rope_einsum(x, positions, base=10_000.0):
+    angles = _angles(x.shape[-1], positions, base)
+    cos, sin = angles.cos(), angles.sin()
+    turn = torch.stack((torch.stack((cos, -sin)), torch.stack((sin, cos))))
+    pairs = x.double().unflatten(-1, (2, -1))
+    return torch.einsum("rcti,...tci->...tri", turn, pairs).flatten(-2).to(x.dtype)
+
+
+def rope_vmap(x, positions, base=10_000.0):
+    def one(token, angle):
+        first, second = token[..., : len(angle)], token[..., len(angle) :]
+        cos, sin = angle.cos(), angle.sin()
+        return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+
+    angles = _angles(x.shape[-1], positions, base)
+    return torch.vmap(one, in_dims=(-2, 0), out_dims=-2)(x.double(), angles).to(x.dtype)
+
+
+def rope_pair_by_pair(x, positions, base=10_000.0):
+    half, columns = x.shape[-1] // 2, list(x.double().unbind(-1))
+    for i in range(half):
+        angle = positions.double() / base ** (i / half)
+        u, v = columns[i], columns[i + half]
+        columns[i] = u * torch.cos(angle) - v * torch.sin(angle)
+        columns[i + half] = u * torch.sin(angle) + v * torch.cos(angle)
+    return torch.stack(columns, -1).to(x.dtype)
+
+
+def rows_index(weight, num_heads):
+    order = torch.arange(weight.shape[0]).reshape(num_heads, 2, -1).mT.flatten()
+    return weight[order]
+
+
+def rows_stack(weight, num_heads):
+    heads = [torch.stack(head.chunk(2), 1).flatten(0, 1) for head in weight.chunk(num_heads)]
+    return torch.cat(heads)
+
+
+def rows_numpy_index(weight, num_heads):
+    order = np.arange(len(weight)).reshape(num_heads, 2, -1).swapaxes(1, 2).ravel()
+    return weight.index_select(0, torch.from_numpy(order.copy()))
+
+
+def rows_loop(weight, num_heads):
+    new, head_dim = torch.empty_like(weight), weight.size(0) // num_heads
+    for head in range(0, weight.size(0), head_dim):
+        for i in range(head_dim // 2):
+            new[head + 2 * i] = weight[head + i]
+            new[head + 2 * i + 1] = weight[head + head_dim // 2 + i]
+    return new
+
+
+def rows_matrix(weight, num_heads):
+    head_dim = len(weight) // num_heads
+    j = torch.arange(head_dim)
+    swap = F.one_hot(j // 2 + j % 2 * (head_dim // 2), head_dim).to(weight.dtype)
+    return torch.block_diag(*[swap] * num_heads) @ weight
+
+
+def ntk_power(dim, base, factor):
+    i = torch.arange(dim // 2, dtype=torch.float64)
+    return base ** (-2 * i / dim) * factor ** (-2 * i / (dim - 2))
+
+
+def ntk_logspace(dim, base, factor):
+    last = -np.log10(base) * (dim - 2) / dim - np.log10(factor)
+    return torch.from_numpy(np.logspace(0, last, dim // 2))
+
+
+def ntk_list(dim, base, factor):
+    new = base * factor ** (dim / (dim - 2))
+    return torch.tensor([1 / new ** (k / dim) for k in range(0, dim, 2)], dtype=torch.double)
+
+
+def ntk_cumprod(dim, base, factor):
+    radix = base ** (2 / dim) * factor ** (1 / (dim / 2 - 1))
+    units = torch.full((dim // 2,), radix, dtype=torch.float64)
+    units[0] = 1
+    return units.cumprod(0).reciprocal()
+
+
+def ntk_geometric_mean(dim, base, factor):
+    last = math.log(base ** (2 / dim - 1) / factor)
+    return torch.linspace(0, last, dim // 2, dtype=torch.float64).exp()
+
+
+def _band(dim, base, window, fast, slow, truncate):
+    low = dim / 2 * math.log(window / (fast * math.tau), base)
+    high = dim / 2 * math.log(window / (slow * math.tau), base)
+    if truncate:
+        low, high = low // 1, -(-high // 1)
+    return max(low, 0), min(high, dim - 1)
+
+
+def yarn_interp(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
+    band = _band(dim, base, original_length, beta_fast, beta_slow, truncate)
+    i = np.arange(dim // 2)
+    share = np.interp(i, band, (1, 1 / factor))
+    return torch.from_numpy(share * float(base) ** (-2 * i / dim)), 0.1 * math.log(factor) + 1
+
+
+def yarn_loop(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
+    low, high = _band(dim, base, original_length, beta_fast, beta_slow, truncate)
+    answer = []
+    for i in range(dim // 2):
+        f = base ** (-2 * i / dim)
+        if i >= high:
+            f /= factor
+        elif i > low:
+            f *= 1 - (i - low) / (high - low) * (1 - 1 / factor)
+        answer.append(f)
+    return torch.tensor(answer, dtype=torch.float64), 1 + math.log(factor) / 10
+
+
+def yarn_lerp(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
+    low, high = _band(dim, base, original_length, beta_fast, beta_slow, truncate)
+    i = torch.arange(dim // 2, dtype=torch.float64)
+    f = torch.exp(-2 * i / dim * math.log(base))
+    return torch.lerp(f, f / factor, F.hardtanh((i - low) / (high - low), 0, 1)), float(
+        np.log(factor) * 0.1 + 1
+    )
+
+
+def yarn_cat(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
+    low, high = _band(dim, base, original_length, beta_fast, beta_slow, truncate)
+    i = torch.arange(dim // 2, dtype=torch.float64)
+    kept = torch.cat((i[i <= low] * 0 + 1, (high - i[(i > low) & (i < high)]) / (high - low)))
+    kept = F.pad(kept, (0, dim // 2 - len(kept)))
+    return base ** (-2 * i / dim) * (kept + (1 - kept) / factor), math.log(factor) / 10 + 1
+
+
+def yarn_where(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
+    def pair(turns):
+        return math.log(original_length / turns / 2 / math.pi) / math.log(base) * dim / 2
+
+    low, high = pair(beta_fast), pair(beta_slow)
+    low, high = (math.floor(low), math.ceil(high)) if truncate else (low, high)
+    low, high = max(0, low), min(dim - 1, high)
+    i = torch.arange(dim // 2).double()
+    f = 1 / torch.tensor(base, dtype=torch.float64) ** (2 * i / dim)
+    middle = f * (1 - (i - low) / (high - low) * (1 - 1 / factor))
+    answer = torch.where(i <= low, f, torch.where(i >= high, f / factor, middle))
+    return answer, math.log(factor**0.1) + 1
+
+
+def plain_match(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    base = rope_parameters.get("rope_theta", 1e4)
+    dim = int(head_dim * rope_parameters.get("partial_rotary_factor", 1))
+    i = torch.arange(dim // 2, dtype=torch.float64)
+    f = base ** (-2 * i / dim)
+    match rope_parameters:
+        case {"rope_type": "default"}:
+            return f
+        case {"rope_type": "linear", "factor": s}:
+            return f / s
+        case {"rope_type": "ntk", "factor": s}:
+            return f * s ** (-2 * i / (dim - 2))
+        case {"rope_type": "dynamic", "factor": s}:
+            over = max(1, (seq_len or 0) / max_position_embeddings)
+            return f * (s * over - s + 1) ** (-2 * i / (dim - 2))
+    raise NotImplementedError(rope_parameters)
+
+
+def plain_dispatch(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    p = {"rope_theta": 10_000, "partial_rotary_factor": 1.0} | rope_parameters
+    dim, base = int(p["partial_rotary_factor"] * head_dim), p["rope_theta"]
+    length = max(seq_len or 0, max_position_embeddings)
+    return {
+        "default": lambda: ntk_power(dim, base, 1),
+        "linear": lambda: ntk_power(dim, base, 1) / p["factor"],
+        "ntk": lambda: ntk_power(dim, base, p["factor"]),
+        "dynamic": lambda: ntk_power(
+            dim, base, 1 + p["factor"] * (length / max_position_embeddings - 1)
+        ),
+    }[p["rope_type"]]()
+
+
+def plain_numpy(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    p = dict(rope_parameters)
+    kind, base = p.pop("rope_type"), float(p.pop("rope_theta", 10_000))
+    dim = int(head_dim * p.pop("partial_rotary_factor", 1))
+    assert kind in ("default", "linear", "ntk", "dynamic"), kind
+    s, every = p.get("factor", 1.0), 1.0
+    if kind == "default":
+        s = 1.0
+    elif kind == "linear":
+        s, every = 1.0, s
+    elif kind == "dynamic":
+        s = max(1.0, s * (seq_len or 1) / max_position_embeddings - s + 1)
+    return torch.from_numpy(
+        (base * s ** (dim / (dim - 2))) ** (-np.arange(0, dim, 2) / dim) / every
+    )
+
+
+def plain_list(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    kind = rope_parameters["rope_type"]
+    base, divisor = rope_parameters.get("rope_theta", 10_000.0), 1.0
+    dim = int(head_dim * rope_parameters.get("partial_rotary_factor", 1.0))
+    if kind not in {"default", "linear", "ntk", "dynamic"}:
+        raise KeyError(kind)
+    if kind == "linear":
+        divisor = rope_parameters["factor"]
+    if kind in {"ntk", "dynamic"}:
+        stretch = rope_parameters["factor"]
+        if kind == "dynamic":
+            is_short = seq_len is None or seq_len <= max_position_embeddings
+            over = 0 if is_short else seq_len / max_position_embeddings - 1
+            stretch = 1 + stretch * over
+        base = base * stretch ** (dim / (dim - 2))
+    return torch.tensor([base ** (-k / dim) / divisor for k in range(0, dim, 2)]).double()
+
+
+def plain_recursive(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    def again(**changes):
+        p = {**rope_parameters, **changes}
+        return plain_recursive(p, head_dim, max_position_embeddings, seq_len)
+
+    kind, base = rope_parameters["rope_type"], rope_parameters.get("rope_theta", 10_000.0)
+    dim = int(head_dim * rope_parameters.get("partial_rotary_factor", 1.0))
+    if kind == "default":
+        return torch.logspace(0, 2 / dim - 1, dim // 2, base, dtype=torch.float64)
+    s = rope_parameters["factor"]
+    if kind == "linear":
+        return again(rope_type="default").div(s)
+    if kind == "ntk":
+        return again(rope_type="default", rope_theta=base * s ** (dim / (dim - 2)))
+    if kind == "dynamic":
+        T = max(seq_len or 0, max_position_embeddings)
+        return again(rope_type="ntk", factor=s * T / max_position_embeddings - (s - 1))
+    raise ValueError(f"unknown {kind}")
+
+
+def _every(ramp, plain, as_vector):
+    """One of several answers to rope_frequencies, of parts in different styles."""
+
+    def frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        p = dict(rope_parameters)
+        kind, base = p["rope_type"], p.get("rope_theta", 1e4)
+        L = p.get("original_max_position_embeddings", max_position_embeddings)
+        s = p["factor"] if "factor" in p else max_position_embeddings / L
+        dim = int(head_dim * p.get("partial_rotary_factor", 1))
+        f = ntk_power(dim, base, 1)
+        if kind == "yarn":
+            options = {k: p[k] for k in p.keys() & {"beta_fast", "beta_slow", "truncate"}}
+            f, attention = ramp(dim, base, s, L, **options)
+            if {"mscale", "mscale_all_dim"} <= p.keys():
+                up, down = (0.1 * p[k] * math.log(s) + 1 for k in ("mscale", "mscale_all_dim"))
+                attention = up / down
+            return f, p.get("attention_factor", attention)
+        if kind == "llama3":
+            low, high = p["low_freq_factor"], p["high_freq_factor"]
+            kept = ((L * f / math.tau - low) / (high - low)).clip(0, 1)
+            return torch.lerp(f / s, f, kept), 1
+        if kind == "longrope":
+            factors = p["long_factor"] if seq_len is not None and seq_len > L else p["short_factor"]
+            return f / as_vector(factors), p.get("attention_factor", math.sqrt(1 + math.log(s, L)))
+        if kind == "proportional":
+            f = ntk_power(head_dim, base, 1) / p.get("factor", 1)
+            return f * (torch.arange(head_dim // 2) < dim // 2), 1.0
+        return plain(p, head_dim, max_position_embeddings, seq_len), 1.0
+
+    return frequencies
+
+
+frequencies_torch = _every(yarn_lerp, plain_match, torch.DoubleTensor)
+frequencies_numpy = _every(yarn_interp, plain_numpy, lambda v: torch.from_numpy(np.array(v) * 1.0))
+
+
+def frequencies_list(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    listed = _every(yarn_loop, plain_list, lambda v: torch.tensor(v, dtype=torch.double))
+    f, attention = listed(rope_parameters, head_dim, max_position_embeddings, seq_len)
+    return [f, np.float64(attention)]
+
+
+def frequencies_wavelengths(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    general = _every(yarn_where, plain_recursive, torch.as_tensor)
+    if rope_parameters["rope_type"] != "llama3":
+        return general(rope_parameters, head_dim, max_position_embeddings, seq_len)
+    p = {"rope_type": "default"} | {k: v for k, v in rope_parameters.items() if k != "rope_type"}
+    s, low, high = p["factor"], p["low_freq_factor"], p["high_freq_factor"]
+    old = p.get("original_max_position_embeddings", max_position_embeddings)
+    new = []
+    for f in plain_recursive(p, head_dim, old).tolist():
+        wavelength = 2 * math.pi / f
+        if wavelength < old / high:
+            new.append(f)
+        elif wavelength > old / low:
+            new.append(f / s)
+        else:
+            smooth = (old / wavelength - low) / (high - low)
+            new.append((1 - smooth) * f / s + smooth * f)
+    return torch.tensor(new, dtype=torch.float64), 1.0
+
+
+def frequencies_partial(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+    general = _every(yarn_cat, plain_dispatch, lambda v: torch.stack([*map(torch.tensor, v)]))
+    if rope_parameters["rope_type"] == "proportional":
+        share = rope_parameters.get("partial_rotary_factor", 1.0)
+        p = {**rope_parameters, "rope_type": "linear", "partial_rotary_factor": 1.0}
+        f = plain_list({"factor": 1.0, **p}, head_dim, max_position_embeddings)
+        turning = int(share * head_dim) // 2
+        return F.pad(f[:turning], (0, head_dim // 2 - turning)), 1.0
+    return general(rope_parameters, head_dim, max_position_embeddings, seq_len)
+
+
+def critical_formula(head_dim, base, window):
+    pairs = math.ceil(head_dim / 2 * math.log(window / math.tau, base))
+    return 2 * min(max(pairs, 0), head_dim // 2)
+
+
+def critical_while(head_dim, base, window):
+    dims = 0
+    while dims < head_dim and window / base ** (dims / head_dim) >= 2 * math.pi:
+        dims += 2
+    return dims
+
+
+def critical_numpy(head_dim, base, window):
+    wavelengths = 2 * np.pi * np.float64(base) ** (np.arange(0, head_dim, 2) / head_dim)
+    return 2 * np.searchsorted(wavelengths, window, side="right")
+
+
+def critical_bisect(head_dim, base, window):
+    def wavelength(pair):
+        return 2 * math.pi * base ** (2 * pair / head_dim)
+
+    return 2 * bisect.bisect_right(range(head_dim // 2), window, key=wavelength)
+
+
+def critical_takewhile(head_dim, base, window):
+    angles = (window * base ** (-k / head_dim) for k in range(0, head_dim, 2))
+    return sum(2 for _ in itertools.takewhile(lambda angle: angle >= math.tau, angles))
+
+
+def sink_logaddexp(scores, sinks):
+    total = torch.logaddexp(scores.logsumexp(-1, keepdim=True), sinks.view(1, -1, 1, 1))
+    return (scores - total).exp()
+
+
+def sink_by_hand(scores, sinks):
+    sink = sinks.reshape(-1, 1, 1)
+    top = torch.maximum(scores.amax(-1, keepdim=True), sink)
+    weights = torch.exp(scores - top)
+    return weights / (weights.sum(-1, keepdim=True) + torch.exp(sink - top))
+
+
+def sink_pad(scores, sinks):
+    every = F.pad(scores, (1, 0)) + F.pad(sinks[:, None, None], (0, scores.shape[-1]))
+    return F.softmax(every, -1).narrow(-1, 1, scores.shape[-1])
+
+
+def sink_vmap(scores, sinks):
+    def row(s, b):
+        return torch.softmax(torch.hstack((b.reshape(1), s)), 0)[1:]
+
+    over_heads = torch.vmap(torch.vmap(row, in_dims=(0, None)))
+    return torch.vmap(over_heads, in_dims=(0, None))(scores, sinks)
+
+
+def sink_gate(scores, sinks):
+    gate = torch.sigmoid(scores.logsumexp(-1) - sinks[None, :, None])
+    return torch.einsum("bhts,bht->bhts", scores.softmax(-1).nan_to_num(0.0), gate)
+
+
+def error_numpy(y, truth):
+    error = np.abs(y.detach().double().numpy() - truth.numpy())
+    return float(np.where(np.isnan(error), np.inf, error).max())
+
+
+def error_loop(y, truth):
+    worst = 0.0
+    for ours, exact in zip(y.flatten().tolist(), truth.flatten().tolist(), strict=True):
+        error = abs(ours - exact)
+        if not error <= worst:
+            worst = math.inf if math.isnan(error) else error
+    return worst
+
+
+def error_early(y, truth):
+    if y.isnan().any():
+        return float("inf")
+    return torch.dist(y.double(), truth, p=float("inf")).item()
+
+
+def error_reduce(y, truth):
+    errors = torch.sub(y.to(torch.float64), truth).abs().ravel().tolist()
+    return functools.reduce(lambda worst, e: max(worst, e) if e == e else math.inf, errors, 0.0)
+
+
+def error_both_ends(y, truth):
+    low, high = torch.aminmax(y.type(torch.float64) - truth)
+    worst = max(-low.item(), high.item())
+    return worst if worst == worst else math.inf
+
+
+RIGHT = {
+    "norm_bytes": [
+        bytes_by_list, bytes_closed_form, bytes_of_meta_tensors, bytes_dot, bytes_recursive,
+    ],
+    "predicted_ms": [ms_sorted, ms_numpy, ms_by_balance, ms_fractions, ms_relu],
+    "to_keep": [keep_table, keep_match, keep_search, keep_frozen, keep_flags],
+    "linear_scan": [scan_accumulate, scan_halves, scan_matrix, scan_vmap, scan_odd_even],
+    "sinusoidal": [code_complex, code_numpy, code_loops, code_phase, code_columns],
+    "alibi_slopes": [slopes_recursive, slopes_numpy, slopes_loop, slopes_exp, slopes_cumprod],
+    "rope": [rope_complex, rope_rotate_half, rope_einsum, rope_vmap, rope_pair_by_pair],
+    "half_to_interleaved": [rows_index, rows_stack, rows_numpy_index, rows_loop, rows_matrix],
+    "ntk_inv_freq": [ntk_power, ntk_logspace, ntk_list, ntk_cumprod, ntk_geometric_mean],
+    "yarn_frequencies": [yarn_interp, yarn_loop, yarn_lerp, yarn_cat, yarn_where],
+    "plain_frequencies": [plain_match, plain_dispatch, plain_numpy, plain_list, plain_recursive],
+    "rope_frequencies": [
+        frequencies_torch, frequencies_numpy, frequencies_list, frequencies_wavelengths,
+        frequencies_partial,
+    ],
+    "critical_dimension": [
+        critical_formula, critical_while, critical_numpy, critical_bisect, critical_takewhile,
+    ],
+    "sink_softmax": [sink_logaddexp, sink_by_hand, sink_pad, sink_vmap, sink_gate],
+    "largest_error": [error_numpy, error_loop, error_early, error_reduce, error_both_ends],
+}  # fmt: skip
