@@ -226,20 +226,13 @@ class Claims:
     def __iter__(self) -> Iterator[Card]:
         return iter(self._cards.values())
 
-    def table(self) -> Table:
-        """Return the claims so far as a table; in a notebook it is folded."""
-        return self._listed(lambda claim: claim.sentence)
-
     def index(self) -> Table:
-        """Return ``table()`` with each claim leading to its evidence: the heading that is its
-        key."""
-        return self._listed(lambda claim: Link(claim.sentence, f"#{claim.key}"))
-
-    def _listed(self, sentence: Callable[[Claim], str]) -> Table:
+        """Return the claims so far as a table, each leading to its evidence: the heading that is
+        its key. In a notebook it is folded."""
         rows = [
             (
                 f"{one.claim.mark} {one.claim.words}",
-                sentence(one.claim),
+                Link(one.claim.sentence, f"#{one.claim.key}"),
                 one.found,
                 one.claim.source,
             )
