@@ -117,7 +117,7 @@ def test_a_wrong_answer_of_no_known_kind_is_shown_on_a_small_input(name):
 
 def test_a_report_on_a_merge_or_on_names_speaks_of_what_the_learner_wrote():
     for function, words in (
-        (lambda a, b: (a.count, a.mean), "expected a tuple of count and mean and m2"),
+        (lambda a, b: (a.count, a.mean), "expected a tuple of 3: count, mean, m2"),
         (lambda a, b: (a.count + b.count, (a.mean + b.mean) / 2, a.m2), "a = Moments.of([1])"),
     ):
         assert words in str(check.merge_moments(function, record=False))

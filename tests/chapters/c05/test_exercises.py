@@ -128,7 +128,7 @@ def test_what_is_wrong_is_said_on_an_input_that_hides_nothing():
     for change, words in (
         (
             lambda dy, dx, dw, db: dx,
-            "It returns a Tensor; expected a tuple of dx and dweight and dbias.",
+            "It returns a Tensor; expected a tuple of 3: dx, dweight, dbias.",
         ),
         (lambda dy, dx, dw, db: (dx, dw, dy.mul_(3).sum(0)), "It changes"),
         (lambda dy, dx, dw, db: (dx * 1.01, dw, db), "dy = [[1, 0, 0]]"),
