@@ -63,7 +63,6 @@ sinusoidal = Exercise(
     _sinusoidal,
     [_probe(p) for p in read_probes(__file__, "sinusoidal", plain=True)],
     load("sinusoidal", _sinusoidal),
-    any_dtype=True,
     may_shrink_to=lambda call: call.arguments["dim"] > 1,
 )
 

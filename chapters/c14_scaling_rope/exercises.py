@@ -21,7 +21,7 @@ _ROUNDED = (
     "0.004; torch.float64 in arange, up to the cosine, avoids it."
 )
 # the stages that look at the frequencies and not at the attention factor
-_FREQUENCIES_ALONE = ("ramp", "yarn, frequencies", "longrope, lists")
+_FREQUENCIES_ALONE = ("ramp", "frequencies of yarn", "lists of longrope")
 
 
 def _ntk_inv_freq(dim, base, factor):

@@ -58,10 +58,10 @@ def changed(condition, change):
 @pytest.mark.parametrize(
     ("rope_type", "change", "stage"),
     [
-        ("yarn", lambda f, a: (f, a + 0.01), "yarn, temperature"),
-        ("yarn", lambda f, a: (f.roll(1), a), "yarn, frequencies"),
+        ("yarn", lambda f, a: (f, a + 0.01), "temperature of yarn"),
+        ("yarn", lambda f, a: (f.roll(1), a), "frequencies of yarn"),
         ("llama3", lambda f, a: (f, 1.01), "llama3"),
-        ("longrope", lambda f, a: (torch.cat((f[:1] * 2, f[1:])), a), "longrope, lists"),
+        ("longrope", lambda f, a: (torch.cat((f[:1] * 2, f[1:])), a), "lists of longrope"),
     ],
 )
 def test_an_unknown_mistake_is_rejected_with_an_input_that_shows_it(rope_type, change, stage):
