@@ -134,7 +134,7 @@ function summary(state, data) {
 
 function render(view) {
   const data = view.model.get("data");
-  const layouts = Object.keys(data.shapes);
+  const layouts = data.order.shapes;
   const perLayout = (name, label, lists) =>
     layouts.map((layout) => ({
       name: `${name} ${layout}`,
@@ -156,7 +156,7 @@ function render(view) {
       { name: "layout", label: "x", kind: "select", options: choicesOf(layouts) },
       ...perLayout("shape", "normalized", data.shapes),
       ...perLayout("weight", "weight", data.weights),
-      ...Object.keys(data.limits).map(size),
+      ...data.order.limits.map(size),
     ],
     change,
     size: (state, width) => cards(state, width).height + heightOfRefusal(shapesFigure(state, data).refusal, width),

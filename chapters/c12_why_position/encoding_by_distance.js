@@ -108,7 +108,7 @@ function render(view) {
     title: "What the chosen encoding tells attention about a distance, as a curve.",
     hint: "Choose an encoding, then move what it has to set. The vertical axis stays; a curve that leaves it is cut.",
     specs: [
-      { name: "encoding", label: "encoding", kind: "select", options: Object.entries(data.encodings) },
+      { name: "encoding", label: "encoding", kind: "select", options: choicesIn(data, "encodings") },
       {
         name: "reach",
         label: "axis up to",

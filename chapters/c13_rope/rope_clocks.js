@@ -209,7 +209,7 @@ function render(view) {
     { name: "distance", label: "distance", kind: "slider", stops: stops.distance, format: whole },
     { name: "base", label: "base", kind: "slider", stops: stops.base, format: whole },
     { name: "dim", label: "dimension", kind: "slider", stops: stops.dim },
-    { name: "vectors", label: "vectors", kind: "select", options: Object.entries(data.vectors) },
+    { name: "vectors", label: "vectors", kind: "select", options: choicesIn(data, "vectors") },
     { name: "reach", label: "axis up to", kind: "select", options: reaches, read: (state) => String(state.reach) },
   ];
   return mount(view, {

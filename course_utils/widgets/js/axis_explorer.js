@@ -199,8 +199,8 @@ function render(view) {
     title: "The tensor as stacked slices; elements that share a statistic have the same number and colour.",
     hint: "Click an element, or use the arrow keys in the picture, with Shift from slice to slice.",
     specs: [
-      { name: "norm", label: "norm", kind: "select", options: Object.entries(data.norms) },
-      { name: "layout", label: "layout", kind: "select", options: Object.keys(data.layouts).map((l) => [l, `(${l})`]) },
+      { name: "norm", label: "norm", kind: "select", options: choicesIn(data, "norms") },
+      { name: "layout", label: "layout", kind: "select", options: data.order.layouts.map((l) => [l, `(${l})`]) },
       sizeSlider("B", "samples"),
       sizeSlider("T", "positions"),
       sizeSlider("C", "channels"),

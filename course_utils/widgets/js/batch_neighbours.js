@@ -227,7 +227,7 @@ function render(view) {
       stops("batch", "batch size"),
       range("seed", "draw"),
       stops("loudness", "loudness"),
-      { name: "mode", label: "mode", kind: "select", options: Object.entries(data.modes) },
+      { name: "mode", label: "mode", kind: "select", options: choicesIn(data, "modes") },
       { ...stops("momentum", "momentum"), enabled: trains },
       { ...range("steps", "steps"), enabled: trains },
     ],

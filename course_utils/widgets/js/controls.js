@@ -15,6 +15,9 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** The choices that Python sends as `name`, as [value, text], in Python's order: a saved notebook has lost that of keys. */
+const choicesIn = (data, name) => data.order[name].map((value) => [value, data[name][value]]);
+
 /** JupyterLab takes arrow keys for its own commands unless the focused element itself says otherwise. */
 const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" };
 
@@ -60,6 +63,8 @@ function makeControl(spec, onChange) {
   const shown = element("output", { for: id });
   const valueAt = (position) => (spec.stops ? spec.stops[position] : position);
   input.addEventListener("input", () => onChange(spec.name, valueAt(Number(input.value))));
+  const values = spec.stops ?? [min, max];
+  shown.style.minWidth = `${Math.max(...values.map((value) => format(value).length))}ch`; // a slider keeps its length
   const show = (value) => {
     input.value = spec.stops ? nearestStop(spec.stops, value) : value;
     input.setAttribute("aria-valuetext", format(value));

@@ -7,7 +7,7 @@
  *            draw(context, state, width, data, height), summary(state, data) -> text,
  *            facts(state, data, answer) -> [[label, text]],
  *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
- *            factClasses?: { label: any of "wide code live" }, asksKernel?,
+ *            factClasses?: { label: any of "wide code live" }, asksKernel?, needsKernel?: nothing answers in its place,
  *            play?: { tick(state) -> the state 50 ms later, rest(state) -> where to stop } }
  *
  * `facts` gets the kernel's last answer that came, and lines of class "live" fade while the next one is late. `held` is
@@ -18,6 +18,7 @@
 function mount({ model, el }, options) {
   const root = element("div", { class: "course-widget", "data-widget": options.name });
   root.dataset.frame = 0;
+  if (options.needsKernel) root.dataset.needsKernel = "";
   const hintId = uniqueId();
   const canvas = element("canvas", { "aria-label": options.title, role: "img", "aria-describedby": hintId });
   const stage = element("div", { class: "course-stage" }, canvas);

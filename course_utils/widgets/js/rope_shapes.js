@@ -123,7 +123,8 @@ function facts(state) {
 }
 
 function render(view) {
-  const { orders, cosines, layouts, limits, dims } = view.model.get("data");
+  const data = view.model.get("data");
+  const { orders, cosines, limits, dims } = data;
   return mount(view, {
     name: "rope_shapes",
     title: "A tensor of heads, cell by cell: the angle that RoPE gives each entry, and its partner.",
@@ -131,8 +132,8 @@ function render(view) {
     specs: [
       { name: "order", label: "x", kind: "select", options: choicesOf(orders) },
       { name: "cos", label: "cos, sin", kind: "select", options: choicesOf(cosines) },
-      { name: "pairs", label: "pairs", kind: "select", options: Object.entries(layouts) },
-      { name: "laid", label: "cos columns", kind: "select", options: Object.entries(layouts) },
+      { name: "pairs", label: "pairs", kind: "select", options: choicesIn(data, "layouts") },
+      { name: "laid", label: "cos columns", kind: "select", options: choicesIn(data, "layouts") },
       ...["B", "H", "T"].map((axis) => sizeSlider(axis, limits)),
       { name: "D", label: "D", kind: "slider", stops: dims, read: (state) => state.sizes.D },
     ],

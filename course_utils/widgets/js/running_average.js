@@ -123,7 +123,7 @@ function render(view) {
     hint: "The running mean starts at 0. Keep the momentum and change what it weighs to see what a mix-up does.",
     specs: [
       stops("momentum", "momentum"),
-      { name: "convention", label: "momentum weighs", kind: "select", options: Object.entries(data.conventions) },
+      { name: "convention", label: "momentum weighs", kind: "select", options: choicesIn(data, "conventions") },
       stops("batch", "batch size"),
       { ...stops("drift", "drift in 100 steps"), format: (drift) => tickText(drift) },
       { name: "corrected", label: "bias correction", kind: "toggle" },
