@@ -106,11 +106,10 @@ def broadcast_text(values: Tensor, shape: Sequence[int]) -> np.ndarray:
 def draw_cards(cards: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:
     """Draw cards side by side, each with a title, a colour's number for each cell, and what stands
     in it."""
-    rows = max(colours.shape[0] for _, colours, _ in cards)
-    down = -(-len(cards) // 4)
-    figure, panels = new_figure(
-        down * (0.5 + 0.36 * rows), nrows=down, ncols=min(4, len(cards)), squeeze=False
-    )
+    rows = max((colours.shape[0] for _, colours, _ in cards), default=1)
+    down = max(1, -(-len(cards) // 4))
+    across = max(1, min(4, len(cards)))
+    figure, panels = new_figure(down * (0.5 + 0.36 * rows), nrows=down, ncols=across, squeeze=False)
     for axes in panels.flat[len(cards) :]:
         axes.axis("off")
     for axes, (title, colours, texts) in zip(panels.flat, cards, strict=False):

@@ -4,6 +4,7 @@
 //   "slider"  min, max, and either whole numbers or `stops`, the list of values that the slider steps through
 //   "select"  options: [[value, text], ...]
 //   "toggle"  a checkbox
+//   "line"    one line to type into, with `placeholder`
 //   "text"    several lines to type or paste into, with `placeholder`
 // and, where needed: format(value) -> text, read(state) -> value, visible(state), enabled(state).
 
@@ -45,6 +46,16 @@ function makeControl(spec, onChange) {
     const input = element("input", { id, type: "checkbox", ...KEEP_KEYS });
     input.addEventListener("change", () => onChange(spec.name, input.checked));
     return { parts: [label, input], input, show: (value) => (input.checked = value) };
+  }
+
+  if (spec.kind === "line") {
+    const look = { type: "text", spellcheck: "false", autocomplete: "off", placeholder: spec.placeholder ?? "" };
+    const input = element("input", { id, ...look, ...KEEP_KEYS });
+    input.addEventListener("input", () => onChange(spec.name, input.value));
+    const show = (value) => {
+      if (input.value !== value) input.value = value; // an untouched text keeps its caret
+    };
+    return { parts: [label, input], input, show };
   }
 
   if (spec.kind === "text") {
