@@ -83,7 +83,8 @@ function drawStrip(context, box, state, figure, data) {
       { width: 2 },
     );
   });
-  drawText(context, "batch size", (box.left + box.right) / 2, box.bottom + 32, { px: 13, align: "center" });
+  const size = state.pixels > 1 ? `batch size · ${state.pixels} numbers of a channel in each` : "batch size";
+  drawText(context, size, (box.left + box.right) / 2, box.bottom + 32, { px: 13, align: "center" });
 
   const level = scale(figure.layerNorm);
   const look = { colour: STYLE.palette[1], width: 2, dash: [7, 4] };
@@ -180,7 +181,7 @@ function drawNeighbours(context, state, width, data, height) {
   const { left, right, bottom } = boxes.variance;
   drawText(context, "0", left, bottom + 13, { px: 12, align: "center" });
   drawText(context, String(data.batches), right, bottom + 13, { px: 12, align: "center" });
-  drawText(context, "training steps · dotted: the average batch", (left + right) / 2, bottom + 32, {
+  drawText(context, "training steps · dotted: average batch", (left + right) / 2, bottom + 32, {
     px: 12,
     align: "center",
   });
@@ -202,11 +203,15 @@ function facts(state, data) {
   const after = (running, expected) => `${formatNumber(running[state.steps])} (${average(expected)})`;
   return [
     ["this batch", values.length ? formatNumber(values[0]) : "refused"],
+    ["numbers of a channel", grouped(state.batch * state.pixels)],
     ["layer norm", formatNumber(figure.layerNorm)],
     ["running mean", after(mean, figure.expectedMean)],
     ["running variance", after(variance, figure.expectedVariance)],
   ];
 }
+
+/** How many pixels, and how they lie. */
+const pixelsText = (pixels) => (pixels === 1 ? "1" : `${pixels}, ${Math.sqrt(pixels)}×${Math.sqrt(pixels)}`);
 
 function render(view) {
   const data = view.model.get("data");
@@ -218,20 +223,21 @@ function render(view) {
     min: data.limits[name][0],
     max: data.limits[name][1],
   });
-  const trains = (state) => state.batch > 1 || state.mode === "eval"; // else nothing on the picture depends on them
+  const trains = (state) => state.batch * state.pixels > 1 || state.mode === "eval"; // else nothing on the picture depends on them
   return mount(view, {
     name: "batch_neighbours",
     title: "The batch-norm output of one sample for many draws of its neighbours, and the running statistics.",
     hint: "Each dot is one draw of the neighbours, the ring the present one; bars are one standard deviation each way.",
     specs: [
       stops("batch", "batch size"),
-      range("seed", "draw"),
+      { ...stops("pixels", "pixels, H·W"), format: pixelsText },
       stops("loudness", "loudness"),
       { name: "mode", label: "mode", kind: "select", options: choicesIn(data, "modes") },
       { ...stops("momentum", "momentum"), enabled: trains },
       { ...range("steps", "steps"), enabled: trains },
     ],
     change: (state, control, value) => ({ ...state, [control]: value }),
+    action: { name: "new neighbours", act: (state) => ({ ...state, seed: (state.seed + 1) % (data.limits.seed[1] + 1) }) },
     size: (state, width) => charts(width).height,
     draw: drawNeighbours,
     summary,
