@@ -59,8 +59,9 @@ def _others(name, state, data, draw):
     """The fields that are neither stops nor choices."""
     if name == "axis_explorer":
         sizes = {axis: draw.randint(1, limit) for axis, limit in axes.SIZE_LIMITS.items()}
+        sizes["C"] = draw.choice(data["channels"])
         picked = {axis: draw.randrange(size) for axis, size in sizes.items()}
-        return {"sizes": sizes, "picked": picked, "groups": draw.randint(1, 8)}
+        return {"sizes": sizes, "picked": picked, "groups": draw.choice(data["channels"])}
     if name == "normalize_row":
         values = [round(draw.uniform(-5, 5), 1) for _ in range(draw.randint(2, len(rows.VALUES)))]
         return {"values": values, "features": draw.randint(2, len(values)), "picked": 0}

@@ -59,6 +59,9 @@ def test_the_browser_refuses_what_pytorch_refuses_and_gives_the_picked_element_p
     expected = []
     for state, refusal in figures("axis_explorer", "refusalOf", 400):
         x, layer = axis_layer(state)
+        drawn = widgets.axis_explorer()
+        drawn.state = state
+        assert torch.equal(drawn.x, x.float())
         if refusal:
             with pytest.raises(ValueError):  # noqa: PT011 (in PyTorch's own words)
                 layer(x)
@@ -101,7 +104,7 @@ def test_clicks_and_arrow_keys_reach_every_element(in_browser):
             for (let r = 0; r < g.rows; r++) for (let k = 0; k < g.columns; k++) {
                 const [x0, y0] = g.corner(s, c);
                 const x = x0 + (k + 0.5) * g.cell.width;
-                const y = y0 + (r + 0.5) * g.cell.height - 0.32 * (x - x0);
+                const y = y0 + (r + 0.5) * g.cell.height - 0.24 * (x - x0);
                 found.push(module.elementAt(x, y, state, 720)?.picked);
             }
         return found;
