@@ -66,6 +66,12 @@ def least_time(
 class _LeastTime(AnsweringWidget):
     _esm = browser_module(Path(__file__).with_name("least_time.js"))
 
+    @property
+    def x(self) -> torch.Tensor:
+        """The input that is normalized and measured, all ones: (rows, features), in the dtype."""
+        dtype = getattr(torch, self.state["dtype"])
+        return torch.ones(self.state["rows"], self.state["features"], dtype=dtype)
+
     def without_kernel(self) -> dict[str, Any]:
         return {**_recorded()["machine"], "recorded_ms": _recorded()["measured_ms"]}
 

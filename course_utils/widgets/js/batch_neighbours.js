@@ -1,7 +1,7 @@
 // The same sample's batch-norm output amid neighbours drawn 200 times, for every batch size at once, as a strip of dots
 // beside the running statistics.
 
-const CHART = { left: 56, top: 40, height: 250, bottom: 44, between: 30 };
+const CHART = { left: 56, top: 40, height: 240, bottom: 44, between: 30 };
 
 function charts(width) {
   const stacked = width < 600;
