@@ -1,7 +1,8 @@
 // The least time of a layer norm by its bytes and by its operations, and what the built-in really took, as bars.
 
 const LABEL = 64; // pixels, room for a time beside its bar
-const BARS = { left: 150, right: 110, top: 34, pitch: 46, thick: 22, bottom: 44 };
+const BARS = { top: 34, pitch: 46, thick: 22, bottom: 44 };
+const edges = (width) => (width < 500 ? { left: 112, right: 84 } : { left: 150, right: 110 });
 
 /** What follows from the state without measuring. */
 function leastTime(state, data) {
@@ -24,29 +25,31 @@ const DECADES = Array.from({ length: LONGEST - SHORTEST + 1 }, (_, i) => SHORTES
 function drawTimes(context, state, width, answer, data) {
   const times = leastTime(state, data);
   const bars = [
-    ["bytes, from memory", times.memoryMs, STYLE.palette[0]],
-    ["operations / peak", times.arithmeticMs, STYLE.palette[2]],
+    ["from memory", times.memoryMs, STYLE.palette[0]],
+    ["by arithmetic", times.arithmeticMs, STYLE.palette[2]],
     ["measured", answer?.measured_ms, STYLE.palette[1]],
   ];
-  const across = scaleOf([SHORTEST, LONGEST], [BARS.left, width - BARS.right]);
+  const { left, right } = edges(width);
+  const across = scaleOf([SHORTEST, LONGEST], [left, width - right]);
   const bottom = BARS.top + BARS.pitch * bars.length;
-  const least = Math.max(across(Math.log10(Math.max(times.memoryMs, times.arithmeticMs))), BARS.left + 2);
+  const least = Math.max(across(Math.log10(Math.max(times.memoryMs, times.arithmeticMs))), left + 2);
   const bound = times.memoryMs >= times.arithmeticMs ? "least, from memory" : "least, by arithmetic";
+  const every = across(SHORTEST + 2) - left < 62 ? 4 : 2; // decades, so that the times do not run into one another
   for (const power of DECADES) {
     drawLine(context, [[across(power), BARS.top - 10], [across(power), bottom]], { colour: STYLE.rule });
-    if (power % 2) drawText(context, timeText(10 ** power), across(power), bottom + 14, { px: 12, align: "center" });
+    if ((power - SHORTEST) % every === 0) drawText(context, timeText(10 ** power), across(power), bottom + 14, { px: 12, align: "center" });
   }
-  drawText(context, "time, logarithmic", (BARS.left + width - BARS.right) / 2, bottom + 34, { align: "center" });
+  drawText(context, "time, logarithmic", (left + width - right) / 2, bottom + 34, { align: "center" });
   bars.forEach(([name, ms, colour], i) => {
     const y = BARS.top + BARS.pitch * i;
-    drawText(context, name, BARS.left - 10, y + BARS.thick / 2, { align: "right", weight: "bold" });
+    drawText(context, name, left - 10, y + BARS.thick / 2, { align: "right", weight: "bold" });
     if (!ms) {
-      drawText(context, "measuring …", BARS.left + 8, y + BARS.thick / 2, { colour: STYLE.muted });
+      drawText(context, "measuring …", left + 8, y + BARS.thick / 2, { colour: STYLE.muted });
       return;
     }
-    const end = Math.max(across(Math.log10(ms)), BARS.left + 2); // what is shorter than the axis is a stub on it
+    const end = Math.max(across(Math.log10(ms)), left + 2); // what is shorter than the axis is a stub on it
     context.fillStyle = colour;
-    context.fillRect(BARS.left, y, end - BARS.left, BARS.thick);
+    context.fillRect(left, y, end - left, BARS.thick);
     const wouldMeet = end < least && least < end + 8 + LABEL; // the dashed line
     drawText(context, timeText(ms), (wouldMeet ? least : end) + 8, y + BARS.thick / 2);
   });

@@ -88,6 +88,9 @@ def test_the_verdict_comes_after_the_first_move_and_lines_of_later_chapters_with
     )
     assert first.endswith("?")
     assert "is where offset 0 and scale 1 put it" in second
+    far = {**whole.state, "offset": 1e5, "arithmetic": "float16"}
+    (beyond,) = in_browser("normalize_row", "module.summary", [[far, whole.data]])
+    assert beyond == "The row itself is infinite: float16 ends at 65,504."
     few, all_of_them = in_browser(
         "normalize_row", "module.facts", [[moved, w.data] for w in (small, whole)]
     )

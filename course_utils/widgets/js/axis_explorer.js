@@ -59,7 +59,7 @@ function drawExplorer(context, state, width, data) {
       // the flattened index counts shelf, card, row, column: the order of B,C,H,W and of B,T,C
       const first = (s * g.cards + c) * g.rows * g.columns;
       const groups = shared?.groupOf.slice(first, first + g.rows * g.columns);
-      drawSlice(context, g, groups, chosen, fills);
+      drawSlice(context, g, groups, chosen, fills, shared && hasRoom(shared.count - 1, g.cell.width));
       if (isPickedCard(state, g, s, c)) drawPick(context, g, state);
       context.setTransform(density, 0, 0, density, 0, 0);
     }
@@ -72,7 +72,7 @@ function drawExplorer(context, state, width, data) {
 }
 
 /** One slice, rows × columns. What has the same look goes into one path: 500 elements are redrawn with every move. */
-function drawSlice(context, g, groups, chosen, fills) {
+function drawSlice(context, g, groups, chosen, fills, isNumbered) {
   const [width, height] = [g.columns * g.cell.width, g.rows * g.cell.height];
   context.fillStyle = STYLE.rule;
   if (!groups) context.fillRect(0, 0, width, height);
@@ -99,8 +99,8 @@ function drawSlice(context, g, groups, chosen, fills) {
   context.font = fontOf(11);
   context.textAlign = "center";
   context.fillStyle = STYLE.ink;
-  groups?.forEach((group, i) => {
-    if (!hasRoom(group, g.cell.width)) return;
+  if (!isNumbered) return;
+  groups.forEach((group, i) => {
     const [column, row] = [i % g.columns, Math.floor(i / g.columns)];
     context.fillText(group, (column + 0.5) * g.cell.width, (row + 0.5) * g.cell.height);
   });
@@ -136,7 +136,7 @@ function drawStatistics(context, shared, chosen, fills, width, y) {
       context.lineWidth = 2;
       context.strokeRect(x, y - 10, pitch - 2, 20);
     }
-    if (hasRoom(group, pitch)) drawText(context, String(group), x + pitch / 2 - 1, y, { px: 11, align: "center" });
+    if (hasRoom(shared.count - 1, pitch)) drawText(context, String(group), x + pitch / 2 - 1, y, { px: 11, align: "center" });
   }
 }
 

@@ -38,7 +38,7 @@ function drawStrip(context, box, state, figure, data) {
   const chosen = data.stops.batch.indexOf(state.batch);
   context.fillStyle = STYLE.rule;
   context.fillRect(box.left + chosen * pitch, box.top, pitch, box.bottom - box.top);
-  const name = "output of the same sample";
+  const name = "the sample's output";
   drawVerticalAxis(context, {
     scale,
     ticks: ticksBetween(-limit, limit, 5),
@@ -181,10 +181,7 @@ function drawNeighbours(context, state, width, data, height) {
   const { left, right, bottom } = boxes.variance;
   drawText(context, "0", left, bottom + 13, { px: 12, align: "center" });
   drawText(context, String(data.batches), right, bottom + 13, { px: 12, align: "center" });
-  drawText(context, "training steps · dotted: average batch", (left + right) / 2, bottom + 32, {
-    px: 12,
-    align: "center",
-  });
+  drawText(context, "step · dotted: average batch", right, bottom + 32, { px: 12, align: "right" });
 }
 
 function summary(state, data) {

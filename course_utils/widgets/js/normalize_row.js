@@ -126,7 +126,7 @@ function drawBars(context, panel, values, { limit, name, colour, picked = null, 
       context.fillStyle = colour;
       context.fillRect(x - thickness / 2, Math.min(end, scale(0)), thickness, Math.max(1, Math.abs(end - scale(0))));
     } else {
-      const px = Math.min(13, pitch * 0.42);
+      const px = Math.min(13, pitch * 0.36);
       drawText(context, formatNumber(value), x, panel.bottom - 10, { px, weight: "bold", align: "center" });
     }
     if (ghosts) drawGhost(context, x, scale(ghosts[i]), thickness);
@@ -181,7 +181,7 @@ function drawRow(context, state, width) {
     colour: STYLE.palette[1],
     ghosts: data.unmoved,
   });
-  drawKey(context, "at offset 0, scale 1", output.right, output.top - 24, { width: 2 });
+  drawKey(context, "offset 0, scale 1", output.right, output.top - 24, { width: 2 });
 }
 
 // --- changing a value in the picture ---
@@ -220,9 +220,10 @@ function change(state, control, value) {
 }
 
 function summary(state, data) {
-  const { moved } = rowFigure(state);
+  const { moved, inputs } = rowFigure(state);
   const asked = `Move ${data.controls.slice(0, 2).join(" or ")}: what becomes of the normalized row?`;
   if (data.controls.every((name) => state[name] === data.first[name])) return asked; // the answer, once it is tried
+  if (!inputs.every(Number.isFinite)) return `The row itself is infinite: ${formatOf(state).name} ends at 65,504.`;
   if (Number.isNaN(moved)) return "The variance came out negative or zero: the output is not a number.";
   if (moved < 1e-12) return "The normalized row is where offset 0 and scale 1 put it.";
   return `The normalized row has moved by at most ${formatNumber(moved)} from where offset 0 and scale 1 put it.`;
