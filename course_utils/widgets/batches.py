@@ -21,7 +21,7 @@ EPS = 1e-5
 MODES = {"train": "training", "eval": "evaluation"}
 NEIGHBOUR_STOPS: dict[str, list[float]] = {
     "batch": [1, 2, 4, 8, 16, 32, 64],
-    "pixels": [1, 4, 16, 64, 256],
+    "pixels": [1, 4, 16, 64],
     "loudness": [0.1, 0.2, 0.5, 1, 2, 5, 10],
     "momentum": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1],
 }
@@ -54,7 +54,7 @@ def batch_neighbours(
         momentum: weight of a new batch in the running statistics: 0.01, 0.02, 0.05, ... 1.
         steps: training steps taken before evaluation, up to 200.
         mode: ``"train"`` normalizes by the batch, ``"eval"`` by the running statistics.
-        pixels: H·W of each sample, all of which count: 1, 4, 16, 64 or 256.
+        pixels: H·W of each sample, all of which count: 1, 4, 16 or 64.
     """
     choices = {**NEIGHBOUR_STOPS, "mode": MODES, "steps": range(BATCHES + 1)}
     chosen = one_of(
