@@ -33,7 +33,8 @@ def row_by_pytorch(state):
     mu = mean(x)
     variance = mean(x * x) - mu * mu if state["arithmetic"] == "one-pass" else mean((x - mu) ** 2)
     # PyTorch's own square root of float32 may be one bit off, and its division by a single number
-    std = torch.tensor(np.sqrt((variance + eps).double().numpy()), dtype=dtype).expand_as(x)
+    with np.errstate(invalid="ignore"):  # one pass may have made the variance negative
+        std = torch.tensor(np.sqrt((variance + eps).double().numpy()), dtype=dtype).expand_as(x)
     return x, mu, variance, (x - mu) / std
 
 
