@@ -60,9 +60,9 @@ def test_a_card_has_the_words_of_the_claim_and_the_numbers_of_the_cell(tried, ca
         '<a href="https://arxiv.org/abs/1607.06450" target="_blank" style="color:inherit">Ba et '
         "al. 2016</a> §1; " in html
     )
-    assert "● holds  water < ice  273 K, 0.2 in 3" in repr(tried.table())
-    assert tried.table()._repr_html_().startswith("<details><summary>1 claims")
-    assert repr(tried.index()) == repr(tried.table())
+    assert "● holds  water < ice  273 K, 0.2 in 3" in repr(tried.index())
+    assert tried.index()._repr_html_().startswith("<details><summary>1 claims")
+    assert repr(tried.index()) == repr(tried.index())
     assert re.search('<a href="#warm"[^>]*>water &lt; ice</a>', tried.index()._repr_html_())
     tried.test("ice", holds=True, fails=True)
     assert "holds if T < 273 K: water is hard" in capsys.readouterr().out

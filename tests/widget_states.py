@@ -59,8 +59,9 @@ def _others(name, state, data, draw):
     """The fields that are neither stops nor choices."""
     if name == "axis_explorer":
         sizes = {axis: draw.randint(1, limit) for axis, limit in axes.SIZE_LIMITS.items()}
+        sizes["C"] = draw.choice(data["channels"])
         picked = {axis: draw.randrange(size) for axis, size in sizes.items()}
-        return {"sizes": sizes, "picked": picked, "groups": draw.randint(1, 8)}
+        return {"sizes": sizes, "picked": picked, "groups": draw.choice(data["channels"])}
     if name == "normalize_row":
         values = [round(draw.uniform(-5, 5), 1) for _ in range(draw.randint(2, len(rows.VALUES)))]
         return {"values": values, "features": draw.randint(2, len(values)), "picked": 0}
@@ -95,7 +96,8 @@ def _others(name, state, data, draw):
                 for field in ("shape", "weight")
             }
             return {
-                "layout": draw.choice(list(data["shapes"])),
+                "layout": draw.choice([*data["shapes"], "own"]),
+                "typed": {field: _typed(field, draw) for field in ("x", "shape", "weight")},
                 "sizes": sizes,
                 "picked": 0,
                 **chosen,
@@ -106,6 +108,15 @@ def _others(name, state, data, draw):
     if name == "scan_rounds":
         return {"done": draw.randint(0, len(data["joins"][state["method"]][str(state["length"])]))}
     return {}
+
+
+def _typed(field, draw):
+    """A shape as a learner may type it, seldom one that is none."""
+    sizes = [draw.choice([-1, 0, 1, 2, 2, 3, 3, 4]) for _ in range(draw.randint(0, 4))]
+    text = draw.choice(["({})", "[{}]", "{}", " ( {},)"]).format(", ".join(map(str, sizes)))
+    words = {"x": ["(2, 3)", "(1000, 1000)", "2.5"], "shape": ["(3,)", "3", "(2, 3)", "C"]}
+    words["weight"] = ["same", "same", "none", " none", "(3,)", "weight"]
+    return draw.choice([text.replace("(,)", "()"), *words[field]])
 
 
 def refused(call):

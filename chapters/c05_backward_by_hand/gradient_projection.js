@@ -174,8 +174,8 @@ function render(view) {
     title: "A gradient as bars, the parts that a norm takes off, and what comes through.",
     hint: "Drag a bar on the left, or focus the picture: left and right choose a bar, up and down move it.",
     specs: [
-      { name: "norm", label: "norm", kind: "select", options: Object.entries(data.norms) },
-      { name: "shape", label: "g is", kind: "select", options: Object.entries(data.shapes) },
+      { name: "norm", label: "norm", kind: "select", options: choicesIn(data, "norms") },
+      { name: "shape", label: "g is", kind: "select", options: choicesIn(data, "shapes") },
       { name: "deviation", label: "σ of x", kind: "slider", stops: data.stops.deviation, format: tickText },
       { name: "features", label: "features", kind: "slider", min: 2, max: data.row.length },
     ],

@@ -4,7 +4,9 @@ Chapter 05."""
 from pathlib import Path
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from course_utils.plots import grouped_bars
 from course_utils.table import format_number
@@ -56,20 +58,33 @@ def gradient_projection(
 class _GradientProjection(CourseWidget):
     _esm = browser_module(Path(__file__).with_name("gradient_projection.js"))
 
+    @property
+    def x(self) -> Tensor:
+        """The row that was normalized, for layer norm without its mean: (features,), float64."""
+        row = torch.tensor(ROW[: self.state["features"]], dtype=torch.float64)
+        row = row - row.mean() if self.state["norm"] == "layer" else row
+        return row / row.square().mean().sqrt() * self.state["deviation"]
+
+    @property
+    def dy(self) -> Tensor:
+        """The gradient that arrives: (features,), float64."""
+        gradient = torch.tensor(self.state["gradient"], dtype=torch.float64)
+        gradient, x_hat = gradient[: self.state["features"]], self._x_hat()
+        along_x_hat = 1.5 * x_hat / x_hat.abs().max()
+        return {
+            "free": gradient,
+            "constant": torch.full_like(gradient, 1.5),
+            "x_hat": along_x_hat,
+            "both": 1 + along_x_hat,
+        }[self.state["shape"]]
+
+    def _x_hat(self) -> Tensor:
+        return self.x / np.sqrt(self.state["deviation"] ** 2 + EPS)
+
     def picture(self) -> tuple[Figure, str]:
         norm, shape, deviation = (self.state[name] for name in ("norm", "shape", "deviation"))
         n = self.state["features"]
-        row = np.array(ROW[:n])
-        row -= row.mean() if norm == "layer" else 0.0
-        x_hat = row / np.sqrt(np.mean(row**2)) * deviation / np.sqrt(deviation**2 + EPS)
-        along_x_hat = 1.5 * x_hat / np.abs(x_hat).max()
-        free = np.array(self.state["gradient"][:n])
-        g = {
-            "free": free,
-            "constant": np.full(n, 1.5),
-            "x_hat": along_x_hat,
-            "both": 1 + along_x_hat,
-        }[shape]
+        x_hat, g = self._x_hat().numpy(), self.dy.numpy()
         constant = g.mean() if norm == "layer" else 0.0
         along = (g * x_hat).mean() * x_hat
         left = g - constant - along  # dx / r

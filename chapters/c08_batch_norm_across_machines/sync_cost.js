@@ -111,7 +111,7 @@ function render(view) {
       stops("layers", "layers"),
       stops("latency", "latency", " µs"),
       stops("bandwidth", "bandwidth", " GB/s"),
-      { name: "route", label: "messages", kind: "select", options: Object.entries(data.routes) },
+      { name: "route", label: "messages", kind: "select", options: choicesIn(data, "routes") },
     ],
     change: (state, control, value) => ({ ...state, [control]: value }),
     size: () => CHART.top + CHART.height + CHART.bottom,

@@ -113,7 +113,7 @@ function render(view) {
       { name: "columns", label: "columns", kind: "slider", min: 1, max: data.limits.columns },
       { name: "block", label: "BLOCK_SIZE", kind: "slider", stops: data.blocks },
       { name: "rows", label: "rows", kind: "slider", min: 1, max: data.limits.rows },
-      { name: "mask", label: "masked", kind: "select", options: Object.entries(data.masks) },
+      { name: "mask", label: "masked", kind: "select", options: choicesIn(data, "masks") },
     ],
     change,
     size: (state, width) => places(state, width).height,

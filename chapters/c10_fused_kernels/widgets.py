@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 from course_utils.widgets.shapes import draw_cards
@@ -41,6 +43,12 @@ def kernel_blocks(
 
 class _KernelBlocks(CourseWidget):
     _esm = browser_module("cells", Path(__file__).with_name("kernel_blocks.js"))
+
+    @property
+    def x(self) -> Tensor:
+        """The matrix in memory: (rows, columns), float32."""
+        rows, columns = self.state["rows"], self.state["columns"]
+        return torch.tensor(MEMORY[: rows * columns]).float().view(rows, columns)
 
     def picture(self) -> tuple[Figure, str]:
         rows, columns, block, row, mask = (

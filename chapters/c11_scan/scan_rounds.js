@@ -81,7 +81,7 @@ function render(view) {
     title: "Steps in a row, joined round by round.",
     hint: "The number in a circle: for how many inputs the step stands. Filled: for all up to its own.",
     specs: [
-      { name: "method", label: "joined", kind: "select", options: Object.entries(data.methods) },
+      { name: "method", label: "joined", kind: "select", options: choicesIn(data, "methods") },
       { name: "length", label: "steps T", kind: "slider", stops: data.lengths },
       { name: "done", label: "rounds", kind: "slider", min: 0, max: mostRounds },
     ],

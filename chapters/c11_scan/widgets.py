@@ -3,7 +3,9 @@ Chapter 11."""
 
 from pathlib import Path
 
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
@@ -50,6 +52,18 @@ def scan_rounds(method: str = "scan", length: int = 8, done: int = 0) -> CourseW
 
 class _ScanRounds(CourseWidget):
     _esm = browser_module(Path(__file__).with_name("scan_rounds.js"))
+
+    @property
+    def x(self) -> Tensor:
+        """The numbers in the last row that is seen, float32 (length,): how many inputs each step
+        stands for after the rounds that are done, in the end ``torch.ones(length).cumsum(0)``."""
+        method, length, done = (self.state[name] for name in ("method", "length", "done"))
+        counts = torch.ones(length)
+        for joined in rounds_of(method, length)[:done]:
+            before = counts.clone()
+            for earlier, later in joined:
+                counts[later] = before[later] + before[earlier]
+        return counts
 
     def picture(self) -> tuple[Figure, str]:
         method, length, done = (self.state[name] for name in ("method", "length", "done"))

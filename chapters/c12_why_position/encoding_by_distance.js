@@ -1,6 +1,6 @@
 // What an encoding tells attention about a distance, as a curve. ALiBi's slopes and T5's buckets come from Python.
 
-const AREA = { left: 70, right: 16, top: 48, bottom: 52, height: 250 };
+const AREA = { left: 70, right: 22, top: 48, bottom: 52, height: 250 };
 
 /** What is shown at distances 0 … reach. */
 function distanceValues(state, data) {
@@ -15,7 +15,8 @@ function distanceValues(state, data) {
   return distances.map(() => 0);
 }
 
-const slope = (state, data) => data.slopes[data.stops.heads.indexOf(state.heads)][state.head - 1];
+const slopesOf = (state, data) => data.slopes[data.stops.heads.indexOf(state.heads)];
+const slope = (state, data) => slopesOf(state, data)[state.head - 1];
 const bucketsOf = (state, data) => data.buckets[data.stops.max_distance.indexOf(state.max_distance)];
 
 const NAMES = {
@@ -42,6 +43,7 @@ function draw(context, state, width, data) {
   for (const tick of ticksBetween(0, state.reach, 8))
     drawText(context, tickText(tick), x(tick), area.bottom + 14, { px: 12, align: "center" });
   drawText(context, "distance (tokens)", area.right, area.bottom + 34, { px: 12, align: "right" });
+  if (state.encoding === "alibi") drawHeads(context, state, data, { x, y, low, area });
   const look = { colour: STYLE.palette[Object.keys(RANGES).indexOf(state.encoding)], width: 2.5 };
   const values = distanceValues(state, data);
   drawLine(
@@ -57,6 +59,20 @@ function draw(context, state, width, data) {
       context.fillStyle = look.colour;
       context.fill();
     });
+}
+
+/** Every head's line, faint, with its number where it leaves the picture: at the right, or below. */
+function drawHeads(context, state, data, { x, y, low, area }) {
+  slopesOf(state, data).forEach((m, head) => {
+    const end = Math.min(state.reach, -low / m);
+    const isChosen = head + 1 === state.head;
+    const ends = [[x(0), y(0)], [x(end), y(-m * end)]];
+    drawLine(context, ends, { colour: tint(STYLE.palette[3], isChosen ? 1 : 0.45), width: isChosen ? 2.5 : 1.2 });
+    const [px, weight] = [11, isChosen ? "bold" : "normal"];
+    if (end < state.reach) drawText(context, String(head + 1), x(end) + 4, area.bottom - 8, { px, weight });
+    else if (isChosen || head % Math.ceil(state.heads / 6) === 0)
+      drawText(context, String(head + 1), area.right + 3, y(-m * end), { px, weight });
+  });
 }
 
 function change(state, control, value) {
@@ -106,9 +122,9 @@ function render(view) {
   return mount(view, {
     name: "encoding_by_distance",
     title: "What the chosen encoding tells attention about a distance, as a curve.",
-    hint: "Choose an encoding, then move what it has to set. The vertical axis stays; a curve that leaves it is cut.",
+    hint: "Choose an encoding, then move what it has to set. The vertical axis stays; a curve that leaves it is cut. Of ALiBi, every head's line is there with its number.",
     specs: [
-      { name: "encoding", label: "encoding", kind: "select", options: Object.entries(data.encodings) },
+      { name: "encoding", label: "encoding", kind: "select", options: choicesIn(data, "encodings") },
       {
         name: "reach",
         label: "axis up to",

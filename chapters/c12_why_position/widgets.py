@@ -4,12 +4,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from course_utils.plots.style import INK, PALETTE, new_figure
-from course_utils.rope import alibi_slopes, t5_relative_bucket
+from course_utils.rope import alibi_slopes, sinusoidal, t5_relative_bucket
 from course_utils.table import format_number
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
@@ -73,24 +73,38 @@ def encoding_by_distance(
 class _EncodingByDistance(CourseWidget):
     _esm = browser_module(Path(__file__).with_name("encoding_by_distance.js"))
 
+    @property
+    def x(self) -> Tensor:
+        """What the encoding tells attention of the distances 0 … reach, float32: of ALiBi (heads,
+        reach + 1), else (reach + 1,); of T5's the number of the bucket."""
+        state: dict[str, Any] = self.state
+        distances = torch.arange(state["reach"] + 1)
+        if state["encoding"] == "alibi":
+            return -alibi_slopes(state["heads"])[:, None] * distances
+        if state["encoding"] == "sinusoidal":
+            code = sinusoidal(distances, state["dim"], state["base"], dtype=torch.float64)
+            return (code @ code[0] / (state["dim"] / 2)).float()
+        if state["encoding"] == "t5":
+            return torch.tensor(_buckets(state["max_distance"])[: len(distances)]).float()
+        return torch.zeros(len(distances))
+
     def picture(self) -> tuple[Figure, str]:
         state: dict[str, Any] = self.state
-        encoding, distances = state["encoding"], np.arange(state["reach"] + 1)
-        values, settings = np.zeros(len(distances)), ""
+        encoding = state["encoding"]
+        values, settings = self.x.numpy(), ""
         if encoding == "sinusoidal":
-            frequencies = state["base"] ** (-np.arange(0, state["dim"], 2) / state["dim"])
-            values = np.cos(distances[:, None] * frequencies).mean(1)
             settings = f", {state['dim']} columns, base {state['base']:,}"
         elif encoding == "alibi":
-            values = -alibi_slopes(state["heads"])[state["head"] - 1].item() * distances
+            heads, values = values, values[state["head"] - 1]
             settings = f", head {state['head']} of {state['heads']}"
         elif encoding == "t5":
             buckets = _buckets(state["max_distance"])
-            values = np.array(buckets[: len(distances)])
             settings = f", last bucket from distance {buckets.index(buckets[-1])}"
 
         figure, axes = new_figure(height=3.4)
         axes.axhline(0, color=INK, linewidth=0.8, linestyle="-")
+        if encoding == "alibi":
+            axes.plot(heads.T, color=PALETTE[0], alpha=0.3, linewidth=1, linestyle="-")
         axes.plot(values, color=PALETTE[0], marker="o" if len(values) <= 64 else "", linestyle="-")
         axes.set(xlabel="distance (tokens)", ylabel=_LABELS[encoding])
         return figure, (

@@ -19,7 +19,7 @@ function pairsOf(vectors, theta, reach, random) {
 let known = { key: "", scores: [] }; // the curve does not depend on where the two tokens stand
 
 function scoresOf(state, theta, random) {
-  const key = [state.base, state.dim, state.vectors, state.reach].join();
+  const key = [state.base, state.dim, state.share, state.vectors, state.reach].join();
   if (known.key === key) return known.scores;
   const [share, phase] = pairsOf(state.vectors, theta, state.reach, random);
   const scores = Array.from({ length: state.reach + 1 }, (_, distance) => {
@@ -31,9 +31,21 @@ function scoresOf(state, theta, random) {
   return scores;
 }
 
+/** How many of the head's pairs turn: a share of them, and one at least; the others stand still. */
+const turningOf = ({ dim, share }) => Math.max(1, Math.floor((dim * share) / 2));
+
+/** The two entries of the head that pair k is made of. */
+function entriesOf({ dim, share, layout }, k) {
+  const turning = turningOf({ dim, share });
+  if (layout === "interleaved" || k >= turning) return [2 * k, 2 * k + 1];
+  return [k, k + turning];
+}
+
 /** Everything the picture shows. */
 function clockFigure(state, data) {
-  const theta = Array.from({ length: state.dim / 2 }, (_, k) => state.base ** ((-2 * k) / state.dim));
+  const turning = turningOf(state);
+  const speed = (k) => (k < turning ? state.base ** (-k / turning) : 0);
+  const theta = Array.from({ length: state.dim / 2 }, (_, k) => speed(k));
   const hands = (position) => theta.map((speed) => (position * speed) % TURN);
   const scores = scoresOf(state, theta, data.random);
   return {
@@ -94,8 +106,20 @@ function drawHand(context, [x, y], angle, length, look) {
   context.fill();
 }
 
+/** A pair outside the rotary share: no hands. */
+function drawStill(context, [x, y], radius, isPicked) {
+  context.beginPath();
+  context.arc(x, y, radius, 0, TURN);
+  context.fillStyle = STYLE.rule;
+  context.fill();
+  context.strokeStyle = isPicked ? STYLE.ink : STYLE.muted;
+  context.lineWidth = isPicked ? 3 : 1;
+  context.stroke();
+}
+
 function drawClock(context, centre, radius, data, k, isPicked) {
   const [x, y] = centre;
+  if (!data.theta[k]) return drawStill(context, centre, radius, isPicked);
   context.beginPath(); // what the query's hand is ahead of the key's: it depends on the distance alone
   context.moveTo(x, y);
   context.arc(x, y, radius, -data.key[k], -data.key[k] - data.between[k], true);
@@ -184,12 +208,14 @@ const whole = (value) => Math.floor(value).toLocaleString("en-US"); // while it 
 function facts(state, data) {
   const { theta, between, score } = clockFigure(state, data);
   const speed = theta[state.picked];
+  const turns = speed > 0;
+  const slowest = theta[turningOf(state) - 1];
   return [
-    ["picked pair", `${state.picked} of 0 … ${theta.length - 1}`],
-    ["turns by", `${formatNumber(speed)} rad a position`],
-    ["a full turn takes", `${formatNumber(TURN / speed)} positions`],
+    ["picked pair", `${state.picked}: entries ${entriesOf(state, state.picked).join(" and ")} of 0 … ${state.dim - 1}`],
+    ["turns by", turns ? `${formatNumber(speed)} rad a position` : "nothing: it is outside the rotary share"],
+    ["a full turn takes", turns ? `${formatNumber(TURN / speed)} positions` : ""],
     ["query ahead of key by", `${formatNumber((between[state.picked] * 360) / TURN)}°`],
-    ["slowest pair's full turn", `${formatNumber(TURN / theta[theta.length - 1])} positions`],
+    ["slowest pair's full turn", `${formatNumber(TURN / slowest)} positions`],
     ["score", formatNumber(score)],
   ];
 }
@@ -209,7 +235,9 @@ function render(view) {
     { name: "distance", label: "distance", kind: "slider", stops: stops.distance, format: whole },
     { name: "base", label: "base", kind: "slider", stops: stops.base, format: whole },
     { name: "dim", label: "dimension", kind: "slider", stops: stops.dim },
-    { name: "vectors", label: "vectors", kind: "select", options: Object.entries(data.vectors) },
+    { name: "share", label: "rotary share", kind: "slider", stops: stops.share },
+    { name: "layout", label: "layout", kind: "select", options: choicesIn(data, "layouts") },
+    { name: "vectors", label: "vectors", kind: "select", options: choicesIn(data, "vectors") },
     { name: "reach", label: "axis up to", kind: "select", options: reaches, read: (state) => String(state.reach) },
   ];
   return mount(view, {
@@ -236,5 +264,5 @@ function render(view) {
   });
 }
 
-export { change, clockFigure, formatNumber, gridOf, panels, pickAt, pickByKey };
+export { change, entriesOf, clockFigure, formatNumber, gridOf, panels, pickAt, pickByKey };
 export default { render };

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from course_utils.plots.style import INK, MUTED, PALETTE, RULE, new_figure
 from course_utils.table import format_number
@@ -16,61 +18,101 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["rope_clocks", "rope_shapes"]
 
+LAYOUTS = {"half": "halves", "interleaved": "neighbours"}
 VECTORS = {"equal": "equal", "aimed": "aimed at half the axis", "random": "random"}
 _ONES = list(range(33))
 _THEN = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096]
-CLOCK_STOPS: dict[str, list[int]] = {
+CLOCK_STOPS: dict[str, list[Any]] = {
     "position": [*_ONES, *_THEN, 8192, 16_384, 32_768, 65_536, 100_000, 131_071],
     "distance": [*_ONES, *_THEN],
     "base": [10, 100, 1000, 10_000, 100_000, 500_000, 1_000_000],
     "dim": [2, 4, 8, 16, 32, 64, 128],
     "reach": [64, 512, 4096],
+    "share": [0.25, 0.5, 0.75, 1.0],
 }
 
 
 def rope_clocks(
-    base: int = 10_000, dim: int = 16, vectors: str = "equal", reach: int = 64
+    base: int = 10_000,
+    dim: int = 16,
+    vectors: str = "equal",
+    reach: int = 64,
+    *,
+    share: float = 1.0,
+    layout: str = "half",
 ) -> CourseWidget:
     """Return the clocks beside the score, ready to display.
 
     Args:
         base: the rotary base: 10, 100, ... 1,000,000.
-        dim: the rotary dimension, twice the number of clocks: 2, 4, 8, ... 128.
+        dim: the head's dimension, twice the number of clocks: 2, 4, 8, ... 128.
         vectors: ``"equal"`` (query and key are one vector, all pairs of one length), ``"aimed"``
             (the key is turned so that the score is largest half-way along the axis) or ``"random"``
             (drawn once, the same for everyone).
         reach: the last distance on the score's axis: 64, 512 or 4096.
+        share: of the pairs that turn, the first ones: 0.25, 0.5, 0.75 or 1; one pair always turns.
+        layout: which entries are a pair: ``"half"``, k and k plus half of what turns, or
+            ``"interleaved"``, neighbours. The clocks and the score are the same.
     """
     chosen = one_of(
-        {**CLOCK_STOPS, "vectors": VECTORS}, base=base, dim=dim, vectors=vectors, reach=reach
+        {**CLOCK_STOPS, "vectors": VECTORS, "layout": LAYOUTS},
+        base=base,
+        dim=dim,
+        vectors=vectors,
+        reach=reach,
+        share=share,
+        layout=layout,
     )
     state = {"position": 4, "distance": 3, **chosen, "picked": min(1, dim // 2 - 1)}
-    return _RopeClocks(
-        state, {"vectors": VECTORS, "stops": CLOCK_STOPS, "random": _random_pairs().tolist()}
-    )
+    data = {"vectors": VECTORS, "layouts": LAYOUTS, "stops": CLOCK_STOPS}
+    return _RopeClocks(state, {**data, "random": _random_pairs().tolist()})
 
 
 class _RopeClocks(CourseWidget):
     _esm = browser_module(Path(__file__).with_name("rope_clocks.js"))
 
-    def picture(self) -> tuple[Figure, str]:
+    @property
+    def x(self) -> Tensor:
+        """What the hands show, as vectors: the query's row, then the key's, each pair of length 1
+        turned from (1, 0) to its place in the layout; (2, dim), float64."""
         state: dict[str, Any] = self.state
-        position, distance, reach, count = (
-            state["position"],
-            state["distance"],
-            state["reach"],
-            state["dim"] // 2,
-        )
-        # (count,), radians a position
-        theta = state["base"] ** (-2 * np.arange(count) / state["dim"])
+        positions = torch.tensor([state["position"] + state["distance"], state["position"]])
+        angles = positions.double()[:, None] * torch.from_numpy(self._theta())
+        cosines, sines = angles.cos(), angles.sin()  # (2, dim / 2)
+        turning = 2 * self._turning()
+        rows = torch.stack([cosines, sines], dim=-1).flatten(1)  # neighbours are a pair
+        if state["layout"] == "half":
+            halves = [cosines[:, : turning // 2], sines[:, : turning // 2], rows[:, turning:]]
+            return torch.cat(halves, dim=1)
+        return rows
+
+    @property
+    def scores(self) -> Tensor:
+        """The curve that is seen, at distances 0 … reach: (reach + 1,), float64."""
+        state: dict[str, Any] = self.state
+        reach, count, theta = state["reach"], state["dim"] // 2, self._theta()
         share, phase = np.full(count, 1 / count), np.zeros(count)
         if state["vectors"] == "aimed":
             phase = -(reach // 2) * theta
         elif state["vectors"] == "random":
             query, key, phase = _random_pairs()[:, :count]
             share = query * key / (np.linalg.norm(query) * np.linalg.norm(key))
-        scores = np.cos(np.arange(reach + 1)[:, None] * theta + phase) @ share  # (reach + 1,)
+        return torch.from_numpy(np.cos(np.arange(reach + 1)[:, None] * theta + phase) @ share)
 
+    def _turning(self) -> int:
+        return max(1, int(self.state["dim"] * self.state["share"]) // 2)
+
+    def _theta(self) -> np.ndarray:
+        """Radians a position of each pair, 0 of one that stands still: (dim / 2,)."""
+        turning = self._turning()
+        theta = np.zeros(self.state["dim"] // 2)
+        theta[:turning] = self.state["base"] ** (-np.arange(turning) / turning)
+        return theta
+
+    def picture(self) -> tuple[Figure, str]:
+        state: dict[str, Any] = self.state
+        position, distance, reach = (state[name] for name in ("position", "distance", "reach"))
+        theta, scores = self._theta(), self.scores.numpy()
         figure, (clocks, curve) = new_figure(height=3.6, ncols=2)
         _draw_clocks(clocks, position * theta, (position + distance) * theta, state["picked"])
         curve.plot(scores, color=PALETTE[2], linewidth=2 if reach <= 64 else 1)
@@ -79,10 +121,10 @@ class _RopeClocks(CourseWidget):
         curve.set(ylim=(-1.05, 1.05), xlim=(0, reach))
         curve.set(title="score, as a share of |q||k|", xlabel="distance (positions)")
         return figure, (
-            f"The clocks of a rotary embedding of dimension {state['dim']}, base "
-            f"{int(state['base']):,}, for a key at position "
-            f"{position:,} and a query {distance:,} further on, beside the score at distances up "
-            f"to {reach:,} (vectors: {VECTORS[state['vectors']]}): here "
+            f"The clocks of a rotary embedding of dimension {state['dim']}, {2 * self._turning()} "
+            f"of them rotary ({LAYOUTS[state['layout']]}), base {int(state['base']):,}, for "
+            f"a key at position {position:,} and a query {distance:,} further on, beside the "
+            f"score at distances up to {reach:,} (vectors: {VECTORS[state['vectors']]}): here "
             f"{format_number(float(scores[distance]))}."
         )
 

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from course_utils.plots.style import PALETTE, PAPER, new_figure
 from course_utils.session import generator
@@ -40,14 +41,16 @@ DEFAULT_SIZES = {
     "W": 2,
     "T": 5,
 }
-# the largest tensor still shows a number in every cell
+# the largest tensor still shows every cell, and all but the narrowest a number in it
 SIZE_LIMITS = {
     "B": 4,
-    "C": 8,
+    "C": 32,
     "H": 4,
     "W": 4,
     "T": 6,
 }
+# of channels and of groups: 32 groups are the default of many models
+CHANNELS = [*range(1, 9), 12, 16, 24, 32]
 
 
 def _rule(
@@ -120,29 +123,46 @@ RULES: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def axis_explorer(norm: str = "batch", layout: str = "B,C,H,W", groups: int = 2) -> CourseWidget:
+def axis_explorer(
+    norm: str = "batch", layout: str = "B,C,H,W", groups: int = 2, channels: int = 6
+) -> CourseWidget:
     """Return the axis explorer, ready to display.
 
     Args:
         norm: ``"batch"``, ``"layer"``, ``"instance"``, ``"group"`` or ``"rms"``.
         layout: ``"B,C,H,W"`` or ``"B,T,C"``.
-        groups: number of channel groups of group norm, 1 to 8.
+        groups: number of channel groups of group norm: 1 to 8, 12, 16, 24 or 32.
+        channels: of the tensor, as ``groups``.
     """
-    choices = {"norm": NORMS, "layout": LAYOUTS, "groups": range(1, SIZE_LIMITS["C"] + 1)}
+    choices = {"norm": NORMS, "layout": LAYOUTS, "groups": CHANNELS}
     chosen = one_of(choices, norm=norm, layout=layout, groups=groups)
+    one_of({"channels": CHANNELS}, channels=channels)
     example = (
         3 + 2 * torch.randn(prod(SIZE_LIMITS[axis] for axis in "BCHW"), generator=generator(0))
     ).tolist()
-    data = {"rules": RULES, "norms": NORMS, "layouts": LAYOUTS, "limits": SIZE_LIMITS}
+    data: dict[str, Any] = {"rules": RULES, "norms": NORMS, "layouts": LAYOUTS}
+    data |= {"limits": SIZE_LIMITS, "channels": CHANNELS}
     # the first so many are the tensor that is normalized
     data["example"] = [round(value, 2) for value in example]
     return _AxisExplorer(
-        {**chosen, "sizes": DEFAULT_SIZES, "picked": dict.fromkeys(DEFAULT_SIZES, 0)}, data
+        {
+            **chosen,
+            "sizes": {**DEFAULT_SIZES, "C": channels},
+            "picked": dict.fromkeys(DEFAULT_SIZES, 0),
+        },
+        data,
     )
 
 
 class _AxisExplorer(CourseWidget):
     _esm = browser_module("axis_rule", "axis_explorer")
+
+    @property
+    def x(self) -> Tensor:
+        """The tensor that is seen, of the shape that is shown, float32; the picked value is one of
+        its."""
+        shape = shape_of(self.state)
+        return torch.tensor(self.data["example"][: prod(shape)]).view(shape)
 
     def picture(self) -> tuple[Figure, str]:
         state: dict[str, Any] = self.state
@@ -208,7 +228,8 @@ def _draw(state: Mapping[str, Any]) -> Figure:
             vmin=0,
             vmax=6,
         )
-        for (row, column), number in np.ndenumerate(panel):
+        fits = shape[0] * panel.shape[1] <= 40  # else the numbers would run into one another
+        for (row, column), number in np.ndenumerate(panel) if fits else ():
             weight = "bold" if number == chosen else "normal"
             axes.text(
                 column,
@@ -222,7 +243,7 @@ def _draw(state: Mapping[str, Any]) -> Figure:
         axes.set(
             title=f"sample {sample}",
             xlabel="channel",
-            xticks=range(panel.shape[1]),
+            xticks=range(0, panel.shape[1], 1 if fits else 8),
             yticks=range(len(panel)),
         )
         axes.grid(visible=False)

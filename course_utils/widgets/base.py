@@ -67,7 +67,9 @@ class StatefulWidget(anywidget.AnyWidget):
     data = traitlets.Dict().tag(sync=True)  # never changes
 
     def __init__(self, state: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        super().__init__(state=state, data={**data, "first": dict(state)})
+        # a saved notebook sorts the keys of its JSON: the order of choices is sent beside them
+        order = {name: list(choices) for name, choices in data.items() if isinstance(choices, dict)}
+        super().__init__(state=state, data={**data, "first": dict(state), "order": order})
 
     def without_kernel(self) -> dict[str, Any]:
         """Return what a page without a kernel needs besides ``data``, JSON: answers that were

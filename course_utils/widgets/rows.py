@@ -2,10 +2,10 @@
 Chapters 00, 02."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from course_utils.plots.style import MUTED, PALETTE, new_figure
 from course_utils.table import format_number
@@ -17,6 +17,8 @@ ARITHMETICS = {
     "float64": "float64",
     "two-pass": "float32, two passes",
     "one-pass": "float32, one pass",
+    "bfloat16": "bfloat16",
+    "float16": "float16",
 }
 CONTROLS = ("offset", "scale", "eps", "features", "arithmetic")
 VALUES = (1.2, -0.4, 0.9, 2.1, -1.5, 0.3, -0.8, 1.7, 0.1, -2.2, 0.6, -0.1, 1.4, -1.1, 0.5, -0.7)
@@ -37,7 +39,8 @@ def normalize_row(controls: Sequence[str] = CONTROLS, arithmetic: str = "float64
     Args:
         controls: which of ``offset, scale, eps, features, arithmetic`` are shown; where
             ``arithmetic`` is, offsets reach 1e8, otherwise ±10.
-        arithmetic: ``"float64"``, ``"two-pass"`` or ``"one-pass"``, the last two in float32.
+        arithmetic: ``"float64"``, ``"two-pass"`` or ``"one-pass"``, the last two in float32,
+            ``"bfloat16"`` or ``"float16"``, both in two passes; every operation is rounded.
     """
     if isinstance(controls, str) or not set(controls) <= set(CONTROLS):
         raise ValueError(f"controls must be among {', '.join(CONTROLS)}: got {controls!r}")
@@ -52,38 +55,42 @@ def normalize_row(controls: Sequence[str] = CONTROLS, arithmetic: str = "float64
 class _NormalizeRow(CourseWidget):
     _esm = browser_module("normalize_row")
 
+    @property
+    def x(self) -> Tensor:
+        """The row as it is normalized: (features,), in the state's arithmetic."""
+        names = {"two-pass": "float32", "one-pass": "float32"}
+        dtype = getattr(torch, names.get(self.state["arithmetic"], self.state["arithmetic"]))
+        scale, offset = (
+            torch.tensor(self.state[name], dtype=dtype) for name in ("scale", "offset")
+        )
+        row = torch.tensor(self.state["values"][: self.state["features"]], dtype=dtype)
+        return scale * row + offset
+
     def picture(self) -> tuple[Figure, str]:
         offset, scale, eps, arithmetic = (
             self.state[name] for name in ("offset", "scale", "eps", "arithmetic")
         )
-        row = np.array(self.state["values"][: self.state["features"]])
-        dtype: type[Any] = np.float64 if arithmetic == "float64" else np.float32
-        x = dtype(scale) * row.astype(dtype) + dtype(offset)
+        x = self.x
         mean = _mean(x)
-        variance = (
-            _mean(x * x) - mean * mean if arithmetic == "one-pass" else _mean((x - mean) ** 2)
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            y = (x - mean) / np.sqrt(variance + dtype(eps))
-        statistics = f"mean {format_number(float(mean))}, variance {format_number(float(variance))}"
-        output_variance = format_number(float(np.var(y, dtype=float)))
+        squares = _mean(x * x) - mean * mean if arithmetic == "one-pass" else None
+        variance = _mean((x - mean).square()) if squares is None else squares
+        y = ((x - mean) / (variance + torch.tensor(eps, dtype=x.dtype)).sqrt()).double()
+        statistics = f"mean {format_number(mean.item())}, variance {format_number(variance.item())}"
+        output_variance = format_number(y.var(correction=0).item())
         # so far from zero the differences would not be seen
         base = offset if abs(offset) > 50 else 0.0
 
         figure, (before, after) = new_figure(height=3.4, ncols=2)
-        for series, (axes, values) in enumerate(((before, x - base), (after, y))):
-            axes.bar(
-                range(1, len(row) + 1),
-                np.where(np.isfinite(values), values, 0.0),
-                color=PALETTE[series],
-            )
+        places = range(1, len(x) + 1)
+        for series, (axes, values) in enumerate(((before, x.double() - base), (after, y))):
+            axes.bar(places, values.where(values.isfinite(), 0.0), color=PALETTE[series])
             axes.axhline(0, color=MUTED, linewidth=1)
-            axes.set_xticks(range(1, len(row) + 1))
+            axes.set_xticks(places)
             axes.grid(visible=False, axis="x")
         before.set(title=f"input, minus {base:,g}" if base else "input", xlabel=statistics)
         after.set(title="normalized", xlabel=f"variance {output_variance}", ylim=(-4, 4))
         return figure, (
-            f"A row of {len(row)} values beside its normalized row, offset "
+            f"A row of {len(x)} values beside its normalized row, offset "
             f"{format_number(offset)}, scale "
             f"{format_number(scale)}, eps {format_number(eps)}, {ARITHMETICS[arithmetic]}: "
             f"{statistics}; normalized, variance "
@@ -91,7 +98,10 @@ class _NormalizeRow(CourseWidget):
         )
 
 
-def _mean(values: np.ndarray) -> np.floating:
-    """One addition after the other, each rounded, as the browser adds; numpy's own mean adds in
-    pairs."""
-    return np.add.accumulate(values)[-1] / values.dtype.type(len(values))
+def _mean(values: Tensor) -> Tensor:
+    """One addition after the other, each rounded, as the browser adds; PyTorch's own mean adds in
+    another order."""
+    total = torch.zeros((), dtype=values.dtype)
+    for value in values:
+        total = total + value
+    return total / torch.tensor(len(values), dtype=values.dtype)

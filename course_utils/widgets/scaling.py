@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -92,6 +93,18 @@ def rope_scaling(
 
 class _RopeScaling(AnsweringWidget):
     _esm = browser_module("rope_methods", "rope_scaling")
+
+    @property
+    def x(self) -> Tensor:
+        """The wavelengths of the pairs as trained, in positions: (pairs,), float64."""
+        return self.wavelengths["as trained"]
+
+    @property
+    def wavelengths(self) -> dict[str, Tensor]:
+        """The wavelengths that are seen, by the name of their line, infinite where a pair stands
+        still."""
+        found = _wavelengths(self.state, self.answer["own"])
+        return {name: torch.tensor(values).double() for name, values in found.items()}
 
     def without_kernel(self) -> dict[str, Any]:
         return {

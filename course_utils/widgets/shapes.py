@@ -11,6 +11,7 @@ Notation used for tensor shapes
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,16 @@ COSINES = ["T,D", "T,1,D"]
 PAIRS = {"half": "half", "interleaved": "interleaved"}
 HEAD_LIMITS = {"B": 2, "H": 4, "T": 5}
 DIMS = [2, 4, 6, 8]
+SHARES = [0.25, 0.5, 0.75, 1.0]
 
 
 def rope_shapes(
-    order: str = "B,H,T,D", cos: str = "T,D", pairs: str = "half", laid: str = "half"
+    order: str = "B,H,T,D",
+    cos: str = "T,D",
+    pairs: str = "half",
+    laid: str = "half",
+    *,
+    share: float = 1.0,
 ) -> CourseWidget:
     """Return a tensor of heads whose entries show the angle that RoPE gives them, ready to display.
 
@@ -41,9 +48,10 @@ def rope_shapes(
         cos: the shape of cos and sin: ``"T,D"`` or ``"T,1,D"``.
         pairs: which entries turn together: ``"half"`` or ``"interleaved"``.
         laid: for which of the two the columns of cos and sin are laid out.
+        share: of each head's entries that turn, 0.25, 0.5, 0.75 or 1: an even number, two at least.
     """
-    choices = {"order": ORDERS, "cos": COSINES, "pairs": PAIRS, "laid": PAIRS}
-    chosen = one_of(choices, order=order, cos=cos, pairs=pairs, laid=laid)
+    choices = {"order": ORDERS, "cos": COSINES, "pairs": PAIRS, "laid": PAIRS, "share": SHARES}
+    chosen = one_of(choices, order=order, cos=cos, pairs=pairs, laid=laid, share=share)
     state = {**chosen, "sizes": {"B": 1, "H": 2, "T": 3, "D": 4}, "picked": 0}
     data = {
         "orders": ORDERS,
@@ -51,6 +59,7 @@ def rope_shapes(
         "layouts": PAIRS,
         "limits": HEAD_LIMITS,
         "dims": DIMS,
+        "stops": {"share": SHARES},
     }
     return _RopeShapes(state, data)
 
@@ -58,13 +67,45 @@ def rope_shapes(
 class _RopeShapes(CourseWidget):
     _esm = browser_module("cells", "rope_shapes")
 
+    @property
+    def x(self) -> Tensor:
+        """A tensor of the shape that is seen, filled with 0, 1, 2, … in float32."""
+        shape = tuple(self.state["sizes"][axis] for axis in self.state["order"].split(","))
+        return torch.arange(prod(shape), dtype=torch.float32).view(shape)
+
+    @property
+    def cos(self) -> Tensor:
+        """The cosines whose angles are seen, in the shape and the layout that are chosen: (T, D) or
+        (T, 1, D), D of what turns; base 10,000, float32."""
+        return self._angles().cos()
+
+    @property
+    def sin(self) -> Tensor:
+        """The sines to ``cos``."""
+        return self._angles().sin()
+
+    def _angles(self) -> Tensor:
+        turning = self._turning()
+        speeds = 10_000.0 ** (-2 * torch.from_numpy(self._frequencies()) / turning)
+        angles = torch.arange(self.state["sizes"]["T"])[:, None] * speeds
+        return (angles[:, None] if self.state["cos"] == "T,1,D" else angles).float()
+
+    def _turning(self) -> int:
+        """How many entries of a head turn."""
+        return max(2, int(self.state["sizes"]["D"] * self.state["share"]) // 2 * 2)
+
+    def _frequencies(self) -> np.ndarray:
+        """The number of the frequency in each column of cos."""
+        columns = np.arange(self._turning())
+        return columns % (len(columns) // 2) if self.state["laid"] == "half" else columns // 2
+
     def picture(self) -> tuple[Figure, str]:
         state: dict[str, Any] = self.state
-        sizes, columns = state["sizes"], np.arange(state["sizes"]["D"])
+        turning = self._turning()
+        sizes, columns = {**state["sizes"], "D": turning}, np.arange(turning)
         x = tuple(sizes[axis] for axis in state["order"].split(","))
         cos = tuple(sizes.get(axis, 1) for axis in state["cos"].split(","))
-        half = sizes["D"] // 2
-        k = columns % half if state["laid"] == "half" else columns // 2
+        half, k = turning // 2, self._frequencies()
         pairs = columns % half if state["pairs"] == "half" else columns // 2
         refusal = refusal_of(lambda: torch.zeros(x) * torch.zeros(cos))
         position = np.full(x, "–", dtype=object)
@@ -81,7 +122,8 @@ class _RopeShapes(CourseWidget):
             for sample, head in np.ndindex(heads.shape[:2])
         ]
         words = (
-            f"RoPE on x ({state['order']}) = {x} with cos ({state['cos']}) = {cos}, pairs "
+            f"RoPE on x ({state['order']}) = {tuple(self.x.shape)}, {turning} entries of a head, "
+            f"with cos ({state['cos']}) = {cos}, pairs "
             f"{state['pairs']}"
         )
         return draw_cards(
@@ -106,11 +148,10 @@ def broadcast_text(values: Tensor, shape: Sequence[int]) -> np.ndarray:
 def draw_cards(cards: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:
     """Draw cards side by side, each with a title, a colour's number for each cell, and what stands
     in it."""
-    rows = max(colours.shape[0] for _, colours, _ in cards)
-    down = -(-len(cards) // 4)
-    figure, panels = new_figure(
-        down * (0.5 + 0.36 * rows), nrows=down, ncols=min(4, len(cards)), squeeze=False
-    )
+    rows = max((colours.shape[0] for _, colours, _ in cards), default=1)
+    down = max(1, -(-len(cards) // 4))
+    across = max(1, min(4, len(cards)))
+    figure, panels = new_figure(down * (0.5 + 0.36 * rows), nrows=down, ncols=across, squeeze=False)
     for axes in panels.flat[len(cards) :]:
         axes.axis("off")
     for axes, (title, colours, texts) in zip(panels.flat, cards, strict=False):

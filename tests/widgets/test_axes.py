@@ -59,6 +59,9 @@ def test_the_browser_refuses_what_pytorch_refuses_and_gives_the_picked_element_p
     expected = []
     for state, refusal in figures("axis_explorer", "refusalOf", 400):
         x, layer = axis_layer(state)
+        drawn = widgets.axis_explorer()
+        drawn.state = state
+        assert torch.equal(drawn.x, x.float())
         if refusal:
             with pytest.raises(ValueError):  # noqa: PT011 (in PyTorch's own words)
                 layer(x)

@@ -1,5 +1,11 @@
 """What all widgets share: moves are answered, and numbers read the same on both sides."""
 
+import json
+import re
+
+import pytest
+from widget_states import MAKERS
+
 from course_utils import widgets
 from course_utils.table import format_number
 
@@ -31,3 +37,14 @@ def test_a_number_reads_the_same_in_the_browser_and_in_python(in_browser):
         format_number(value) for value in values
     ]
     assert written[-4:] == ["1,000", "1,235", "−19,947", "99,999"]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_choices_keep_their_order_when_a_saved_notebook_has_sorted_the_keys(name):
+    widget = MAKERS[name]()
+    saved = json.loads(json.dumps(widget.data, sort_keys=True))
+    for choices, values in widget.data.items():
+        if isinstance(values, dict) and choices not in ("first", "order"):
+            assert saved["order"][choices] == list(values)
+    # and the browser goes by it: no list of choices is read off the keys
+    assert not re.search(r"Object\.(keys|entries)\(data\b", widget._esm)

@@ -12,15 +12,12 @@ from course_utils import widgets
 from course_utils.widgets import batches
 
 
-@pytest.fixture
-def normals(in_browser):
-    """Draw as the browser does: for each seed and count, so many numbers."""
+def test_the_browser_draws_independent_standard_normal_numbers_anew_for_each_seed(in_browser):
     draw = "(...a) => Array.from(module.normals(...a))"
-    return lambda calls: [np.array(drawn) for drawn in in_browser("batch_neighbours", draw, calls)]
-
-
-def test_the_browser_draws_independent_standard_normal_numbers_anew_for_each_seed(normals):
-    drawn, other = normals([[1, 100_000], [2, 100_000]])
+    calls = [[1, 100_000], [2, 100_000], [30_064, 7], [77, 0]]
+    drawn, other, *few = map(np.array, in_browser("batch_neighbours", draw, calls))
+    for call, values in zip(calls, (drawn, other, *few), strict=True):  # and Python the same
+        np.testing.assert_allclose(batches.normals(*call), values, rtol=1e-9, atol=1e-12)
     for values in (drawn, drawn**2 - 1, drawn[1:] * drawn[:-1], drawn * other):
         assert abs(values.mean()) < 4 * values.std() / math.sqrt(len(values))
     below = [(drawn < edge).mean() for edge in (-2, -1, 1, 2)]
@@ -38,22 +35,18 @@ def running_through(layer, values):
 
 
 def test_outputs_and_running_statistics_of_the_neighbours_are_those_of_pytorchs_batch_norm(
-    figures, normals
+    figures,
 ):
     count, answers = batches.BATCHES, figures("batch_neighbours", "neighbourFigure", 16)
-    calls = [
-        [1000 * state["seed"] + state["batch"], count * (state["batch"] - 1)]
-        for state, _ in answers
-    ]
-    for (state, answer), drawn in zip(answers, normals(calls), strict=True):
-        batch = state["batch"]
-        sample = torch.full((count, 1), batches.SAMPLE[0], dtype=torch.float64)
-        neighbours = state["loudness"] * torch.tensor(drawn, dtype=torch.float64).reshape(
-            count, batch - 1
-        )
-        values = torch.cat([sample, neighbours], dim=1)
+    for state, answer in answers:
+        batch, pixels = state["batch"], state["pixels"]
+        drawn = batches.normals(1000 * state["seed"] + batch, count * (batch - 1) * pixels)
+        aside = torch.cat([torch.zeros(1).double(), batches.normals(batches.OWN_SEED, pixels - 1)])
+        own = (batches.SAMPLE[0] + aside).expand(count, pixels)
+        neighbours = state["loudness"] * drawn.view(count, (batch - 1) * pixels)
+        values = torch.cat([own, neighbours], dim=1)
         layer = nn.BatchNorm1d(1, momentum=state["momentum"], affine=False).double()
-        if batch == 1:
+        if batch * pixels == 1:
             with pytest.raises(ValueError, match="more than 1 value per channel"):
                 layer(values[0, :, None])
             outputs, held = [], np.repeat([[0.0], [1.0]], count + 1, axis=1)
@@ -65,23 +58,32 @@ def test_outputs_and_running_statistics_of_the_neighbours_are_those_of_pytorchs_
         np.testing.assert_allclose(answer["outputs"][str(batch)], outputs, rtol=1e-9, atol=1e-9)
         running = [answer["running"]["mean"], answer["running"]["variance"]]
         np.testing.assert_allclose(running, held, rtol=1e-9, atol=1e-9)
-        layer_norm = F.layer_norm(torch.tensor(batches.SAMPLE, dtype=torch.float64), (4,))[0].item()
+        sample = torch.tensor(batches.SAMPLE, dtype=torch.float64)[:, None] + aside
+        layer_norm = F.layer_norm(sample, sample.shape)[0, 0].item()
         assert answer["layerNorm"] == pytest.approx(layer_norm, abs=1e-12)
+        widget = widgets.batch_neighbours()
+        widget.state = state
+        assert torch.equal(widget.x, values[0].view(batch, pixels))
 
 
 @pytest.mark.parametrize("loudness", [0.5, 5])
 def test_the_average_batch_is_what_many_batches_average_to(loudness, figures):
-    states = [{"batch": batch, "loudness": loudness} for batch in (1, 2, 8, 64)]
+    sizes = [(1, 1), (2, 1), (8, 1), (64, 1), (1, 4), (2, 16)]
+    states = [{"batch": b, "pixels": pixels, "loudness": loudness} for b, pixels in sizes]
     (_, alone), *trained = figures("batch_neighbours", "neighbourFigure", states)
     assert alone["expectedMean"] is None
     for state, answer in trained:
-        drawn = loudness * np.random.default_rng(1).standard_normal((5000, state["batch"] - 1))
-        values = np.insert(drawn, 0, batches.SAMPLE[0], axis=1)
+        pixels = state["pixels"]
+        shape = (5000, (state["batch"] - 1) * pixels)
+        drawn = loudness * np.random.default_rng(1).standard_normal(shape)
+        own = np.tile(batches.SAMPLE[0] + batches.own_pixels(pixels), (5000, 1))
+        values = np.concatenate([own, drawn], axis=1)
         expected = (answer["expectedMean"], answer["expectedVariance"])
         for measured, average in zip(
             (values.mean(1), values.var(1, ddof=1)), expected, strict=True
         ):
-            assert abs(measured.mean() - average) < 4 * measured.std() / math.sqrt(len(measured))
+            standard_error = measured.std() / math.sqrt(len(measured))
+            assert abs(measured.mean() - average) < 4 * standard_error + 1e-12
 
 
 def test_a_batch_of_one_is_refused_in_training_in_pytorchs_words():
@@ -97,6 +99,9 @@ def test_the_estimate_is_pytorchs_running_mean_in_both_conventions(figures):
         new = state["momentum"] if state["convention"] == "torch" else 1 - state["momentum"]
         layer = nn.BatchNorm1d(1, momentum=new, affine=False).double()
         means = np.array(answer["batchMeans"])
+        widget = widgets.running_average()
+        widget.state = state
+        np.testing.assert_allclose(widget.x, means, rtol=1e-12)
         _, (held, _) = running_through(
             layer, torch.tensor(np.stack([means - 1, means + 1], axis=1))
         )

@@ -1,6 +1,12 @@
-"""The row that is normalized: rounded in the browser as numpy rounds."""
+"""The row that is normalized: rounded in the browser as PyTorch rounds."""
 
 import numpy as np
+import torch
+
+from course_utils import widgets
+
+DTYPES = {"two-pass": torch.float32, "one-pass": torch.float32}
+DTYPES |= {name: getattr(torch, name) for name in ("float64", "float16", "bfloat16")}
 
 
 def _numbers(values):
@@ -8,27 +14,33 @@ def _numbers(values):
     return [float(str(value).replace("Infinity", "inf")) for value in np.atleast_1d(values)]
 
 
-def row_by_numpy(state):
+def row_by_pytorch(state):
     """Inputs and outputs with every operation in the state's arithmetic, sums taken from left to
     right."""
-    dtype = np.float64 if state["arithmetic"] == "float64" else np.float32
-    row = np.array(state["values"][: state["features"]], dtype)
-    x = dtype(state["scale"]) * row + dtype(state["offset"])
+    dtype = DTYPES[state["arithmetic"]]
+    row = torch.tensor(state["values"][: state["features"]], dtype=dtype)
+    scale, offset, eps = (
+        torch.tensor(state[name], dtype=dtype) for name in ("scale", "offset", "eps")
+    )
+    x = scale * row + offset
 
     def mean(values):
-        return np.add.accumulate(values)[-1] / dtype(len(values))
+        total = torch.zeros((), dtype=dtype)
+        for value in values:
+            total = total + value
+        return total / torch.tensor(len(values), dtype=dtype)
 
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mu = mean(x)
-        variance = (
-            mean(x * x) - mu * mu if state["arithmetic"] == "one-pass" else mean((x - mu) ** 2)
-        )
-        return x, mu, variance, (x - mu) / np.sqrt(variance + dtype(state["eps"]))
+    mu = mean(x)
+    variance = mean(x * x) - mu * mu if state["arithmetic"] == "one-pass" else mean((x - mu) ** 2)
+    # PyTorch's own square root of float32 may be one bit off, and its division by a single number
+    with np.errstate(invalid="ignore"):  # one pass may have made the variance negative
+        std = torch.tensor(np.sqrt((variance + eps).double().numpy()), dtype=dtype).expand_as(x)
+    return x, mu, variance, (x - mu) / std
 
 
-def test_the_browser_rounds_every_operation_as_numpy_does(figures):
+def test_the_browser_rounds_every_operation_as_pytorch_does(figures):
     for state, answer in figures("normalize_row", "rowFigure", 500):
-        x, mean, variance, outputs = row_by_numpy(state)
+        x, mean, variance, outputs = row_by_pytorch(state)
         for key, value in {
             "inputs": x,
             "mean": mean,
@@ -36,11 +48,52 @@ def test_the_browser_rounds_every_operation_as_numpy_does(figures):
             "outputs": outputs,
         }.items():
             np.testing.assert_array_equal(
-                _numbers(answer[key]), np.atleast_1d(value), err_msg=f"{key} of {state}"
+                _numbers(answer[key]),
+                np.atleast_1d(value.double().numpy()),
+                err_msg=f"{key} of {state}",
             )
-        assert answer["spacing"] == np.spacing(np.abs(x).max())
+        largest = x.abs().max()
+        if largest.isfinite():
+            above = torch.nextafter(largest, torch.tensor(torch.inf, dtype=x.dtype))
+            assert answer["spacing"] == above.double() - largest.double() or above.isinf()
         (predicted,) = _numbers(answer["predictedVariance"])
         with np.errstate(invalid="ignore"):
-            np.testing.assert_array_equal(
-                predicted, np.float64(variance) / (np.float64(variance) + state["eps"])
-            )
+            spread = np.float64(variance.item())
+            np.testing.assert_array_equal(predicted, spread / (spread + state["eps"]))
+
+
+def test_x_is_the_row_that_is_drawn(figures):
+    widget = widgets.normalize_row()
+    for state, answer in figures("normalize_row", "rowFigure", 60):
+        widget.state = state
+        assert widget.x.dtype == DTYPES[state["arithmetic"]]
+        np.testing.assert_array_equal(widget.x.double(), _numbers(answer["inputs"]))
+
+
+def test_numbers_are_rounded_to_sixteen_bits_as_pytorch_rounds_them(in_browser):
+    largest = [65519.99, 65520.0, 3.4e38, -3.4e38, 2.0**-25, 1.5 * 2.0**-24, 0.0, 2049.0, 2051.0]
+    drawn = [*largest, *(np.random.default_rng(0).standard_normal(500) * 1e3).tolist()]
+    for name in ("float16", "bfloat16"):
+        found = in_browser("normalize_row", "module.roundedTo", [[value, name] for value in drawn])
+        expected = torch.tensor(drawn, dtype=torch.float64).to(getattr(torch, name)).double()
+        np.testing.assert_array_equal([_numbers(value)[0] for value in found], expected)
+
+
+def test_the_verdict_comes_after_the_first_move_and_lines_of_later_chapters_with_their_controls(
+    in_browser,
+):
+    small, whole = widgets.normalize_row(("offset", "scale")), widgets.normalize_row()
+    moved = {**small.state, "offset": 2.0}
+    first, second = in_browser(
+        "normalize_row", "module.summary", [[s, small.data] for s in (small.state, moved)]
+    )
+    assert first.endswith("?")
+    assert "is where offset 0 and scale 1 put it" in second
+    far = {**whole.state, "offset": 1e5, "arithmetic": "float16"}
+    (beyond,) = in_browser("normalize_row", "module.summary", [[far, whole.data]])
+    assert beyond == "The row itself is infinite: float16 ends at 65,504."
+    few, all_of_them = in_browser(
+        "normalize_row", "module.facts", [[moved, w.data] for w in (small, whole)]
+    )
+    assert [label for label, _ in few] == ["mean", "variance"]
+    assert len(all_of_them) == 6

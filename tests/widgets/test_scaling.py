@@ -221,5 +221,7 @@ def test_the_stored_picture_draws_a_head_of_one_pair_and_a_pasted_method_at_the_
         "rope_scaling": {"rope_type": "dynamic", "factor": 4.0},
     }
     widget = widgets.rope_scaling((), config=scaled)
+    assert widget.x.tolist() == pytest.approx([2 * math.pi * 1e4 ** (k / 8) for k in range(8)])
+    assert list(widget.wavelengths) == ["as trained", "config"]
     lines = scaling._wavelengths(widget.state, widget.answer["own"])
     assert lines["config"][-1] > 2 * lines["as trained"][-1]

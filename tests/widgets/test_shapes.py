@@ -4,18 +4,22 @@ computes."""
 import torch
 from widget_states import random_states, refused
 
+from course_utils import widgets
 from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
 
 def test_rope_turns_what_the_cells_say_and_right_is_what_the_library_computes(in_browser):
+    widget = widgets.rope_shapes()
     states = list(random_states("rope_shapes", 300))
     found = in_browser("rope_shapes", "module.ropeFigure", [[state] for state in states])
     verdicts = in_browser(
         "rope_shapes", "module.verdictOn", [list(pair) for pair in zip(states, found, strict=True)]
     )
     for state, figure, verdict in zip(states, found, verdicts, strict=True):
-        time, dim = state["sizes"]["T"], state["sizes"]["D"]
-        x = torch.randn(figure["shape"], dtype=torch.float64)
+        time, whole = state["sizes"]["T"], state["sizes"]["D"]
+        dim = max(2, int(whole * state["share"]) // 2 * 2)  # what turns
+        full = torch.randn(figure["shape"], dtype=torch.float64)
+        x = full[..., :dim]
         theta = rope_inv_freq(dim)
         columns = (
             torch.cat([theta, theta]) if state["laid"] == "half" else theta.repeat_interleave(2)
@@ -23,6 +27,10 @@ def test_rope_turns_what_the_cells_say_and_right_is_what_the_library_computes(in
         angles = torch.arange(time)[:, None] * columns  # (T, D)
         angles = angles if state["cos"] == "T,D" else angles[:, None]
         assert figure["cosShape"] == list(angles.shape)
+        widget.state = state
+        torch.testing.assert_close(widget.cos, angles.cos().float())
+        torch.testing.assert_close(widget.sin, angles.sin().float())
+        assert list(widget.x.shape) == figure["shape"]
         assert figure["error"] == refused(lambda x=x, a=angles: x * a), state
         if figure["error"] or figure["result"] != list(x.shape):
             assert "wrong" in verdict or "refuses" in verdict
@@ -34,17 +42,23 @@ def test_rope_turns_what_the_cells_say_and_right_is_what_the_library_computes(in
             else torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
         )
         expected = x * angles.cos() + turned * angles.sin()
-        flat, computed = x.flatten(), []
+        flat, computed = full.flatten(), []
+        expected = torch.cat([expected, full[..., dim:]], dim=-1)
         for place, cell in enumerate(figure["elements"]):
+            if cell["pair"] is None:
+                assert cell["at"]["D"] >= dim
+                computed.append(flat[place])
+                continue
             angle = cell["position"][0] * theta[cell["speed"]]
             partner = flat[place - cell["at"]["D"] + cell["partner"]]
             computed.append(flat[place] * angle.cos() + cell["sign"] * partner * angle.sin())
-        torch.testing.assert_close(torch.stack(computed).view_as(x), expected)
+        torch.testing.assert_close(torch.stack(computed).view_as(full), expected)
         cos_sin = rope_cos_sin(time, theta, dtype=torch.float64)
         if state["order"] == "B,H,T,D":
             right = apply_rope(x, *cos_sin, state["pairs"])
         else:
             right = apply_rope(x.transpose(1, 2), *cos_sin, state["pairs"]).transpose(1, 2)
+        right = torch.cat([right, full[..., dim:]], dim=-1)
         if verdict.startswith("Right"):
             torch.testing.assert_close(expected, right)
         elif time > 1:  # a single position is 0, and turns nothing

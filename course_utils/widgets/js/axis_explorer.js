@@ -9,17 +9,23 @@ const SLOPE = 0.24; // how far a card's columns climb: it stands at an angle, so
 const EDGE = { left: 74, top: 34, gap: 14, shelfGap: 12, bottom: 36 };
 const REFUSAL_HEIGHT = 84;
 
+/** Many channels stand closer together, and narrower; the numbers go where they have no room. */
+const gapOf = (cards) => (cards > 8 ? 5 : EDGE.gap);
+const narrowest = (cards, columns) => (cards * columns > 32 || cards > 8 ? 9 : 15);
+const hasRoom = (number, width) => String(number).length * 6.2 + 2 <= width; // in letters of 11 pixels
+
 function geometry(state, width) {
   const places = PLACES[state.layout];
   const size = (axis) => (axis ? state.sizes[axis] : 1);
   const [shelves, cards, rows, columns] = ["shelf", "card", "row", "column"].map((place) => size(places[place]));
-  const room = (width - EDGE.left - 8) / cards - EDGE.gap;
+  const gap = gapOf(cards);
+  const room = (width - EDGE.left - 8) / cards - gap;
   const cell = {
-    width: Math.max(15, Math.min(30, Math.floor(room / columns))),
+    width: Math.max(narrowest(cards, columns), Math.min(30, Math.floor(room / columns))),
     height: Math.max(16, Math.min(36, Math.floor(72 / (rows * shelves)))),
   };
   const climb = SLOPE * cell.width * columns;
-  const card = { pitch: cell.width * columns + EDGE.gap, height: rows * cell.height + climb };
+  const card = { pitch: cell.width * columns + gap, height: rows * cell.height + climb };
   const shelf = card.height + EDGE.shelfGap;
   const height = EDGE.top + shelves * shelf + EDGE.bottom;
   const corner = (s, c) => [EDGE.left + c * card.pitch, EDGE.top + s * shelf + climb];
@@ -28,7 +34,7 @@ function geometry(state, width) {
 
 const minimumWidth = (state) => {
   const { cards, columns } = geometry(state, 0);
-  return EDGE.left + 8 + cards * (15 * columns + EDGE.gap);
+  return EDGE.left + 8 + cards * (narrowest(cards, columns) * columns + gapOf(cards));
 };
 
 function drawExplorer(context, state, width, data) {
@@ -45,15 +51,15 @@ function drawExplorer(context, state, width, data) {
     for (let c = 0; c < g.cards; c++) {
       const [x0, y0] = g.corner(s, c);
       if (s === 0) {
-        const name = c ? String(c) : g.places.shelf ? "channel 0" : "sample 0";
-        drawText(context, name, x0 + (g.columns * g.cell.width) / 2, 22, { px: 12, align: "center" });
+        const name = c ? String(c) : g.places.shelf ? (g.cards > 8 ? "0" : "channel 0") : "sample 0";
+        if (hasRoom(name.slice(-2), g.cell.width * g.columns + 5)) drawText(context, name, x0 + (g.columns * g.cell.width) / 2, 22, { px: 12, align: "center" });
       }
       // one unit right on the slice climbs SLOPE; letters lean with it
       context.setTransform(density, -density * SLOPE, 0, density, density * x0, density * y0);
       // the flattened index counts shelf, card, row, column: the order of B,C,H,W and of B,T,C
       const first = (s * g.cards + c) * g.rows * g.columns;
       const groups = shared?.groupOf.slice(first, first + g.rows * g.columns);
-      drawSlice(context, g, groups, chosen, fills);
+      drawSlice(context, g, groups, chosen, fills, shared && hasRoom(shared.count - 1, g.cell.width));
       if (isPickedCard(state, g, s, c)) drawPick(context, g, state);
       context.setTransform(density, 0, 0, density, 0, 0);
     }
@@ -66,7 +72,7 @@ function drawExplorer(context, state, width, data) {
 }
 
 /** One slice, rows × columns. What has the same look goes into one path: 500 elements are redrawn with every move. */
-function drawSlice(context, g, groups, chosen, fills) {
+function drawSlice(context, g, groups, chosen, fills, isNumbered) {
   const [width, height] = [g.columns * g.cell.width, g.rows * g.cell.height];
   context.fillStyle = STYLE.rule;
   if (!groups) context.fillRect(0, 0, width, height);
@@ -93,7 +99,8 @@ function drawSlice(context, g, groups, chosen, fills) {
   context.font = fontOf(11);
   context.textAlign = "center";
   context.fillStyle = STYLE.ink;
-  groups?.forEach((group, i) => {
+  if (!isNumbered) return;
+  groups.forEach((group, i) => {
     const [column, row] = [i % g.columns, Math.floor(i / g.columns)];
     context.fillText(group, (column + 0.5) * g.cell.width, (row + 0.5) * g.cell.height);
   });
@@ -123,13 +130,13 @@ function drawStatistics(context, shared, chosen, fills, width, y) {
   for (let group = 0; group < shared.count; group++) {
     const x = EDGE.left + group * pitch;
     context.fillStyle = fills[group % fills.length][group === chosen ? "chosen" : "other"];
-    context.fillRect(x, y - 10, pitch - 2, 20);
+    context.fillRect(x, y - 10, pitch - Math.min(2, pitch / 4), 20);
     if (group === chosen) {
       context.strokeStyle = STYLE.ink;
       context.lineWidth = 2;
       context.strokeRect(x, y - 10, pitch - 2, 20);
     }
-    drawText(context, String(group), x + pitch / 2 - 1, y, { px: 11, align: "center" });
+    if (hasRoom(shared.count - 1, pitch)) drawText(context, String(group), x + pitch / 2 - 1, y, { px: 11, align: "center" });
   }
 }
 
@@ -185,12 +192,12 @@ function summary(state, data) {
 function render(view) {
   const data = view.model.get("data");
   const inLayout = (axis) => (state) => data.layouts[state.layout].includes(axis);
+  const many = (most) => data.channels.filter((count) => count <= most);
   const sizeSlider = (axis, name) => ({
     name: axis,
     label: `${axis}, ${name}`,
     kind: "slider",
-    min: 1,
-    max: data.limits[axis],
+    ...(axis === "C" ? { stops: many(data.limits.C) } : { min: 1, max: data.limits[axis] }),
     read: (state) => state.sizes[axis],
     visible: inLayout(axis),
   });
@@ -199,8 +206,8 @@ function render(view) {
     title: "The tensor as stacked slices; elements that share a statistic have the same number and colour.",
     hint: "Click an element, or use the arrow keys in the picture, with Shift from slice to slice.",
     specs: [
-      { name: "norm", label: "norm", kind: "select", options: Object.entries(data.norms) },
-      { name: "layout", label: "layout", kind: "select", options: Object.keys(data.layouts).map((l) => [l, `(${l})`]) },
+      { name: "norm", label: "norm", kind: "select", options: choicesIn(data, "norms") },
+      { name: "layout", label: "layout", kind: "select", options: data.order.layouts.map((l) => [l, `(${l})`]) },
       sizeSlider("B", "samples"),
       sizeSlider("T", "positions"),
       sizeSlider("C", "channels"),
@@ -210,8 +217,7 @@ function render(view) {
         name: "groups",
         label: "groups",
         kind: "slider",
-        min: 1,
-        max: data.limits.C,
+        stops: many(data.limits.C),
         enabled: (state) => state.norm === "group",
       },
     ],

@@ -24,30 +24,60 @@ function normals(seed, count) {
   return drawn.subarray(0, count);
 }
 
-/** Mean and biased variance of each batch: the sample and its neighbours. */
+/** How the sample's pixels differ from its first: the same in each of its channels. */
+const ownPixels = (pixels) => [0, ...normals(OWN_SEED, pixels - 1)];
+const OWN_SEED = 77;
+
+const sumUp = (values) => values.reduce((a, b) => a + b, 0);
+const sumSquares = (values) => sumUp(values.map((value) => value * value));
+
+/** For each batch the sum of its neighbours' numbers before loudness, and of their squares. */
+function neighbourSums(seed, batch, pixels, batches) {
+  const count = (batch - 1) * pixels;
+  const drawn = normals(1000 * seed + batch, batches * count);
+  const [sums, squares] = [new Float64Array(batches), new Float64Array(batches)];
+  for (let b = 0, at = 0; b < batches; b++)
+    for (let i = 0; i < count; i++, at++) {
+      sums[b] += drawn[at];
+      squares[b] += drawn[at] * drawn[at];
+    }
+  return { sums, squares };
+}
+
+let drawnAlready = { key: "", sums: {} }; // of all moves only another draw and other pixels draw anew
+
+function sumsOf({ seed, pixels }, batch, batches) {
+  const key = [seed, pixels, batches].join();
+  if (drawnAlready.key !== key) drawnAlready = { key, sums: {} };
+  drawnAlready.sums[batch] ??= neighbourSums(seed, batch, pixels, batches);
+  return drawnAlready.sums[batch];
+}
+
+/** Mean and biased variance of each batch: the sample and its neighbours, all their pixels. */
 function batchStatistics(state, batch, data) {
-  const drawn = normals(1000 * state.seed + batch, data.batches * (batch - 1));
+  const { sums, squares } = sumsOf(state, batch, data.batches);
+  const own = ownPixels(state.pixels).map((aside) => data.sample[0] + aside);
+  const [size, others] = [batch * state.pixels, (batch - 1) * state.pixels];
   const result = { mean: [], variance: [] };
   for (let b = 0; b < data.batches; b++) {
-    let sum = data.sample[0];
-    for (let i = 0; i < batch - 1; i++) sum += state.loudness * drawn[b * (batch - 1) + i];
-    const mean = sum / batch;
-    let squares = (data.sample[0] - mean) ** 2;
-    for (let i = 0; i < batch - 1; i++) squares += (state.loudness * drawn[b * (batch - 1) + i] - mean) ** 2;
+    const [sum, square] = [state.loudness * sums[b], state.loudness ** 2 * squares[b]];
+    const mean = (sumUp(own) + sum) / size;
+    const apart = sumSquares(own.map((value) => value - mean)) + square - 2 * mean * sum + others * mean * mean;
     result.mean.push(mean);
-    result.variance.push(squares / batch);
+    result.variance.push(apart / size);
   }
   return result;
 }
 
-/** Running statistics after 0, 1, ... steps; a batch of one cannot be trained on and leaves them as they were. */
+/** Running statistics after 0, 1, ... steps; a single number cannot be trained on and leaves them as they were. */
 function runningStatistics(state, batch, { mean, variance }) {
   const running = { mean: [0], variance: [1] };
   const m = state.momentum;
+  const size = batch * state.pixels;
   mean.forEach((mu, i) => {
     const [lastMean, lastVariance] = [running.mean[i], running.variance[i]];
-    const unbiased = batch === 1 ? lastVariance : (variance[i] * batch) / (batch - 1);
-    running.mean.push((1 - m) * lastMean + m * (batch === 1 ? lastMean : mu));
+    const unbiased = size === 1 ? lastVariance : (variance[i] * size) / (size - 1);
+    running.mean.push((1 - m) * lastMean + m * (size === 1 ? lastMean : mu));
     running.variance.push((1 - m) * lastVariance + m * unbiased);
   });
   return running;
@@ -77,16 +107,23 @@ const neighbourFigure = rememberLast((state, data) => {
         ? (x - mu) / Math.sqrt(v + data.eps)
         : (x - mean) / Math.sqrt(statistics.variance[i] + data.eps),
     );
-    if (batch === 1 && state.mode === "train") outputs[batch] = [];
+    if (batch * state.pixels === 1 && state.mode === "train") outputs[batch] = [];
   }
-  const average = data.sample.reduce((a, b) => a + b, 0) / data.sample.length;
-  const variance = data.sample.reduce((a, b) => a + (b - average) ** 2, 0) / data.sample.length;
+  const asides = ownPixels(state.pixels);
+  const whole = data.sample.flatMap((value) => asides.map((aside) => value + aside)); // every channel, every pixel
+  const average = sumUp(whole) / whole.length;
+  const variance = sumSquares(whole.map((value) => value - average)) / whole.length;
+  const own = asides.map((aside) => x + aside);
+  const [size, others] = [state.batch * state.pixels, (state.batch - 1) * state.pixels];
+  // of the unbiased variance: what is drawn counts by its own variance
+  const squares = sumSquares(own) + others * state.loudness ** 2;
+  const expectedSquare = (sumUp(own) ** 2 + others * state.loudness ** 2) / size; // of the sum, over the size
   return {
     outputs,
     running,
-    // nothing is trained on a batch of one
-    expectedMean: state.batch === 1 ? null : x / state.batch,
-    expectedVariance: state.batch === 1 ? null : state.loudness ** 2 + (x ** 2 - state.loudness ** 2) / state.batch,
+    // nothing is trained on a single number
+    expectedMean: size === 1 ? null : sumUp(own) / size,
+    expectedVariance: size === 1 ? null : (squares - expectedSquare) / (size - 1),
     layerNorm: (x - average) / Math.sqrt(variance + data.eps),
   };
 });

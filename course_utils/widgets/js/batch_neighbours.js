@@ -1,7 +1,7 @@
 // The same sample's batch-norm output amid neighbours drawn 200 times, for every batch size at once, as a strip of dots
 // beside the running statistics.
 
-const CHART = { left: 56, top: 40, height: 250, bottom: 44, between: 30 };
+const CHART = { left: 56, top: 40, height: 240, bottom: 44, between: 30 };
 
 function charts(width) {
   const stacked = width < 600;
@@ -38,7 +38,7 @@ function drawStrip(context, box, state, figure, data) {
   const chosen = data.stops.batch.indexOf(state.batch);
   context.fillStyle = STYLE.rule;
   context.fillRect(box.left + chosen * pitch, box.top, pitch, box.bottom - box.top);
-  const name = "output of the same sample";
+  const name = "the sample's output";
   drawVerticalAxis(context, {
     scale,
     ticks: ticksBetween(-limit, limit, 5),
@@ -83,7 +83,8 @@ function drawStrip(context, box, state, figure, data) {
       { width: 2 },
     );
   });
-  drawText(context, "batch size", (box.left + box.right) / 2, box.bottom + 32, { px: 13, align: "center" });
+  const size = state.pixels > 1 ? `batch size · ${state.pixels} numbers of a channel in each` : "batch size";
+  drawText(context, size, (box.left + box.right) / 2, box.bottom + 32, { px: 13, align: "center" });
 
   const level = scale(figure.layerNorm);
   const look = { colour: STYLE.palette[1], width: 2, dash: [7, 4] };
@@ -180,10 +181,7 @@ function drawNeighbours(context, state, width, data, height) {
   const { left, right, bottom } = boxes.variance;
   drawText(context, "0", left, bottom + 13, { px: 12, align: "center" });
   drawText(context, String(data.batches), right, bottom + 13, { px: 12, align: "center" });
-  drawText(context, "training steps · dotted: the average batch", (left + right) / 2, bottom + 32, {
-    px: 12,
-    align: "center",
-  });
+  drawText(context, "step · dotted: average batch", right, bottom + 32, { px: 12, align: "right" });
 }
 
 function summary(state, data) {
@@ -202,11 +200,15 @@ function facts(state, data) {
   const after = (running, expected) => `${formatNumber(running[state.steps])} (${average(expected)})`;
   return [
     ["this batch", values.length ? formatNumber(values[0]) : "refused"],
+    ["numbers of a channel", grouped(state.batch * state.pixels)],
     ["layer norm", formatNumber(figure.layerNorm)],
     ["running mean", after(mean, figure.expectedMean)],
     ["running variance", after(variance, figure.expectedVariance)],
   ];
 }
+
+/** How many pixels, and how they lie. */
+const pixelsText = (pixels) => (pixels === 1 ? "1" : `${pixels}, ${Math.sqrt(pixels)}×${Math.sqrt(pixels)}`);
 
 function render(view) {
   const data = view.model.get("data");
@@ -218,20 +220,21 @@ function render(view) {
     min: data.limits[name][0],
     max: data.limits[name][1],
   });
-  const trains = (state) => state.batch > 1 || state.mode === "eval"; // else nothing on the picture depends on them
+  const trains = (state) => state.batch * state.pixels > 1 || state.mode === "eval"; // else nothing on the picture depends on them
   return mount(view, {
     name: "batch_neighbours",
     title: "The batch-norm output of one sample for many draws of its neighbours, and the running statistics.",
     hint: "Each dot is one draw of the neighbours, the ring the present one; bars are one standard deviation each way.",
     specs: [
       stops("batch", "batch size"),
-      range("seed", "draw"),
+      { ...stops("pixels", "pixels, H·W"), format: pixelsText },
       stops("loudness", "loudness"),
-      { name: "mode", label: "mode", kind: "select", options: Object.entries(data.modes) },
+      { name: "mode", label: "mode", kind: "select", options: choicesIn(data, "modes") },
       { ...stops("momentum", "momentum"), enabled: trains },
       { ...range("steps", "steps"), enabled: trains },
     ],
     change: (state, control, value) => ({ ...state, [control]: value }),
+    action: { name: "new neighbours", act: (state) => ({ ...state, seed: (state.seed + 1) % (data.limits.seed[1] + 1) }) },
     size: (state, width) => charts(width).height,
     draw: drawNeighbours,
     summary,

@@ -4,6 +4,7 @@
 //   "slider"  min, max, and either whole numbers or `stops`, the list of values that the slider steps through
 //   "select"  options: [[value, text], ...]
 //   "toggle"  a checkbox
+//   "line"    one line to type into, with `placeholder`
 //   "text"    several lines to type or paste into, with `placeholder`
 // and, where needed: format(value) -> text, read(state) -> value, visible(state), enabled(state).
 
@@ -14,6 +15,9 @@ function element(tag, attributes = {}, ...children) {
   node.append(...children);
   return node;
 }
+
+/** The choices that Python sends as `name`, as [value, text], in Python's order: a saved notebook has lost that of keys. */
+const choicesIn = (data, name) => data.order[name].map((value) => [value, data[name][value]]);
 
 /** JupyterLab takes arrow keys for its own commands unless the focused element itself says otherwise. */
 const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" };
@@ -44,6 +48,16 @@ function makeControl(spec, onChange) {
     return { parts: [label, input], input, show: (value) => (input.checked = value) };
   }
 
+  if (spec.kind === "line") {
+    const look = { type: "text", spellcheck: "false", autocomplete: "off", placeholder: spec.placeholder ?? "" };
+    const input = element("input", { id, ...look, ...KEEP_KEYS });
+    input.addEventListener("input", () => onChange(spec.name, input.value));
+    const show = (value) => {
+      if (input.value !== value) input.value = value; // an untouched text keeps its caret
+    };
+    return { parts: [label, input], input, show };
+  }
+
   if (spec.kind === "text") {
     const look = { rows: 4, spellcheck: "false", autocomplete: "off", placeholder: spec.placeholder ?? "" };
     const input = element("textarea", { id, ...look, ...KEEP_KEYS });
@@ -60,6 +74,8 @@ function makeControl(spec, onChange) {
   const shown = element("output", { for: id });
   const valueAt = (position) => (spec.stops ? spec.stops[position] : position);
   input.addEventListener("input", () => onChange(spec.name, valueAt(Number(input.value))));
+  const values = spec.stops ?? [min, max];
+  shown.style.minWidth = `${Math.max(...values.map((value) => format(value).length))}ch`; // a slider keeps its length
   const show = (value) => {
     input.value = spec.stops ? nearestStop(spec.stops, value) : value;
     input.setAttribute("aria-valuetext", format(value));

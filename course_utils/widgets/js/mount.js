@@ -7,7 +7,8 @@
  *            draw(context, state, width, data, height), summary(state, data) -> text,
  *            facts(state, data, answer) -> [[label, text]],
  *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
- *            factClasses?: { label: any of "wide code live" }, asksKernel?,
+ *            factClasses?: { label: any of "wide code live" }, asksKernel?, needsKernel?: nothing answers in its place,
+ *            action?: { name, act(state) -> state }, a button beside the one that resets,
  *            play?: { tick(state) -> the state 50 ms later, rest(state) -> where to stop } }
  *
  * `facts` gets the kernel's last answer that came, and lines of class "live" fade while the next one is late. `held` is
@@ -18,6 +19,7 @@
 function mount({ model, el }, options) {
   const root = element("div", { class: "course-widget", "data-widget": options.name });
   root.dataset.frame = 0;
+  if (options.needsKernel) root.dataset.needsKernel = "";
   const hintId = uniqueId();
   const canvas = element("canvas", { "aria-label": options.title, role: "img", "aria-describedby": hintId });
   const stage = element("div", { class: "course-stage" }, canvas);
@@ -29,7 +31,10 @@ function mount({ model, el }, options) {
   );
   const player = options.play && playButton(options.play, () => model.get("state"), setState, summary);
   if (player) panel.prepend(player.row);
-  panel.append(resetButton(() => setState(structuredClone(model.get("data").first))));
+  const buttons = element("div", { class: "course-control course-buttons" });
+  if (options.action) buttons.append(button(options.action.name, () => setState(options.action.act(model.get("state")))));
+  buttons.append(button("reset", () => setState(structuredClone(model.get("data").first)))); // the first state
+  panel.append(buttons);
   root.append(element("div", { class: "course-body" }, panel, summary, stage, hint, facts));
   el.append(root);
 
@@ -102,11 +107,10 @@ function mount({ model, el }, options) {
   };
 }
 
-/** A button that brings back the first state. */
-function resetButton(reset) {
-  const button = element("button", { type: "button", ...KEEP_KEYS }, "reset");
-  button.addEventListener("click", reset);
-  return element("div", { class: "course-control course-reset" }, button);
+function button(name, press) {
+  const pressed = element("button", { type: "button", ...KEEP_KEYS }, name);
+  pressed.addEventListener("click", press);
+  return pressed;
 }
 
 /** A button that lets time pass until it is pressed again; where motion is unwelcome, a second at each press. */

@@ -1,5 +1,5 @@
-// A row of values as bars, beside its normalized row. The arithmetic is done here, in float64 or rounded to float32
-// after every operation with Math.fround, as numpy rounds it.
+// A row of values as bars, beside its normalized row. The arithmetic is done here, in float64 or rounded after every
+// operation, as numpy and PyTorch round it.
 
 function mean(row, to) {
   let total = 0;
@@ -29,18 +29,43 @@ function normalize(row, eps, to, onePass) {
   return { mean: mu, variance, outputs: row.map((x) => to(to(x - mu) / std)) };
 }
 
-/** How far apart the numbers stand that the arithmetic has at the largest input: half of it is lost in rounding. */
-function spacing(inputs, isFloat32) {
-  const largest = Math.max(...inputs.map(Math.abs));
-  const [digits, smallest] = isFloat32 ? [23, 2 ** -149] : [52, 2 ** -1074];
-  let exponent = Math.floor(Math.log2(largest));
-  if (2 ** exponent > largest) exponent -= 1; // log2 may have rounded up
+// binary digits after the first, the smallest number above 0, and the largest
+const FORMATS = {
+  float64: [52, 2 ** -1074, Number.MAX_VALUE],
+  float32: [23, 2 ** -149, (2 - 2 ** -23) * 2 ** 127],
+  bfloat16: [7, 2 ** -133, (2 - 2 ** -7) * 2 ** 127],
+  float16: [10, 2 ** -24, 65504],
+};
+
+/** The gap between the numbers that a format has at `value`: half of it is lost in rounding. */
+function gapAt(value, name) {
+  const [digits, smallest] = FORMATS[name];
+  let exponent = Math.floor(Math.log2(Math.abs(value)));
+  if (2 ** exponent > Math.abs(value)) exponent -= 1; // log2 may have rounded up
   return Math.max(2 ** (exponent - digits), smallest);
+}
+
+/** Round to a format of 16 bits, halves to even. An operation in float64, then rounded, is one in 16 bits. */
+function roundedTo(value, name) {
+  if (!Number.isFinite(value) || value === 0) return value;
+  const gap = gapAt(value, name);
+  const steps = value / gap; // exact: a gap is a power of two
+  const below = Math.floor(steps);
+  const up = steps - below > 0.5 || (steps - below === 0.5 && below % 2 !== 0);
+  const rounded = (below + (up ? 1 : 0)) * gap;
+  return Math.abs(rounded) > FORMATS[name][2] ? Math.sign(rounded) * Infinity : rounded;
+}
+
+/** The format in which a state computes, and how a number is rounded to it. */
+function formatOf({ arithmetic }) {
+  if (arithmetic === "float64") return { name: "float64", to: (x) => x };
+  if (arithmetic in FORMATS) return { name: arithmetic, to: (x) => roundedTo(x, arithmetic) };
+  return { name: "float32", to: Math.fround };
 }
 
 /** Everything the picture shows. */
 function rowFigure(state) {
-  const to = state.arithmetic === "float64" ? (x) => x : Math.fround;
+  const { name, to } = formatOf(state);
   const row = state.values.slice(0, state.features);
   const inputs = row.map((value) => to(to(to(state.scale) * to(value)) + to(state.offset)));
   const result = normalize(inputs, state.eps, to, state.arithmetic === "one-pass");
@@ -49,7 +74,7 @@ function rowFigure(state) {
   const outputMean = sum / row.length;
   return {
     inputs,
-    spacing: spacing(inputs, state.arithmetic !== "float64"),
+    spacing: gapAt(Math.max(...inputs.map(Math.abs)), name),
     ...result,
     outputSum: sum,
     outputVariance: result.outputs.reduce((a, y) => a + (y - outputMean) ** 2, 0) / row.length,
@@ -81,7 +106,8 @@ function panels(width) {
 /** What the input axis shows: values, or, far from zero where differences would not be seen, values minus offset. */
 function inputAxis(state, data) {
   const base = Math.abs(state.offset) > 50 ? state.offset : 0;
-  const limit = axisLimit(Math.max(1e-3, ...data.inputs.map((x) => Math.abs(x - base))));
+  const sizes = data.inputs.map((x) => Math.abs(x - base)).filter(Number.isFinite); // float16 ends at 65,504
+  const limit = axisLimit(Math.max(1e-3, ...sizes));
   return { base, limit, name: base ? `input, minus ${tickText(base)}` : "input" };
 }
 
@@ -100,7 +126,7 @@ function drawBars(context, panel, values, { limit, name, colour, picked = null, 
       context.fillStyle = colour;
       context.fillRect(x - thickness / 2, Math.min(end, scale(0)), thickness, Math.max(1, Math.abs(end - scale(0))));
     } else {
-      const px = Math.min(13, pitch * 0.42);
+      const px = Math.min(13, pitch * 0.36);
       drawText(context, formatNumber(value), x, panel.bottom - 10, { px, weight: "bold", align: "center" });
     }
     if (ghosts) drawGhost(context, x, scale(ghosts[i]), thickness);
@@ -155,7 +181,7 @@ function drawRow(context, state, width) {
     colour: STYLE.palette[1],
     ghosts: data.unmoved,
   });
-  drawKey(context, "at offset 0, scale 1", output.right, output.top - 24, { width: 2 });
+  drawKey(context, "offset 0, scale 1", output.right, output.top - 24, { width: 2 });
 }
 
 // --- changing a value in the picture ---
@@ -193,24 +219,30 @@ function change(state, control, value) {
   return { ...next, picked: Math.min(next.picked, next.features - 1) };
 }
 
-function summary(state) {
-  const { moved } = rowFigure(state);
+function summary(state, data) {
+  const { moved, inputs } = rowFigure(state);
+  const asked = `Move ${data.controls.slice(0, 2).join(" or ")}: what becomes of the normalized row?`;
+  if (data.controls.every((name) => state[name] === data.first[name])) return asked; // the answer, once it is tried
+  if (!inputs.every(Number.isFinite)) return `The row itself is infinite: ${formatOf(state).name} ends at 65,504.`;
   if (Number.isNaN(moved)) return "The variance came out negative or zero: the output is not a number.";
   if (moved < 1e-12) return "The normalized row is where offset 0 and scale 1 put it.";
   return `The normalized row has moved by at most ${formatNumber(moved)} from where offset 0 and scale 1 put it.`;
 }
 
-function facts(state) {
+function facts(state, { controls }) {
   const data = rowFigure(state);
   const digits = (value) => (Number.isFinite(value) ? tickText(value) : formatNumber(value));
+  const epsilon = [
+    ["their variance", digits(data.outputVariance)],
+    ["variance / (variance + ε)", digits(data.predictedVariance)],
+  ];
   return [
     ["mean", digits(data.mean)],
     ["variance", digits(data.variance)],
-    ["sum of the outputs", formatNumber(data.outputSum)],
-    ["their variance", digits(data.outputVariance)],
-    ["variance / (variance + ε)", digits(data.predictedVariance)],
-    ["gap between numbers", formatNumber(data.spacing)],
-  ];
+    ...(controls.includes("arithmetic") ? [["sum of the outputs", formatNumber(data.outputSum)]] : []),
+    ...(controls.includes("eps") ? epsilon : []),
+    ...(controls.includes("arithmetic") ? [["gap between numbers", formatNumber(data.spacing)]] : []),
+  ]; // what no control here changes would only ask for words that come later
 }
 
 const epsText = (eps) => (eps === 0 || eps >= 1e-3 ? tickText(eps) : eps.toExponential(0).replace("-", "−"));
@@ -223,7 +255,7 @@ function render(view) {
     { name: "scale", label: "scale", kind: "slider", stops: data.stops.scale, format: (v) => `×${tickText(v)}` },
     { name: "eps", label: "ε", kind: "slider", stops: data.stops.eps, format: epsText },
     { name: "features", label: "features", kind: "slider", min: 2, max: most },
-    { name: "arithmetic", label: "arithmetic", kind: "select", options: Object.entries(data.arithmetics) },
+    { name: "arithmetic", label: "arithmetic", kind: "select", options: choicesIn(data, "arithmetics") },
   ];
   return mount(view, {
     name: "normalize_row",
@@ -239,5 +271,5 @@ function render(view) {
   });
 }
 
-export { panels, rowFigure, valueAt };
+export { facts, panels, roundedTo, rowFigure, summary, valueAt };
 export default { render };

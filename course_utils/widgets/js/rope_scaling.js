@@ -240,7 +240,7 @@ function facts(figure) {
 /** The state after one control has moved: a toggle for each method, an example puts its text into the box. */
 function change(state, control, value, data) {
   if (control in data.methods) {
-    const chosen = Object.keys(data.methods).filter((name) => (name === control ? value : state.methods.includes(name)));
+    const chosen = data.order.methods.filter((name) => (name === control ? value : state.methods.includes(name)));
     return { ...state, methods: chosen };
   }
   if (control === "example") return { ...state, config: data.examples[value] ?? "" };
@@ -252,9 +252,9 @@ function render(view) {
   const figureOf = (state) => scalingFigure(state, data, view.model.get("answer"));
   const stops = (name, label, format) => ({ name, label, kind: "slider", stops: data.stops[name], format });
   const own = { enabled: (state) => !state.config.trim() }; // a pasted configuration has its own
-  const exampleOf = (state) => Object.keys(data.examples).find((name) => data.examples[name] === state.config) ?? "";
+  const exampleOf = (state) => data.order.examples.find((name) => data.examples[name] === state.config) ?? "";
   const times = (value) => `× ${value}`;
-  const labels = Object.keys(data.methods);
+  const labels = data.order.methods;
   return mount(view, {
     name: "rope_scaling",
     title: "The wavelength of every rotary pair under the chosen methods, against the trained window.",
@@ -277,7 +277,7 @@ function render(view) {
         name: "example",
         label: "config of",
         kind: "select",
-        options: [["", "none, or pasted"], ...Object.keys(data.examples).map((name) => [name, name])],
+        options: [["", "none, or pasted"], ...data.order.examples.map((name) => [name, name])],
         read: exampleOf,
       },
       {

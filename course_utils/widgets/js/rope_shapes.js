@@ -1,19 +1,25 @@
 // A tensor of heads through RoPE: which entries turn together, by which angle, and how cos and sin reach them.
 
+/** How many entries of a head turn: a share of them, an even number, two at least. */
+const turningOf = ({ sizes, share }) => Math.max(2, 2 * Math.floor((sizes.D * share) / 2));
+
 /** What multiplies each element, with the shapes as PyTorch broadcasts them. */
 function ropeFigure(state) {
   const axes = state.order.split(",");
   const shape = axes.map((axis) => state.sizes[axis]);
-  const { T, D } = state.sizes;
-  const cosShape = state.cos === "T,D" ? [T, D] : [T, 1, D];
-  const result = broadcast(shape, cosShape);
-  const half = D / 2;
-  const partner = (d) => (state.pairs === "half" ? (d + half) % D : d ^ 1);
+  const { T } = state.sizes;
+  const turning = turningOf(state); // the entries of a head that turn; only they meet cos and sin
+  const cosShape = state.cos === "T,D" ? [T, turning] : [T, 1, turning];
+  const turned = [...shape.slice(0, -1), turning];
+  const result = broadcast(turned, cosShape);
+  const half = turning / 2;
+  const partner = (d) => (state.pairs === "half" ? (d + half) % turning : d ^ 1);
   const pairOf = (d) => (state.pairs === "half" ? d % half : d >> 1);
   const elements = Array.from({ length: sizeOf(shape) }, (_, flat) => {
     const index = indexOf(flat, shape);
     const at = Object.fromEntries(axes.map((axis, i) => [axis, index[i]]));
-    const met = result.error ? null : meets(index, shape, cosShape).map((entry) => Math.floor(entry / D));
+    if (at.D >= turning) return { index, at, position: null, speed: null, pair: null, partner: null, sign: 0 };
+    const met = result.error ? null : meets(index, turned, cosShape).map((entry) => Math.floor(entry / turning));
     return {
       index,
       at,
@@ -28,12 +34,13 @@ function ropeFigure(state) {
   return {
     axes,
     shape,
+    turned,
     cosShape,
     elements,
     error: result.error ?? "",
     result: result.shape ?? null,
     astray: elements.map(astray),
-    mixed: elements.some(({ at, speed, partner }) => speed !== elements.find((e) => e.at.D === partner).speed),
+    mixed: elements.some(({ at, speed, partner }) => at.D < turning && speed !== elements.find((e) => e.at.D === partner).speed),
   };
 }
 
@@ -58,6 +65,7 @@ function drawRope(context, state, width) {
     const look = (row, column) => {
       const flat = flatAt(state, card, row, column);
       const { at, position, speed, pair } = figure.elements[flat];
+      if (pair === null) return { fill: STYLE.rule, lines: ["as is"], strong: flat === state.picked };
       const together = ["B", "H", "T"].every((axis) => at[axis] === picked.at[axis]) && pair === picked.pair;
       return {
         fill: figure.error ? STYLE.rule : tint(STYLE.palette[pair % 6], together ? 0.6 : 0.22),
@@ -95,7 +103,7 @@ function change(state, control, value) {
 // --- the words ---
 
 function verdictOn(state, figure) {
-  const grown = figure.result && figure.result.join() !== figure.shape.join();
+  const grown = figure.result && figure.result.join() !== figure.turned.join();
   if (figure.error) return "PyTorch refuses: cos does not reach the axis of positions.";
   if (grown) return `No error, and wrong: the result has grown to ${shapeText(figure.result)}.`;
   if (figure.astray.some(Boolean)) return "No error, because T and H agree, and wrong: each head is turned by its own number, whatever the position.";
@@ -112,18 +120,20 @@ function formula({ index, position, speed, partner, sign }) {
 function facts(state) {
   const figure = ropeFigure(state);
   const picked = figure.elements[state.picked];
+  const still = picked.pair === null;
   const aligned = [...Array(figure.shape.length - figure.cosShape.length).fill(1), ...figure.cosShape];
   return [
     ["x", `(${figure.axes.join(", ")}) = ${shapeText(figure.shape)}`],
     ["cos and sin", `${shapeText(figure.cosShape)}, seen as ${shapeText(aligned)}`],
-    ["x * cos", figure.result ? shapeText(figure.result) : "RuntimeError"],
-    ["picked pair", `${picked.pair}: entries ${[picked.at.D, picked.partner].sort().join(" and ")}`],
-    ["picked", figure.error ? "" : `y = ${formula(picked)}`],
+    [figure.turned.join() === figure.shape.join() ? "x * cos" : `x[..., :${figure.turned.at(-1)}] * cos`, figure.result ? shapeText(figure.result) : "RuntimeError"],
+    ["picked pair", still ? "none: it is outside the rotary share" : `${picked.pair}: entries ${[picked.at.D, picked.partner].sort().join(" and ")}`],
+    ["picked", still ? "y = x" : figure.error ? "" : `y = ${formula(picked)}`],
   ];
 }
 
 function render(view) {
-  const { orders, cosines, layouts, limits, dims } = view.model.get("data");
+  const data = view.model.get("data");
+  const { orders, cosines, limits, dims } = data;
   return mount(view, {
     name: "rope_shapes",
     title: "A tensor of heads, cell by cell: the angle that RoPE gives each entry, and its partner.",
@@ -131,9 +141,10 @@ function render(view) {
     specs: [
       { name: "order", label: "x", kind: "select", options: choicesOf(orders) },
       { name: "cos", label: "cos, sin", kind: "select", options: choicesOf(cosines) },
-      { name: "pairs", label: "pairs", kind: "select", options: Object.entries(layouts) },
-      { name: "laid", label: "cos columns", kind: "select", options: Object.entries(layouts) },
+      { name: "pairs", label: "pairs", kind: "select", options: choicesIn(data, "layouts") },
+      { name: "laid", label: "cos columns", kind: "select", options: choicesIn(data, "layouts") },
       ...["B", "H", "T"].map((axis) => sizeSlider(axis, limits)),
+      { name: "share", label: "rotary share", kind: "slider", stops: data.stops.share },
       { name: "D", label: "D", kind: "slider", stops: dims, read: (state) => state.sizes.D },
     ],
     change,

@@ -2,15 +2,25 @@
 
 import math
 
+import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
 from widget_states import refused
+
+from chapters.c02_layer_norm import widgets
 
 
 def test_means_weights_and_refusals_are_those_of_layer_norm(figures):
     seen = set()
-    for state, figure in figures("normalized_shape", "shapesFigure", 300):
+    for state, figure in figures("normalized_shape", "shapesFigure", 600):
+        if figure["problem"]:
+            continue
         shape, normalized, weight = (figure[name] for name in ("shape", "normalized", "weight"))
+        if figure["drawn"] is None:  # what cannot be made, or nothing to normalize
+            assert figure["refusal"] == said_by_pytorch(shape, normalized, weight), state
+            continue
         x = torch.arange(math.prod(shape), dtype=torch.float64).view(shape).square()
         gain = (
             None
@@ -38,4 +48,79 @@ def test_means_weights_and_refusals_are_those_of_layer_norm(figures):
             else:
                 assert any(first < last for first, last in figure["entries"])
         seen.add((bool(figure["refusal"]), figure["means"] is None, figure["entries"] is None))
-    assert len(seen) == 6  # every kind of state was among them
+    assert len(seen) >= 6  # every kind of state was among them
+
+
+def said_by_pytorch(shape, normalized, weight):
+    return refused(
+        lambda: F.layer_norm(
+            torch.zeros(shape), normalized, None if weight is None else torch.zeros(weight)
+        )
+    )
+
+
+def typed(x, shape, weight="same"):
+    return {"layout": "own", "typed": {"x": x, "shape": shape, "weight": weight}}
+
+
+def test_a_typed_shape_is_refused_in_pytorchs_words_also_where_nothing_is_drawn(figures):
+    sizes = st.lists(st.sampled_from([-2, 0, 1, 2, 3, 4]), max_size=4).map(tuple)
+
+    @seed(1)
+    @settings(max_examples=400, database=None, deadline=None)
+    @given(sizes, sizes, st.one_of(st.none(), sizes), st.booleans())
+    def collect(x, shape, weight, is_suffix):
+        shape = x[-len(shape) :] if is_suffix and shape else shape
+        shapes.append((x, shape, weight))
+
+    shapes = []
+    collect()
+    states = [
+        typed(str(x), str(shape), "none" if weight is None else str(weight))
+        for x, shape, weight in shapes
+    ]
+    messages = set()
+    for (x, shape, weight), (_, figure) in zip(
+        shapes, figures("normalized_shape", "shapesFigure", states), strict=True
+    ):
+        assert figure["refusal"] == said_by_pytorch(x, shape, weight), (x, shape, weight)
+        messages.add(figure["refusal"][:20])
+    assert len(messages) == 5  # accepted, negative, no dimensions, the weight, the input
+
+
+def test_a_text_that_is_no_shape_is_a_sentence_and_a_large_one_is_not_drawn(figures):
+    bad = ["2.5", "(2, x)", "two", "(2,,3)", ",", "(,)"]
+    for _, figure in figures("normalized_shape", "shapesFigure", [typed(x, "(3,)") for x in bad]):
+        assert figure["problem"].startswith("x is no shape")
+    for x in bad:
+        with pytest.raises(ValueError, match="a shape is whole numbers"):
+            widgets.typed_shape(x)
+    ((_, large),) = figures("normalized_shape", "shapesFigure", [typed("100000, 100000", "8, 8")])
+    assert "no picture" in large["problem"]
+    assert "expected input with shape [*, 8, 8]" in large["refusal"]
+
+
+def test_the_weight_follows_normalized_shape_until_another_is_chosen(figures):
+    image = {"layout": "B,C,H,W", "shape": {"B,T,C": "C", "B,C,H,W": "C"}}
+    ((_, figure),) = figures("normalized_shape", "shapesFigure", [image])
+    assert figure["weight"] == figure["normalized"] == [4]
+    assert figure["refusal"].startswith("Given normalized_shape=[4], expected input")
+    other = {"weight": {"B,T,C": "same", "B,C,H,W": "C,H,W"}}
+    ((_, figure),) = figures("normalized_shape", "shapesFigure", [image | other])
+    assert figure["refusal"].startswith("Expected weight")
+
+
+def test_own_shapes_begin_with_those_that_were_seen(in_browser):
+    state = widgets.normalized_shape().state
+    (moved,) = in_browser("normalized_shape", "module.change", [[state, "layout", "own"]])
+    assert moved["typed"] == {"x": "(2, 3, 4)", "shape": "(4,)", "weight": "same"}
+    (again,) = in_browser("normalized_shape", "module.change", [[moved, "shape own", "(3, 4)"]])
+    assert again["typed"]["shape"] == "(3, 4)"
+
+
+def test_x_and_its_weight_are_those_that_are_seen(figures):
+    widget = widgets.normalized_shape("B,C,H,W", "H,W")
+    assert (widget.x.shape, widget.normalized_shape) == ((2, 4, 2, 3), (2, 3))
+    assert F.layer_norm(widget.x, widget.normalized_shape, widget.weight).shape == widget.x.shape
+    widget.state = {**widget.state, **typed("(5, 3)", "3", "none")}
+    assert (widget.x.shape, widget.normalized_shape, widget.weight) == ((5, 3), (3,), None)

@@ -10,6 +10,7 @@ from chapters.c05_backward_by_hand.widgets import gradient_projection
 
 
 def test_what_leaves_is_autograds_gradient_over_r_and_the_parts_add_up(figures):
+    widget = gradient_projection()
     for state, answer in figures("gradient_projection", "gradientFigure", 300):
         row = torch.tensor(gradients.ROW[: state["features"]], dtype=torch.float64)
         row = row - row.mean() if state["norm"] == "layer" else row
@@ -22,6 +23,9 @@ def test_what_leaves_is_autograds_gradient_over_r_and_the_parts_add_up(figures):
         np.testing.assert_allclose(
             answer["left"], dx * (state["deviation"] ** 2 + gradients.EPS) ** 0.5, atol=1e-12
         )
+        widget.state = state
+        np.testing.assert_allclose(widget.x, x.detach(), atol=1e-12)
+        np.testing.assert_allclose(widget.dy, answer["gradient"], atol=1e-12)
         parts = np.add(answer["left"], answer["along"]) + answer["constant"]
         np.testing.assert_allclose(parts, answer["gradient"], atol=1e-12)
         arriving = float((g * x_hat.detach()).mean())

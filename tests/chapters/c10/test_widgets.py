@@ -6,6 +6,7 @@ from widget_states import MAKERS
 
 
 def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
+    widget = MAKERS["kernel_blocks"]()
     for state, figure in figures("kernel_blocks", "blockFigure", 300):
         rows, columns, block, row, mask = (
             state[name] for name in ("rows", "columns", "block", "row", "mask")
@@ -22,6 +23,8 @@ def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
         found = [figure["mean"], figure["variance"]]
         expected = [held.sum().item() / columns, centred.square().sum().item() / columns]
         assert [float(value) for value in found] == pytest.approx(expected, nan_ok=True), state
+        widget.state = state
+        assert torch.equal(widget.x.flatten().double(), memory[: rows * columns])
         x = memory[row * columns : (row + 1) * columns]
         assert list(figure["right"].values()) == pytest.approx(
             [x.mean().item(), x.var(correction=0).item()]

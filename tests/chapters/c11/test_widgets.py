@@ -6,7 +6,11 @@ from chapters.c11_scan import widgets as scan
 
 
 def test_after_each_round_a_step_is_all_the_steps_joined_that_the_circle_counts(figures):
+    widget = scan.scan_rounds()
     for state, figure in figures("scan_rounds", "scanFigure", 100):
+        widget.state = state
+        steps = torch.arange(state["length"])
+        assert torch.equal(widget.x, (steps - torch.tensor(figure["first"][-1]) + 1).float())
         a, b = torch.randn(2, state["length"], dtype=torch.float64)
         joined = list(zip(a, b, strict=True))
         for pairs in scan.rounds_of(state["method"], state["length"])[: state["done"]]:

@@ -3,10 +3,12 @@
 import numpy as np
 import torch
 
+from chapters.c12_why_position.widgets import encoding_by_distance
 from course_utils.rope import alibi_bias, sinusoidal, t5_relative_bucket
 
 
 def test_each_encodings_curve_is_what_attention_is_told(figures):
+    widget = encoding_by_distance()
     for state, values in figures("encoding_by_distance", "distanceValues", 120):
         reach = state["reach"]
         if state["encoding"] == "sinusoidal":  # the product of two codes, wherever they stand
@@ -21,6 +23,9 @@ def test_each_encodings_curve_is_what_attention_is_told(figures):
             expected = t5_relative_bucket(-distances, False, 32, state["max_distance"])
         else:
             expected = torch.zeros(reach + 1)
+        widget.state = state
+        seen = widget.x[state["head"] - 1] if state["encoding"] == "alibi" else widget.x
+        np.testing.assert_allclose(seen, values, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(
             values, expected, rtol=1e-5, atol=1e-5 if state["encoding"] == "alibi" else 1e-12
         )
