@@ -36,7 +36,9 @@ class Reader:
     def open(self, address):
         """Open a page of the site and wait until its formulas are drawn."""
         self.page.goto(f"{self.site.as_uri()}/{address}")
-        self.page.evaluate("() => window.MathJax && MathJax.startup.promise")
+        if self.page.locator(".math").count():  # they come last
+            self.page.wait_for_function("() => MathJax.startup?.promise")
+            self.page.evaluate("() => MathJax.startup.promise")
 
     def strangers(self):
         """Return what was asked for elsewhere than in the site's own files."""
