@@ -206,7 +206,7 @@ def test_on_a_phone_pictures_and_formulas_are_whole_and_what_scrolls_is_seen_to(
     assert max(formulas.evaluate_all(boxes), default=0) <= width
     assert min(sizes, default=16) >= 9
     unmarked = reader.page.locator("pre, .output, .table-wrapper, .math-wrapper").evaluate_all(
-        """all => all.filter(e => e.scrollWidth > e.clientWidth + 1
+        """all => all.filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1
             && getComputedStyle(e).overflowX !== 'visible' && !('more' in e.dataset))
             .map(e => e.outerHTML.slice(0, 200))"""
     )

@@ -84,16 +84,10 @@ def build_site(site: Path, project: Path = Path()) -> int:
         options = ["-q", "--fail-on-warning", "-b", "html", "-c", str(_HERE), "-d", str(doctrees)]
         status = sphinx_build([*options, str(sources), str(built)])
         shutil.move(built, site)  # MyST-NB leaves a folder of its own beside what it builds
-    if not repository() and _is_in_git(project):  # what was committed last, as a visitor gets it
-        archive = [
-            "git",
-            "archive",
-            "--prefix=course/",
-            "-o",
-            site.resolve() / "course.zip",
-            "HEAD",
-        ]
-        subprocess.run(archive, cwd=project, check=True)
+    if not repository() and _is_in_git(project):
+        archive = str(site.resolve() / "course.zip")  # of what was committed last
+        command = ["git", "archive", "--prefix=course/", "-o", archive, "HEAD"]
+        subprocess.run(command, cwd=project, check=True)
     return status
 
 
