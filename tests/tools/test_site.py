@@ -72,7 +72,7 @@ def is_plumbing(cell):
     body = ast.parse(cell.source).body
     calls = [ast.unparse(node.value) for node in body if isinstance(node, ast.Expr)]
     return len(calls) == len(body) == 1 and calls[0].startswith(
-        ("widgets.", "conventions.table(", "glossary.table(")
+        ("widgets.", "claims.index(", "claims.table(", "conventions.table(", "glossary.table(")
     )
 
 
@@ -239,7 +239,8 @@ def test_the_course_can_be_downloaded_and_every_section_and_claim_can_be_found(s
 @pytest.mark.slow
 def test_a_widget_can_be_moved_within_three_seconds_of_a_slow_line(site, pages):
     """At 1.6 Mbit/s, compressed, with four round trips of 150 ms: the page, its style sheets and
-    all scripts that it names; formulas and pictures come later. A browser measured 0.2 s less."""
+    all scripts that it names; formulas and pictures come later. Chromium on two busy cores takes
+    half a second to a second more than this sum: hence two."""
     seconds = {}
     for path, page in pages.items():
         named = [tag.get("src") or tag["href"] for tag in page.select("script[src], link[href]")]
@@ -251,7 +252,7 @@ def test_a_widget_can_be_moved_within_three_seconds_of_a_slow_line(site, pages):
         size = sum(len(gzip.compress(file.read_bytes())) for file in {path, *files})
         seconds[path.stem] = 4 * 0.15 + size * 8 / 1.6e6
     seconds.pop("search")  # it loads the index of all words
-    assert max(seconds.values()) < 3, seconds
+    assert max(seconds.values()) < 2, seconds
 
 
 def build_one(tmp_path, cells):
