@@ -140,7 +140,7 @@ def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(chapte
     assert "torch 2." not in "".join(pre.get_text() for pre in article.select(".stream")[:1])
     assert len(article.find_all(re.compile("^h[1-6]$"))) == len(notebook.headings)
     folded = [
-        cell.source for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")
+        cell.source for cell in shown if cell.metadata.get("jupyter", {}).get("source_hidden")
     ]
     assert code("details.hide pre") == folded
     assert article.select("details[open]") == []
