@@ -117,8 +117,7 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
         "CARDS": "".join(_card(project, chapter, scripts) for chapter in chapters),
         "GET": _how_to_get(project),
     }
-    for name, part in parts.items():
-        index = index.replace(name, part)
+    index = re.sub("PLAY|CARDS|GET", lambda name: parts[name[0]], index)
     (sources / "index.md").write_text("\n".join([index, *_contents(chapters)]), encoding="utf-8")
 
 
