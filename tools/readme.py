@@ -24,7 +24,15 @@ from chapters.contents import CHAPTERS
 from course_utils.claims import VERDICTS
 from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, read_notebook
 
-__all__ = ["PICTURE", "numbers", "repository", "with_addresses", "with_numbers", "write_picture"]
+__all__ = [
+    "PICTURE",
+    "addresses",
+    "numbers",
+    "repository",
+    "with_addresses",
+    "with_numbers",
+    "write_picture",
+]
 
 PICTURE = Path(".github/course.gif")
 _PROJECT = tomllib.loads(
@@ -94,16 +102,24 @@ def repository() -> str:
     return _PROJECT.get("urls", {}).get("Repository", "").rstrip("/")
 
 
+def addresses(repository: str) -> dict[str, str]:
+    """Return where a copy on GitHub is read, and what stands before a chapter's file on Colab, on
+    Binder and for a download."""
+    owner, _, name = repository.removeprefix("https://github.com/").partition("/")
+    return {
+        "site": f"https://{owner}.github.io/{name}",
+        # the learner's copies, which the workflow of the site puts on a branch of their own
+        "colab": f"https://colab.research.google.com/github/{owner}/{name}/blob/learn/",
+        "binder": f"https://mybinder.org/v2/gh/{owner}/{name}/HEAD?urlpath=lab/tree/learn/",
+        "file": f"https://github.com/{owner}/{name}/raw/learn/",
+    }
+
+
 def with_addresses(text: str, repository: str) -> str:
     """Return README.md or CITATION.cff with what stands between its marks made from the address, or
     empty."""
-    owner, _, name = repository.removeprefix("https://github.com/").partition("/")
-    # the learner's copies, which the workflow of the site puts on a branch of their own
-    colab = f"https://colab.research.google.com/github/{owner}/{name}/blob/learn"
-    binder = (
-        f"https://mybinder.org/v2/gh/{owner}/{name}/HEAD?urlpath=lab/tree/learn/{CHAPTERS[0].file}"
-    )
-    chapters = " · ".join(f"[{c.number}]({colab}/{c.file})" for c in CHAPTERS if c.is_written)
+    at = addresses(repository)
+    chapters = " · ".join(f"[{c.number}]({at['colab']}{c.file})" for c in CHAPTERS if c.is_written)
     wanted = [*_PROJECT["dependencies"], *_PROJECT["optional-dependencies"]["course"]]
     needed = " ".join(
         f"'{one.partition(';')[0].strip()}'"
@@ -111,11 +127,11 @@ def with_addresses(text: str, repository: str) -> str:
         if not re.match("jupyterlab|ipyw", one)
     )
     blocks = {
-        "live": f"**[Read and play, nothing to install](https://{owner}.github.io/{name}/)** · "
-        f"[Binder]({binder}) · [the "
+        "live": f"**[Read and play, nothing to install]({at['site']}/)** · "
+        f"[Binder]({at['binder']}{CHAPTERS[0].file}) · [the "
         f"repository]({repository})",
         "colab": _COLAB.format(chapters=chapters, needed=needed, repository=repository),
-        "citation": f"repository-code: {repository}\nurl: https://{owner}.github.io/{name}/",
+        "citation": f"repository-code: {repository}\nurl: {at['site']}/",
     }
 
     def made(mark: re.Match[str]) -> str:

@@ -30,13 +30,19 @@ class Reader:
         """Keep what the page asks for and what its console says."""
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("requestfailed", lambda request: self.complaints.append(request.url))
+        self.page.on("requestfailed", self._complain)
         self.page.on("request", lambda request: self.outside.append(request.url))
+
+    def _complain(self, request):
+        if request.failure != "net::ERR_ABORTED":  # the reader went on before it was there
+            self.complaints.append(request.url)
 
     def open(self, address):
         """Open a page of the site and wait until its formulas are drawn."""
         self.page.goto(f"{self.site.as_uri()}/{address}")
-        self.page.evaluate("() => window.MathJax && MathJax.startup.promise")
+        if self.page.locator(".math").count():  # they come last
+            self.page.wait_for_function("() => MathJax.startup?.promise")
+            self.page.evaluate("() => MathJax.startup.promise")
 
     def strangers(self):
         """Return what was asked for elsewhere than in the site's own files."""

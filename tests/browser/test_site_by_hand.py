@@ -43,6 +43,66 @@ def test_search_finds_a_word_of_a_chapter_and_leads_there(reader):
     assert "roofline" in reader.page.locator("article").inner_text()
 
 
+def test_search_answers_as_one_types_with_the_words_around_and_leads_to_the_place(reader):
+    reader.open("search.html?q=epsilon")
+    results = reader.page.locator("#search-results li")
+    assert results.count() > 10
+    assert "epsilon" in results.first.locator("mark").first.inner_text().lower()
+    reader.page.get_by_role("searchbox", name="search sections").fill("any factor layer")
+    claim = results.locator("a[href*='#claim-']").first
+    address = claim.get_attribute("href")
+    claim.click()
+    reader.page.wait_for_url(f"**/{address}")
+    assert reader.page.locator(":target").is_visible()
+
+
+def test_one_switch_shows_all_code_or_none_and_opens_no_solution(reader):
+    reader.open("notebooks/02_layer_norm.html")
+    code = reader.page.locator(".cell:not(.tag_solution):not(.tag_exercise) .cell_input")
+    solutions = reader.page.locator(".tag_solution .cell_input")
+    shown = len([cell for cell in code.all() if cell.is_visible()])
+    switch = reader.page.get_by_label("which code is shown")
+    switch.select_option("none")
+    assert not any(cell.is_visible() for cell in code.all())
+    assert reader.page.locator(".tag_exercise .cell_input").first.is_visible()
+    switch.select_option("all")
+    assert all(cell.is_visible() for cell in code.all())
+    assert not any(cell.is_visible() for cell in solutions.all())
+    switch.select_option("told")
+    assert len([cell for cell in code.all() if cell.is_visible()]) == shown < code.count()
+
+
+def test_the_sections_of_a_chapter_are_on_the_left_where_the_right_has_no_room(reader):
+    reader.open("notebooks/02_layer_norm.html")
+    headings = reader.page.locator("article > section > section > h2")
+    links = reader.page.locator(".sidebar-tree .course-sections a")
+    assert links.count() == headings.count() > 5
+    assert all(link.is_visible() for link in links.all())
+    reader.page.set_viewport_size({"width": 1600, "height": 900})
+    assert not links.first.is_visible()
+    reader.page.set_viewport_size(DESKTOP)
+
+
+def test_on_paper_answers_are_open_verdicts_have_a_frame_and_nothing_lies_over_the_text(reader):
+    reader.open("notebooks/02_layer_norm.html")
+    page = reader.page
+    answers = page.locator("article details:not(.hide)")
+    assert answers.count() > 0
+    page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert all(answer.get_attribute("open") is not None for answer in answers.all())
+    assert not page.locator(".skip-to-content").is_visible()
+    look = "e => [getComputedStyle(e).color, getComputedStyle(e).borderTopStyle]"
+    badges = page.locator(".course-claim strong[style*=background]").evaluate_all(
+        f"all => all.map({look})"
+    )
+    assert badges
+    assert all(badge == ["rgb(0, 0, 0)", "solid"] for badge in badges)
+    page.emulate_media(media="screen")
+    page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    assert all(answer.get_attribute("open") is None for answer in answers.all())
+
+
 def test_a_puzzle_says_why_a_guess_is_wrong_and_shows_the_answer_to_a_right_one(reader):
     reader.page.set_viewport_size(PHONE)
     reader.open("notebooks/19_find_the_bug.html")
@@ -128,6 +188,30 @@ def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(reader, addr
     reader.page.wait_for_timeout(300)
     assert clocks.get_attribute("data-frame") == frame
     reader.page.emulate_media(reduced_motion="no-preference")
+
+
+# the pages of which readers said that a phone hid the point
+@pytest.mark.parametrize("chapter", ["01", "02", "03", "05", "09", "10", "13", "14", "15", "18"])
+def test_on_a_phone_pictures_and_formulas_are_whole_and_what_scrolls_is_seen_to(reader, chapter):
+    reader.page.set_viewport_size(PHONE)
+    reader.open(next((reader.site / "notebooks").glob(f"{chapter}*")).relative_to(reader.site))
+    reader.page.wait_for_timeout(200)  # an observer marks what scrolls
+    width = PHONE["width"]
+    boxes = "all => all.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().right)"
+    pictures = reader.page.locator("article img").evaluate_all(boxes)
+    formulas = reader.page.locator("article mjx-container[display=true] > svg")
+    sizes = formulas.evaluate_all("all => all.map(e => parseFloat(getComputedStyle(e).fontSize))")
+    assert pictures
+    assert max(pictures) <= width
+    assert max(formulas.evaluate_all(boxes), default=0) <= width
+    assert min(sizes, default=16) >= 9
+    unmarked = reader.page.locator("pre, .output, .table-wrapper, .math-wrapper").evaluate_all(
+        """all => all.filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1
+            && getComputedStyle(e).overflowX !== 'visible' && !('more' in e.dataset))
+            .map(e => e.outerHTML.slice(0, 200))"""
+    )
+    assert unmarked == []
+    reader.page.set_viewport_size(DESKTOP)
 
 
 def test_without_javascript_a_widget_is_its_picture(browser, reader):

@@ -165,6 +165,8 @@ def controls_that_do_nothing(widget):
         entry = row.locator("input, select, textarea").first
         if not row.is_visible() or entry.is_disabled():
             continue
+        if not entry.is_visible():  # its control is folded
+            row.locator("details").evaluate("fold => { fold.open = true; }")
         before = widget.get_attribute("data-frame")
         match entry.evaluate("input => input.type"):
             case "range":

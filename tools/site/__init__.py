@@ -6,7 +6,9 @@ or a network.
 conf.py      Sphinx's settings: theme, search, formulas
 live.py      what a page needs to move its widgets without a kernel; live.js does it
 puzzles.js   "find the bug", by clicking a line
-site.js      tables: their filter, and what scrolls
+site.js      tables: their filter, and what scrolls; the contents at hand; the switch for code
+search.js    the search, over what conf.py collects
+formulas.js  MathJax, when all else is there
 """
 
 import ast
@@ -14,8 +16,11 @@ import base64
 import json
 import re
 import shutil
+import struct
+import subprocess
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from hashlib import sha256
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -30,13 +35,24 @@ from chapters import widgets_of
 from chapters.c13_rope.widgets import rope_clocks
 from chapters.c19_find_the_bug import bugs
 from chapters.contents import CHAPTERS, Chapter
-from tools.notebooks import NOTEBOOKS, has_tag, is_code, is_folded, read_notebook, write_notebook
+from tools.notebooks import (
+    NOTEBOOKS,
+    has_tag,
+    is_code,
+    is_folded,
+    parse_code,
+    read_notebook,
+    write_notebook,
+)
+from tools.readme import addresses, repository
 from tools.site.live import live_html, make_live
 
 __all__ = ["build_site"]
 
 _HERE = Path(__file__).parent
-_PICTURE = re.compile(r'<img alt="([^"]*)"[^>]*src="data:image/png;base64,([^"]+)"')
+_PICTURE = re.compile(r'(<img alt="([^"]*)"[^>]*)src="data:image/png;base64,([^"]+)">')
+_PLUMBING = ("claims.index(", "claims.table(", "conventions.table(", "glossary.table(", "widgets.")
+_NOT_ATTEMPTED = "not attempted yet"
 _LINK = re.compile(r"\]\(([^)#]+)")
 _NOTEBOOK_LINK = re.compile(r'(<a href="[\w.-]+)\.ipynb(?=["#])')
 _CLAIM = re.compile(r'(<div id="(claim-[\w-]+)" class="course-claim"[^>]*>)')
@@ -68,7 +84,15 @@ def build_site(site: Path, project: Path = Path()) -> int:
         options = ["-q", "--fail-on-warning", "-b", "html", "-c", str(_HERE), "-d", str(doctrees)]
         status = sphinx_build([*options, str(sources), str(built)])
         shutil.move(built, site)  # MyST-NB leaves a folder of its own beside what it builds
-        return status
+    if not repository() and _is_in_git(project):
+        archive = str(site.resolve() / "course.zip")  # of what was committed last
+        command = ["git", "archive", "--prefix=course/", "-o", archive, "HEAD"]
+        subprocess.run(command, cwd=project, check=True)
+    return status
+
+
+def _is_in_git(project: Path) -> bool:
+    return (project / ".git").exists()
 
 
 def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
@@ -78,7 +102,7 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
     for chapter in chapters:
         notebook = read_notebook(project / NOTEBOOKS / chapter.file)
         _say_it_to_sphinx(notebook, scripts, widgets_of(chapter.number))
-        notebook.cells = list(_with_notes(notebook))
+        notebook.cells = list(_with_notes(notebook, chapter))
         write_notebook(notebook, sources / NOTEBOOKS / chapter.file)
     readme = (project / "README.md").read_text(encoding="utf-8")
     for file in {"README.md", *_LINK.findall(readme)}:
@@ -87,11 +111,28 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
             shutil.copy(project / file, sources / file)
     index = (_HERE / "index.md").read_text(encoding="utf-8")
     clocks = rope_clocks()
-    play = live_html(clocks, clocks._repr_mimebundle_()[0]["text/html"], scripts, "_static")
-    index = index.replace("PLAY", play).replace(
-        "CARDS", "".join(_card(project, chapter, scripts) for chapter in chapters)
-    )
+    picture = _with_files(clocks._repr_mimebundle_()[0]["text/html"], scripts, "_static")
+    parts = {
+        "PLAY": live_html(clocks, picture, scripts, "_static"),
+        "CARDS": "".join(_card(project, chapter, scripts) for chapter in chapters),
+        "GET": _how_to_get(project),
+    }
+    index = re.sub("PLAY|CARDS|GET", lambda name: parts[name[0]], index)
     (sources / "index.md").write_text("\n".join([index, *_contents(chapters)]), encoding="utf-8")
+
+
+def _how_to_get(project: Path) -> str:
+    """Return how a visitor gets the course, as Markdown; where nobody can say it, nothing."""
+    if repository():
+        at, first = addresses(repository()), CHAPTERS[0].file
+        return (
+            f"```sh\ngit clone {repository()}\ncd {repository().rpartition('/')[2]}\n```\n\n"
+            f"Or without installing: on [Colab]({at['colab']}{first}), on [Binder]"
+            f"({at['binder']}{first}). Each chapter's page has links to its own notebook there."
+        )
+    if not _is_in_git(project):
+        return ""
+    return '<a href="course.zip" download>Download the course</a>, unpack it, and in its folder:'
 
 
 def _card(project: Path, chapter: Chapter, static: Path) -> str:
@@ -101,7 +142,7 @@ def _card(project: Path, chapter: Chapter, static: Path) -> str:
     figures_first = sorted(notebook.cells, key=lambda cell: cell.source.startswith("widgets."))
     outputs = (output for cell in figures_first for output in cell.get("outputs", ()))
     pictures = (_PICTURE.search(output.get("data", {}).get("text/html", "")) for output in outputs)
-    alt, data = next((found.groups() for found in pictures if found), ("", ""))
+    _, alt, data = next((found.groups() for found in pictures if found), ("", "", ""))
     (static / f"{chapter.number}.png").write_bytes(base64.b64decode(data))
     picture = f'<img alt="{alt}" src="_static/{chapter.number}.png">' if data else ""
     address = f"{NOTEBOOKS}/{Path(chapter.file).stem}.html"
@@ -126,13 +167,45 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path, widgets: M
         cell.metadata["anchor"] = (
             f"cell-id={cell.id}"  # as JupyterLab has it; conf.py makes it the cell's
         )
+        _hide_plumbing(cell)
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", {}):
-                output.data["text/html"] = _with_anchors(cell.source, output.data["text/html"])
+                html = _with_anchors(cell.source, output.data["text/html"])
+                output.data["text/html"] = _with_files(html, scripts, "../_static")
             if is_code(cell) and (piece := _PIECE.fullmatch(cell.source)):
                 output.data["text/markdown"] += _puzzle(bugs.bug(ast.literal_eval(piece[1])))
         if is_code(cell):
             make_live(cell, scripts, widgets)
+
+
+def _hide_plumbing(cell: nbformat.NotebookNode) -> None:
+    """Leave out what only a notebook needs: what set-up says, calls of widgets, answers to nobody's
+    tries."""
+    if not is_code(cell):
+        return
+    tree = parse_code(cell.source)
+    if cell.source.startswith(_PLUMBING) and tree and len(tree.body) == 1:
+        cell.metadata.setdefault("tags", []).append("remove-input")
+    if "course_utils.setup(" in cell.source:
+        cell.outputs = []
+    cell.outputs = [output for output in cell.outputs if _NOT_ATTEMPTED not in str(output)]
+
+
+def _with_files(html: str, static: Path, address: str) -> str:
+    """Return an output whose pictures are files, each a link to itself at its full size: a page is
+    there before its pictures."""
+
+    def file(picture: re.Match[str]) -> str:
+        data = base64.b64decode(picture[3])
+        name = f"{sha256(data).hexdigest()[:12]}.png"
+        (static / name).write_bytes(data)
+        width, height = struct.unpack(">II", data[16:24])
+        return (
+            f'<a class="course-figure" href="{address}/{name}">{picture[1]}loading="lazy" '
+            f'height="{760 * height // width}" src="{address}/{name}"></a>'
+        )
+
+    return _PICTURE.sub(file, html)
 
 
 def _with_anchors(source: str, html: str) -> str:
@@ -171,7 +244,9 @@ def _puzzle(bug: bugs.Piece) -> str:
     return f'\n\n<div class="course-puzzle" data-answer="{answer}"></div>\n'
 
 
-def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:
+def _with_notes(
+    notebook: nbformat.NotebookNode, chapter: Chapter
+) -> Iterator[nbformat.NotebookNode]:
     """Yield the cells, with what only a page needs: what to expect of it, and where an exercise is
     done."""
     texts = [cell.source for cell in notebook.cells if not is_folded(cell)]
@@ -190,6 +265,7 @@ def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNo
         facts.append(f'<a href="#cell-id={pieces[0].id}">{len(pieces)} puzzles</a>')
     if count := sum(has_tag(cell, "exercise") for cell in notebook.cells):
         facts.append(f"{count} exercise{'s' * (count > 1)}")
+    facts += _links_to_get(chapter)
     for index, cell in enumerate(notebook.cells):
         yield cell
         if index == 0:
@@ -199,6 +275,14 @@ def _with_notes(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNo
             yield new_markdown_cell(
                 f'<p class="course-note">Write it in {link}: there the last line checks it.</p>'
             )
+
+
+def _links_to_get(chapter: Chapter) -> list[str]:
+    if not repository():
+        return ['<a href="../index.html#run-it">get the course</a>']
+    at = addresses(repository())
+    names = {"colab": "Colab", "binder": "Binder", "file": "the notebook"}
+    return [f'<a href="{at[key]}{chapter.file}">{name}</a>' for key, name in names.items()]
 
 
 def _contents(chapters: list[Chapter]) -> Iterator[str]:

@@ -16,9 +16,51 @@ addEventListener("DOMContentLoaded", () => {
   }
   // Sphinx says that a part of the contents is a heading, and not of which level.
   for (const caption of document.querySelectorAll(".caption[role=heading]")) caption.setAttribute("aria-level", "2");
+  showSectionsOnTheLeft();
+  const note = document.querySelector(".course-note");
+  if (note && document.querySelector(".cell_input")) addSwitch(note);
   const rows = [...document.querySelectorAll("article tr[id]")];
   if (rows.length) addFilter(rows);
 });
+
+/** The sections of this chapter below its title on the left, for where the right column has no room. */
+function showSectionsOnTheLeft() {
+  const here = document.querySelector(".sidebar-tree .current-page"), sections = document.querySelector(".toc-tree > ul > li > ul");
+  if (!here || !sections) return;
+  const copy = sections.cloneNode(true);
+  copy.className = "course-sections";
+  for (const deeper of copy.querySelectorAll("ul")) deeper.remove();
+  here.append(copy);
+  const scrolled = here.closest(".sidebar-scroll");
+  scrolled.scrollTop = here.offsetTop - scrolled.clientHeight / 4;
+}
+
+/** One switch for the code of all pages: as told, all of it, or none. Solutions stay closed, exercises stay. */
+function addSwitch(note) {
+  const choice = document.createElement("select");
+  choice.ariaLabel = "which code is shown";
+  for (const [value, name] of Object.entries({ told: "code: as told", all: "code: all", none: "code: none" })) choice.add(new Option(name, value));
+  const apply = () => {
+    document.body.dataset.code = choice.value;
+    for (const fold of document.querySelectorAll(".cell:not(.tag_solution) > details.hide")) fold.open = choice.value === "all";
+    try { localStorage.setItem("course-code", choice.value); } catch { /* a browser may keep nothing of a file */ }
+  };
+  try { choice.value = localStorage.getItem("course-code") ?? "told"; } catch { choice.value = "told"; }
+  if (choice.value !== "told") apply();
+  choice.addEventListener("change", apply);
+  note.append(" · ", choice);
+}
+
+// On paper what is folded is open, but code that only draws or tests stays out unless the switch says otherwise.
+const openedToPrint = [];
+addEventListener("beforeprint", () => {
+  for (const fold of document.querySelectorAll("article details:not([open])")) {
+    fold.open = true;
+    openedToPrint.push(fold);
+  }
+  for (const picture of document.querySelectorAll("img[loading]")) picture.loading = "eager";
+});
+addEventListener("afterprint", () => { for (const fold of openedToPrint.splice(0)) fold.open = false; });
 
 /** What is looked up: a link to each row, and a field that leaves the rows with all of its words. */
 function addFilter(rows) {

@@ -1,0 +1,48 @@
+// Formulas come last: MathJax is 2 MB, and a page is read and played with before it is there.
+// On a phone a long formula is broken where its parts end, then set smaller; what is wider still scrolls.
+const PHONE_PX = 500, SMALLEST = 0.6, LONG = 25;
+const mathjax = new URL("tex-svg.js", document.currentScript.src).href;
+
+/** A formula in lines: its parts between wide spaces, and a long part before its later relations. */
+function broken(tex) {
+  if (/\\begin|\\\\|&/.test(tex)) return tex;
+  const lines = [[]];
+  let depth = 0, related = false;
+  for (const token of tex.trim().match(/\\[a-zA-Z]+|\\.|[^\\\s]|\s+/gs) ?? []) {
+    depth += (token === "{" || token === "\\left") - (token === "}" || token === "\\right");
+    const isRelation = depth === 0 && /^(=|\\approx|\\le|\\ge)$/.test(token);
+    const isSpace = depth === 0 && /^\\q?quad$/.test(token);
+    if (isSpace || (isRelation && related && lines.at(-1).length > LONG)) {
+      lines.push([]);
+      related = false;
+    }
+    if (!isSpace) lines.at(-1).push(token);
+    related ||= isRelation;
+  }
+  return lines.length > 1 ? `\\begin{gathered}${lines.map((line) => line.join("")).join("\\\\")}\\end{gathered}` : tex;
+}
+
+/** Set each displayed formula as small as its place asks for, but not too small to read. */
+function fit() {
+  for (const formula of document.querySelectorAll("mjx-container[display=true]")) {
+    formula.style.fontSize = "";
+    const room = formula.closest(".math").parentElement.clientWidth;
+    // twice: a letter's height is rounded, and the width goes with it
+    for (let size = 1, tries = 0; tries < 2 && innerWidth < PHONE_PX; tries += 1) {
+      const ratio = room / formula.querySelector("svg").getBoundingClientRect().width;
+      if (ratio >= 1) break;
+      size = Math.max(SMALLEST, size * ratio * 0.99);
+      formula.style.fontSize = `${size * 100}%`;
+    }
+  }
+}
+
+addEventListener("DOMContentLoaded", () => {
+  if (innerWidth < PHONE_PX)
+    for (const formula of document.querySelectorAll("div.math"))
+      formula.textContent = formula.textContent.replace(/^(\s*\\\[)(.*)(\\\]\s*)$/s, (_, open, tex, close) => open + broken(tex) + close);
+  MathJax.startup = { pageReady: () => MathJax.startup.defaultPageReady().then(fit) };
+  addEventListener("resize", fit);
+  const script = Object.assign(document.createElement("script"), { src: mathjax });
+  requestAnimationFrame(() => setTimeout(() => document.head.append(script)));
+});
