@@ -65,7 +65,8 @@ function makeControl(spec, onChange) {
     const show = (value) => {
       if (input.value !== value) input.value = value; // an untouched text keeps its caret
     };
-    return { parts: [element("details", {}, element("summary", {}, label), input)], input, show };
+    input.setAttribute("aria-label", spec.label); // a label in the summary would keep clicks to itself
+    return { parts: [element("details", {}, element("summary", {}, spec.label), input)], input, show };
   }
 
   const min = spec.stops ? 0 : spec.min;
