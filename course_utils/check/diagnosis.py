@@ -55,6 +55,8 @@ class Diagnosis:
             known = {key for key, _ in named}
             added = [slip for slip in explanation if slip[0] not in known]
             named += tuple(sorted(added, key=lambda slip: not self._is_shown(slip)))
+            if stage.leaves_values and any(map(self._is_shown, added)):
+                words = ""  # a known mistake says it
         return words, [catalogue[key] for key, _ in named]
 
     def _is_shown(self, slip: tuple[str, int]) -> bool:

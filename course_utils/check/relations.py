@@ -128,7 +128,7 @@ def _all_but(seen: Sequence[Comparison], name: str) -> str:
                 not each.select(dim, place).any() and _without(each, dim, place).all()
                 for each in off
             ):
-                return f"it is right in the {words} along dimension {dim} alone."
+                return f"only the {words} along dimension {dim} is right."
     return ""
 
 

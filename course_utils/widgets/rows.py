@@ -83,7 +83,7 @@ class _NormalizeRow(CourseWidget):
         figure, (before, after) = new_figure(height=3.4, ncols=2)
         places = range(1, len(x) + 1)
         for series, (axes, values) in enumerate(((before, x.double() - base), (after, y))):
-            axes.bar(places, values.where(values.isfinite(), 0.0), color=PALETTE[series])
+            axes.bar(places, values.where(values.isfinite(), 0.0).tolist(), color=PALETTE[series])
             axes.axhline(0, color=MUTED, linewidth=1)
             axes.set_xticks(places)
             axes.grid(visible=False, axis="x")

@@ -3,7 +3,7 @@
 import pytest
 from accepted_answers import CONVENTIONS, FORMS, IN_FORMS, in_form
 from answers import with_check
-from test_conditions import CONDITIONS, run_nbval
+from soak.test_conditions import CONDITIONS, run_nbval
 
 from tools.notebooks import find_exercises, is_code, read_notebook
 
