@@ -46,11 +46,11 @@ class Diagnosis:
         for name in dict.fromkeys(c.probe.stage for c in self.trial.comparisons if not c.passed):
             stage = _Stage(self.trial, name, named)
             explanation = stage.explanation()
-            if explanation is None and stage.leaves_values:
-                explanation = replace(stage, in_values=True).explanation()
-                words = words or self.without_catalogue()
             if explanation is None:
                 words = words or ("" if named else self.without_catalogue())
+                if stage.leaves_values:
+                    explanation = replace(stage, in_values=True).explanation()
+            if explanation is None:
                 break
             known = {key for key, _ in named}
             added = [slip for slip in explanation if slip[0] not in known]

@@ -18,9 +18,9 @@ n − 1:
    what is allowed. Here: ``[[1, 2, 3, 4]]`` gives 1.16 where 1.34 is right.
 4. If every comparison passed, that is the `Report`. Here "statistics" fails, and more after it. A
    `Diagnosis` takes the stages that fail in turn. It runs through the candidates, `Slips`: each
-   mistake of the catalogue alone, then several everyday ones at once. A candidate is a function
-   too: it goes through the same `Runner`, and explains a stage if its comparisons there and in the
-   stages before agree with the answer's. Here ``unbiased_variance`` does. The next wrong stage,
+   mistake of the catalogue alone, then two at once, then several everyday ones. A candidate is a
+   function too: it goes through the same `Runner`, and explains a stage if its comparisons there
+   and in the stages before agree with the answer's. Here ``unbiased_variance`` does. The next wrong stage,
    "half precision", takes ``half_statistics`` besides. Each is a `Mistake`: a title, what is wrong,
    a hint.
 5. A `Shrink` makes the call of the first failed probe smaller for as long as the answer fails in

@@ -395,6 +395,11 @@ def test_behind_a_change_in_place_the_values_are_looked_at_too():
     assert len(report.points) == 2
 
 
+def test_a_known_mistake_is_not_called_unknown_for_a_dtype_that_is_wrong_later():
+    report = run(lambda x, factor=2.0: (x * 2).double() if x.max() > 900 else x * 2)
+    assert (report.message, report.misconceptions) == ("", ("ignored",))
+
+
 def test_after_a_stage_that_nothing_explains_nothing_is_named():
     def odd_and_twice(x, factor=2.0):
         return x * factor + (x**2 if factor == 3 else 7.0 * (x > 900))
