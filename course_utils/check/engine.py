@@ -20,9 +20,9 @@ n − 1:
    `Diagnosis` takes the stages that fail in turn. It runs through the candidates, `Slips`: each
    mistake of the catalogue alone, then two at once, then several everyday ones. A candidate is a
    function too: it goes through the same `Runner`, and explains a stage if its comparisons there
-   and in the stages before agree with the answer's. Here ``unbiased_variance`` does. The next wrong stage,
-   "half precision", takes ``half_statistics`` besides. Each is a `Mistake`: a title, what is wrong,
-   a hint.
+   and in the stages before agree with the answer's. Here ``unbiased_variance`` does. The next wrong
+   stage, "half precision", takes ``half_statistics`` besides. Each is a `Mistake`: a title, what is
+   wrong, a hint.
 5. A `Shrink` makes the call of the first failed probe smaller for as long as the answer fails in
    the same way: fewer arguments, fewer entries, simpler numbers. What is left, ``x = [[1, 2, 3]]``,
    is the report's `Evidence`.
