@@ -25,10 +25,10 @@ os.environ["OMP_WAIT_POLICY"] = "passive"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Without Triton, which only Linux has, chapter 10 prints other outputs than the stored ones, and
+# Without Triton, which only Linux has, chapter 11 prints other outputs than the stored ones, and
 # these modules, which doctests would import, cannot be imported; the chapter still runs, and the
 # package itself still imports.
-NEEDS_TRITON = ["notebooks/10_fused_kernels.ipynb", "course_utils/kernels/[lnrt]*.py"]
+NEEDS_TRITON = ["notebooks/11_fused_kernels.ipynb", "course_utils/kernels/[lnrt]*.py"]
 collect_ignore_glob = [] if find_spec("triton") else NEEDS_TRITON
 
 

@@ -26,7 +26,7 @@ _BUILT_IN = re.compile(r"\w*(?:layer|batch|group|instance|rms)_norm\w*")
 # its modules, without those of operations of one's own
 _TORCH = re.compile(r"torch(?:\._ops\.aten$|\.(?!_ops\b)|$)")
 _DERIVES = ("torch.autograd", "torch._tensor", "torch._functorch.eager_transforms")
-# What an answer may build on: other exercises, the pieces of chapter 19, the sums over ranks that
+# What an answer may build on: other exercises, the pieces of chapter 21, the sums over ranks that
 # it is handed, what earlier sections made.
 _COURSE = ("course_utils.", "chapters.")
 _OPEN_MODULES = ("course_utils.check.", "chapters.c08_", "chapters.c19_")
@@ -45,7 +45,7 @@ def ready_made(check: Check, answer: Callable[..., Any]) -> str:
     if names >= {check.name, "oracle"} or names >= {
         "bug",
         "solution",
-    }:  # chapter 19's pieces hold their own
+    }:  # chapter 21's pieces hold their own
         return f"check.{check.name}.oracle"
     calls = _Calls(check)
 

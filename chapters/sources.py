@@ -1,4 +1,4 @@
-"""Chapter 18, whose claims the course tests: five write-ups, what they say, and the papers
+"""Chapter 20, whose claims the course tests: five write-ups, what they say, and the papers
 (``sources.toml``).
 
 >>> works_named("S2; Su et al. 2021 §3.4.3")
@@ -59,7 +59,7 @@ LISTED = tuple(
 )
 WRITE_UPS = tuple(work for work in WORKS if work.name in _DATA["listed"])
 # all that a claim's source may say besides a work's name
-OWN_WORDS = {"", "this course", "measured here", "common practice", "chapter 13, decoding"}
+OWN_WORDS = {"", "this course", "measured here", "common practice", "chapter 14, decoding"}
 
 
 def works_in(source: str) -> list[tuple[Work, str]]:

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from chapters.c06_the_family import copying
-from chapters.c07_norms_at_work import batch_size, lstm_length, norm_placement
-from chapters.c11_scan import rnn_time
-from chapters.c12_why_position import extrapolation
-from chapters.c15_longer_context import (
+from chapters.c08_norms_at_work import batch_size, lstm_length, norm_placement
+from chapters.c12_scan import rnn_time
+from chapters.c13_why_position import extrapolation
+from chapters.c16_longer_context import (
     hybrid_context,
     long_context,
     long_context_tuning,

@@ -1,5 +1,5 @@
 """Your passed answers, in every chapter: ``from chapters import yours``, then ``yours.rms_norm``
-(chapter 16).
+(chapter 17).
 
 What passes a check is kept as source, with the imports, constants and functions of your notebook
 that it uses. When it is asked for it is checked again; what is missing, or passes no more, is the

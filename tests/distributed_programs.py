@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from chapters.c08_batch_norm_across_machines.sync_batch_norm import SyncBatchNorm
+from chapters.c09_batch_norm_across_machines.sync_batch_norm import SyncBatchNorm
 
 
 def train(layer, x, upstream):

@@ -6,7 +6,7 @@ from functools import partial
 
 from chapters import widgets_of
 from chapters.c05_backward_by_hand import widgets as gradients
-from chapters.c09_where_the_time_goes.widgets import least_time
+from chapters.c10_where_the_time_goes.widgets import least_time
 from chapters.contents import CHAPTERS
 from course_utils.timing import Roofline
 from course_utils.widgets import axes, rows

@@ -163,7 +163,7 @@ def html() -> int:
 
 def ledger() -> int:
     """Write the ledger of claims from what the notebooks say; a claim that did not run stops it."""
-    from chapters.c18_on_trial.ledger import LEDGER
+    from chapters.c20_on_trial.ledger import LEDGER
     from tools.ledger import collect, ledger_text
 
     entries, findings = collect(find_notebooks())
@@ -172,7 +172,7 @@ def ledger() -> int:
     if not findings:
         write_atomically(LEDGER, ledger_text(entries).encode())
         print(
-            f"ledger: {len(entries)} claims; chapter 18 shows them: `make run NB=18` if any has "
+            f"ledger: {len(entries)} claims; chapter 20 shows them: `make run NB=20` if any has "
             "changed"
         )
     return int(bool(findings))

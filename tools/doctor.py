@@ -162,7 +162,7 @@ def _triton() -> Finding:
         return Finding("Triton", "ok", metadata.version("triton"))
     except metadata.PackageNotFoundError:
         advice = (
-            "chapter 10 starts no kernel without it; on Linux with x86-64, `make lab` installs it"
+            "chapter 11 starts no kernel without it; on Linux with x86-64, `make lab` installs it"
         )
         return Finding("Triton", "optional", "not installed", advice)
 

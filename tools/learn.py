@@ -43,8 +43,13 @@ def _is_a_widgets_picture(output: Mapping[str, Any]) -> bool:
 
 def bring_copies(notebooks: Iterable[Path], folder: Path = LEARN) -> list[str]:
     """Bring the copies in ``folder`` up to the ``notebooks``; return a sentence for each thing that
-    a learner should know."""
+    a learner should know. A copy of a chapter that has another name now goes if it was never
+    changed."""
+    notebooks = list(notebooks)
     notes = _read_notes(folder)
+    for name in set(notes) - {path.name for path in notebooks}:
+        if _hash_of(folder / name) == notes.pop(name).get("written"):
+            (folder / name).unlink()
     made: list[str] = []
     renewed: list[str] = []
     beside: list[str] = []

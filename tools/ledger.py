@@ -15,7 +15,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from chapters import known_claims
-from chapters.c18_on_trial.ledger import Entry
+from chapters.c20_on_trial.ledger import Entry
 from chapters.contents import chapter_of
 from tools.lint import Finding, Page
 from tools.notebooks import has_tag, parse_code

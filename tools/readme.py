@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from chapters import check
-from chapters.c13_rope.widgets import rope_clocks
-from chapters.c18_on_trial import ledger
+from chapters.c14_rope.widgets import rope_clocks
+from chapters.c20_on_trial import ledger
 from chapters.contents import CHAPTERS
 from course_utils.claims import VERDICTS
 from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, read_notebook
@@ -59,7 +59,7 @@ def numbers() -> dict[str, int]:
     catalogues = [checked.catalogue for checked in check.values()]
     notebooks = [read_notebook(path) for path in find_notebooks()]
     code_cells = [cell for notebook in notebooks for cell in notebook.cells if is_code(cell)]
-    # chapter 19's checks judge an input, not an answer
+    # chapter 21's checks judge an input, not an answer
     bug_hunts = sum(not catalogue for catalogue in catalogues)
     entries = ledger.load()
     verdicts = Counter(entry.claim.verdict for entry in entries.values())

@@ -1,5 +1,5 @@
-"""Small data that comes with the course, each with its licence beside it (chapters 04, 06, 07 and
-13 to 16).
+"""Small data that comes with the course, each with its licence beside it (chapters 04, 06, 08 and
+14 to 17).
 
 >>> from course_utils import data
 >>> digits = data.digits()
@@ -113,7 +113,7 @@ def topics() -> str:
 
 def smollm2_heads() -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
     """Return q and k, float32 (512, 64), not rotated, of six heads (block, head) of SmolLM2-135M.
-    Chapters 13 and 14.
+    Chapters 14 and 15.
 
     The first five heads look at the token before. Tokens 20,000 to 20,511 of ``topics()``, rounded
     to float16; pair i is (i, i + 32), its frequency 100,000^(-i/32), and scores are divided by 8.
@@ -131,7 +131,7 @@ def smollm2_scores() -> tuple[Tensor, Tensor]:
     First with ordinary keys (256 random queries and keys of the passage of ``smollm2_heads``, seed
     0), then with token 0's, the attention sink's. The mean score at any distance is linear in it:
     the sum over pairs of the real part of ``z * exp(1j * distance * inv_freq)``. Rounded to
-    float16; made by ``models.pretrained``. Chapters 14 and 15.
+    float16; made by ``models.pretrained``. Chapters 15 and 16.
     """
     with np.load(FOLDER / "smollm2_scores.npz") as arrays:
         ordinary, sink = (

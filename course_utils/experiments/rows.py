@@ -1,6 +1,6 @@
 """What an experiment gave: one row a run, each with its seed, and what the seeds have in common.
 
-Chapters 06, 07, 12 and 15.
+Chapters 06, 08, 13 and 16.
 """
 
 import math

@@ -1,5 +1,5 @@
-"""An experiment as data and one function, the loop that runs it, and the records (chapters 06, 07,
-11, 12 and 15)."""
+"""An experiment as data and one function, the loop that runs it, and the records (chapters 06, 08,
+12, 13 and 16)."""
 
 import inspect
 import itertools

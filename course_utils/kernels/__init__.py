@@ -1,4 +1,4 @@
-"""Triton kernels for layer norm, RMS norm and RoPE (chapter 10): each tensor read once and written
+"""Triton kernels for layer norm, RMS norm and RoPE (chapter 11): each tensor read once and written
 once.
 
 They need Triton, and a CUDA device or Triton's interpreter. Triton reads ``TRITON_INTERPRET`` once,

@@ -1,7 +1,7 @@
 """What stands around the kernels of ``norm_kernels``: views, buffers, launches, autograd; no
 arithmetic.
 
-Chapter 10.
+Chapter 11.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Layer norm and RMS norm in Triton: each row in the registers of one program, sums without locks.
 
-Chapter 10.
+Chapter 11.
 
 Notation: a *row* is one normalized set of ``num_columns`` features; a program holds a tile of ROWS
 x BLOCK, BLOCK a power of two, so the lanes from ``num_columns`` on are padding and must add nothing

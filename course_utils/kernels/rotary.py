@@ -1,4 +1,4 @@
-"""Rotary position in Triton: queries and keys, both pairings, in one launch (chapter 10).
+"""Rotary position in Triton: queries and keys, both pairings, in one launch (chapter 11).
 
 Notation: B batch, H heads, T positions, D features of a head, of which the first 2 * ``num_pairs``
 are rotated; a program holds HEADS x POSITIONS x PAIRS, each a power of two, so some lanes are

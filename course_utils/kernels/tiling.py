@@ -1,4 +1,4 @@
-"""How the kernels are cut into programs: tiles, warps, programs per multiprocessor (chapter 10).
+"""How the kernels are cut into programs: tiles, warps, programs per multiprocessor (chapter 11).
 
 A rule, not an autotuner, which at every new shape would compile every candidate and wait for the
 device. It follows what Triton's compiler and ptxas report for sm_90: 16 elements a thread load 16

@@ -1,4 +1,4 @@
-"""A small decoder-only transformer whose way of telling positions apart is an argument (chapters 12
+"""A small decoder-only transformer whose way of telling positions apart is an argument (chapters 13
 to 15).
 
 Notation used for tensor shapes: B batch, T tokens, V vocabulary, C width, H heads, D = C / H, W
@@ -36,7 +36,7 @@ class Decoder(nn.Module):
     rows of the table of ``"learned"``, and the reach of T5's buckets. ``hidden`` are the features
     inside the feed-forward part, ``base`` is the rotary base, and the initial weights come from
     ``generator``. The layers ``nope_layers``, counted from 0, are not rotated, and no window limits
-    what they see. Chapters 12 to 15.
+    what they see. Chapters 13 to 16.
 
     Source: Radford et al. 2019, §2.3 (pre-norm); Touvron et al. 2023, §2.2 (RMS norm, RoPE).
     """

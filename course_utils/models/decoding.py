@@ -1,4 +1,4 @@
-"""A decoder of transformers, called with what it remembers of the tokens before (chapters 16, 17).
+"""A decoder of transformers, called with what it remembers of the tokens before (chapters 17, 18).
 
 transformers 5.24 gave the argument ``past_key_values`` the name ``cache``, and the output's field
 too.

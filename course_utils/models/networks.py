@@ -1,4 +1,4 @@
-"""The tiny networks of chapters 06, 07 and 11: an LSTM and its relatives, a CNN on 8×8 images, a
+"""The tiny networks of chapters 06, 08 and 12: an LSTM and its relatives, a CNN on 8×8 images, a
 transformer and a ViT.
 
 Notation used for tensor shapes: B batch, T sequence length, D input features, H hidden features, C
@@ -26,7 +26,7 @@ class LSTM(nn.Module):
         h = σ(o) tanh(LN(c))
 
     where each LN over the gates sees all 4H sums of a sample together. Without it, each LN is left
-    out. Chapter 07.
+    out. Chapter 08.
     """
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
@@ -63,7 +63,7 @@ class LSTM(nn.Module):
 
 class MinGRU(nn.Module):
     """A recurrent layer whose step is linear in the state, so that a scan computes all steps at
-    once. Chapter 11.
+    once. Chapter 12.
 
     z = σ(W_z x), h_t = (1 − z_t) h_{t−1} + z_t W_h x_t: the gate looks at the input only (Feng et
     al. 2024, §3.1). ``recurrence`` computes h_t = a_t h_{t−1} + b_t: ``linear_scan`` or
@@ -94,7 +94,7 @@ def feature_norm(kind: str, channels: int, spatial: bool) -> nn.Module:
     "group" or "none".
 
     Groups have four channels. As in Wu and He 2018 (§3.1), layer norm is group norm with one group:
-    it averages over C, H and W, and its weight and bias are per channel. Chapter 07.
+    it averages over C, H and W, and its weight and bias are per channel. Chapter 08.
     """
     kinds: dict[str, Callable[[], nn.Module]] = {
         "batch": lambda: nn.BatchNorm2d(channels) if spatial else nn.BatchNorm1d(channels),
@@ -111,7 +111,7 @@ class DigitsCNN(nn.Sequential):
     """Three convolutions, each followed by a norm, one of ``feature_norm``'s, and a ReLU, for
     images (B, 1, 8, 8).
 
-    Returns logits (B, 10). Chapter 07.
+    Returns logits (B, 10). Chapter 08.
     """
 
     def __init__(self, norm: str) -> None:
@@ -128,7 +128,7 @@ class DigitsCNN(nn.Sequential):
 
 
 class DigitsMLP(nn.Sequential):
-    """The same of three linear layers with 64 features each. Chapter 07."""
+    """The same of three linear layers with 64 features each. Chapter 08."""
 
     def __init__(self, norm: str) -> None:
         layers: list[nn.Module] = [nn.Flatten()]
@@ -138,7 +138,7 @@ class DigitsMLP(nn.Sequential):
 
 
 class SelfAttention(nn.Module):
-    """Multi-head self-attention without a mask, for (B, T, C). Chapters 06 and 07."""
+    """Multi-head self-attention without a mask, for (B, T, C). Chapters 06 and 08."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class TransformerBlock(nn.Module):
     """Attention and a feed-forward part, each with a residual connection around it and a norm in
     one of two places.
 
-    Chapter 07.
+    Chapter 08.
 
     "pre":  x + f(norm(x)): the residual path runs through untouched (GPT-2; Xiong et al. 2020,
     figure 1b). "post": norm(x + f(x)): every sum is normalized (Vaswani et al. 2017, §3.1).
@@ -223,7 +223,7 @@ class TransformerBlock(nn.Module):
 
 
 def patches(images: Tensor, size: int) -> Tensor:
-    """Cut images (B, C, H, W) into tokens (B, HW / size², C size²), row by row. Chapter 07.
+    """Cut images (B, C, H, W) into tokens (B, HW / size², C size²), row by row. Chapter 08.
 
     Source: Dosovitskiy et al. 2021, §3.1.
     """
@@ -240,7 +240,7 @@ class ViT(nn.Module):
     10).
 
     ``depth`` blocks have their norms at ``placement``; "pre" has one more after the last block.
-    Chapter 07.
+    Chapter 08.
     """
 
     def __init__(self, depth: int, placement: str = "pre") -> None:

@@ -1,5 +1,5 @@
 """A language model that somebody trained, out of a file that a package ships; no network (chapters
-06 and 13 to 16).
+06 and 14 to 17).
 
     smol = pretrained.smollm2()    # without the file: None, and a line that says how to get it
     ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
@@ -89,7 +89,7 @@ def available() -> bool:
 
 class GGUF:
     """A file of llama.cpp's: ``fields``, the names and ``shapes`` of its tensors, and
-    ``tensor(name)``. Chapter 13.
+    ``tensor(name)``. Chapter 14.
 
     Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
     """
@@ -230,7 +230,7 @@ def smollm2(*, layout: str = "half") -> SmolLM2 | None:
 
     Args:
         layout: which pairs of features the rows of q and k hold: ``half`` as transformers rotates
-            them, or ``interleaved`` as in the file, which is wrong for transformers (chapter 13).
+            them, or ``interleaved`` as in the file, which is wrong for transformers (chapter 14).
 
     Raises:
         ValueError: the file is another than the course was made with, or ``layout`` has no such

@@ -1,4 +1,4 @@
-"""The linear recurrence h_t = a_t h_{t−1} + b_t: step by step, and by a scan (chapter 11).
+"""The linear recurrence h_t = a_t h_{t−1} + b_t: step by step, and by a scan (chapter 12).
 
 A recurrence need not be computed in order. The step h → a h + b is a pair (a, b), two steps in a
 row are one again,

@@ -1,7 +1,7 @@
 """Lines, bars and cells: errors on logarithmic axes, runs with several seeds, results in groups, a
 small matrix.
 
-Chapters 01 to 19.
+Chapters 01 to 21.
 """
 
 import math

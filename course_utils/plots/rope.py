@@ -1,4 +1,4 @@
-"""Positions drawn: the sinusoidal code (chapter 12), RoFormer's bound (13), scores, shares and
+"""Positions drawn: the sinusoidal code (chapter 13), RoFormer's bound (14), scores, shares and
 wavelengths (14)."""
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def lines(
     marks: Mapping[str, float] | None = None,
     log_y: bool = False,
 ) -> Figure:
-    """Draw curves over distances or over pairs, with rules at places that have a name (chapters 13
+    """Draw curves over distances or over pairs, with rules at places that have a name (chapters 14
     and 14).
 
     Args:

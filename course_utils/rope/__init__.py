@@ -1,4 +1,4 @@
-"""Positions (chapters 12 to 16).
+"""Positions (chapters 13 to 17).
 
 rotation   sinusoidal codes and rotary embeddings as functions, the two layouts of the pairs
 embedding  rotary embeddings as a module

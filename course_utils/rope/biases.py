@@ -1,4 +1,4 @@
-"""Position as a term added to the attention scores: ALiBi's slopes and T5's buckets (chapter 12).
+"""Position as a term added to the attention scores: ALiBi's slopes and T5's buckets (chapter 13).
 
 Notation used for tensor shapes: H heads, Q queries, K keys.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 
 def alibi_slopes(num_heads: int) -> Tensor:
     """Return ALiBi's slope of each head, (H,) float32: a geometric sequence from 2^(-8/H) to 2^-8.
-    Chapter 12.
+    Chapter 13.
 
     Where H is no power of two, the slopes are those of the power below it, then every other slope
     of the power above.
@@ -46,7 +46,7 @@ def alibi_bias(
     """Return ALiBi's addition to the attention scores, (H, Q, K): minus the slope times the
     distance.
 
-    Chapter 12. The queries are the last ``query_length`` of the ``key_length`` tokens, so that
+    Chapter 13. The queries are the last ``query_length`` of the ``key_length`` tokens, so that
     decoding one token against a cache gives the last row of the full table. Keys ahead of the query
     get the bias of their distance too; a causal mask removes them.
 

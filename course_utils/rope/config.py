@@ -1,5 +1,5 @@
-"""What a model's ``config.json`` says of its rotary embeddings, read by transformers (chapters 14
-and 16)."""
+"""What a model's ``config.json`` says of its rotary embeddings, read by transformers (chapters 15
+and 17)."""
 
 import dataclasses
 import inspect
@@ -118,7 +118,7 @@ def from_config(
     max_position_embeddings: int | None = None,
 ) -> RopeConfig:
     """Read the rotary embeddings from a model's ``config.json``, of any age, as transformers reads
-    it. Chapter 14.
+    it. Chapter 15.
 
     Of models with several parts the text model is read. A part of a file without ``model_type`` is
     enough if it, or ``head_dim``, tells the dimension of a head: then today's keys are read as they

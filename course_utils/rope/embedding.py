@@ -1,4 +1,4 @@
-"""Rotary embeddings as a module (chapters 13 and 14): any way of scaling, any positions, with a
+"""Rotary embeddings as a module (chapters 14 and 15): any way of scaling, any positions, with a
 table of angles.
 
 Notation used for tensor shapes: T tokens; ``...`` any leading dimensions, such as batch and heads.
@@ -19,7 +19,7 @@ TABLE_ROWS = 1 << 17
 
 
 class RotaryEmbedding(nn.Module):
-    """Rotates queries and keys by their positions. Chapters 13 and 14.
+    """Rotates queries and keys by their positions. Chapters 14 and 15.
 
     The frequencies depend on the length of the sequence alone (for ``dynamic`` and ``longrope``): a
     call gives what a fresh module would give, whatever was called before. They are float64 and no

@@ -1,4 +1,4 @@
-"""Sinusoidal codes and rotary embeddings as functions (chapters 12 and 13).
+"""Sinusoidal codes and rotary embeddings as functions (chapters 13 and 14).
 
 Notation used for tensor shapes: T tokens; ``...`` any leading dimensions, such as batch and heads.
 
@@ -30,7 +30,7 @@ def sinusoidal(
     positions: int | Tensor, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """Return the sinusoidal code of each position: sine in the even columns, cosine in the odd
-    ones. Chapter 12.
+    ones. Chapter 13.
 
     ``positions`` are a count from 0 or a tensor (..., T) of any real dtype; the code is (T, dim) or
     (..., T, dim), on their device. The wavelengths of the ``dim`` columns, an even number, run from
@@ -50,7 +50,7 @@ def sinusoidal(
 def rope_inv_freq(
     dim: int, base: float = 10_000.0, *, device: torch.device | str | None = None
 ) -> Tensor:
-    """Return the rotary frequencies f_i = base^(-2i/dim), in radians per position. Chapter 13.
+    """Return the rotary frequencies f_i = base^(-2i/dim), in radians per position. Chapter 14.
 
     They are (dim/2,) float64 (see the module's first lines for why), on ``device``, for the rotary
     dimension ``dim``, an even number.
@@ -73,7 +73,7 @@ def rope_cos_sin(
     attention_factor: float = 1.0,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[Tensor, Tensor]:
-    """Return the cosine and the sine of every position's angles, (..., T, dim/2) each. Chapter 13.
+    """Return the cosine and the sine of every position's angles, (..., T, dim/2) each. Chapter 14.
 
     ``positions`` are a count from 0 or a tensor (..., T) of any real dtype, on whose device the
     result is; for a count it is where ``inv_freq`` is: (dim/2,), float64 as ``rope_inv_freq`` gives
@@ -108,7 +108,7 @@ def rope_cos_sin(
 
 def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Tensor:
     """Rotate the pairs of ``x`` by their position's angles; dimensions beyond the rotary ones pass
-    through. Chapter 13.
+    through. Chapter 14.
 
     Args:
         x: queries or keys (..., T, dim), floating point. The result has its shape and dtype, and is
@@ -156,7 +156,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
 
 def layout_of(layout: str) -> str:
     """Return ``"half"`` or ``"interleaved"`` for any name of a layout; another is a ``ValueError``.
-    Chapter 13."""
+    Chapter 14."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}: got layout={layout!r}")
     return LAYOUTS[layout]
@@ -164,7 +164,7 @@ def layout_of(layout: str) -> str:
 
 def half_to_interleaved(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
     """Reorder a projection made for the half layout so that the interleaved layout gives the same
-    scores. Chapter 13.
+    scores. Chapter 14.
 
     Rows i and i + rotary_dim/2 of each head become rows 2i and 2i + 1, in a new tensor. ``weight``
     is that of the query's or key's projection (num_heads · head_dim, in_features), or its bias;
@@ -176,7 +176,7 @@ def half_to_interleaved(weight: Tensor, num_heads: int, rotary_dim: int | None =
 
 def interleaved_to_half(weight: Tensor, num_heads: int, rotary_dim: int | None = None) -> Tensor:
     """Undo ``half_to_interleaved``: what turns Meta's Llama weights into those of transformers.
-    Chapter 13.
+    Chapter 14.
 
     Source: ``permute`` in transformers' ``convert_llama_weights_to_hf.py``.
     """
@@ -187,7 +187,7 @@ def axial_rope_2d(
     height: int, width: int, dim: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
     """Return cosine and sine for the patches of an image: half of the pairs turn by row, half by
-    column. Chapter 13.
+    column. Chapter 14.
 
     Cosine and sine are (height · width, dim/2) for ``apply_rope``, patches in row-major order, the
     row's pairs first. ``dim`` is the rotary dimension, a multiple of 4; each axis has the

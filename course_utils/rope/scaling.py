@@ -1,4 +1,4 @@
-"""RoPE scaled to a longer context (chapter 14): one function a method, and ``rope_frequencies``,
+"""RoPE scaled to a longer context (chapter 15): one function a method, and ``rope_frequencies``,
 which picks one.
 
 Notation: d is the rotary dimension, i = 0 … d/2 - 1 a pair, f_i = base^(-2i/d) its trained
@@ -367,7 +367,7 @@ def rope_frequencies(
     """Return the rotary frequencies and the attention factor that a model's ``rope_parameters`` ask
     for.
 
-    Chapter 14. ``rope_type`` (or the older key ``type``) names the method: ``default`` or one of
+    Chapter 15. ``rope_type`` (or the older key ``type``) names the method: ``default`` or one of
     this module's functions, whose keyword arguments are the keys that it reads. Every type reads
     ``rope_theta`` (10,000) and ``partial_rotary_factor`` (1). Null counts as absent, and None is
     ``default``.

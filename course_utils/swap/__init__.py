@@ -1,4 +1,4 @@
-"""Put other norms and another RoPE into a model of transformers, in place (chapter 16).
+"""Put other norms and another RoPE into a model of transformers, in place (chapter 17).
 
     swapped = swap(model)                                # the course's functions
     swapped = swap(model, rms_norm=mine, rope=mine_too)  # yours, or frequencies=

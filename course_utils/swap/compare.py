@@ -1,5 +1,5 @@
 """Two copies of a model of transformers: layer by layer, and plain, cached, padded and backwards
-(chapter 16)."""
+(chapter 17)."""
 
 import inspect
 import typing
@@ -63,7 +63,7 @@ class LayerErrors:
 def compare_layers(
     mine: nn.Module, reference: nn.Module, tolerance: float = 1e-5, **inputs: Any
 ) -> LayerErrors:
-    """Run both on the same inputs and compare what each layer that both have returns. Chapter 16.
+    """Run both on the same inputs and compare what each layer that both have returns. Chapter 17.
 
     ``reference`` has layers of the same names, such as the model as it was; ``tolerance`` is for
     the largest difference, relative to the reference's largest value; ``inputs`` are passed to
@@ -103,7 +103,7 @@ def _require_inputs(role: str, model: nn.Module, inputs: Mapping[str, Any]) -> N
 
 
 def compare_runs(mine: Any, reference: Any, ids: Tensor) -> dict[str, float]:
-    """Run two causal models of transformers in four ways and compare them. Chapter 16.
+    """Run two causal models of transformers in four ways and compare them. Chapter 17.
 
     Returns, for each way, the largest difference relative to the reference's largest value:
     ``logits`` of one pass; ``cached``, the first half at once and then a token at a time;

@@ -1,5 +1,5 @@
 """Norms and rotary embeddings in the place of a model's, with the parameters that are there
-(chapter 16).
+(chapter 17).
 
 Notation used for tensor shapes: B batch, T tokens, H heads, D head dimension, R rotary dimension
 (at most D).
@@ -77,7 +77,7 @@ def swap(
     frequencies: Frequencies | None = None,
     keep_rope: bool = False,
 ) -> Swapped:
-    """Replace the norms and the rotary embedding of ``model``, in place. Chapter 16.
+    """Replace the norms and the rotary embedding of ``model``, in place. Chapter 17.
 
     A norm is recognised by what it computes, not by its name: its own output on random numbers
     tells layer norm, RMS norm, and RMS norm with a weight that counts from 1 (Gemma's) apart. What
@@ -89,9 +89,9 @@ def swap(
             norms alone.
         rms_norm: with that of ``torch.nn.functional.rms_norm``; None leaves RMS norms alone.
         rope: ``rope(x, positions, base)`` that rotates x (H, T, R) at positions (T,), in halves, as
-            the exercise of chapter 13; it takes models whose RoPE is not scaled. None is the
+            the exercise of chapter 14; it takes models whose RoPE is not scaled. None is the
             course's, with every way of scaling.
-        frequencies: with the signature of ``rope_frequencies``, as the exercise of chapter 14:
+        frequencies: with the signature of ``rope_frequencies``, as the exercise of chapter 15:
             makes the table that the course's rotation turns by, in any model, scaled or not. None
             is the course's.
         keep_rope: leave the rotary embedding alone.

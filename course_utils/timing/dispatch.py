@@ -1,5 +1,5 @@
 """What a call dispatches: its operators, how they are nested, the bytes they move and those they
-keep (chapter 09)."""
+keep (chapter 10)."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The roofline of chapter 09: a bandwidth, an arithmetic rate, and the time that they allow."""
+"""The roofline of chapter 10: a bandwidth, an arithmetic rate, and the time that they allow."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from course_utils.timing.timers import device_type, large_copy, measure_in_turns
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a machine can do at most, in 1e9 bytes and in 1e9 operations per second. Chapter 09.
+    """What a machine can do at most, in 1e9 bytes and in 1e9 operations per second. Chapter 10.
 
     Source: Williams, Waterman and Patterson 2009, Roofline.
 

@@ -1,4 +1,4 @@
-"""How long a call takes on this machine (chapter 09, used in all).
+"""How long a call takes on this machine (chapter 10, used in all).
 
 A time alone says little: it is shown beside the bytes that had to move, and those beside what a
 plain copy moves per second, measured in the same run. Calls that are compared are timed in turns,

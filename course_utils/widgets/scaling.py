@@ -1,5 +1,5 @@
 """Rotary embeddings scaled to a longer context: each pair's wavelength against the window. Chapter
-14.
+15.
 
 The browser computes what it draws; the kernel, where one runs, reads a pasted configuration.
 """

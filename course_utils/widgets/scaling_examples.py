@@ -1,5 +1,5 @@
 """What some published models' ``config.json`` say of RoPE, to look at in the widget and to copy.
-Chapter 14.
+Chapter 15.
 
 The values (``scaling_examples.json``) are their publishers'; fields that do not bear on RoPE are
 left out, and LongRoPE's factors are written to seven digits, which is what float32 holds of them.

@@ -16,7 +16,7 @@ from tools.notebooks import NOTEBOOKS, find_notebooks
 
 # for --quick: the first has an exercise and a widget and is tried in full, the others are run and
 # looked at
-QUICK = ["00", "02", "14"]
+QUICK = ["00", "02", "15"]
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,4 +1,4 @@
-"""What a learner passed in chapters 06 and 13 is what chapter 16 puts into a model."""
+"""What a learner passed in chapters 06 and 14 is what chapter 17 puts into a model."""
 
 import pytest
 from accepted_answers import CONVENTIONS
@@ -10,7 +10,7 @@ from tools.notebooks import find_exercises, find_notebooks, read_notebook
 
 @pytest.mark.thorough
 def test_a_rope_that_turns_neighbours_writes_the_same_text_as_the_model_that_came(browser, server):
-    rope_path, llama_path = find_notebooks(["13", "16"])
+    rope_path, llama_path = find_notebooks(["14", "17"])
     exercise = next(find_exercises(read_notebook(rope_path)))
     assert exercise.names == ("rope",)
 

@@ -23,12 +23,12 @@ KNOWN_MISTAKES = {
         "    return y if bias is None else y + bias",
         "divided by n − 1",
     ),
-    ("13_rope", "half_to_interleaved"): (
+    ("14_rope", "half_to_interleaved"): (
         "def half_to_interleaved(weight, num_heads):\n"
         "    return weight.view(2, -1, weight.shape[-1]).transpose(0, 1).reshape(weight.shape)",
         "as if there were one head",
     ),
-    ("19_find_the_bug", "input_h"): (
+    ("21_find_the_bug", "input_h"): (
         'def input_h(ordinary):\n    return {"x": 1000 * ordinary["x"]}',
         "What about their mean?",
     ),

@@ -12,7 +12,7 @@ from chapters import check
 from course_utils.check.catalogue import with_edits
 from course_utils.check.diagnosis import function_with
 
-# the kernels' are in c10/test_exercises.py, which has a process with Triton's interpreter
+# the kernels' are in c11/test_exercises.py, which has a process with Triton's interpreter
 CHECKS = {
     name: its_check
     for name, its_check in check.items()

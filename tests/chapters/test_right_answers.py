@@ -1,5 +1,5 @@
 """For every exercise five right answers in unusual styles are accepted; those to the kernels are in
-c10, where Triton's interpreter is."""
+c11, where Triton's interpreter is."""
 
 import pytest
 from naming import assert_passes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chapters.c18_on_trial import ledger
+from chapters.c20_on_trial import ledger
 from chapters.sources import LISTED, OWN_WORDS, WRITE_UPS, works_named
 
 CLAIMS = ledger.load()

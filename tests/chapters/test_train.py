@@ -38,7 +38,7 @@ def test_every_record_of_the_course_is_that_of_a_study():
         (lambda: ROWS.select(arm="A"), "arm must be one of 'a', 'b': got 'A'"),
         (lambda: ROWS.select(arms="a"), "field must be one of arm, seed, loss: got 'arms'"),
         (
-            lambda: records_of("07")("toy"),
+            lambda: records_of("08")("toy"),
             "name must be .*: got 'toy', there are: batch-size, .*, vit-depth",
         ),
     ],

@@ -108,18 +108,18 @@ def test_what_was_recorded_is_given_back_without_the_model(tmp_path, monkeypatch
     cached_result = partial(pretrained.cached_result, record=tmp_path / "real_model.jsonl")
     monkeypatch.setenv("COURSE_RECORD", "1")
     value = {"1": [1.5, True], "text": "a"}
-    assert cached_result("16-x", lambda: {1: (torch.tensor(1.5), True), "text": "a"}) == value
+    assert cached_result("17-x", lambda: {1: (torch.tensor(1.5), True), "text": "a"}) == value
     monkeypatch.delenv("COURSE_RECORD")
-    assert cached_result("16-x", lambda: 2) == 2
-    assert cached_result("16-x", lambda: 2, live=False) == value
+    assert cached_result("17-x", lambda: 2) == 2
+    assert cached_result("17-x", lambda: 2, live=False) == value
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
-    assert cached_result("16-x", lambda: 1 / 0) == value
-    with pytest.raises(KeyError, match="never recorded: run its notebook with COURSE_RECORD=16-y"):
-        cached_result("16-y", lambda: 2)
+    assert cached_result("17-x", lambda: 1 / 0) == value
+    with pytest.raises(KeyError, match="never recorded: run its notebook with COURSE_RECORD=17-y"):
+        cached_result("17-y", lambda: 2)
     monkeypatch.setenv("COURSE_RECORD", "1")
     with pytest.raises(FileNotFoundError, match="pip install"):
-        cached_result("16-x", lambda: 2)
+        cached_result("17-x", lambda: 2)
 
 
 def test_another_file_is_refused(tmp_path, monkeypatch):

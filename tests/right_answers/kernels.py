@@ -1,4 +1,4 @@
-"""Right kernels as others write them: five and more for each exercise of chapter 10.
+"""Right kernels as others write them: five and more for each exercise of chapter 11.
 
 Plain functions: a check makes kernels of them. By name: guards, chunks, tiles, block pointers,
 scalars, other formulas.

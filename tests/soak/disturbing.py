@@ -227,7 +227,7 @@ class Disturber:
 
 
 def main(path):
-    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports it, for chapter 10
+    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports it, for chapter 11
     import nbformat
     from IPython.display import display
     from matplotlib import pyplot

@@ -3,14 +3,14 @@ as bad."""
 
 import pytest
 
-from chapters.c15_longer_context import load, long_context
-from chapters.c15_longer_context.long_context import apply_method, evaluate
-from chapters.c15_longer_context.tags import TASK
+from chapters.c16_longer_context import load, long_context
+from chapters.c16_longer_context.long_context import apply_method, evaluate
+from chapters.c16_longer_context.tags import TASK
 
 
 def test_a_model_trained_again_gives_the_table_of_the_shipped_ones_within_its_spread(pytestconfig):
-    if pytestconfig.getoption("--chapter") not in ([], ["15"]):
-        pytest.skip("the models that are shipped are chapter 15's")
+    if pytestconfig.getoption("--chapter") not in ([], ["16"]):
+        pytest.skip("the models that are shipped are chapter 16's")
     again = long_context.train_from_scratch(0)
     for method in ("none", "PI", "NTK", "by parts", "YaRN", "sliding window"):
         for multiple in (1, 8):

@@ -122,7 +122,7 @@ def test_every_scaling_agrees_within_and_beyond_the_window_with_other_frequencie
     ) in swapped.replaced
     assert not swapped.left
     for length in (4 * WINDOW, WINDOW // 2, WINDOW + 1, WINDOW):
-        # transformers keeps what a longer prompt left behind, see chapter 14: each of its answers
+        # transformers keeps what a longer prompt left behind, see chapter 15: each of its answers
         # from a fresh model
         wanted = copy.deepcopy(original)(tokens(1, length)).logits
         assert_same(course(tokens(1, length)).logits, wanted)

@@ -20,7 +20,7 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from chapters import check
-from chapters.c19_find_the_bug import bugs
+from chapters.c21_find_the_bug import bugs
 from chapters.contents import CHAPTERS, NOTEBOOKS
 from chapters.ready_made import ready_made
 from course_utils.__main__ import main as course
@@ -375,8 +375,8 @@ def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(tmp_path, mo
         # the heading is truer than the file's name
         ("03_batch_norm", "# 02 · Layer norm", "", "02"),
         ("jo_02_layer_norm (1)", "# Jo's", "", "02"),
-        ("16_a_real_llama", "# Jo's", "def layer_norm(x): ...", "16"),
-        ("homework", "# Jo's", "check.rope(mine)\ncheck.half_to_interleaved(my_other)", "13"),
+        ("17_a_real_llama", "# Jo's", "def layer_norm(x): ...", "17"),
+        ("homework", "# Jo's", "check.rope(mine)\ncheck.half_to_interleaved(my_other)", "14"),
     ],
 )
 def test_a_notebook_is_known_by_what_is_in_it(tmp_path, name, title, cell, number):

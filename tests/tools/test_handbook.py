@@ -181,7 +181,7 @@ def test_a_students_copy_is_an_assignment_for_nbgrader(chapter, tmp_path, monkey
     exec(graded, {"check": check, name: getattr(check, name).oracle})
 
 
-# the checks of kernels need an interpreter that is set before Triton is imported: c10's tests have
+# the checks of kernels need an interpreter that is set before Triton is imported: c11's tests have
 # a process for it
 PLAIN = [
     name

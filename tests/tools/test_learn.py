@@ -51,7 +51,7 @@ def test_a_copy_is_its_chapter_without_outputs_but_for_the_first_picture_of_each
         if is_code(cell) and cell.source.startswith("widgets.") and "ledger" not in cell.source
     ]
     assert shows == pictures
-    assert pictures or path.stem[:2] == "18"
+    assert pictures or path.stem[:2] == "20"
     assert all(cell.execution_count is None for cell in copy.cells if is_code(cell))
     for cell in filter(is_code, chapter.cells):
         cell.outputs, cell.execution_count = [], None
@@ -75,6 +75,18 @@ def test_what_was_never_changed_gives_way_to_a_new_version_and_is_named(course):
     assert bring(course) == ["In a new version, since you had not changed it: 02."]
     assert "A new paragraph." in contents(course)[NAME]
     assert len(contents(course)) == 2
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_chapter_that_has_another_name_now_leaves_behind_what_a_learner_changed(course, touched):
+    bring(course)
+    if touched:
+        change(course, "learn", "My own.")
+    (course / "notebooks" / NAME).rename(course / "notebooks" / "03_layer_norm.ipynb")
+    bring(course)
+    assert bring(course) == []
+    assert "03_layer_norm.ipynb" in contents(course)
+    assert (NAME in contents(course)) == touched
 
 
 def test_a_new_version_lies_beside_what_was_changed_and_is_brought_once(course):

@@ -8,7 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from tried_claims import TRIED
 
-from chapters.c18_on_trial import ledger
+from chapters.c20_on_trial import ledger
 from course_utils import claims as book_claims
 from course_utils.claims import Card
 from tools.ledger import claims_in, collect, ledger_text
@@ -20,7 +20,7 @@ def test_the_ledger_says_what_the_notebooks_say_now():
     entries, findings = collect(find_notebooks())
     assert [str(finding) for finding in findings] == []
     assert ledger.LEDGER.read_text(encoding="utf-8") == ledger_text(entries), (
-        "make ledger, then make run NB=18"
+        "make ledger, then make run NB=20"
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from chapters.c19_find_the_bug import bugs
+from chapters.c21_find_the_bug import bugs
 from chapters.contents import CHAPTERS
 from tools import readme
 from tools.lint import Page
@@ -163,13 +163,13 @@ def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_do
         ways = article.select('.course-note a[href="../index.html#run-it"]')
         assert len(ways) == 1 + len(exercises)  # to get the course; to do each
         assert "minutes to read" in article.select_one(".course-note").get_text()
-    rows = pages[site / page_of("20_words_and_conventions.ipynb")].select("tr[id]")
+    rows = pages[site / page_of("22_words_and_conventions.ipynb")].select("tr[id]")
     assert "whose-share-is-momentum" in {row["id"] for row in rows}
 
 
 @pytest.mark.slow
 def test_the_puzzle_of_a_piece_asks_for_the_line_that_its_mending_changes(site, pages):
-    article = pages[site / page_of("19_find_the_bug.ipynb")].find("article")
+    article = pages[site / page_of("21_find_the_bug.ipynb")].find("article")
     puzzles = article.select(".course-puzzle")
     assert len(puzzles) == len(bugs.BUGS)
     for puzzle, bug in zip(puzzles, bugs.BUGS.values(), strict=True):

@@ -9,7 +9,7 @@ import pytest
 from small_notebooks import notebook_of
 
 from chapters import check
-from chapters.c19_find_the_bug import bugs
+from chapters.c21_find_the_bug import bugs
 from tools.notebooks import (
     find_exercises,
     find_notebooks,
@@ -36,7 +36,7 @@ def test_a_solution_that_no_check_knows_names_its_stand_in():
 
 
 def test_the_copy_of_find_the_bug_names_no_bug(tmp_path):
-    copy = read_notebook(make_student_copy(find_notebooks(["19"])[0], tmp_path))
+    copy = read_notebook(make_student_copy(find_notebooks(["21"])[0], tmp_path))
     text = "\n".join(cell.source for cell in copy.cells)
     for bug in bugs.BUGS.values():
         for told in (bug.wrong, bug.seen, *(edit for pair in bug.mend.items() for edit in pair)):

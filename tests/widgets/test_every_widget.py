@@ -8,7 +8,7 @@ import pytest
 from clipping import assert_nothing_is_clipped
 from widget_states import MAKERS, random_states
 
-from chapters.c18_on_trial.widgets import ledger_table
+from chapters.c20_on_trial.widgets import ledger_table
 
 
 @pytest.mark.parametrize("name", MAKERS)

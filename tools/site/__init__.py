@@ -32,8 +32,8 @@ from nbformat.v4 import new_markdown_cell
 from sphinx.cmd.build import main as sphinx_build
 
 from chapters import widgets_of
-from chapters.c13_rope.widgets import rope_clocks
-from chapters.c19_find_the_bug import bugs
+from chapters.c14_rope.widgets import rope_clocks
+from chapters.c21_find_the_bug import bugs
 from chapters.contents import CHAPTERS, Chapter
 from tools.notebooks import (
     NOTEBOOKS,

@@ -1,4 +1,4 @@
-// The pieces of chapter 19 without a kernel: guess the wrong line; a right guess opens the input that shows it.
+// The pieces of chapter 21 without a kernel: guess the wrong line; a right guess opens the input that shows it.
 const CLEAN = "-1";
 
 addEventListener("DOMContentLoaded", () => {

@@ -1,36 +1,25 @@
-"""The widget of chapter 09: the least time of a layer norm, and the measured one."""
+"""The widget of chapter 09: messages and bytes of the exchanges, played one by one."""
 
 import pytest
-import torch
-from widget_states import MACHINE
 
-from chapters import check
-from chapters.c09_where_the_time_goes.widgets import least_time, measured_ms
+from chapters.c09_batch_norm_across_machines.cost import gather, reduce
+from chapters.c09_batch_norm_across_machines.widgets import RANKS
 
 
-def test_the_bytes_and_operations_of_a_layer_norm_are_those_of_the_chapter(figures):
-    for state, answer in figures("least_time", "leastTime", 60):
-        rows, features, both = state["rows"], state["features"], state["direction"] == "both"
-        itemsize = getattr(torch, state["dtype"]).itemsize
-        assert answer["bytes"] == check.norm_bytes.oracle(rows, features, itemsize, both)
-        assert answer["operations"] == (20 if both else 7) * rows * features
-        assert answer["memoryMs"] == pytest.approx(answer["bytes"] / MACHINE.bandwidth_gbps / 1e6)
-        assert answer["arithmeticMs"] == pytest.approx(
-            answer["operations"] / MACHINE.peak_gflops / 1e6
+def test_messages_bytes_and_times_are_those_of_the_chapters_cost(figures):
+    for state, answer in figures("sync_cost", "costFigure", 40):
+        ranks, latency = state["ranks"], state["latency"]
+        forward, backward = (
+            cost(state["channels"], ranks, route=state["route"]) for cost in (gather, reduce)
         )
-
-
-def test_the_kernel_measures_the_state_that_it_was_asked_for():
-    widget = least_time(MACHINE, rows=4, features=64)
-    assert (widget.x.shape, widget.x.dtype) == ((4, 64), torch.float32)
-    assert widget.answer["measured_ms"] > 0
-    widget.request = 7
-    assert widget.answer["request"] == 7
-    small, large = (measured_ms(rows, 1024, "float32", "both") for rows in (1, 4096))
-    # 4,096 times the work; a call of its own price hides most of the difference
-    assert large > 10 * small
-    with pytest.raises(
-        ValueError,
-        match=r"machine must be a Roofline, as Roofline\.of\(\"cpu\"\) returns: got 'cpu'",
-    ):
-        least_time("cpu")
+        for name, traffic in (("forward", forward), ("backward", backward)):
+            assert answer[name]["messages"] == traffic.messages
+            assert answer[name]["bytes"] == pytest.approx(traffic.bytes, rel=1e-12)
+        step = forward + backward
+        step_ms = state["layers"] * step.time_ms(latency, state["bandwidth"])
+        assert answer["stepMs"] == pytest.approx(step_ms)
+        waiting_ms = state["layers"] * step.messages * latency / 1e3
+        assert answer["waiting"] == pytest.approx(waiting_ms / step_ms)
+        at = RANKS.index(ranks)
+        assert answer["forwardMs"][at] + answer["backwardMs"][at] == pytest.approx(step_ms)
+        assert answer["forwardMs"] == sorted(answer["forwardMs"])

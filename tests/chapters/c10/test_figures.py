@@ -1,15 +1,83 @@
-"""The figure of chapter 10: nothing is clipped."""
+"""The figures of chapter 10: a roof that the machine attains, and a case of a record with all that
+it holds."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from clipping import assert_nothing_is_clipped
+from matplotlib.colors import to_hex
 
-from chapters.c10_fused_kernels.figures import row_lanes
+from chapters.c10_where_the_time_goes import records
+from chapters.c10_where_the_time_goes.figures import recorded_ladder, roofline
+from chapters.c10_where_the_time_goes.ladder import Case
+from course_utils.timing import Roofline
+
+POINTS = {f"version {i}": (0.875, 10.0 ** (-i)) for i in range(9)} | {"product": (170.0, 100.0)}
 
 
-def test_nothing_is_clipped():
-    assert_nothing_is_clipped(row_lanes({"a name as long as any": range(16)}, 9))
+def a_roofline(**others):
+    return roofline(**{"bandwidth_gbps": 20.0, "peak_gflops": 100.0, "points": POINTS, **others})
 
 
-def test_a_row_longer_than_its_lanes_is_refused():
-    with pytest.raises(ValueError, match="number of lanes: got 5, 4 lanes"):
-        row_lanes({"loaded": [3.0, 5.0, 0.0, 0.0]}, 5)
+FIGURES = {
+    "roofline": lambda: a_roofline(),
+    "ladder": lambda: recorded_ladder(
+        records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_is_clipped(name):
+    assert_nothing_is_clipped(FIGURES[name]())
+
+
+def test_the_roof_is_what_the_machine_attains_and_every_point_has_a_look_of_its_own():
+    roof, *others = a_roofline().axes[0].lines
+    x, y = roof.get_data()
+    np.testing.assert_allclose(y, [min(100.0, 20.0 * intensity) for intensity in x])
+    assert Roofline(20.0, 100.0).ridge in x
+    points = {line.get_label(): line for line in others if not line.get_label().startswith("_")}
+    assert {
+        name: (line.get_xdata()[0], line.get_ydata()[0]) for name, line in points.items()
+    } == POINTS
+    looks = {(line.get_marker(), to_hex(line.get_color())) for line in points.values()}
+    assert len(looks) == len(POINTS)
+
+
+def test_a_case_of_a_record_is_drawn_whole_with_whiskers_where_several_processes_measured():
+    record, case = records.load("cpu"), Case("rms_norm", "forward", (4096, 1024), "float32")
+    several, single = (
+        replace(record, provenance={**record.provenance, "processes": n}) for n in (2, 1)
+    )
+    (axes,) = recorded_ladder(several, **case.fields()).axes
+    results = {result["implementation"]: result for result in record.select(**case.fields())}
+    assert axes.get_title(loc="left") == f"rms norm, (4096, 1024) float32, forward\n{record.origin}"
+    names = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert sorted(names) == sorted(results)
+    *whiskers, copy = axes.lines
+    assert copy.get_xdata()[0] == results[names[0]]["copy_gbps"]
+    for name, bar, whisker in zip(names, axes.patches, whiskers, strict=True):
+        moved, (fastest_ms, slowest_ms) = (
+            results[name]["bytes_moved"] / 1e6,
+            results[name]["range_ms"],
+        )
+        assert bar.get_width() == pytest.approx(moved / results[name]["median_ms"])
+        assert list(whisker.get_xdata()) == pytest.approx([moved / slowest_ms, moved / fastest_ms])
+    assert len(recorded_ladder(single, **case.fields()).axes[0].lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: a_roofline(points={"copy": (0.0, 1.0)}), "must be positive: got 0"),
+        (
+            lambda: recorded_ladder(records.load("cpu"), "rope", "forward", (1, 2), "float32"),
+            "hold the case",
+        ),
+    ],
+)
+def test_data_that_cannot_be_drawn_are_refused_by_name(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

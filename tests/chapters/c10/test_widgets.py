@@ -1,34 +1,36 @@
-"""The widget of chapter 10: what a kernel's lanes hold."""
+"""The widget of chapter 10: the least time of a layer norm, and the measured one."""
 
 import pytest
 import torch
-from widget_states import MAKERS
+from widget_states import MACHINE
+
+from chapters import check
+from chapters.c10_where_the_time_goes.widgets import least_time, measured_ms
 
 
-def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
-    widget = MAKERS["kernel_blocks"]()
-    for state, figure in figures("kernel_blocks", "blockFigure", 300):
-        rows, columns, block, row, mask = (
-            state[name] for name in ("rows", "columns", "block", "row", "mask")
+def test_the_bytes_and_operations_of_a_layer_norm_are_those_of_the_chapter(figures):
+    for state, answer in figures("least_time", "leastTime", 60):
+        rows, features, both = state["rows"], state["features"], state["direction"] == "both"
+        itemsize = getattr(torch, state["dtype"]).itemsize
+        assert answer["bytes"] == check.norm_bytes.oracle(rows, features, itemsize, both)
+        assert answer["operations"] == (20 if both else 7) * rows * features
+        assert answer["memoryMs"] == pytest.approx(answer["bytes"] / MACHINE.bandwidth_gbps / 1e6)
+        assert answer["arithmeticMs"] == pytest.approx(
+            answer["operations"] / MACHINE.peak_gflops / 1e6
         )
-        memory = torch.full((rows * columns + 16,), torch.nan, dtype=torch.float64)
-        memory[: rows * columns] = torch.tensor(
-            MAKERS["kernel_blocks"]().data["memory"][: rows * columns]
-        )
-        lanes = torch.arange(block)
-        held = memory[row * columns + lanes]
-        held = held if mask == "none" else held.where(lanes < columns, 0.0)
-        centred = held - held.sum() / columns
-        centred = centred.where(lanes < columns, 0.0) if mask == "both" else centred
-        found = [figure["mean"], figure["variance"]]
-        expected = [held.sum().item() / columns, centred.square().sum().item() / columns]
-        assert [float(value) for value in found] == pytest.approx(expected, nan_ok=True), state
-        widget.state = state
-        assert torch.equal(widget.x.flatten().double(), memory[: rows * columns])
-        x = memory[row * columns : (row + 1) * columns]
-        assert list(figure["right"].values()) == pytest.approx(
-            [x.mean().item(), x.var(correction=0).item()]
-        )
-        if mask == "both" and block >= columns:
-            assert found == pytest.approx(list(figure["right"].values()))
-        assert figure["unread"] == max(0, columns - block)
+
+
+def test_the_kernel_measures_the_state_that_it_was_asked_for():
+    widget = least_time(MACHINE, rows=4, features=64)
+    assert (widget.x.shape, widget.x.dtype) == ((4, 64), torch.float32)
+    assert widget.answer["measured_ms"] > 0
+    widget.request = 7
+    assert widget.answer["request"] == 7
+    small, large = (measured_ms(rows, 1024, "float32", "both") for rows in (1, 4096))
+    # 4,096 times the work; a call of its own price hides most of the difference
+    assert large > 10 * small
+    with pytest.raises(
+        ValueError,
+        match=r"machine must be a Roofline, as Roofline\.of\(\"cpu\"\) returns: got 'cpu'",
+    ):
+        least_time("cpu")

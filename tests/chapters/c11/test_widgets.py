@@ -1,27 +1,34 @@
-"""The widget of chapter 11: the rounds of a scan."""
+"""The widget of chapter 11: what a kernel's lanes hold."""
 
+import pytest
 import torch
+from widget_states import MAKERS
 
-from chapters.c11_scan import widgets as scan
 
-
-def test_after_each_round_a_step_is_all_the_steps_joined_that_the_circle_counts(figures):
-    widget = scan.scan_rounds()
-    for state, figure in figures("scan_rounds", "scanFigure", 100):
+def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
+    widget = MAKERS["kernel_blocks"]()
+    for state, figure in figures("kernel_blocks", "blockFigure", 300):
+        rows, columns, block, row, mask = (
+            state[name] for name in ("rows", "columns", "block", "row", "mask")
+        )
+        memory = torch.full((rows * columns + 16,), torch.nan, dtype=torch.float64)
+        memory[: rows * columns] = torch.tensor(
+            MAKERS["kernel_blocks"]().data["memory"][: rows * columns]
+        )
+        lanes = torch.arange(block)
+        held = memory[row * columns + lanes]
+        held = held if mask == "none" else held.where(lanes < columns, 0.0)
+        centred = held - held.sum() / columns
+        centred = centred.where(lanes < columns, 0.0) if mask == "both" else centred
+        found = [figure["mean"], figure["variance"]]
+        expected = [held.sum().item() / columns, centred.square().sum().item() / columns]
+        assert [float(value) for value in found] == pytest.approx(expected, nan_ok=True), state
         widget.state = state
-        steps = torch.arange(state["length"])
-        assert torch.equal(widget.x, (steps - torch.tensor(figure["first"][-1]) + 1).float())
-        a, b = torch.randn(2, state["length"], dtype=torch.float64)
-        joined = list(zip(a, b, strict=True))
-        for pairs in scan.rounds_of(state["method"], state["length"])[: state["done"]]:
-            before = list(joined)
-            for earlier, later in pairs:
-                (a0, b0), (a1, b1) = before[earlier], before[later]
-                joined[later] = a1 * a0, a1 * b0 + b1
-        for step, first in enumerate(figure["first"][-1]):
-            product, state_at = torch.ones(1).double(), torch.zeros(1).double()
-            for t in range(first, step + 1):
-                product, state_at = a[t] * product, a[t] * state_at + b[t]
-            torch.testing.assert_close(torch.stack(joined[step]), torch.cat([product, state_at]))
-        if state["done"] == len(figure["rounds"]):
-            assert figure["complete"] == state["length"]
+        assert torch.equal(widget.x.flatten().double(), memory[: rows * columns])
+        x = memory[row * columns : (row + 1) * columns]
+        assert list(figure["right"].values()) == pytest.approx(
+            [x.mean().item(), x.var(correction=0).item()]
+        )
+        if mask == "both" and block >= columns:
+            assert found == pytest.approx(list(figure["right"].values()))
+        assert figure["unread"] == max(0, columns - block)

@@ -1,31 +1,27 @@
-"""The widget of chapter 12: what attention is told of a distance."""
+"""The widget of chapter 12: the rounds of a scan."""
 
-import numpy as np
 import torch
 
-from chapters.c12_why_position.widgets import encoding_by_distance
-from course_utils.rope import alibi_bias, sinusoidal, t5_relative_bucket
+from chapters.c12_scan import widgets as scan
 
 
-def test_each_encodings_curve_is_what_attention_is_told(figures):
-    widget = encoding_by_distance()
-    for state, values in figures("encoding_by_distance", "distanceValues", 120):
-        reach = state["reach"]
-        if state["encoding"] == "sinusoidal":  # the product of two codes, wherever they stand
-            code = sinusoidal(
-                torch.arange(300, 301 + reach), state["dim"], state["base"], dtype=torch.float64
-            )
-            expected = code @ code[0] / (state["dim"] / 2)
-        elif state["encoding"] == "alibi":  # of a head, from the last query back to the first key
-            expected = alibi_bias(state["heads"], 1, reach + 1)[state["head"] - 1, 0].flip(0)
-        elif state["encoding"] == "t5":
-            distances = torch.arange(reach + 1)
-            expected = t5_relative_bucket(-distances, False, 32, state["max_distance"])
-        else:
-            expected = torch.zeros(reach + 1)
+def test_after_each_round_a_step_is_all_the_steps_joined_that_the_circle_counts(figures):
+    widget = scan.scan_rounds()
+    for state, figure in figures("scan_rounds", "scanFigure", 100):
         widget.state = state
-        seen = widget.x[state["head"] - 1] if state["encoding"] == "alibi" else widget.x
-        np.testing.assert_allclose(seen, values, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(
-            values, expected, rtol=1e-5, atol=1e-5 if state["encoding"] == "alibi" else 1e-12
-        )
+        steps = torch.arange(state["length"])
+        assert torch.equal(widget.x, (steps - torch.tensor(figure["first"][-1]) + 1).float())
+        a, b = torch.randn(2, state["length"], dtype=torch.float64)
+        joined = list(zip(a, b, strict=True))
+        for pairs in scan.rounds_of(state["method"], state["length"])[: state["done"]]:
+            before = list(joined)
+            for earlier, later in pairs:
+                (a0, b0), (a1, b1) = before[earlier], before[later]
+                joined[later] = a1 * a0, a1 * b0 + b1
+        for step, first in enumerate(figure["first"][-1]):
+            product, state_at = torch.ones(1).double(), torch.zeros(1).double()
+            for t in range(first, step + 1):
+                product, state_at = a[t] * product, a[t] * state_at + b[t]
+            torch.testing.assert_close(torch.stack(joined[step]), torch.cat([product, state_at]))
+        if state["done"] == len(figure["rounds"]):
+            assert figure["complete"] == state["length"]

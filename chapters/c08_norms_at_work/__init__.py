@@ -1,0 +1,20 @@
+"""Chapter 08, Norms at work: what its notebook alone needs.
+
+batch_size      does batch norm fail in small batches, and does it beat the others in a CNN
+exercises       which setting to choose, and what to report of it
+lstm_length     does layer norm help an LSTM, more on longer sequences, more in smaller batches?
+norm_placement  where a transformer has its norms
+mistakes/       what is known to go wrong in each exercise
+claims.toml     what the chapter claims
+recorded/       what was measured, with where it comes from
+studies.toml    which studies there are, and the settings of their runs
+"""
+
+from chapters import checks_of, claims_of, records_of
+from chapters.c08_norms_at_work import exercises
+
+__all__ = ["check", "claims", "load"]
+
+check = checks_of(exercises)
+claims = claims_of("08")
+load = records_of("08")

@@ -1,0 +1,145 @@
+"""Chapter 09: the moments of two parts as one, and a gradient from sums over ranks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from chapters.c09_batch_norm_across_machines.simulate import simulate_ranks
+from course_utils.check.catalogue import load
+from course_utils.check.exercise import Exercise
+from course_utils.check.probes import Call, counting, read_probes
+from course_utils.check.report import format_tensor
+from course_utils.norms.statistics import Moments
+
+__all__ = ["merge_moments", "sync_backward"]
+
+
+def _merge_moments(a, b):
+    n = a.count + b.count
+    delta = b.mean - a.mean
+    mean = a.mean + delta * b.count / n.clamp(min=1)
+    between = delta**2 * a.count * b.count / n.clamp(min=1)
+    return n, mean, a.m2 + b.m2 + between
+
+
+def _of_values(merge: Callable[[Moments, Moments], Any]) -> Callable[[Tensor, Tensor], Any]:
+    """Return ``merge`` as a function of the values of two parts: whatever they are, such a part is
+    possible."""
+
+    def of_values(a, b):
+        parts = [Moments.of(values.double(), 0) for values in (a, b)]
+        merged = merge(*parts)
+        for values, part in zip((a, b), parts, strict=True):
+            if any(
+                (now != before).any()
+                for now, before in zip(part, Moments.of(values.double(), 0), strict=True)
+            ):
+                values += 1  # what it does to a part is seen in the part's values
+        return tuple(merged) if isinstance(merged, Moments) else merged
+
+    return of_values
+
+
+def _format_parts(call: Call) -> list[str]:
+    parts = [", ".join(f"{value:.12g}" for value in call.arguments[name].tolist()) for name in "ab"]
+    return [
+        "merge_moments(a, b)",
+        *(f"{name} = Moments.of([{part}])" for name, part in zip("ab", parts, strict=True)),
+    ]
+
+
+def _parts(a: Tensor, b: Tensor) -> Call:
+    return Call({"a": a.double(), "b": b.double()}, {"a": "A", "b": "B"})
+
+
+merge_moments = Exercise(
+    "merge_moments",
+    _merge_moments,
+    read_probes(__file__, "merge_moments", _parts),
+    load("merge_moments", _merge_moments),
+    returns=("count", "mean", "m2"),
+    any_dtype=True,
+    adapt=_of_values,
+    simplest={"b": lambda shape, dtype: counting(shape, dtype) + 5},
+    format_call=_format_parts,
+)
+
+
+def _sync_backward(g, x_hat, rstd, count, all_reduce):
+    sum_g = g.sum(0)
+    sum_gx = (g * x_hat).sum(0)
+    mean_g = all_reduce(sum_g) / count
+    mean_gx = all_reduce(sum_gx) / count
+    return rstd * (g - mean_g - x_hat * mean_gx)
+
+
+def _shards(
+    g: Tensor, x: Tensor, rank: Tensor, ranks: int
+) -> list[tuple[Tensor, Tensor, Tensor, int]]:
+    """Return what each rank is given, when row i of the whole batch lies on rank ``rank[i]``."""
+    rstd = torch.rsqrt(x.var(0, correction=0))
+    x_hat = (x - x.mean(0)) * rstd
+    return [(g[rank == r], x_hat[rank == r], rstd.clone(), len(g)) for r in range(ranks)]
+
+
+def _on_all_ranks(function: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Return a rank's ``function`` as one of the whole batch."""
+
+    def whole_batch(g: Tensor, x: Tensor, rank: Tensor, ranks: int) -> Tensor:
+        shards = _shards(g, x, rank, ranks)
+        parts = simulate_ranks(function, shards)
+        for r, (part, (own, *_)) in enumerate(zip(parts, shards, strict=True)):
+            if not isinstance(part, Tensor) or part.shape != own.shape:
+                got = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
+                raise TypeError(
+                    f"rank {r} must return the gradient of its own shard, {tuple(own.shape)}: got "
+                    f"{got}"
+                )
+        dx = torch.empty_like(g, dtype=parts[0].dtype)
+        for r, part in enumerate(parts):
+            dx[rank == r] = part.detach()
+        return dx
+
+    return whole_batch
+
+
+def _first_row(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    g = torch.zeros(tuple(shape), dtype=dtype)
+    g[0] = 1.0
+    return g
+
+
+def _has_all_ranks(call: Call) -> bool:
+    """Whether the last rank has a sample, and no channel equal values."""
+    x, rank = call.arguments["x"], call.arguments["rank"]
+    return int(rank.max()) + 1 == call.arguments["ranks"] and bool((x != x[0]).any(0).all())
+
+
+def _format_ranks(call: Call) -> list[str]:
+    shards = _shards(*call.arguments.values())
+    ranks = [
+        f"rank {r}: g = {format_tensor(g)}, x_hat = {format_tensor(x_hat)}"
+        for r, (g, x_hat, *_) in enumerate(shards)
+    ]
+    _, _, rstd, count = shards[0]
+    call_form = "sync_backward(g, x_hat, rstd, count, all_reduce) on every rank, with"
+    return [call_form, *ranks, f"rstd = {format_tensor(rstd)}, count = {count}"]
+
+
+def _ranks(g: Tensor, x: Tensor, rank: Tensor) -> Call:
+    arguments = {"g": g, "x": x, "rank": rank, "ranks": int(rank.max()) + 1}
+    return Call(arguments, {"g": "NC", "x": "NC", "rank": "N"})
+
+
+sync_backward = Exercise(
+    "sync_backward",
+    _sync_backward,
+    read_probes(__file__, "sync_backward", _ranks),
+    load("sync_backward", _sync_backward),
+    adapt=_on_all_ranks,
+    may_shrink_to=_has_all_ranks,
+    simplest={"g": _first_row},
+    format_call=_format_ranks,
+)

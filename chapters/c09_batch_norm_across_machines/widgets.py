@@ -1,0 +1,86 @@
+"""What it costs to synchronise batch norm over ranks."""
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from chapters.c09_batch_norm_across_machines.cost import ROUTES, Traffic, gather, reduce
+from course_utils.plots import error_curves
+from course_utils.plots.style import MUTED
+from course_utils.table import format_number
+from course_utils.widgets.base import CourseWidget, browser_module, one_of
+
+__all__ = ["sync_cost"]
+
+RANKS = [2**power for power in range(1, 11)]  # 2 to 1024, what the curves are drawn over
+SYNC_STOPS: dict[str, list[float]] = {
+    "ranks": RANKS,
+    "channels": [16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
+    "layers": [1, 2, 5, 10, 20, 53, 100, 200],
+    "latency": [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+    "bandwidth": [0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 400],
+}
+
+
+def sync_cost(
+    ranks: int = 8,
+    *,
+    channels: int = 512,
+    layers: int = 53,
+    latency: float = 20,
+    bandwidth: float = 10,
+    route: str = "ring",
+) -> CourseWidget:
+    """Return the time of a training step's exchanges against the number of ranks, ready to display.
+
+    Args:
+        ranks: how many processes share a batch: 2, 4, 8, ... 1024.
+        channels: of each layer: 16, 32, ... 4096.
+        layers: synchronised batch norms: 1, 2, 5, 10, 20, 53 (ResNet-50), 100 or 200.
+        latency: of a message, in µs: 1, 2, 5, ... 1000.
+        bandwidth: of a rank's link, in 10⁹ bytes per second: 0.1 to 400.
+        route: ``"ring"`` or ``"doubling"``.
+    """
+    choices = {**SYNC_STOPS, "route": ROUTES}
+    chosen = one_of(
+        choices,
+        ranks=ranks,
+        channels=channels,
+        layers=layers,
+        latency=latency,
+        bandwidth=bandwidth,
+        route=route,
+    )
+    return _SyncCost(chosen, {"stops": SYNC_STOPS, "routes": ROUTES})
+
+
+class _SyncCost(CourseWidget):
+    _esm = browser_module(Path(__file__).with_name("sync_cost.js"))
+
+    def picture(self) -> tuple[Figure, str]:
+        state: dict[str, Any] = self.state
+        latency, bandwidth, layers = state["latency"], state["bandwidth"], state["layers"]
+
+        def time_ms(traffic: Traffic) -> float:
+            return layers * traffic.time_ms(latency, bandwidth)
+
+        forward = {ranks: gather(state["channels"], ranks, route=state["route"]) for ranks in RANKS}
+        backward = {
+            ranks: reduce(state["channels"], ranks, route=state["route"]) for ranks in RANKS
+        }
+        step = forward[state["ranks"]] + backward[state["ranks"]]
+        waiting = layers * step.messages * latency / 1e3 / time_ms(step)
+        curves = {
+            "forward: gather": list(map(time_ms, forward.values())),
+            "backward: reduce": list(map(time_ms, backward.values())),
+        }
+        figure = error_curves(RANKS, curves, "ranks that share a batch", "time of a step (ms)")
+        figure.axes[0].axvline(state["ranks"], color=MUTED, linewidth=1)
+        return figure, (
+            f"Time to synchronise {layers} batch norms of {state['channels']} channels against the "
+            "number of ranks, "
+            f"{ROUTES[state['route']]}, {format_number(float(latency))} µs a message and "
+            f"{format_number(float(bandwidth))} GB/s: among {state['ranks']} ranks a step takes "
+            f"{format_number(time_ms(step))} ms, {waiting:.0%} of it waiting for messages."
+        )

@@ -1,0 +1,22 @@
+"""Chapter 10, Where the time goes: what its notebook alone needs.
+
+bench        the command ``course bench``
+exercises    the fewest bytes and the least time of a norm, and what it keeps for its backward pass
+figures      the figures of the chapter on time
+ladder/      the ladder of each operation in every way the course knows, from loops to kernels
+records      results of the ladder that were measured elsewhere, with where they come from
+widgets      a layer norm's bytes and operations on this machine, and what they take at least
+mistakes/    what is known to go wrong in each exercise
+claims.toml  what the chapter claims
+recorded/    what was measured, with where it comes from
+probes.toml  what is tried in each exercise
+cases.toml   the operations, shapes and dtypes that ``course bench`` measures
+"""
+
+from chapters import checks_of, claims_of
+from chapters.c10_where_the_time_goes import exercises
+
+__all__ = ["check", "claims"]
+
+check = checks_of(exercises)
+claims = claims_of("10")

@@ -1,0 +1,134 @@
+"""Chapter 10: the fewest bytes and the least time of a norm, and what it keeps for its backward
+pass."""
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import torch
+
+from course_utils.check.catalogue import load
+from course_utils.check.engine import examine
+from course_utils.check.exercise import Exercise
+from course_utils.check.probes import COUNTED, Call, Tolerance, read_probes
+from course_utils.check.report import Report
+from course_utils.check.sandbox import Sandbox
+
+__all__ = ["norm_bytes", "predicted_ms", "to_keep"]
+
+
+def _norm_bytes(rows, features, itemsize=4, backward=False):
+    matrix, vector = rows * features, features
+    numbers = 2 * matrix + 2 * vector  # x, weight and bias read, y written
+    if backward:
+        numbers += 3 * matrix + 3 * vector  # dy, x and weight read, dx, dweight and dbias written
+    return numbers * itemsize
+
+
+norm_bytes = Exercise(
+    "norm_bytes",
+    _norm_bytes,
+    read_probes(__file__, "norm_bytes", tolerance=COUNTED),
+    load("norm_bytes", _norm_bytes),
+    # tells matrix from vector
+    may_shrink_to=lambda call: 1 < call.arguments["rows"] != call.arguments["features"] > 1,
+)
+
+
+def _predicted_ms(bytes_moved, operations, bandwidth_gbps, peak_gflops):
+    memory_ms = bytes_moved / (bandwidth_gbps * 1e6)  # 1 GB/s is a million bytes in a millisecond
+    arithmetic_ms = operations / (peak_gflops * 1e6)
+    return max(memory_ms, arithmetic_ms)
+
+
+def _format_prediction(call: Call) -> list[str]:
+    numbers = (f"{n:_}" if isinstance(n, int) else f"{n:g}" for n in call.arguments.values())
+    return [f"predicted_ms({', '.join(numbers)})"]
+
+
+predicted_ms = Exercise(
+    "predicted_ms",
+    _predicted_ms,
+    # a division or two in float64
+    read_probes(__file__, "predicted_ms", tolerance=Tolerance(1e-9, 0.0)),
+    load("predicted_ms", _predicted_ms),
+    may_shrink_to=lambda call: False,  # of one byte the time would be no number to read
+    format_call=_format_prediction,
+)
+
+
+# of one row of 1,024 float32 numbers
+BYTES = {
+    "x": 4096,
+    "y": 4096,
+    "x_hat": 4096,
+    "mean": 4,
+    "rstd": 4,
+}
+
+
+def _to_keep(x_is_kept, y_is_kept):
+    kept = {"x_hat", "rstd"}
+    if x_is_kept:
+        kept = {"x", "mean", "rstd"}
+    if y_is_kept:
+        kept = {"y", "rstd"}
+    return kept
+
+
+def _weighed(
+    choose: Callable[[bool, bool], Collection[str]],
+) -> Callable[[bool, bool], tuple[int, bool, bool]]:
+    """Return, in place of the names that ``choose`` returns, what they cost and what can be found
+    again from them."""
+
+    def weighed(x_is_kept, y_is_kept):
+        chosen = choose(x_is_kept, y_is_kept)
+        if isinstance(chosen, str) or not isinstance(chosen, Collection):
+            raise TypeError(f"expected a set of names, such as {{'x', 'mean'}}; got {chosen!r}")
+        if unknown := [name for name in chosen if name not in BYTES]:
+            raise ValueError(f"expected names among {', '.join(BYTES)}; got {unknown[0]!r}")
+        chosen, free = (
+            set(chosen),
+            {name for name, kept in (("x", x_is_kept), ("y", y_is_kept)) if kept},
+        )
+        has_x_hat = bool(chosen & {"x_hat", "y"}) or chosen >= {"x", "mean", "rstd"}
+        return sum(BYTES[name] for name in chosen - free), has_x_hat, "rstd" in chosen
+
+    return weighed
+
+
+_COUNTED = Exercise(
+    "to_keep",
+    _to_keep,
+    read_probes(__file__, "to_keep", tolerance=COUNTED),
+    load("to_keep", _to_keep),
+    returns=(
+        "number of bytes for a row",
+        "number of ways back to x̂",
+        "number of ways back to rstd",
+    ),
+    adapt=_weighed,
+)
+
+
+def _in_words(choose: Callable[[bool, bool], Collection[str]], sandbox: Sandbox) -> Report:
+    """Return the report on ``choose`` with what it returns in place of the numbers that it comes
+    down to."""
+    report = examine(_COUNTED, choose, torch.device("cpu"))
+    if not report.evidence or report.evidence.quantity not in _COUNTED.returns:
+        return report
+    kept = report.evidence.arguments
+    chosen = set(sandbox.call(lambda: choose(*kept.values())).value)
+    size, has_x_hat, has_rstd = _weighed(lambda *_: chosen)(*kept.values())
+    least, *_ = _weighed(_to_keep)(*kept.values())
+    verdict = f"{size:,} bytes a row, and {least:,} are enough"
+    if not has_x_hat:
+        verdict = "no way back to x̂ without a sum over the row"
+    if not has_rstd:
+        verdict = "rstd is not among them"
+    names = ", ".join(repr(name) for name in BYTES if name in chosen)
+    call = f"{report.evidence.call} → {{{names}}}: {verdict}"
+    return replace(report, evidence=replace(report.evidence, call=call, expected="", got=""))
+
+
+to_keep = replace(_COUNTED, judge=_in_words)

@@ -1,0 +1,184 @@
+"""What chapter 11 needs to write kernels: Triton or what stands in for it, a count of bytes, and a
+guard.
+
+Without Triton a cell that defines a kernel still runs; only starting the kernel says what is
+missing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from torch import Tensor
+
+from course_utils.kernels import available
+
+__all__ = ["Requested", "guarded", "language", "requested"]
+
+
+@dataclass(frozen=True)
+class Requested:
+    """Bytes that the lanes of a kernel asked to read from a tensor, and to write to it."""
+
+    read: int = 0
+    written: int = 0
+    # of both together, what was asked for one number at a time
+    singly: int = field(default=0, repr=False)
+
+    @property
+    def moved(self) -> int:
+        """Read and written together."""
+        return self.read + self.written
+
+
+def language() -> tuple[Any, Any]:
+    """Return ``triton`` and ``triton.language``; where Triton is missing, stand-ins in which
+    kernels can be defined.
+
+    >>> triton, tl = language()
+    >>> @triton.jit
+    ... def nothing(x_ptr, BLOCK: tl.constexpr):
+    ...     pass
+    """
+    if find_spec("triton") is None:
+        return SimpleNamespace(jit=lambda fn: _AbsentKernel()), SimpleNamespace(constexpr=None)
+    import triton
+    import triton.language as tl
+
+    return triton, tl
+
+
+class _AbsentKernel:
+    """A kernel on a machine without Triton: it can be defined, not started."""
+
+    def __getitem__(self, grid: Any) -> Any:
+        raise RuntimeError(available("cpu").reason)
+
+
+def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested]:
+    """Run ``call`` in Triton's interpreter and count, lane by lane, what its kernels ask of each
+    tensor.
+
+    A lane that the mask shuts out asks for nothing. A byte that is asked for twice counts twice,
+    although a cache may answer the second time. An atomic operation reads and writes. ``tensors``
+    are on the CPU, by the name they are to have in the answer, where "others" is what was asked of
+    any other tensor. Needs Triton's interpreter (RuntimeError).
+    """
+    # bytes read, bytes written, bytes of either that one lane asked for alone
+    counts = {name: [0, 0, 0] for name in (*tensors, "others")}
+
+    def note(addresses: Any, size: int, ways: Sequence[int]) -> None:
+        asked = {}
+        for name, tensor in tensors.items():
+            first = tensor.untyped_storage().data_ptr()
+            last = first + tensor.untyped_storage().nbytes()
+            asked[name] = int(((addresses >= first) & (addresses < last)).sum())
+        asked["others"] = addresses.size - sum(asked.values())
+        for name, lanes in asked.items():
+            for way in ways:
+                counts[name][way] += lanes * size
+                counts[name][2] += size if lanes == addresses.size == 1 else 0
+
+    with _watched(note):
+        call()
+    return {
+        name: Requested(*ways) for name, ways in counts.items() if name != "others" or any(ways)
+    }
+
+
+@contextmanager
+def guarded(**tensors: Tensor) -> Iterator[None]:
+    """Make Triton's interpreter as strict as a GPU is treacherous.
+
+    A lane that reads or writes outside of ``tensors`` raises an IndexError, and what a mask keeps
+    out of a load that names no ``other`` is NaN, where the interpreter would have 0 and a GPU
+    promises nothing. Nor does a GPU promise an order of the programs: here the last comes first.
+    """
+    ends = {
+        n: (t.data_ptr(), t.data_ptr() + _extent(t) * t.element_size()) for n, t in tensors.items()
+    }
+
+    def note(addresses: Any, size: int, ways: Sequence[int]) -> None:
+        outside = np.ones(addresses.shape, dtype=bool)
+        for first, last in ends.values():
+            outside &= (addresses < first) | (addresses + size > last)
+        if outside.any():
+            address = int(addresses[outside][0])
+            name = min(ends, key=lambda name: min(abs(address - end) for end in ends[name]))
+            where = f"before the start of {name}"
+            if address >= ends[name][0]:
+                where = f"past the end of {name}, by {(address - ends[name][1]) // size + 1}"
+            raise IndexError(f"a lane {'writes' if 1 in ways else 'reads'} {where}")
+
+    with _watched(note, undefined=float("nan")), _backwards():
+        yield
+
+
+@contextmanager
+def _backwards() -> Iterator[None]:
+    """Let Triton's interpreter run the last program of a grid first."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    original = builder.set_grid_idx
+
+    def from_the_end(*place: int) -> None:
+        original(*(size - 1 - at for size, at in zip(builder.grid_dim, place, strict=True)))
+
+    with patch.object(builder, "set_grid_idx", from_the_end):
+        yield
+
+
+def _extent(tensor: Tensor) -> int:
+    """Return how many elements lie from the first of a tensor to its last."""
+    return 1 + sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+
+
+@contextmanager
+def _watched(
+    note: Callable[[Any, int, Sequence[int]], None], undefined: float | None = None
+) -> Iterator[None]:
+    """Tell ``note`` the addresses that the mask lets through, the bytes of each and the ways (0
+    reads, 1 writes).
+
+    ``undefined`` is what a load without ``other`` has where its mask is false.
+    """
+    if not available("cpu"):
+        raise RuntimeError(available("cpu").reason)
+    from triton.runtime.interpreter import TensorHandle
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    def watched(method: str, pointers_at: int, mask_at: int, *ways: int) -> Any:
+        original = getattr(builder, method)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            # A scalar condition beside one of a block makes the interpreter's mask one of integers,
+            # and a block pointer's is an array, whose ``data`` is a view of memory.
+            pointers = arguments[pointers_at]
+            mask = np.asarray(arguments[mask_at].data).astype(bool)
+            note(pointers.data[mask], pointers.get_element_ty().primitive_bitwidth // 8, ways)
+            result = original(*arguments, **options)
+            if (
+                ways == (0,)
+                and arguments[2] is None
+                and undefined is not None
+                and mask.size > 1  # of a scalar load the interpreter drops ``other`` itself
+                and result.data.dtype.kind == "f"
+            ):
+                result = TensorHandle(
+                    np.where(mask, result.data, np.array(undefined, result.data.dtype)),
+                    result.dtype,
+                )
+            return result
+
+        return patch.object(builder, method, call)
+
+    loads, stores = watched("create_masked_load", 0, 1, 0), watched("create_masked_store", 0, 2, 1)
+    with loads, stores, watched("create_atomic_rmw", 1, 3, 0, 1):
+        yield

@@ -1,0 +1,27 @@
+"""Chapter 16, Longer context: what its notebook alone needs.
+
+checkpoints          tensors on disk that say what they are
+exercises            how many dimensions make a whole turn in a window
+hybrid_context       does a model reach further that is trained without some of its rotations?
+long_context         what does each way of scaling do to a small model at lengths that it never saw?
+long_context_tuning  how fast does a short fine-tune repair each way of scaling?
+longrope             LongRoPE's search, and the critical dimension
+longrope_search      does a search over the factors of the pairs beat YaRN's formula?
+smollm2_length       what does each way of scaling do to SmolLM2?
+tags                 the task of the long-context experiment, "tags"
+probes.toml          what the exercise is tried on
+methods.toml         the ways of scaling, as a config has them
+mistakes/            what is known to go wrong in each exercise
+claims.toml          what the chapter claims
+recorded/            what was measured, with where it comes from
+"""
+
+from chapters import cached_results_of, checks_of, claims_of, records_of
+from chapters.c16_longer_context import exercises
+
+__all__ = ["cached_result", "check", "claims", "load"]
+
+check = checks_of(exercises)
+claims = claims_of("16")
+load = records_of("16")
+cached_result = cached_results_of("16")

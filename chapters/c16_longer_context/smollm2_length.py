@@ -1,0 +1,122 @@
+"""What does each way of scaling RoPE do to a trained language model, SmolLM2-135M, within its
+window and beyond?
+
+Chapter 15. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is
+trained. Three measures:
+
+    length   the loss of the same last 512 tokens of an excerpt, after more or less of what stands
+             before them
+    gap      the loss at the end of 512 tokens whose positions jump in the middle: long distances in
+             seconds
+    needle   whether five digits are found that stand somewhere before
+"""
+
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from chapters.c16_longer_context.long_context import SMOLLM2_METHODS as METHODS
+from chapters.c16_longer_context.long_context import frequencies, rope_parameters
+from course_utils.experiments.study import Progress, Settings, planned
+from course_utils.models import pretrained
+
+WINDOW, HEAD_DIM = 8192, 64  # of SmolLM2-135M
+TARGETS, LONGEST = 512, 16_384
+ENDS = (36_384, 66_384, 96_384)  # of the excerpts, in tokens of the text
+
+
+def set_method(model: Any, method: str, factor: float = 2, length: int = TARGETS) -> Any:
+    """Give SmolLM2 the frequencies and the attention factor of one of ``METHODS``, for ``length``
+    tokens; return it."""
+    parameters = rope_parameters(method, factor, METHODS, WINDOW)
+    rotary = model.model.rotary_emb
+    inv_freq, rotary.attention_scaling = frequencies(parameters, HEAD_DIM, WINDOW, length)
+    rotary.inv_freq = inv_freq.float()
+    return model
+
+
+@torch.no_grad()
+def losses(model: Any, ids: Tensor) -> Tensor:
+    """Return the loss in nats of each token of ``ids`` (1, T) after the first, (T - 1,).
+
+    As ``pretrained.token_losses``, in parts: the logits of 16,384 tokens at once take 3 GB.
+    """
+    hidden = model.model(ids, use_cache=False).last_hidden_state[0]
+    parts = zip(hidden[:-1].split(1024), ids[0, 1:].split(1024), strict=True)
+    return torch.cat(
+        [F.cross_entropy(model.lm_head(part), wanted, reduction="none") for part, wanted in parts]
+    )
+
+
+@torch.no_grad()
+def finds_needle(smol: pretrained.SmolLM2, tokens: int, seed: int) -> bool:
+    """Return whether the model says, digit by digit, a key that stands in ``tokens`` tokens of text
+    before."""
+    rng = torch.Generator().manual_seed(seed)
+    key = "".join(map(str, torch.randint(10, (5,), generator=rng).tolist()))
+    place = int(tokens * (seed % 5 + 0.5) / 5)  # five seeds spread the key over the text
+    before, after = (
+        smol.decode(part) for part in smol.passage(30_000, tokens)[0].tensor_split([place])
+    )
+    ids = smol.chat(
+        f"There is an important pass key hidden in the text. Memorize it.\n{before}\n"
+        f"The pass key is {key}. Remember it. {key} is the pass key.\n{after}\nWhat is the pass "
+        "key?"
+    )
+    ids = torch.cat([ids, smol.encode(f"The pass key is {key}")], dim=1)
+    logits = smol.model(ids, use_cache=False, logits_to_keep=len(key) + 1).logits[0, :-1]
+    return bool((logits.argmax(-1) == ids[0, -len(key) :]).all())
+
+
+@cache
+def _smollm2() -> pretrained.SmolLM2:
+    smol = pretrained.smollm2()
+    if smol is None:
+        raise FileNotFoundError(pretrained.MISSING)
+    return smol
+
+
+def _versions() -> str:
+    import transformers
+
+    return f"transformers {transformers.__version__}, {pretrained.PACKAGE} {pretrained.VERSION}"
+
+
+def _loss(settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Return the loss of the excerpt's end, and the means of the bins of 512 tokens up to there."""
+    smol, length = _smollm2(), settings["length"]
+    model = set_method(smol.model, settings["method"], settings["factor"], length)
+    each = losses(model, smol.passage(ENDS[settings["excerpt"]] - length, length))
+    # the first bin lacks a token
+    means = [part.mean().item() for part in each.flip(0).split(TARGETS)][::-1]
+    return {"loss": means[-1], "by_position": means, "versions": _versions()}
+
+
+def _gap(settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Return the loss of the last 128 of 512 tokens, when from token 256 on all positions are
+    ``gap`` further."""
+    smol, half = _smollm2(), TARGETS // 2
+    ids = smol.passage(ENDS[settings["excerpt"]] - LONGEST, TARGETS)
+    positions = torch.arange(TARGETS)[None] + settings["gap"] * (torch.arange(TARGETS) >= half)
+    model = set_method(smol.model, settings["method"], length=TARGETS + settings["gap"])
+    each = pretrained.token_losses(
+        model, ids, position_ids=positions, attention_mask=torch.ones_like(ids)
+    )
+    return {"loss": each[0, -half // 2 :].mean().item(), "versions": _versions()}
+
+
+def _find(settings: Settings, progress: Progress) -> dict[str, Any]:
+    smol = _smollm2()
+    set_method(smol.model, settings["method"])
+    return {
+        "found": finds_needle(smol, settings["tokens"], settings["seed"]),
+        "versions": _versions(),
+    }
+
+
+LENGTH = planned("smollm2-length", _loss)
+GAP = planned("smollm2-gap", _gap)
+NEEDLE = planned("smollm2-needle", _find)

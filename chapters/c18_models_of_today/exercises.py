@@ -1,0 +1,32 @@
+"""Chapter 18: softmax with a learned sink for each head."""
+
+import torch
+from torch import Tensor
+
+from course_utils.check.catalogue import load
+from course_utils.check.exercise import Exercise
+from course_utils.check.probes import Call, read_probes
+
+__all__ = ["sink_softmax"]
+
+
+def _sink_softmax(scores, sinks):
+    sink = sinks[:, None, None]
+    largest = torch.maximum(scores.amax(-1, keepdim=True), sink)
+    powers = (scores - largest).exp()
+    total = powers.sum(-1, keepdim=True) + (sink - largest).exp()
+    return powers / total
+
+
+def _attention(scores: Tensor, sinks: Tensor, causal: bool = False) -> Call:
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) > 0, -torch.inf)
+    return Call({"scores": scores, "sinks": sinks}, {"scores": "BHTS", "sinks": "H"})
+
+
+sink_softmax = Exercise(
+    "sink_softmax",
+    _sink_softmax,
+    read_probes(__file__, "sink_softmax", _attention),
+    load("sink_softmax", _sink_softmax),
+)

@@ -1,6 +1,0 @@
-"""The puzzles of chapter 19 as exercises, A to N: an input is the answer, and a judge looks at
-it."""
-
-from chapters.c19_find_the_bug.bugs.judge import FIND_BUG
-
-globals().update({puzzle.name: puzzle for puzzle in FIND_BUG})

@@ -1,0 +1,108 @@
+"""What PyTorch, transformers and others mean by the same words: each row with the proof that it
+holds (chapter 22).
+
+The words are in ``conventions.toml``; the proof of a row is the function of its name in ``norms``
+or ``rope``.
+
+>>> from chapters.c22_words_and_conventions import conventions
+>>> conventions.table("ε").rows[0][0]
+'Which ε by default?'
+>>> conventions.proofs("ε").found[0][1]
+'of ±0.001: 0.30 with 1e-5, 0.032 with 1e-3'
+"""
+
+import inspect
+import textwrap
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from chapters.c22_words_and_conventions.conventions import norms, rope
+from course_utils.rooms import submodules
+from course_utils.table import Inline, Table
+
+__all__ = ["CONVENTIONS", "THEMES", "Convention", "Proofs", "proofs", "table"]
+
+__getattr__ = submodules(__name__)
+
+
+@dataclass(frozen=True)
+class Convention:
+    """One question that libraries answer differently."""
+
+    theme: str  # the table that it stands in
+    question: str
+    here: str  # what PyTorch does, or transformers
+    elsewhere: str  # what others do: papers, Keras 3, Flax, llama.cpp, vLLM, ONNX, older files
+    convert: str  # how to get from one to the other
+    proof: Callable[[], str]  # asserts ``here`` and ``convert``, and returns what it found
+
+    @property
+    def code(self) -> str:
+        """The body of the proof."""
+        return textwrap.dedent(inspect.getsource(self.proof).partition(":\n")[2])
+
+
+_TEXT = Path(__file__).with_name("conventions.toml").read_text(encoding="utf-8")
+CONVENTIONS = tuple(
+    Convention(**row, proof=getattr(norms, name, None) or getattr(rope, name))
+    for name, row in tomllib.loads(_TEXT).items()
+)
+THEMES = tuple(dict.fromkeys(row.theme for row in CONVENTIONS))
+
+
+class Proofs:
+    """The proofs of some conventions, run: what each found, with its code folded.
+
+    Raises:
+        AssertionError: a convention does not hold in what is installed; the message is its
+            question.
+    """
+
+    def __init__(self, conventions: Sequence[Convention]) -> None:
+        self.found: list[tuple[Convention, str]] = []
+        for convention in conventions:
+            try:
+                self.found.append((convention, convention.proof()))
+            except AssertionError as error:
+                what = f"does not hold with what is installed here: «{convention.question}»"
+                raise AssertionError(what) from error
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"proved  {convention.question}  {found}" for convention, found in self.found
+        )
+
+    def _repr_html_(self) -> str:
+        style = "margin:2px 0 8px 20px;padding:8px 12px;overflow-x:auto"
+        return "".join(
+            f"<details><summary>proved: {escape(convention.question)} "
+            f"<strong>{escape(found)}</strong></summary>"
+            f'<pre tabindex="0" style="{style}">{escape(convention.code)}</pre></details>'
+            for convention, found in self.found
+        )
+
+
+def proofs(theme: str) -> Proofs:
+    """Return what the proofs of one theme's conventions found, with their code; errors as in
+    `Proofs` and `table`."""
+    return Proofs(_of(theme))
+
+
+def table(theme: str) -> Table:
+    """Return the conventions of one theme; a ``theme`` that is none of ``THEMES`` is a
+    ValueError."""
+    cells = [
+        (row.question, Inline(row.here), Inline(row.elsewhere), Inline(row.convert))
+        for row in _of(theme)
+    ]
+    return Table(("question", "PyTorch, transformers", "elsewhere", "to convert"), cells)
+
+
+def _of(theme: str) -> list[Convention]:
+    rows = [row for row in CONVENTIONS if row.theme == theme]
+    if not rows:
+        raise ValueError(f"theme must be one of {', '.join(THEMES)}: got {theme!r}")
+    return rows

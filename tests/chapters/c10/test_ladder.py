@@ -1,0 +1,372 @@
+"""The ladder and course bench: every implementation is right, what is wrong is refused, a run
+survives its end."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from chapters.c10_where_the_time_goes import bench, ladder, records
+from chapters.c10_where_the_time_goes.bench import cases, main
+from chapters.c10_where_the_time_goes.ladder import OPERATIONS, Case, CheckFailed, Implementation
+from course_utils import runs
+
+DIRECTIONS = ("forward", "forward+backward")
+# too large for loops, quick in every other way
+# small enough for loops in Python
+TINY = {
+    "layer_norm": (8, 16),
+    "rms_norm": (8, 16),
+    "batch_norm": (4, 4, 3, 3),
+    "rope": (1, 2, 4, 8),
+}
+SMALL = {
+    "layer_norm": (64, 100),
+    "rms_norm": (64, 100),
+    "batch_norm": (8, 16, 5, 5),
+    "rope": (1, 4, 32, 16),
+}
+
+
+def tiny(operation="layer_norm", direction="forward", dtype="float32"):
+    return Case(operation, direction, TINY[operation], dtype)
+
+
+def check_and_time(case, device="cpu", seed=0, rounds=1, seconds=0.0):
+    return ladder.check_and_time(case, device, seed, min(rounds, 3), 0.0)
+
+
+@pytest.fixture
+def implementations(monkeypatch):
+    """Return a function that replaces the implementations of layer norm."""
+
+    def replace(*chosen):
+        monkeypatch.setattr(ladder.Operation, "implementations", lambda self, shape, device: chosen)
+
+    return replace
+
+
+def builtin(x, w, b):
+    return F.layer_norm(x, w.shape, w, b, 1e-5)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_implementation_from_the_loops_up_is_right(operation, direction):
+    results, left_out = check_and_time(tiny(operation, direction))
+    assert left_out == []
+    names = [item["implementation"] for item in results]
+    assert names[0] == "loops"
+    assert {"built-in", "peer: transformers"} & set(names)
+    for item in results:
+        assert max(item["errors"].values()) < 1e-6, item["implementation"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("operation", "dtype"),
+    [("layer_norm", "float16"), *((operation, "bfloat16") for operation in OPERATIONS)],
+)
+def test_half_precisions_are_right_to_their_rounding(monkeypatch, operation, dtype):
+    # what is compiled is traced, and nothing waits for machine code
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    results, left_out = check_and_time(Case(operation, "forward+backward", SMALL[operation], dtype))
+    assert left_out == []
+    assert all(item["tolerances"].keys() == item["errors"].keys() for item in results)
+
+
+def test_loops_are_for_few_numbers_and_the_compiler_is_for_many():
+    few, many = (
+        [rung.name for rung in OPERATIONS["layer_norm"].implementations(shape, "cpu")]
+        for shape in ((8, 16), (64, 100))
+    )
+    assert few[0] == "loops"
+    assert "loops" not in many
+    assert set(many) - set(few) == {"compiled"}
+
+
+@pytest.mark.slow
+def test_the_tenth_shape_is_compiled_too(monkeypatch):
+    graphs = []
+    monkeypatch.setattr(
+        torch,
+        "compile",
+        partial(torch.compile, backend=lambda graph, _: graphs.append(graph) or graph),
+    )
+    for rows in range(60, 70):  # the compiler gives up after eight versions of a function
+        results, _ = check_and_time(Case("rms_norm", "forward", (rows, 100), "float32"))
+        assert "compiled" in [result["implementation"] for result in results]
+    assert len(graphs) == 10
+
+
+@pytest.mark.parametrize(
+    ("operation", "shape", "dtype", "forward", "both"),
+    [
+        # x read and y written, weight and bias read; then dy, x and weight read, dx, dweight and
+        # dbias written
+        ("layer_norm", (10, 100), "float32", 2 * 4000 + 2 * 400, 5 * 4000 + 5 * 400),
+        ("layer_norm", (10, 100), "bfloat16", 2 * 2000 + 2 * 200, 5 * 2000 + 5 * 200),
+        ("rms_norm", (10, 100), "float32", 2 * 4000 + 400, 5 * 4000 + 3 * 400),
+        ("batch_norm", (2, 5, 10, 10), "float32", 2 * 4000 + 2 * 20, 5 * 4000 + 5 * 20),
+        # q and k read and written, cosine and sine read in float32; the gradient needs no q and k
+        ("rope", (2, 3, 10, 8), "float32", 4 * 1920 + 2 * 160, 8 * 1920 + 4 * 160),
+        ("rope", (2, 3, 10, 8), "bfloat16", 4 * 960 + 2 * 160, 8 * 960 + 4 * 160),
+    ],
+)
+def test_the_bytes_that_must_move_are_counted_once(operation, shape, dtype, forward, both):
+    inputs = OPERATIONS[operation].inputs(shape, getattr(torch, dtype), "cpu", 0)
+    assert OPERATIONS[operation].bytes_moved(inputs, False) == forward
+    assert OPERATIONS[operation].bytes_moved(inputs, True) == both
+
+
+# -- checks
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_wrong_implementation_ends_the_case(implementations, direction):
+    forgetful = Implementation("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b))
+    implementations(Implementation("good", builtin), forgetful)
+    quantity = "y" if direction == "forward" else "dbias"
+    with pytest.raises(
+        CheckFailed,
+        match=rf"forgets the bias, layer_norm .* relative error of {quantity} .* is 1|0\.",
+    ):
+        check_and_time(tiny(direction=direction))
+
+
+def test_an_error_just_above_the_tolerance_is_refused_and_just_below_passes(implementations):
+    implementations(Implementation("off", lambda x, w, b: builtin(x, w, b) * (1 + 1.2e-5)))
+    with pytest.raises(CheckFailed, match=r"is 1\.2e-05, allowed are 1e-05"):
+        check_and_time(tiny())
+    implementations(Implementation("off", lambda x, w, b: builtin(x, w, b) * (1 + 0.8e-5)))
+    assert check_and_time(tiny())[0]
+    implementations(Implementation("NaN", lambda x, w, b: builtin(x, w, b) / 0 * 0))
+    with pytest.raises(CheckFailed, match="is nan"):
+        check_and_time(tiny())
+
+
+def test_other_people_may_sum_a_weight_gradient_in_half_precision_and_the_course_may_not(
+    implementations,
+):
+    def coarse(x, w, b):
+        return builtin(x, w, b.detach() + 1.2 * (b - b.detach()))  # dbias 20 % off
+
+    implementations(Implementation("theirs", coarse, ours=False))
+    (item,), _ = check_and_time(tiny(direction="forward+backward", dtype="bfloat16"))
+    assert item["errors"]["dbias"] == pytest.approx(0.2, rel=0.05)
+    with pytest.raises(CheckFailed, match="dbias"):
+        check_and_time(tiny(direction="forward+backward", dtype="float32"))
+    implementations(Implementation("mine", coarse))
+    with pytest.raises(CheckFailed, match="dbias"):
+        check_and_time(tiny(direction="forward+backward", dtype="bfloat16"))
+
+
+def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(implementations):
+    def broken(x, w, b):
+        raise NotImplementedError("needs 8 features\nand more text")
+
+    implementations(Implementation("broken", broken), Implementation("good", builtin))
+    results, left_out = check_and_time(tiny())
+    assert [item["implementation"] for item in results] == ["good"]
+    reasons = [(item["implementation"], item["reason"]) for item in left_out]
+    assert reasons == [("broken", "NotImplementedError: needs 8 features")]
+
+
+def test_an_implementation_that_writes_over_its_inputs_disturbs_no_other(implementations):
+    def in_place(x, w, b):
+        return x.copy_(builtin(x, w, b))
+
+    implementations(
+        Implementation("in place", in_place, in_place=True), Implementation("good", builtin)
+    )
+    results, _ = check_and_time(tiny(), rounds=3)
+    assert results[1]["errors"]["y"] < 1e-6
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_sweep_has_every_operation_in_both_directions_and_no_case_twice(device):
+    sweep = cases(device)
+    assert len(set(sweep)) == len(sweep)
+    assert {(case.operation, case.direction) for case in sweep} == {
+        (o, d) for o in OPERATIONS for d in DIRECTIONS
+    }
+
+
+# -- a run
+
+PLAN = [tiny(), tiny("rms_norm"), tiny("rope")]
+
+
+@pytest.fixture
+def bench_here(monkeypatch):
+    """Run ``course bench`` on three small cases with one round, in two threads instead of five
+    processes."""
+    monkeypatch.setattr(bench, "cases", lambda device: PLAN)
+    monkeypatch.setattr(bench, "check_and_time", check_and_time)
+    monkeypatch.setattr(bench, "new_process", lambda threads: ThreadPoolExecutor(1))
+    monkeypatch.setattr(bench, "PROCESSES", 2)
+    monkeypatch.setattr(bench, "keep_freed_memory", lambda: True)
+    return lambda out: exit_status("--device", "cpu", "--out", out)
+
+
+def exit_status(*arguments):
+    try:
+        return main([*map(str, arguments)])
+    except SystemExit as stopped:
+        return stopped.code
+
+
+def test_a_run_writes_a_record_with_a_line_for_each_case(tmp_path, capfd, bench_here):
+    out = tmp_path / "mine.jsonl"
+    assert bench_here(out) == 0
+    record = records.read(out)
+    assert list(tmp_path.iterdir()) == [out]
+    assert len(runs.read(out)[1]) == len(PLAN)
+    assert {item["operation"] for item in record.results} == {"layer_norm", "rms_norm", "rope"}
+    (eager,) = record.select(implementation="eager", shape=(1, 2, 4, 8))
+    assert eager["range_ms"][0] < eager["median_ms"] < eager["range_ms"][1]  # the mean of two times
+    assert record.provenance["command"] == f"course bench --device cpu --out {out}"
+    assert record.origin.endswith(f"(torch {torch.__version__}, {record.provenance['date'][:10]})")
+    printed = capfd.readouterr().out
+    assert f"{len(record.results)} results in {out}" in printed
+    assert "rope (1, 2, 4, 8) float32 forward, eager: " in printed
+    assert bench_here(out) == 0  # it is finished
+    assert records.read(out) == record
+
+
+def test_an_interrupted_run_keeps_what_it_has_and_goes_on_from_there(
+    tmp_path, capsys, monkeypatch, bench_here
+):
+    out, measured = tmp_path / "mine.jsonl", []
+
+    def interrupted(case, *how):
+        if case.operation == "rms_norm":
+            raise KeyboardInterrupt
+        return check_and_time(case)
+
+    def noting(case, *how):
+        measured.append(case.operation)
+        return check_and_time(case)
+
+    monkeypatch.setattr(bench, "check_and_time", interrupted)
+    assert bench_here(out) == 130
+    assert "the same command goes on from there" in capsys.readouterr().err
+    monkeypatch.setattr(bench, "check_and_time", noting)
+    assert bench_here(out) == 0
+    assert measured == ["rms_norm", "rope", "layer_norm", "rms_norm", "rope"]
+
+
+def test_a_wrong_result_ends_the_run_and_is_not_recorded(
+    tmp_path, capsys, implementations, bench_here
+):
+    implementations(Implementation("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b)))
+    assert bench_here(tmp_path / "mine.jsonl") == 1
+    assert records.read(tmp_path / "mine.jsonl").results == []
+    message = capsys.readouterr().err
+    assert (
+        "a check failed, so the record is not finished: forgets the bias, layer_norm (8, 16)"
+        in message
+    )
+
+
+def test_a_case_that_does_not_fit_into_memory_is_left_out(tmp_path, monkeypatch, bench_here):
+    def too_large(case, *how):
+        if case.operation == "rope":
+            raise torch.OutOfMemoryError("tried to allocate 90 GiB\nand so on")
+        return check_and_time(case)
+
+    monkeypatch.setattr(bench, "check_and_time", too_large)
+    assert bench_here(tmp_path / "mine.jsonl") == 0
+    (item,) = records.read(tmp_path / "mine.jsonl").left_out
+    assert (item["operation"], item["implementation"], item["reason"]) == (
+        "rope",
+        "all",
+        "tried to allocate 90 GiB",
+    )
+
+
+@pytest.mark.slow
+def test_a_new_process_measures_with_its_threads_and_the_interpreter_off(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with ladder.new_process(threads=1) as process:
+        results, left_out = process.submit(
+            ladder.check_and_time, tiny("batch_norm"), "cpu", 0, 5, 0.05
+        ).result()
+        assert process.submit(os.getenv, "TRITON_INTERPRET").result() == "0"
+        assert process.submit(torch.get_num_threads).result() == 1
+    assert left_out == []
+    assert all(result["median_ms"] > 0 for result in results)
+
+
+def test_several_processes_give_medians_ranges_and_the_largest_error_of_what_none_left_out():
+    missing = {"implementation": "c", "reason": "no compiler"}
+    measured = []
+    for times, error in (
+        ({"a": 3.0, "c": 1.0}, 1e-8),
+        ({"a": 1.0}, 3e-8),
+        ({"a": 8.0, "c": 1.0}, 1e-8),
+    ):
+        shared = {"runs": 7, "copy_gbps": 1.0, "errors": {"y": error}}
+        results = [
+            {"implementation": name, "median_ms": ms, "p10_ms": ms / 2, **shared}
+            for name, ms in times.items()
+        ]
+        measured.append({"results": results, "left_out": [] if "c" in times else [missing]})
+    merged = bench._merged(tiny(), measured)
+    (item,) = merged["results"]
+    assert (item["implementation"], item["median_ms"], item["p10_ms"]) == ("a", 3.0, 1.5)
+    assert (item["range_ms"], item["runs"], item["errors"]) == ([1.0, 8.0], 21, {"y": 3e-8})
+    assert merged["left_out"] == [missing]
+    assert merged.items() >= tiny().fields().items()
+
+
+def test_what_it_cannot_do_is_said_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert exit_status("--device", "cuda", "--out", tmp_path / "mine.jsonl") == 2
+    assert exit_status("--device", "cpu", "--out", "no/such/folder.jsonl") == 2
+
+    def ended(*args, **kwargs):
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(bench, "run", ended)
+    assert exit_status("--device", "cpu", "--out", tmp_path / "mine.jsonl") == 1
+    no_gpu, no_folder, killed = capsys.readouterr().err.splitlines()
+    assert "PyTorch sees none; --device cpu runs anywhere" in no_gpu
+    assert "--out must be a file in a folder that exists: got no/such/folder.jsonl" in no_folder
+    assert "the same command goes on from there" in killed
+
+
+# -- records
+
+
+@pytest.mark.parametrize("name", records.available("cpu") + records.available("cuda"))
+def test_every_record_of_the_course_holds_results_that_passed_their_checks(name):
+    record = records.load(name)
+    for result in record.results:
+        assert all(
+            error <= result["tolerances"][quantity] for quantity, error in result["errors"].items()
+        )
+        low, high = result["range_ms"]
+        assert 0 < low <= result["median_ms"] <= high
+        assert 0 < result["p10_ms"] <= result["median_ms"]
+    device = record.provenance["device_type"]
+    measured = {
+        (r["operation"], r["direction"], tuple(r["shape"]), r["dtype"]) for r in record.results
+    }
+    assert measured == {(c.operation, c.direction, c.shape, c.dtype) for c in cases(device)}
+    assert name in records.describe(device)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_implementation_on_the_gpu_is_right_and_can_be_captured(operation, direction):
+    case = Case(operation, direction, SMALL[operation], "bfloat16")
+    results, left_out = ladder.check_and_time(case, "cuda", seed=0, rounds=3, seconds=0.0)
+    assert [item for item in left_out if not item["implementation"].startswith("peer")] == []
+    assert all(item["median_ms"] > 0 for item in results)

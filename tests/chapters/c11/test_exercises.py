@@ -1,0 +1,328 @@
+"""The exercises of chapter 11: mistakes in kernels are named, right kernels pass in other forms."""
+
+import pytest
+import torch
+from right_answers.kernels import KERNELS, MOVES_MORE, ONE_BY_ONE
+
+from chapters import check
+from chapters.c11_fused_kernels.traffic import remarks_on
+from chapters.c11_fused_kernels.workbench import Requested, language
+
+
+def wrongly_named(name, forms):
+    """Return the examples of the mistakes in ``name``, those in the slice ``forms``, that a report
+    does not name so."""
+    from naming import keys_of
+
+    its_check = getattr(check, name)
+    mistakes = its_check.catalogue.items()
+    examples = [
+        (key, form) for key, mistake in mistakes for form in range(len(mistake.examples))[forms]
+    ]
+    named = [keys_of(its_check, its_check.catalogue[key].examples[form]) for key, form in examples]
+    return [pair for pair in zip(examples, named, strict=True) if pair[1] != [pair[0][0]]]
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [slice(1), pytest.param(slice(1, None), marks=pytest.mark.slow)],
+    ids=["first", "others"],
+)
+@pytest.mark.parametrize("name", ["norm_kernel", "norm_backward_kernel", "rope_kernel"])
+def test_every_mistake_in_a_kernel_is_named_and_nothing_else_is(interpreter, name, forms):
+    assert interpreter(wrongly_named, name, forms) == []
+
+
+def reports_on_other_forms():
+    """Return whether right kernels in other forms pass, and what is said of a wrong one that is in
+    no catalogue."""
+    global tl, load_row  # where a kernel looks for it
+    triton, tl = language()
+
+    @triton.jit
+    def load_row(x_ptr, start, n_cols, BLOCK: tl.constexpr):
+        lanes = tl.arange(0, BLOCK)
+        return tl.load(x_ptr + start + lanes, mask=lanes < n_cols, other=0.0).to(tl.float32)
+
+    @triton.jit
+    def norm(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
+        lanes = tl.arange(0, BLOCK)[None, :]
+        x = tl.load(x_ptr + tl.program_id(0) * stride + lanes, mask=lanes < n_cols).to(tl.float32)
+        x = tl.where(lanes < n_cols, x, 0.0)
+        x = tl.where(lanes < n_cols, x - tl.sum(x, axis=1)[:, None] / n_cols, 0.0)
+        x *= tl.rsqrt(tl.sum(x * x, axis=1)[:, None] / n_cols + EPS)
+        tl.store(
+            y_ptr + tl.program_id(0) * n_cols + lanes,
+            x.to(y_ptr.dtype.element_ty),
+            mask=lanes < n_cols,
+        )
+
+    @triton.jit
+    def backward(
+        dy_ptr,
+        x_ptr,
+        weight_ptr,
+        mean_ptr,
+        rstd_ptr,
+        dx_ptr,
+        sums_ptr,
+        n_rows,
+        n_cols,
+        BLOCK: tl.constexpr,
+    ):  # each program takes neighbours
+        each, lanes = tl.cdiv(n_rows, tl.num_programs(0)), tl.arange(0, BLOCK)
+        total = tl.zeros((BLOCK,), tl.float32)
+        for turn in range(each):
+            row = tl.program_id(0) * each + turn
+            if row < n_rows:
+                dy = load_row(dy_ptr, row * n_cols, n_cols, BLOCK)
+                rstd = tl.load(rstd_ptr + row)
+                x_hat = (
+                    load_row(x_ptr, row * n_cols, n_cols, BLOCK) - tl.load(mean_ptr + row)
+                ) * rstd
+                g = dy * load_row(weight_ptr, 0, n_cols, BLOCK)
+                dx = rstd / n_cols * (n_cols * g - tl.sum(g) - x_hat * tl.sum(g * x_hat))
+                tl.store(dx_ptr + row * n_cols + lanes, dx, mask=lanes < n_cols)
+                total += dy * x_hat
+        tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, total, mask=lanes < n_cols)
+
+    @triton.jit
+    def rope(
+        x_ptr,
+        cos_ptr,
+        sin_ptr,
+        stride,
+        n_positions,
+        n_pairs,
+        POSITIONS: tl.constexpr,
+        PAIRS: tl.constexpr,
+    ):  # a position after the other
+        pair = tl.arange(0, PAIRS)
+        for position in range(
+            tl.program_id(0) * POSITIONS, min((tl.program_id(0) + 1) * POSITIONS, n_positions)
+        ):
+            cos = tl.load(cos_ptr + position * n_pairs + pair, mask=pair < n_pairs)
+            sin = tl.load(sin_ptr + position * n_pairs + pair, mask=pair < n_pairs)
+            first_ptr = x_ptr + position * stride + pair
+            first = tl.load(first_ptr, mask=pair < n_pairs)
+            second = tl.load(first_ptr + n_pairs, mask=pair < n_pairs)
+            tl.store(first_ptr, first * cos - second * sin, mask=pair < n_pairs)
+            tl.store(first_ptr + n_pairs, first * sin + second * cos, mask=pair < n_pairs)
+
+    @triton.jit
+    def doubled(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
+        y = load_row(x_ptr, tl.program_id(0) * stride + 1_000, n_cols, BLOCK)
+        tl.store(y_ptr + tl.arange(0, BLOCK), y)
+
+    answers = {"norm_kernel": norm, "norm_backward_kernel": backward, "rope_kernel": rope}
+    reports = [getattr(check, name)(kernel, record=False) for name, kernel in answers.items()]
+    return [str(one) for one in reports if not one], str(check.norm_kernel(doubled, record=False))
+
+
+def test_right_kernels_pass_in_other_forms_and_a_stray_access_is_shown_with_its_launch(interpreter):
+    failed, stray = interpreter(reports_on_other_forms)
+    assert not failed
+    assert "IndexError: a lane reads" in stray
+    assert "past the end of x" in stray
+    assert "norm_kernel[(1,)](x, y, stride=3, n_cols=3" in stray
+
+
+def reports_on_row_guards():
+    """Return what is said of right kernels with a scalar in their masks, and of one that is right
+    but for a last store that goes one lane too far."""
+    global tl
+    triton, tl = language()
+
+    @triton.jit
+    def norm(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
+        row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+        inside = (row >= 0) & (lanes < n_cols)
+        x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
+        x = tl.where(inside, x - tl.sum(x) / n_cols, 0.0)
+        y = x * tl.rsqrt(tl.sum(x * x) / n_cols + EPS)
+        tl.store(y_ptr + row * n_cols + lanes, y.to(y_ptr.dtype.element_ty), mask=inside)
+
+    @triton.jit
+    def too_far(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
+        row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+        inside = (row >= 0) & (lanes < n_cols)
+        x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
+        x = tl.where(inside, x - tl.sum(x) / n_cols, 0.0)
+        y = x * tl.rsqrt(tl.sum(x * x) / n_cols + EPS)
+        one_more = (row >= 0) & (lanes <= n_cols)
+        tl.store(y_ptr + row * n_cols + lanes, y.to(y_ptr.dtype.element_ty), mask=one_more)
+
+    @triton.jit
+    def backward(
+        dy_ptr,
+        x_ptr,
+        weight_ptr,
+        mean_ptr,
+        rstd_ptr,
+        dx_ptr,
+        sums_ptr,
+        n_rows,
+        n_cols,
+        BLOCK: tl.constexpr,
+    ):
+        lanes = tl.arange(0, BLOCK)
+        weight = tl.load(weight_ptr + lanes, mask=lanes < n_cols, other=0.0).to(tl.float32)
+        total = tl.zeros((BLOCK,), tl.float32)
+        for turn in range(tl.cdiv(n_rows, tl.num_programs(0))):
+            row = tl.program_id(0) + turn * tl.num_programs(0)
+            inside = (row < n_rows) & (lanes < n_cols)
+            dy = tl.load(dy_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+            x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+            mean = tl.load(mean_ptr + row, mask=row < n_rows, other=0.0)
+            rstd = tl.load(rstd_ptr + row, mask=row < n_rows, other=0.0)
+            x_hat = tl.where(inside, (x - mean) * rstd, 0.0)
+            g = dy * weight
+            dx = rstd / n_cols * (n_cols * g - tl.sum(g) - x_hat * tl.sum(g * x_hat))
+            tl.store(dx_ptr + row * n_cols + lanes, dx, mask=inside)
+            total += dy * x_hat
+        mask = (tl.program_id(0) >= 0) & (lanes < n_cols)
+        tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, total, mask=mask)
+
+    answers = (
+        (check.norm_kernel, norm),
+        (check.norm_backward_kernel, backward),
+        (check.norm_kernel, too_far),
+    )
+    reports = [its_check(kernel, record=False) for its_check, kernel in answers]
+    return [(report.passed, str(report)) for report in reports]
+
+
+def test_a_row_guard_in_the_mask_is_right_and_one_lane_too_many_is_not(interpreter):
+    (norm, why), (backward, why_not), (too_far, _) = interpreter(reports_on_row_guards)
+    assert norm, why
+    assert backward, why_not
+    assert not too_far
+
+
+def reports_on_styles(name):
+    """Return by kernel whether it passes, what is said of it, and the remarks."""
+    reports = {kernel.__name__: check[name](kernel, record=False) for kernel in KERNELS[name]}
+    return {name: (one.passed, repr(one), list(one.remarks)) for name, one in reports.items()}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_right_kernels_in_unusual_styles_pass_and_hear_what_they_move_too_often(interpreter, name):
+    for style, (passed, report, remarks) in interpreter(reports_on_styles, name).items():
+        assert passed, report
+        about_bytes = [remark for remark in remarks if remark.startswith("right, and moves")]
+        if style in MOVES_MORE:
+            moved, enough, times, too_often = MOVES_MORE[style]
+            assert about_bytes == [
+                f"right, and moves {times} times what it must: {moved} bytes, where {enough} are "
+                f"enough. It {too_often}. A cache may answer what is asked for again."
+            ]
+        else:
+            assert not about_bytes
+        one_by_one = [remark.split()[0] for remark in remarks if "one number at a time" in remark]
+        assert one_by_one == ([ONE_BY_ONE[style]] if style in ONE_BY_ONE else [])
+
+
+def test_bytes_of_no_tensor_of_the_launch_are_too_many_and_a_twentieth_more_is_no_matter():
+    least = {"x": Requested(400, 400)}
+    assert not remarks_on({"x": Requested(440, 400)}, least)
+    (remark,) = remarks_on({"x": Requested(400, 400), "others": Requested(read=200)}, least)
+    assert remark.startswith(
+        "right, and moves 1.2 times what it must: 1,000 bytes, where 800 are enough. "
+        "It reads others, which it need not."
+    )
+
+
+OWN_ROW = "sums = sums_ptr + tl.program_id(0) * n_cols + lanes"
+ZEROS = "tl.store(sums, tl.zeros((BLOCK,), tl.float32), mask=inside)"
+END = "tl.minimum(start + each, n_rows)"
+EVEN = "n_rows // tl.num_programs(0)"
+SPOILT = {  # by kernel and edit: the mistake that it is told of
+    ("backward_with_atomics_on_its_own_row", ZEROS, "pass"): "added_to_nothing",
+    ("backward_with_atomics_on_its_own_row", OWN_ROW, "sums = sums_ptr + lanes"): (
+        "one_row_of_sums"  # each wipes out what was added before, and no other row is written
+    ),
+    ("backward_with_atomics_on_its_own_row", ZEROS, f"{ZEROS}\n    sums = sums_ptr + lanes"): (
+        "zeros_too_late"
+    ),
+    (
+        "backward_with_atomics_on_its_own_row",
+        ZEROS,
+        "if tl.program_id(0) == 0:\n"
+        "        for p in range(tl.num_programs(0)):\n"
+        "            tl.store(sums_ptr + p * n_cols + lanes, 0.0, mask=inside)",
+    ): "zeros_too_late",
+    ("backward_in_chunks_of_rows", END, "start + each"): "no_row_guard",
+    ("backward_in_chunks_of_rows", END, "n_rows"): "chunks_overlap",
+    ("backward_in_chunks_of_rows", "start + each, n_rows", "start + each + 1, n_rows"): (
+        "chunks_overlap"
+    ),
+    ("backward_in_chunks_of_rows", "tl.cdiv(n_rows, tl.num_programs(0))", EVEN): "rows_missed",
+    ("backward_with_a_remainder_for_the_last", "end = n_rows\n", "pass\n"): "rows_missed",
+}  # fmt: skip
+
+
+def names_of_spoilt_kernels():
+    from course_utils.check.catalogue import edited
+
+    kernels = {kernel.__name__: kernel for kernel in KERNELS["norm_backward_kernel"]}
+    reports = [
+        check.norm_backward_kernel(edited(kernels[style], {old: new}), record=False)
+        for style, old, new in SPOILT
+    ]
+    return [report.misconception for report in reports]
+
+
+def test_atomics_and_chunks_that_are_wrong_are_named(interpreter):
+    assert interpreter(names_of_spoilt_kernels) == list(SPOILT.values())
+
+
+def messages_on_names_of_torch():
+    global tl
+    triton, tl = language()
+
+    @triton.jit
+    def method(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
+        x = tl.load(x_ptr + tl.arange(0, BLOCK), mask=tl.arange(0, BLOCK) < n_cols, other=0.0)
+        tl.store(y_ptr, x.mean())
+
+    @triton.jit
+    def function(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
+        x = tl.load(x_ptr + tl.arange(0, BLOCK), mask=tl.arange(0, BLOCK) < n_cols, other=0.0)
+        tl.store(y_ptr, tl.var(x))
+
+    return [check.norm_kernel(kernel, record=False).message for kernel in (method, function)]
+
+
+def test_names_of_torch_in_a_kernel_are_told_what_triton_has(interpreter):
+    mean, var = interpreter(messages_on_names_of_torch)
+    assert "Triton has no mean, and here it is tl.sum(x) / n (line" in mean
+    assert "Triton has no var, and here it is tl.sum(centred * centred) / n (line" in var
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("norm_backward_kernel", "n_rows"), ("rope_kernel", "n_positions")]
+)
+def test_an_example_says_whose_the_spare_rows_are(name, size):
+    exercise = check[name].exercise
+    for probe in exercise.probes:
+        said = f"rows from {size} on are nobody's" in exercise.format_call(probe.call)
+        assert said == ("spare" in probe.call.arguments)
+
+
+def test_a_sum_that_is_0_but_for_rounding_is_shown_as_0():
+    exercise = check.norm_backward_kernel.exercise
+    x = torch.arange(1.0, 16).double().view(5, 3)
+    _, dweight = exercise.adapt(exercise.oracle)(x, x, torch.tensor([1.0, 2.0, 3.0]).double())
+    assert dweight.abs().gt(1).tolist() == [True, False, True]
+    assert dweight[1] == 0
+
+
+def report_on_nothing_to_run_it():
+    report = check.norm_kernel(print, record=False)
+    return report.attempted, report.message
+
+
+def test_without_the_interpreter_a_kernel_s_check_says_what_is_missing(compiler):
+    attempted, message = compiler(report_on_nothing_to_run_it)
+    assert not attempted
+    assert "TRITON_INTERPRET" in message

@@ -1,0 +1,138 @@
+"""The workbench of chapter 11: every lane that a mask lets through is counted; and the chapter
+without Triton."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from chapters.c11_fused_kernels.workbench import guarded, language, requested
+from chapters.contents import NOTEBOOKS
+from course_utils import kernels
+
+
+def counts_of_notebook_kernels():
+    """(bytes read, bytes written) by tensor, for a kernel that is defined here and for layer
+    norm."""
+    global tl  # where a kernel looks for it
+    triton, tl = language()
+
+    @triton.jit
+    def add_twice(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + lanes, mask=lanes < n) + tl.load(x_ptr + lanes, mask=lanes < n)
+        first = tl.load(y_ptr)
+        tl.atomic_add(out_ptr + lanes, x + first, mask=lanes < n)
+
+    x, y, out = torch.ones(10, dtype=torch.float16), torch.ones(3), torch.zeros(10)
+    rows, weight, bias = torch.ones(6, 20), torch.ones(20), torch.ones(20)
+    counts = [
+        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x, y=y, out=out),
+        requested(lambda: add_twice[(3,)](x, y, out, 10, BLOCK=4), x=x),
+        requested(lambda: kernels.layer_norm(rows, (20,), weight, bias), x=rows),
+        requested(lambda: None, x=x),
+    ]
+    return out.tolist(), [
+        {name: (one.read, one.written) for name, one in count.items()} for count in counts
+    ]
+
+
+def count_behind_a_row_guard():
+    """(bytes read, bytes written) of a kernel whose mask has a scalar condition in it."""
+    global tl
+    triton, tl = language()
+
+    @triton.jit
+    def copy(x_ptr, n_rows, n_cols, BLOCK: tl.constexpr):
+        row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+        inside = (row < n_rows) & (lanes < n_cols)
+        x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0)
+        tl.store(x_ptr + row * n_cols + lanes, x, mask=inside)
+
+    x = torch.ones(3, 5)
+    count = requested(lambda: copy[(4,)](x, 3, 5, BLOCK=8), x=x)["x"]
+    return count.read, count.written
+
+
+def test_a_scalar_in_a_mask_lets_the_same_lanes_through(interpreter):
+    assert interpreter(count_behind_a_row_guard) == (60, 60)
+
+
+def block_pointers_counted():
+    """(bytes read, bytes written, those one by one) through block pointers."""
+    global tl
+    triton, tl = language()
+
+    @triton.jit
+    def copy(x_ptr, n, BLOCK: tl.constexpr):
+        block = tl.make_block_ptr(x_ptr, (n,), (1,), (0,), (BLOCK,), (0,))
+        x = tl.load(block, boundary_check=(0,), padding_option="zero")
+        tl.store(block, x + tl.load(x_ptr), boundary_check=(0,))
+
+    x = torch.ones(5)
+    count = requested(lambda: copy[(1,)](x, 5, BLOCK=8), x=x)["x"]
+    return count.read, count.written, count.singly
+
+
+def test_block_pointers_are_counted_and_so_is_what_is_asked_for_singly(interpreter):
+    assert interpreter(block_pointers_counted) == (24, 20, 4)
+
+
+def last_writers():
+    """What each of three programs leaves where all of them write, in the open and guarded."""
+    global tl
+    triton, tl = language()
+
+    @triton.jit
+    def sign(x_ptr):
+        tl.store(x_ptr + tl.program_id(1), tl.program_id(0))
+
+    x = torch.zeros(2)
+    sign[(3, 2)](x)
+    plain = x.tolist()
+    with guarded(x=x):
+        sign[(3, 2)](x)
+    return plain, x.tolist()
+
+
+def test_the_last_program_runs_first_under_the_guard(interpreter):
+    assert interpreter(last_writers) == ([2, 2], [0, 0])
+
+
+def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
+    out, (every, some, norm, none) = interpreter(counts_of_notebook_kernels)
+    assert out == [6.0] * 10  # counted twice, and run each time
+    # 10 halves loaded twice; one float for each of 3 programs; 10 floats read and written by atomic
+    # additions
+    assert every == {"x": (40, 0), "y": (12, 0), "out": (40, 40)}
+    assert some == {"x": (40, 0), "others": (12 + 40, 40)}
+    assert norm["x"] == (6 * 20 * 4, 0)
+    # y, and two numbers a row for the backward pass
+    assert norm["others"][1] == 6 * 20 * 4 + 2 * 6 * 4
+    assert none == {"x": (0, 0)}
+
+
+RUN_NOTEBOOK = """
+import json, linecache, pathlib, sys
+
+sys.modules["triton"] = None  # as if it were not installed
+from IPython.display import display
+
+cells = json.loads(pathlib.Path(sys.argv[1]).read_text())["cells"]
+for number, cell in enumerate(cell for cell in cells if cell["cell_type"] == "code"):
+    source, name = "".join(cell["source"]), f"<cell {number}>"
+    linecache.cache[name] = len(source), None, source.splitlines(True), name
+    exec(compile(source, name, "exec"), globals())
+"""
+
+
+@pytest.mark.slow
+def test_without_triton_the_chapter_runs_from_top_to_bottom():
+    notebook = next(Path(NOTEBOOKS).glob("10_*.ipynb"))
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("kernels need Triton: pip install triton") == 1
