@@ -63,7 +63,7 @@ def numbers() -> dict[str, int]:
     bug_hunts = sum(not catalogue for catalogue in catalogues)
     entries = ledger.load()
     verdicts = Counter(entry.claim.verdict for entry in entries.values())
-    found = re.search(r"(\d+) configurations", entries["14:one-function"].found)
+    found = re.search(r"(\d+) configurations", entries["15:one-function"].found)
     return {
         "notebooks": len(notebooks),
         "code cells": len(code_cells),

@@ -18,11 +18,11 @@ LayerNorm … InstanceNorm3d               course_utils/norms/modules.py        
 gradients by hand                        course_utils/norms/backward.py         read; least is saved
 layer and RMS norm in Triton             course_utils/kernels/norm_kernels.py   speed on a GPU
 a function in place of a model's norm    course_utils/swap/replace.py           transformers' models
-SyncBatchNorm                            chapters/c08_*/sync_batch_norm.py      many processes
-loops, one pass, two passes              chapters/c09_*/ladder/*_norm.py        be timed
+SyncBatchNorm                            chapters/c09_*/sync_batch_norm.py      many processes
+loops, one pass, two passes              chapters/c10_*/ladder/*_norm.py        be timed
 right answers, their mistakes beside it  chapters/c*/exercises.py               hold answers against
-five layer norms of write-ups            chapters/c18_*/writeup_layer_norms.py  compare divisors
-pieces with a bug each                   chapters/c19_*/bugs/pieces/*.py        be found out
+five layer norms of write-ups            chapters/c20_*/writeup_layer_norms.py  compare divisors
+pieces with a bug each                   chapters/c21_*/bugs/pieces/*.py        be found out
 
 A `torch.fx` tracer must take the modules for leaves, as it does ``torch.nn``'s
 (``Tracer.is_leaf_module``).

@@ -130,7 +130,7 @@ for number, cell in enumerate(cell for cell in cells if cell["cell_type"] == "co
 
 @pytest.mark.slow
 def test_without_triton_the_chapter_runs_from_top_to_bottom():
-    notebook = next(Path(NOTEBOOKS).glob("10_*.ipynb"))
+    notebook = next(Path(NOTEBOOKS).glob("11_*.ipynb"))
     done = subprocess.run(
         [sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=300
     )
