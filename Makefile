@@ -104,7 +104,7 @@ student: $(VENV)/.test ## teach: copies without solutions, in student/
 class: $(VENV)/.test ## teach: the course with those copies for its notebooks, as class.zip
 	$(TOOLS) class_archive
 
-handbook: $(VENV)/.test ## teach: objectives, times and the common wrong answers, in handbook.md
+handbook: $(VENV)/.test ## teach: weeks, a lesson, questions with answers in handbook.md; every known mistake in mistakes.md
 	$(TOOLS) handbook
 
 html: $(VENV)/.test ## teach: the notebooks as a site to read without a kernel or a network, in site/
@@ -124,5 +124,5 @@ freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
 	@mv .constraints constraints.txt
 
 clean: ## remove what was made here, the environment included; your copies in learn/ stay
-	rm -rf $(VENV) build dist edit machines student class.zip handbook.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist edit machines student class.zip handbook.md mistakes.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find chapters course_utils tests notebooks -name __pycache__ -prune -exec rm -rf {} + -o -name .ipynb_checkpoints -prune -exec rm -rf {} +

@@ -179,11 +179,14 @@ def ledger() -> int:
 
 
 def handbook() -> int:
-    """Write the instructor's handbook to ``handbook.md``."""
+    """Write the instructor's handbook to ``handbook.md``, and every known mistake to
+    ``mistakes.md``."""
     from tools.handbook import handbook as written
+    from tools.handbook import mistakes
 
-    write_atomically(Path("handbook.md"), written().encode())
-    print("handbook.md")
+    for file, text in (("handbook.md", written()), ("mistakes.md", mistakes())):
+        write_atomically(Path(file), text.encode())
+        print(file)
     return 0
 
 

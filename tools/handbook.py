@@ -1,50 +1,80 @@
 """The instructor's handbook: weeks, what each chapter takes and teaches, what goes wrong in it,
 what to talk about.
 
-Its template is ``handbook.md``, the weeks and the questions are ``handbook.toml``; all else
-comes from the chapters' first cells, from ``chapters.contents`` and from the catalogues of the
-checks. It shows code that is wrong and says how, so it is no handout.
+Its template is ``handbook.md``, the weeks, the questions and an exam are ``handbook.toml``; all
+else comes from the notebooks, from ``chapters.contents`` and from the catalogues of the checks. The
+mistakes fill a file of their own, of the template ``mistakes.md``.
 """
 
 import re
 import tomllib
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment
+from nbformat import NotebookNode
 
 from chapters import check
 from chapters.contents import CHAPTERS, NOTEBOOKS, chapter_of
 from course_utils.check import Check, Mistake
-from tools.notebooks import read_notebook
+from tools.notebooks import lesson, minutes, read_notebook
 
-__all__ = ["common", "handbook", "objectives", "time_needed"]
+__all__ = [
+    "common",
+    "guesses",
+    "handbook",
+    "known_mistakes",
+    "mistakes",
+    "objectives",
+    "time_needed",
+]
 
 PLAN = tomllib.loads(Path(__file__).with_name("handbook.toml").read_text(encoding="utf-8"))
 
 
 def handbook() -> str:
-    """Return the handbook as Markdown: the weeks, a page for every written chapter, and every known
-    mistake."""
+    """Return the handbook as Markdown: the weeks, and a page for every written chapter."""
     written = [chapter for chapter in CHAPTERS if chapter.is_written]
-    notebooks = {c.number: read_notebook(NOTEBOOKS / c.file) for c in written}
-    template = Path(__file__).with_name("handbook.md").read_text(encoding="utf-8")
-    return (
-        Environment(keep_trailing_newline=True)
-        .from_string(template)
-        .render(
-            plan=PLAN,
-            written=written,
-            first_cells={number: book.cells[0].source for number, book in notebooks.items()},
-            check=check,
-            chapter_of=chapter_of,
-            common=common,
-            listed=_listed,
-            objectives=objectives,
-            signature=signature,
-            time_needed=time_needed,
-        )
+    notebooks = {chapter.number: read_notebook(NOTEBOOKS / chapter.file) for chapter in written}
+    times = {number: minutes(notebook) for number, notebook in notebooks.items()}
+    return _rendered(
+        "handbook.md",
+        plan=PLAN,
+        notebooks=notebooks,
+        to_read={number: reading for number, (reading, _) in times.items()},
+        to_work={number: working for number, (_, working) in times.items()},
+        chapter_of=chapter_of,
+        guesses=guesses,
+        listed=_listed,
+        objectives=objectives,
+        time_needed=time_needed,
     )
+
+
+def mistakes() -> str:
+    """Return every known mistake as Markdown, by exercise, with code that makes it."""
+    return _rendered("mistakes.md", signature=signature)
+
+
+def known_mistakes() -> int:
+    """Return how many mistakes the checks know by name."""
+    return len({key for its_check in check.values() for key in its_check.catalogue})
+
+
+def _rendered(template: str, **names: Any) -> str:
+    text = Path(__file__).with_name(template).read_text(encoding="utf-8")
+    written = [chapter for chapter in CHAPTERS if chapter.is_written]
+    names |= {"written": written, "check": check, "common": common}
+    names["known_mistakes"] = known_mistakes()
+    return Environment(keep_trailing_newline=True).from_string(text).render(names)
+
+
+def guesses(notebook: NotebookNode) -> list[str]:
+    """Return the questions that a lesson asks in bold, as a cell of a table can hold them."""
+    texts = [cell.source for cell in lesson(notebook) if cell.cell_type == "markdown"]
+    asked = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(texts))
+    return [" ".join(question.split()).replace("|", r"\|") for question in asked]
 
 
 def _listed(names: list[str]) -> str:

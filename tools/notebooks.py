@@ -9,7 +9,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # it takes seconds to import, and `make lab` needs nothing of
 __all__ = [
     "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed",
     "Exercise", "check_names", "clear_outputs", "defined_names", "execute", "find_exercises",
-    "find_notebooks", "has_tag", "is_code", "is_folded", "keep_only_known_metadata", "normalize",
+    "find_notebooks", "has_tag", "is_code", "is_folded", "keep_only_known_metadata", "lesson", "minutes", "normalize",
     "parse_code", "read_notebook", "stub_names", "write_atomically", "write_notebook",
 ]  # fmt: skip
 
@@ -107,6 +107,38 @@ class Exercise:
     names: tuple[str, ...]
     stub: int
     solution: int | None
+
+
+_WORDS_A_MINUTE, _CODE_MIN, _EXERCISE_MIN, _DERIVATION_MIN = 200, 0.5, 15, 10
+# said, or a fold that holds a formula and is neither a hint nor an answer to a question
+_ON_PAPER = re.compile(
+    r"[Oo]n paper|<summary>(?!Hint|An? (?:question|nudge|answer)|Answers?<|The key|At the)[^<]*</summary>"
+    r"(?:(?!</details>).)*\$",
+    re.DOTALL,
+)
+
+
+def lesson(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """Return the cells of a chapter before its evidence."""
+    cells = takewhile(lambda cell: not cell.source.startswith("## Evidence"), notebook.cells)
+    return list(cells)
+
+
+def minutes(notebook: nbformat.NotebookNode) -> tuple[int, int]:
+    """Return the minutes that a chapter's lesson takes to read and to work through, to five.
+
+    Reading is a minute for 200 words and half a minute for a code cell in sight; working is that,
+    15 for each exercise and 10 for each derivation on paper: a text cell that says so, or that
+    folds one.
+    """
+    cells = lesson(notebook)
+    texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    in_sight = sum(is_code(cell) and not is_folded(cell) for cell in cells)
+    derived = sum("</summary>" in text and bool(_ON_PAPER.search(text)) for text in texts)
+    reading = sum(len(text.split()) for text in texts) / _WORDS_A_MINUTE + in_sight * _CODE_MIN
+    exercises = sum(has_tag(cell, "exercise") for cell in cells)
+    working = reading + exercises * _EXERCISE_MIN + derived * _DERIVATION_MIN
+    return max(5, 5 * round(reading / 5)), max(5, 5 * round(working / 5))
 
 
 def is_code(cell: nbformat.NotebookNode) -> bool:

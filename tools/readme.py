@@ -22,6 +22,7 @@ from chapters.c14_rope.widgets import rope_clocks
 from chapters.c20_on_trial import ledger
 from chapters.contents import CHAPTERS
 from course_utils.claims import VERDICTS
+from tools.handbook import known_mistakes
 from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, read_notebook
 
 __all__ = [
@@ -70,7 +71,7 @@ def numbers() -> dict[str, int]:
         "cells of timings": sum(has_tag(cell, "nbval-ignore-output") for cell in code_cells),
         "exercises": sum(len(list(find_exercises(notebook))) for notebook in notebooks) - bug_hunts,
         "more exercises": bug_hunts,
-        "known mistakes": len({key for catalogue in catalogues for key in catalogue}),
+        "known mistakes": known_mistakes(),
         "wrong answers": sum(
             len(mistake.examples) for catalogue in catalogues for mistake in catalogue.values()
         ),

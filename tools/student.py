@@ -37,7 +37,7 @@ ANSWER = re.compile(
     r"<details><summary>[^<]*(?:answer|key line|the line)[^<]*</summary>.*?</details>\n*",
     re.I | re.S,
 )
-NOT_FOR_A_CLASS = ("notebooks/", "tests/", ".github/", "tools/site/")
+NOT_FOR_A_CLASS = ("notebooks/", "tests/", ".github/", "tools/site/", "tools/handbook")
 SPOILER = "spoiler"  # a cell that gives away what an exercise before it asks for
 _TEST = """\
 from os import environ
