@@ -30,6 +30,7 @@ __all__ = [
     "time_needed",
 ]
 
+_SHORT = 60  # letters of a question that may not be clear by itself
 PLAN = tomllib.loads(Path(__file__).with_name("handbook.toml").read_text(encoding="utf-8"))
 
 
@@ -37,16 +38,14 @@ def handbook() -> str:
     """Return the handbook as Markdown: the weeks, and a page for every written chapter."""
     written = [chapter for chapter in CHAPTERS if chapter.is_written]
     notebooks = {chapter.number: read_notebook(NOTEBOOKS / chapter.file) for chapter in written}
-    times = {number: minutes(notebook) for number, notebook in notebooks.items()}
     return _rendered(
         "handbook.md",
         plan=PLAN,
         notebooks=notebooks,
-        to_read={number: reading for number, (reading, _) in times.items()},
-        to_work={number: working for number, (_, working) in times.items()},
         chapter_of=chapter_of,
         guesses=guesses,
         listed=_listed,
+        minutes=minutes,
         objectives=objectives,
         time_needed=time_needed,
     )
@@ -71,10 +70,12 @@ def _rendered(template: str, **names: Any) -> str:
 
 
 def guesses(notebook: NotebookNode) -> list[str]:
-    """Return the questions that a lesson asks in bold, as a cell of a table can hold them."""
+    """Return the questions that a lesson asks in bold, as a cell of a table can hold them; a short
+    one with the sentence before it, which it may need."""
     texts = [cell.source for cell in lesson(notebook) if cell.cell_type == "markdown"]
-    asked = re.findall(r"\*\*([^*]+\?)\*\*", "\n".join(texts))
-    return [" ".join(question.split()).replace("|", r"\|") for question in asked]
+    asked = re.findall(r"((?:[^.?*\n]+[.?] )?)\*\*([^*]+\?)\*\*", "\n".join(texts))
+    questions = [before * (len(question) < _SHORT) + question for before, question in asked]
+    return [" ".join(question.split()).replace("|", r"\|") for question in questions]
 
 
 def _listed(names: list[str]) -> str:

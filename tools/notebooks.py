@@ -21,8 +21,9 @@ if TYPE_CHECKING:  # it takes seconds to import, and `make lab` needs nothing of
 __all__ = [
     "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed",
     "Exercise", "check_names", "clear_outputs", "defined_names", "execute", "find_exercises",
-    "find_notebooks", "has_tag", "is_code", "is_folded", "keep_only_known_metadata", "lesson", "minutes", "normalize",
-    "parse_code", "read_notebook", "stub_names", "write_atomically", "write_notebook",
+    "find_notebooks", "has_tag", "is_code", "is_folded", "keep_only_known_metadata", "lesson",
+    "minutes", "normalize", "parse_code", "read_notebook", "stub_names", "write_atomically",
+    "write_notebook",
 ]  # fmt: skip
 
 NOTEBOOKS = Path("notebooks")  # from the project's folder, where make and CI stand
@@ -112,8 +113,8 @@ class Exercise:
 _WORDS_A_MINUTE, _CODE_MIN, _EXERCISE_MIN, _DERIVATION_MIN = 200, 0.5, 15, 10
 # said, or a fold that holds a formula and is neither a hint nor an answer to a question
 _ON_PAPER = re.compile(
-    r"[Oo]n paper|<summary>(?!Hint|An? (?:question|nudge|answer)|Answers?<|The key|At the)[^<]*</summary>"
-    r"(?:(?!</details>).)*\$",
+    r"[Oo]n paper|<summary>(?!Hint|An? (?:question|nudge|answer)|Answers?<|The key|At the)"
+    r"[^<]*</summary>(?:(?!</details>).)*\$",
     re.DOTALL,
 )
 

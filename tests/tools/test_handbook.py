@@ -2,15 +2,29 @@
 can be read off."""
 
 import ast
+import math
 import re
+from pathlib import Path
 
 import nbformat
 import pytest
+import torch
+import torch.nn.functional as F
 from markdown_it import MarkdownIt
 
 from chapters import check
 from chapters.contents import CHAPTERS, NOTEBOOKS, chapter_of
-from tools.handbook import common, handbook, objectives, time_needed
+from course_utils.rope import rope_inv_freq
+from tools.handbook import (
+    PLAN,
+    common,
+    handbook,
+    known_mistakes,
+    mistakes,
+    objectives,
+    time_needed,
+)
+from tools.lint import Page
 from tools.notebooks import (
     SOLUTION_SUFFIX,
     execute,
@@ -26,34 +40,83 @@ CHECKS = check.values()
 COURSE = [chapter for chapter in WRITTEN if chapter.exercises]
 
 
-def test_the_handbook_has_every_chapter_exercise_and_mistake_once():
-    text = handbook()
-    assert not re.search("<!--|{%|{{ ", text)  # a place that nothing was written to
+@pytest.fixture(scope="module")
+def text():
+    return handbook()
+
+
+def headings_of(text, level):
     tokens = MarkdownIt().parse(text)
-    headings = {
-        level: [
-            tokens[i + 1].content
-            for i, token in enumerate(tokens)
-            if token.tag == level and token.nesting == 1
-        ]
-        for level in ("h1", "h2", "h3")
-    }
+    return [tokens[i + 1].content for i, token in enumerate(tokens) if token.markup == level]
+
+
+def test_the_handbook_has_every_chapter_and_the_other_file_every_mistake_once(text):
+    known = mistakes()
+    assert not re.search("<!--|{%|{{ ", text + known)  # a place that nothing was written to
+    chapters = [f"{chapter.number} · {chapter.title}" for chapter in WRITTEN]
+    assert headings_of(text, "##")[-2 * len(WRITTEN) :: 2] == chapters
     exercises = [name for chapter in WRITTEN for name in chapter.exercises]
-    assert headings["h2"][-len(WRITTEN) :] == [
-        f"{chapter.number} · {chapter.title}" for chapter in WRITTEN
-    ]
-    assert [heading.strip("`").split("(")[0] for heading in headings["h3"]] == exercises
-    mistakes = [mistake for name in exercises for mistake in common(getattr(check, name))]
-    examples = [
-        token.content
-        for token in tokens
-        if token.type == "fence" and token.info in ("python", "diff")
-    ]
-    assert examples[-len(mistakes) :] == [mistake.diff() + "\n" for mistake in mistakes]
+    headings = headings_of(known, "###")[::2]
+    assert [heading.strip("`").split("(")[0] for heading in headings] == exercises
+    every = [mistake for name in exercises for mistake in common(getattr(check, name))]
+    fences = [token for token in MarkdownIt().parse(known) if token.type == "fence"]
+    examples = [token.content for token in fences if token.info in ("python", "diff")]
+    assert examples == [mistake.diff() + "\n" for mistake in every]
+    assert not any(mistake.diff() in text for mistake in every)
 
 
-def test_a_chapters_page_says_what_its_first_cell_says():
-    page = handbook().partition("## 02 ·")[2].partition("## 03 ·")[0]
+def test_one_number_counts_the_known_mistakes_wherever_it_stands(text):
+    readme = Path("README.md").read_text(encoding="utf-8")
+    counted = {
+        re.search(r"separate ([\d,]+) known mistakes", readme)[1],
+        re.search(r"recognise (\d+) by name", text)[1],
+        re.search(r"know (\d+) mistakes by name", mistakes())[1],
+    }
+    assert counted == {str(known_mistakes())}
+    assert "known mistakes." not in text + mistakes()  # no exercise has a count of its own
+
+
+@pytest.mark.parametrize("chapter", WRITTEN, ids=lambda chapter: chapter.number)
+def test_every_question_has_an_answer_and_a_place_in_the_notebook_that_shows_it(chapter, text):
+    places = {heading.text for heading in Page.read(NOTEBOOKS / chapter.file).headings}
+    questions = PLAN["questions"][chapter.name]
+    assert len(questions) >= 1
+    page = text.partition(f"## {chapter.number} ·")[2].partition("\n## ")[0]
+    for question in questions:
+        assert question["see"] in places
+        assert len(question["answer"]) > 80
+        assert question["answer"] in page.partition(f"- {question['ask']}\n")[2]
+
+
+def test_the_exam_is_right():
+    """Each number of a solution that is computed, once more."""
+    asked = [" ".join(question.values()) for question in PLAN["exam"]]
+    row = torch.tensor([[1.0, 2, 3]], dtype=torch.float64, requires_grad=True)
+    normed = F.layer_norm(row, (3,), eps=0)
+    assert said(normed) == "(−1.22, 0, 1.22)" in asked[0]
+    assert said((row - 2) / row.std()) == "(−1, 0, 1)" in asked[0]
+    assert said(F.layer_norm(5 - 2 * row, (3,), eps=0)) == "(1.22, 0, −1.22)" in asked[0]
+    layer = torch.nn.BatchNorm1d(1, eps=1e-12)
+    layer(torch.tensor([[1.0], [3.0]]))
+    assert [f"= {buffer.item():.2g}" in asked[1] for buffer in layer.buffers()][:2] == [True, True]
+    assert f"= {layer.eval()(torch.tensor([[2.0]])).item():.3g}" in asked[1]
+    normed.backward(torch.tensor([[1.0, 0, 0]], dtype=torch.float64))
+    assert said(row.grad) == "(0.204, −0.408, 0.204)" in asked[2]
+    ahead = torch.tensor([0.02, 0.05, 0.02])
+    error = ahead.std() / math.sqrt(3)
+    assert f"{error:.2g}: {ahead.mean() / error:.1f} of them" in asked[3]
+    least = 2 * 4096 * 1024 * 4 / 25e6
+    assert f"{least:.2f} ms, and {4 * least:.1f} ms" in asked[4]
+    turns = 2 * math.pi / rope_inv_freq(128)
+    assert f"{turns[45]:,.0f} positions and pair 46 in {turns[46]:,.0f}" in asked[5]
+
+
+def said(row):
+    return f"({', '.join(f'{value:.3g}' for value in row.flatten().tolist())})".replace("-", "−")
+
+
+def test_a_chapters_page_says_what_its_first_cell_says(text):
+    page = text.partition("## 02 ·")[2].partition("## 03 ·")[0]
     assert "**Time:** Forty minutes to work through, ten seconds to run." in page
     assert "**Prerequisites:** 01 Why normalize" in page
     assert "- **write** it in ten lines that agree with PyTorch in every dtype" in page
