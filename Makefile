@@ -95,7 +95,7 @@ edit: $(VENV)/.test ## author: NB=02 as a Python file in edit/
 update: $(VENV)/.test ## author: bring edit/ back into the notebook (NB=02), keeping outputs
 	$(TOOLS) update $(NB)
 
-links: $(VENV)/.test ## author: write the lines that link chapters back and on (NB=02 for one)
+links: $(VENV)/.test ## author: write the lines that link chapters back and on, and their times (NB=02 for one)
 	$(TOOLS) links $(NB)
 
 student: $(VENV)/.test ## teach: copies without solutions, in student/

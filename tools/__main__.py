@@ -100,7 +100,7 @@ def update(chapters: list[str]) -> int:
 
 
 def links(chapters: list[str]) -> int:
-    """Write the lines that link chapters back and on, from the list of chapters."""
+    """Write the lines that link chapters back and on, and the minutes that each takes."""
     from tools.lint import write_links
 
     return _each(

@@ -33,6 +33,7 @@ from tools.notebooks import (
     has_tag,
     is_code,
     is_folded,
+    minutes_text,
     parse_code,
     read_notebook,
     stub_names,
@@ -327,30 +328,33 @@ def paths_are_relative(page: Page) -> Iterator[Problem]:
             )
 
 
-# The lines that link a chapter back to what it builds on and on to what follows
+# The lines that link a chapter back to what it builds on and on to what follows, and its times
 
 _CHAPTERS = {chapter.file: chapter for chapter in CHAPTERS}
 # the dot of a file name stands before a letter
 _BACK = re.compile(r"^Builds on .*?\.(?=\s|$)", re.MULTILINE)
+_TIMES = re.compile(r"\d+ minutes to read(?:, \d+ to work through)?")
 _ON = re.compile(r"^\*\*(?:Next|Also from here|Back|Map|Words):\*\*.*\Z", re.MULTILINE)
 
 
 def chapters_are_linked(page: Page) -> Iterator[Problem]:
-    """A chapter begins with what it builds on, and its lesson, which evidence may follow, ends with
-    what comes next, as the list of chapters has it."""
+    """A chapter begins with what it builds on and the time that it takes, and its lesson, which
+    evidence may follow, ends with what comes next, as the list of chapters has it."""
     chapter = _CHAPTERS.get(page.path.name)
     if chapter is None:
         return
     write = f"write it, or let `python -m tools links {chapter.number}` do so"
     first, last = page.cells[0], page.cells[page.lesson_end - 1]
-    if _BACK.findall(first.source) != [line_back(chapter)]:
-        yield 0, "links", f"must say, once, «{line_back(chapter)}»: {write}"
+    times = minutes_text(page.notebook)
+    for pattern, line in ((_BACK, line_back(chapter)), (_TIMES, times)):
+        if pattern.findall(first.source) != [line]:
+            yield 0, "links", f"must say, once, «{line}»: {write}"
     if last.cell_type != "markdown" or last.source.splitlines()[-1:] != [line_on(chapter)]:
         yield page.lesson_end - 1, "links", f"must end with the line «{line_on(chapter)}»: {write}"
 
 
 def write_links(path: Path) -> bool:
-    """Write the two lines into the notebook at ``path``, over older ones; return whether the file
+    """Write these lines into the notebook at ``path``, over older ones; return whether the file
     changed."""
     chapter = _CHAPTERS.get(path.name)
     if chapter is None:
@@ -362,7 +366,11 @@ def write_links(path: Path) -> bool:
     if notebook.cells[end - 1].cell_type != "markdown":
         notebook.cells.insert(end, nbformat.v4.new_markdown_cell())
         end += 1
-    for cell, pattern, line in ((0, _BACK, line_back(chapter)), (end - 1, _ON, line_on(chapter))):
+    for cell, pattern, line in (
+        (0, _BACK, line_back(chapter)),
+        (0, _TIMES, minutes_text(notebook)),
+        (end - 1, _ON, line_on(chapter)),
+    ):
         text = notebook.cells[cell].source
         found = pattern.search(text)  # a new line stands in a paragraph of its own at the end
         new = (

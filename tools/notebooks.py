@@ -22,8 +22,8 @@ __all__ = [
     "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed",
     "Exercise", "check_names", "clear_outputs", "defined_names", "execute", "find_exercises",
     "find_notebooks", "has_tag", "is_code", "is_folded", "keep_only_known_metadata", "lesson",
-    "minutes", "normalize", "parse_code", "read_notebook", "stub_names", "write_atomically",
-    "write_notebook",
+    "minutes", "minutes_text", "normalize", "parse_code", "read_notebook", "stub_names",
+    "write_atomically", "write_notebook",
 ]  # fmt: skip
 
 NOTEBOOKS = Path("notebooks")  # from the project's folder, where make and CI stand
@@ -140,6 +140,13 @@ def minutes(notebook: nbformat.NotebookNode) -> tuple[int, int]:
     exercises = sum(has_tag(cell, "exercise") for cell in cells)
     working = reading + exercises * _EXERCISE_MIN + derived * _DERIVATION_MIN
     return max(5, 5 * round(reading / 5)), max(5, 5 * round(working / 5))
+
+
+def minutes_text(notebook: nbformat.NotebookNode) -> str:
+    """Return the words for ``minutes``, as a chapter's first cell and its page have them."""
+    reading, working = minutes(notebook)
+    both = f", {working} to work through" if working > reading else ""
+    return f"{reading} minutes to read{both}"
 
 
 def is_code(cell: nbformat.NotebookNode) -> bool:

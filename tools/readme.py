@@ -23,7 +23,7 @@ from chapters.c20_on_trial import ledger
 from chapters.contents import CHAPTERS
 from course_utils.claims import VERDICTS
 from tools.handbook import known_mistakes
-from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, read_notebook
+from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, minutes, read_notebook
 
 __all__ = [
     "PICTURE",
@@ -65,7 +65,10 @@ def numbers() -> dict[str, int]:
     entries = ledger.load()
     verdicts = Counter(entry.claim.verdict for entry in entries.values())
     found = re.search(r"(\d+) configurations", entries["15:one-function"].found)
+    reading, working = map(sum, zip(*map(minutes, notebooks), strict=True))
     return {
+        "hours of reading": round(reading / 60),
+        "hours of work": round(working / 60),
         "notebooks": len(notebooks),
         "code cells": len(code_cells),
         "cells of timings": sum(has_tag(cell, "nbval-ignore-output") for cell in code_cells),
@@ -118,7 +121,7 @@ def addresses(repository: str) -> dict[str, str]:
 
 def with_addresses(text: str, repository: str) -> str:
     """Return README.md or CITATION.cff with what stands between its marks made from the address, or
-    empty."""
+    what can be said without one."""
     at = addresses(repository)
     chapters = " · ".join(f"[{c.number}]({at['colab']}{c.file})" for c in CHAPTERS if c.is_written)
     wanted = [*_PROJECT["dependencies"], *_PROJECT["optional-dependencies"]["course"]]
@@ -132,11 +135,16 @@ def with_addresses(text: str, repository: str) -> str:
         f"[Binder]({at['binder']}{CHAPTERS[0].file}) · [the "
         f"repository]({repository})",
         "colab": _COLAB.format(chapters=chapters, needed=needed, repository=repository),
+        "get": f"Get the files with `git clone {repository}`, or as an "
+        f"[archive]({repository}/archive/HEAD.zip); then, in their folder,",
         "citation": f"repository-code: {repository}\nurl: {at['site']}/",
     }
 
+    if not repository:
+        blocks = {"get": "Unpack the archive of the course; then, in its folder,"}
+
     def made(mark: re.Match[str]) -> str:
-        return f"{mark[1]}\n{blocks[mark[2]]}\n{mark[3]}" if repository else f"{mark[1]}\n{mark[3]}"
+        return "\n".join([mark[1], *filter(None, [blocks.get(mark[2])]), mark[3]])
 
     return re.sub(
         r"((?:<!--|#) from pyproject.toml: (\w+).*?)\n.*?((?:<!--|#) until here)",

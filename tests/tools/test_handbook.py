@@ -31,6 +31,7 @@ from tools.notebooks import (
     find_exercises,
     has_tag,
     is_code,
+    minutes_text,
     read_notebook,
 )
 from tools.student import ANSWER, make_student_copy
@@ -117,7 +118,8 @@ def said(row):
 
 def test_a_chapters_page_says_what_its_first_cell_says(text):
     page = text.partition("## 02 ·")[2].partition("## 03 ·")[0]
-    assert "**Time:** Forty minutes to work through, ten seconds to run." in page
+    times = minutes_text(read_notebook(NOTEBOOKS / chapter_of("02").file))
+    assert f"**Time:** {times}, ten seconds to run." in page
     assert "**Prerequisites:** 01 Why normalize" in page
     assert "- **write** it in ten lines that agree with PyTorch in every dtype" in page
 

@@ -31,7 +31,7 @@ def notebook_that_keeps_every_rule():
     cells = [
         new_markdown_cell(
             f"# 02 · Layer norm\n\n{line_back(LAYER_NORM)} See [the README](../README.md) and "
-            "[below](#Your-turn).",
+            "[below](#Your-turn). 5 minutes to read, 15 to work through.",
             id="title",
         ),
         new_code_cell("import course_utils\n\ncourse_utils.setup()", id="set-up"),
@@ -216,7 +216,16 @@ BREAKAGES = [
         2,
     ),
     ("a link in an output", html('<a href="missing.ipynb">x</a>'), "link", 3),
-    ("no link back", edit("title", source="# 02 · Layer norm\n\n[below](#Your-turn)"), "links", 0),
+    (
+        "no link back",
+        edit(
+            "title",
+            source="# 02 · Layer norm\n\n[below](#Your-turn) 5 minutes to read, 15 to work through",
+        ),
+        "links",
+        0,
+    ),
+    ("another time", append("title", " 10 minutes to read."), "links", 0),
     ("links back twice", append("title", f"\n\n{line_back(LAYER_NORM)}"), "links", 0),
     ("no link on", edit("on", source="Goodbye."), "links", 8),
     ("a line after the links", append("on", "\n\nGoodbye."), "links", 8),
@@ -352,8 +361,8 @@ def test_a_notebook_that_nbval_would_never_run_is_found(place, tmp_path):
 
 
 OLDER = (
-    "Builds on [09 Gone](09_gone.ipynb), and [03 Batch norm](03_batch_norm.ipynb). Forty "
-    "minutes to work through."
+    "Builds on [09 Gone](09_gone.ipynb), and [03 Batch norm](03_batch_norm.ipynb). 40 "
+    "minutes to read, 90 to work through, ten seconds to run."
 )
 
 
@@ -381,13 +390,15 @@ def test_lines_between_chapters_are_written_as_the_lint_asks(first, last, behind
         for finding in lint_notebook(path)
         if finding.rule == "links"
     ]
-    assert [cell for cell, _ in said] == [0, 2]
+    assert [cell for cell, _ in said] == [0, 0, 2]
     assert all("python -m tools links 02" in message for _, message in said)
     assert write_links(path)
     assert not write_links(path)
     assert "links" not in {finding.rule for finding in lint_notebook(path)}
     assert all(kept in path.read_text() for kept in ("A paper.", "1 + 1", *behind))
     assert "gone" not in path.read_text()
+    assert path.read_text().count("5 minutes to read") == 1
+    assert (", ten seconds to run." in path.read_text()) == (first == OLDER)
 
 
 def test_only_a_chapter_has_lines_to_write(tmp_path):

@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 from nbconvert import HTMLExporter
-from nbformat.v4 import new_code_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from small_notebooks import notebook_of, run_nbval, save
 
 from tools.notebooks import (
+    FOLDED,
     NOTEBOOKS,
     ExecutionFailed,
     execute,
     find_notebooks,
+    minutes,
+    minutes_text,
     normalize,
     read_notebook,
     write_atomically,
@@ -144,3 +147,28 @@ def test_an_export_prints_no_solution_under_its_exercise(template):
     assert "def layer_norm(x, normalized_shape" in shown
     assert "layer_norm_solution(x" not in shown
     assert "Using the course's layer_norm" in shown
+
+
+def fold(summary):
+    return f"<details><summary>{summary}</summary>\n\n$x$\n\n</details>"
+
+
+@pytest.mark.parametrize(
+    ("more", "read", "work"),
+    [
+        ([], 20, 20),
+        ([fold("Step 1") + fold("Step 2")], 20, 30),  # one derivation
+        (["On paper, first. " + fold("Answer")], 20, 30),
+        ([fold("Answer"), fold("Hint 2: a nudge"), fold("A question first")], 20, 20),
+        (["## Evidence", "word " * 2000, fold("Step 1")], 20, 20),  # is behind the lesson
+        (["word " * 2000], 30, 30),
+    ],
+)
+def test_the_minutes_of_a_chapter_are_counted_from_its_lesson(more, read, work):
+    notebook = new_notebook(cells=[*map(new_markdown_cell, ["word " * 4000, *more])])
+    assert minutes(notebook) == (read, work)
+    code = [new_code_cell("1"), new_code_cell("2", metadata=FOLDED)]
+    code += [new_code_cell("...", metadata={"tags": ["exercise"]})]
+    notebook.cells = [*code * 10, *notebook.cells]  # ten minutes more to read, ten exercises
+    assert minutes(notebook) == (read + 10, work + 10 + 150)
+    assert minutes_text(notebook) == f"{read + 10} minutes to read, {work + 160} to work through"

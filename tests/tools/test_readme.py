@@ -118,7 +118,11 @@ def test_one_setting_makes_every_address():
     assert "jupyterlab" not in install[0]
     assert f"repository-code: {MINE}\n" in cited
     yaml.safe_load(cited)
-    assert with_addresses(page, "") == with_addresses(README, "")
+    assert f"`git clone {MINE}`" in page.partition("```sh\nmake lab")[0]
+    assert f"({MINE}/archive/HEAD.zip)" in page
+    unset = with_addresses(README, "")
+    assert "Unpack the archive" in unset.partition("```sh\nmake lab")[0]
+    assert with_addresses(page, "") == unset
     assert "mybinder" not in with_addresses(README, "")
 
 

@@ -40,6 +40,7 @@ from tools.notebooks import (
     has_tag,
     is_code,
     is_folded,
+    minutes_text,
     parse_code,
     read_notebook,
     write_notebook,
@@ -61,7 +62,6 @@ _BREAKS = re.compile(r"([._(=])(?=\w)")
 _ROW = re.compile(r"<tr>(?=<td[^>]*>(.*?)</td>)")
 _LOOKED_UP = ("conventions.table(", "glossary.table(")  # whose rows others may want to link to
 _PIECE = re.compile(r"bugs\.show\((\"\w\")\)")
-_WORDS_A_MINUTE = 200
 
 
 def build_site(site: Path, project: Path = Path()) -> int:
@@ -249,8 +249,7 @@ def _with_notes(
 ) -> Iterator[nbformat.NotebookNode]:
     """Yield the cells, with what only a page needs: what to expect of it, and where an exercise is
     done."""
-    texts = [cell.source for cell in notebook.cells if not is_folded(cell)]
-    facts = [f"{max(1, round(len(' '.join(texts).split()) / _WORDS_A_MINUTE))} minutes to read"]
+    facts = [minutes_text(notebook)]
     live = (
         cell
         for cell in notebook.cells
