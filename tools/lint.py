@@ -333,7 +333,10 @@ def paths_are_relative(page: Page) -> Iterator[Problem]:
 _CHAPTERS = {chapter.file: chapter for chapter in CHAPTERS}
 # the dot of a file name stands before a letter
 _BACK = re.compile(r"^Builds on .*?\.(?=\s|$)", re.MULTILINE)
-_TIMES = re.compile(r"\d+ minutes to read(?:, \d+ to work through)?")
+# as they are counted, or as somebody wrote them in words
+_TIMES = re.compile(
+    r"\d+ minutes to read(?:, \d+ to work through)?|[A-Z][^.\n]* to (?:work through|read)(?=, )"
+)
 _ON = re.compile(r"^\*\*(?:Next|Also from here|Back|Map|Words):\*\*.*\Z", re.MULTILINE)
 
 
