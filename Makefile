@@ -71,7 +71,7 @@ notebooks: $(VENV)/.test ## run every notebook anew and compare its outputs (nbv
 	$(BIN)/pytest -q --nbval notebooks -n 2 --dist loadfile
 
 machines: $(VENV)/.test ## every notebook as other machines compute: SSE, AVX2, other sums, threads (NB=02, MACHINES=sse,avx2)
-	MACHINES="$(MACHINES)" $(TOOLS) machines $(NB)
+	MACHINES="$(MACHINES)" sh .ci/machines $(BIN)/python notebooks/$(NB)*.ipynb
 
 browser: $(VENV)/.test ## run every notebook in JupyterLab and move its widgets, in Chromium (NB=02 for one)
 	$(BIN)/pytest -v -rs -s --browser tests/browser $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)
@@ -124,5 +124,5 @@ freeze: $(VENV)/.test ## author: write constraints.txt from what is installed
 	@mv .constraints constraints.txt
 
 clean: ## remove what was made here, the environment included; your copies in learn/ stay
-	rm -rf $(VENV) build dist edit machines student class.zip handbook.md mistakes.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist edit student class.zip handbook.md mistakes.md site screenshots *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find chapters course_utils tests notebooks -name __pycache__ -prune -exec rm -rf {} + -o -name .ipynb_checkpoints -prune -exec rm -rf {} +

@@ -1,7 +1,6 @@
 """``python -m tools COMMAND``: what the Makefile's targets call."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,15 +43,6 @@ def run(chapters: list[str]) -> int:
             failed += 1
             print(failure, f"failed so far: {failed}", sep="\n", file=sys.stderr)
     return int(failed > 0)
-
-
-def machines(chapters: list[str]) -> int:
-    """Run notebooks strictly as other machines would; go on where an earlier run was
-    interrupted."""
-    from tools.machines import machines as play
-
-    names = [name for name in os.environ.get("MACHINES", "").split(",") if name]
-    return play(chapters, names)
 
 
 def lint(chapters: list[str]) -> int:
@@ -203,7 +193,7 @@ def readme() -> int:
     return 0
 
 
-OF_CHAPTERS = {f.__name__: f for f in (run, machines, lint, edit, update, links, fresh, student)}
+OF_CHAPTERS = {f.__name__: f for f in (run, lint, edit, update, links, fresh, student)}
 OF_THE_COURSE = {f.__name__: f for f in (learn, html, ledger, handbook, readme, class_archive)}
 
 

@@ -1,5 +1,5 @@
 """Long work in pieces, a few at a time: each result is kept as it comes, and work that was
-interrupted goes on where it was. For ``course grade`` and ``make machines``."""
+interrupted goes on where it was. For ``course grade``."""
 
 import sys
 from collections.abc import Callable, Mapping

@@ -1,13 +1,14 @@
-"""Playing other machines: what a notebook gets of them, and what is kept when a run is
-interrupted."""
+"""Playing other machines: what a notebook gets of them."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from tools import machines
 from tools.notebooks import execute
 
 SOURCE = """\
@@ -29,29 +30,24 @@ def notebook(tmp_path, monkeypatch):
     return path
 
 
-@pytest.mark.slow
-def test_a_notebook_is_held_to_each_machine_once(notebook, tmp_path, monkeypatch, capsys):
-    names = ["sse", "three threads"]
-    assert machines.machines([str(notebook)], names, tmp_path / "machines") == 1
-    printed = capsys.readouterr().out
-    assert "2 runs, 2 red" in printed
-    assert "sse, 02_layer_norm: Cell 0 (" in printed
-    assert "default True" in (tmp_path / "machines" / "02_layer_norm-sse.log").read_text()
-    assert "None False" in (tmp_path / "machines" / "02_layer_norm-three-threads.log").read_text()
+def played(notebook, machines):
+    command = ["sh", str(ROOT / ".ci" / "machines"), sys.executable, str(notebook)]
+    environment = {**os.environ, "MACHINES": machines}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
 
-    record = tmp_path / "machines" / "runs.jsonl"
-    record.write_text(record.read_text()[:-9])  # as when the last line was being written
-    asked: list[str] = []
-    run = machines._run
-    monkeypatch.setattr(machines, "_run", lambda p, *rest: asked.append(p.name) or run(p, *rest))
-    machines.machines([str(notebook)], names, tmp_path / "machines")
-    assert len(asked) == 1
-    assert "2 runs, 2 red" in capsys.readouterr().out
-    # another notebook: it runs anew
-    notebook.write_text(notebook.read_text().replace("None", "default"))
-    assert machines.machines([str(notebook)], ["sse"], tmp_path / "machines") == 0
+
+@pytest.mark.slow
+def test_a_notebook_is_held_to_each_machine(notebook):
+    done = played(notebook, "as-it-is,sse,three-threads")
+    assert done.returncode == 1
+    as_it_is, sse, three = done.stdout.split("machines: ")[1:4]
+    assert "2 passed" in as_it_is
+    assert "default True" in sse
+    assert "None False" in three
+    assert done.stdout.endswith("machines: red on 2\n")
 
 
 def test_a_machine_that_nobody_can_play_is_named(notebook):
-    with pytest.raises(ValueError, match=r"must be one of as it is, sse, .*: got arm"):
-        machines.machines([str(notebook)], ["arm"])
+    done = played(notebook, "arm")
+    assert done.returncode == 2
+    assert "there is no machine arm: as-it-is, sse," in done.stderr
