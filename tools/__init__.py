@@ -9,7 +9,7 @@ learn       a learner's own copies of the notebooks, which make lab opens
 student     a copy of a notebook without its solutions
 handbook    for who teaches: times, objectives and the common wrong answers
 site        all notebooks as a static site
-readme      the numbers and the pictures of README.md
+readme      the numbers and the addresses of README.md
 doctor      whether this machine can run the course
 grading     the checks over a folder of submitted notebooks (``course grade``)
 """

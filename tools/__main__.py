@@ -181,15 +181,14 @@ def handbook() -> int:
 
 
 def readme() -> int:
-    """Bring the numbers in README.md up to date, the addresses there and in CITATION.cff, and the
-    moving picture."""
-    from tools.readme import numbers, repository, with_addresses, with_numbers, write_picture
+    """Bring the numbers in README.md up to date, and the addresses there and in CITATION.cff."""
+    from tools.readme import numbers, repository, with_addresses, with_numbers
 
     counted = numbers()
     for page in (Path("README.md"), Path("CITATION.cff")):
         text = with_numbers(with_addresses(page.read_text(encoding="utf-8"), repository()), counted)
         write_atomically(page, text.encode())
-    print(*(f"{number:,} {words}" for words, number in counted.items()), write_picture(), sep="\n")
+    print(*(f"{number:,} {words}" for words, number in counted.items()), sep="\n")
     return 0
 
 

@@ -1,24 +1,16 @@
-"""README.md: its numbers, counted; its addresses, from the one in pyproject.toml; and its moving
-picture.
+"""README.md: its numbers, counted, and its addresses, from the one in pyproject.toml.
 
 ``[project.urls] Repository`` is the address of the copy at hand. From it come those of the site, of
 Binder, of each chapter on Colab, and of the citation; where it is not set, none of them is shown.
 """
 
-import io
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from textwrap import wrap
-from typing import Any
-
-from matplotlib.figure import Figure
-from PIL import Image
 
 from chapters import check
-from chapters.c14_rope.widgets import rope_clocks
 from chapters.c20_on_trial import ledger
 from chapters.contents import CHAPTERS
 from course_utils.claims import VERDICTS
@@ -26,20 +18,16 @@ from tools.handbook import known_mistakes
 from tools.notebooks import find_exercises, find_notebooks, has_tag, is_code, minutes, read_notebook
 
 __all__ = [
-    "PICTURE",
     "addresses",
     "numbers",
     "repository",
     "with_addresses",
     "with_numbers",
-    "write_picture",
 ]
 
-PICTURE = Path(".github/course.gif")
 _PROJECT = tomllib.loads(
     Path(__file__).parent.with_name("pyproject.toml").read_text(encoding="utf-8")
 )["project"]
-_SIZE, _DPI, _COLOURS = (9.0, 4.6), 90, 48
 # What Colab lacks or has too old, but its Jupyter, which must stay; its torchvision wants the torch
 # that was there.
 _COLAB = """\
@@ -152,66 +140,3 @@ def with_addresses(text: str, repository: str) -> str:
         text,
         flags=re.S,
     )
-
-
-_WRONG = """\
-def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    dims = tuple(range(-len(normalized_shape), 0))
-    mean = x.mean(dims, keepdim=True)
-    std = x.std(dims, keepdim=True)
-    y = (x - mean) / (std + eps)
-    y = y if weight is None else y * weight
-    return y if bias is None else y + bias
-"""
-
-
-def _frames() -> Iterator[tuple[Figure, int]]:
-    """Yield the figures of the moving picture, each with its milliseconds."""
-    names: dict[str, Any] = {}
-    exec(_WRONG, names)
-    report = check.layer_norm(names["layer_norm"], record=False)
-    count = f"{sum(one.passed for one in report.probes)} of {len(report.probes)} right"
-    told = [
-        f"layer_norm: {report.verdict}, {count}",
-        "",
-        *wrap(" ".join(report.points), 84),
-        "",
-        "It shows in:",
-    ]
-    told += [
-        *(f"  {line}" for line in getattr(report.evidence, "lines", tuple)()),
-        "",
-        *wrap(f"Hint: {report.mistakes[0].hint}", 84),
-    ]
-    text: dict[str, Any] = {"family": "monospace", "va": "top", "color": "#212121"}
-    for shown in (False, True):
-        figure = Figure(_SIZE, facecolor="white")
-        figure.text(0.03, 0.96, f"{_WRONG}\ncheck.layer_norm(layer_norm)", size=10, **text)
-        box: dict[str, Any] = {
-            "facecolor": "#fff3e0",
-            "edgecolor": "#ef6c00",
-            "boxstyle": "square,pad=0.6",
-        }
-        figure.text(0.04, 0.51, "\n".join(told), size=8.5, bbox=box, visible=shown, **text)
-        yield figure, 6000 if shown else 1800
-    clocks = rope_clocks()
-    for distance in (*range(33), *range(32, -1, -2)):
-        clocks.state = {**clocks.state, "distance": distance}
-        figure, _ = clocks.picture()
-        figure.set_size_inches(*_SIZE)
-        yield figure, 1200 if distance in (0, 32) else 90
-
-
-def write_picture(path: Path = PICTURE) -> Path:
-    """Write the moving picture: a wrong answer, its named mistake and smallest input; RoPE's clocks
-    dragged."""
-    images, durations = [], []
-    for figure, duration in _frames():
-        data = io.BytesIO()
-        figure.savefig(data, dpi=_DPI, format="png")
-        images.append(Image.open(data).convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE))
-        durations.append(duration)
-    images[0].save(
-        path, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True
-    )
-    return path

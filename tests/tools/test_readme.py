@@ -16,10 +16,11 @@ from PIL import Image
 import course_utils
 from chapters.contents import CHAPTERS
 from course_utils.__main__ import main as course
-from tools.readme import PICTURE, numbers, repository, with_addresses, with_numbers
+from tools.readme import numbers, repository, with_addresses, with_numbers
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PICTURE = Path(".github/course.gif")
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = FENCED.findall(README)
 LINES = [line for kind, block in BLOCKS if kind == "sh" for line in block.splitlines()]
