@@ -31,6 +31,11 @@ __all__ = [
 ]
 
 _SHORT = 60  # letters of a question that may not be clear by itself
+_ASKED = re.compile(
+    r"((?:(?:^|(?<=\. ))[^.?*\n]+[.?] )?)"
+    r"\*\*(?:Guess first[.:]\*\* ([^?\n]+\?)|([^*]+\?)\*\*)",
+    re.MULTILINE,
+)
 PLAN = tomllib.loads(Path(__file__).with_name("handbook.toml").read_text(encoding="utf-8"))
 
 
@@ -70,11 +75,14 @@ def _rendered(template: str, **names: Any) -> str:
 
 
 def guesses(notebook: NotebookNode) -> list[str]:
-    """Return the questions that a lesson asks in bold, as a cell of a table can hold them; a short
-    one with the sentence before it, which it may need."""
+    """Return the questions that a lesson asks in bold, or after "Guess first", as a cell of a table
+    can hold them; a short one with the sentence before it, which it may need."""
     texts = [cell.source for cell in lesson(notebook) if cell.cell_type == "markdown"]
-    asked = re.findall(r"((?:[^.?*\n]+[.?] )?)\*\*([^*]+\?)\*\*", "\n".join(texts))
-    questions = [before * (len(question) < _SHORT) + question for before, question in asked]
+    questions = [
+        before * (len(question) < _SHORT) + question
+        for before, guess, bold in _ASKED.findall("\n".join(texts))
+        for question in [guess or bold]
+    ]
     return [" ".join(question.split()).replace("|", r"\|") for question in questions]
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from markdown_it import MarkdownIt
+from nbformat.v4 import new_markdown_cell, new_notebook
 
 from chapters import check
 from chapters.contents import CHAPTERS, NOTEBOOKS, chapter_of
@@ -18,6 +19,7 @@ from course_utils.rope import rope_inv_freq
 from tools.handbook import (
     PLAN,
     common,
+    guesses,
     handbook,
     known_mistakes,
     mistakes,
@@ -87,6 +89,16 @@ def test_every_question_has_an_answer_and_a_place_in_the_notebook_that_shows_it(
         assert question["see"] in places
         assert len(question["answer"]) > 80
         assert question["answer"] in page.partition(f"- {question['ask']}\n")[2]
+
+
+def test_a_sheet_to_print_has_the_questions_that_come_before_a_cell(text):
+    page = text.partition("## 18 ·")[2].partition("## 20 ·")[0]
+    assert "| in how many of the 32 layers does attention give another answer? | | |\n" in page
+    source = "A loss of 2.3 nats. One line. **And then?**\n\nSee $|x|$. **" + "Why" * 30 + "?**"
+    cells = [new_markdown_cell(source), new_markdown_cell("## Evidence\n\n**None?**")]
+    asked = guesses(new_notebook(cells=cells))
+    assert asked == ["One line. And then?", "Why" * 30 + "?"]
+    assert guesses(new_notebook(cells=[new_markdown_cell("**Is $|x|$ 1?**")])) == [r"Is $\|x\|$ 1?"]
 
 
 def test_the_exam_is_right():

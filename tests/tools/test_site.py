@@ -162,7 +162,8 @@ def test_every_claim_has_a_link_to_itself_and_every_exercise_says_where_it_is_do
         exercises = [cell for cell in cells if has_tag(cell, "exercise")]
         ways = article.select('.course-note a[href="../index.html#run-it"]')
         assert len(ways) == 1 + len(exercises)  # to get the course; to do each
-        assert "minutes to read" in article.select_one(".course-note").get_text()
+        times = minutes_text(read_notebook(ROOT / NOTEBOOKS / chapter.file))
+        assert f"{times} ·" in article.select_one(".course-note").get_text()
     rows = pages[site / page_of("22_words_and_conventions.ipynb")].select("tr[id]")
     assert "whose-share-is-momentum" in {row["id"] for row in rows}
 
