@@ -153,7 +153,7 @@ def _gpu() -> Finding:
     build = _torch_build()
     nvidia_smi = shutil.which("nvidia-smi")
     if nvidia_smi is None:
-        found = f"none of NVIDIA's found; PyTorch is built for {build}"
+        found = f"none found; PyTorch is for {build}"
         return Finding("GPU", "optional", found, "everything runs on the CPU")
     query = [nvidia_smi, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
@@ -230,7 +230,7 @@ def _compilers() -> Iterator[Finding]:
             yield Finding(name, "optional", "none found", use)
     header = Path(sysconfig.get_path("include"), "Python.h")
     if header.exists():
-        yield Finding("Python.h", "ok", str(header.parent))
+        yield Finding("Python.h", "ok", "found")
     else:
         advice = (
             "torch.compile and Triton on a GPU compile against it; on Debian and Ubuntu, "

@@ -18,7 +18,14 @@ from chapters.c21_find_the_bug import bugs
 from chapters.contents import CHAPTERS
 from tools import readme
 from tools.lint import Page
-from tools.notebooks import METADATA, NOTEBOOKS, has_tag, is_code
+from tools.notebooks import (
+    METADATA,
+    NOTEBOOKS,
+    has_tag,
+    is_code,
+    minutes_text,
+    read_notebook,
+)
 from tools.site import build_site
 
 # MyST-Parser's own business
