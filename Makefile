@@ -9,6 +9,7 @@
 #   MACHINES=sse,avx2     make machines plays these alone
 #   SOAK_MINUTES=60       make soak starts nothing after so many minutes
 #   RECORD=l4             make gpu names its record so
+#   QUICK=1               make gpu measures one shape, in two minutes
 
 PYTHON ?=
 TORCH_BACKEND ?=
@@ -19,6 +20,7 @@ NB ?=
 MACHINES ?=
 SOAK_MINUTES ?= 240
 RECORD ?= cuda
+QUICK ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -83,8 +85,9 @@ soak: $(VENV)/.test ## every notebook in every condition, claims disturbed, smal
 	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)
 
 gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into chapters/c10_where_the_time_goes/recorded/
-	$(BIN)/pytest -q -rs -m gpu
-	$(BIN)/course bench --device cuda --out chapters/c10_where_the_time_goes/recorded/$(RECORD).jsonl
+	@$(BIN)/python -c "import torch; torch.cuda.init()" || { $(BIN)/course doctor; exit 2; }
+	-$(BIN)/pytest -q -rs -m gpu
+	$(BIN)/course bench --device cuda $(if $(QUICK),--quick) --out chapters/c10_where_the_time_goes/recorded/$(RECORD).jsonl
 
 run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
 	$(TOOLS) run $(NB)

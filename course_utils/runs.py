@@ -92,14 +92,26 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def machine(device_type: str) -> dict[str, Any]:
     """Return what any figure depends on: the device ("cpu" or "cuda"), its driver, the versions."""
-    device, driver = _processor(), None
+    device, driver, gpu = _processor(), None, {}
     if device_type == "cuda":
         device = torch.cuda.get_device_name()
-        drivers = _output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-        driver = drivers.partition("\n")[0].strip() or None
+        fields = "driver_version", "clocks.max.sm", "power.limit"
+        query = f"--query-gpu={','.join(fields)}"
+        printed = _output_of("nvidia-smi", query, "--format=csv,noheader")
+        told = dict(zip(fields, printed.partition("\n")[0].split(", "), strict=False))
+        driver = told.pop("driver_version", "") or None
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        gpu = {
+            "cuda": torch.version.cuda,
+            "multiprocessors": properties.multi_processor_count,
+            "memory_bytes": properties.total_memory,
+            "l2_bytes": properties.L2_cache_size,
+            **told,
+        }
     return {
         "device": device,
         "driver": driver,
+        **gpu,
         "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -128,7 +128,7 @@ def layer_norm(
     """Return layer norm of ``input`` over its last dimensions, one pass over memory forward and one
     backward.
 
-    A row must fit into the registers of one program: 32,768 features forward (float64: 16,384), and
+    A row must fit into the registers of one program: 32,768 features forward (float64: 8,192), and
     where gradients are asked for 32 KB; a longer one is a ValueError. Above 16 KB in half
     precision, backward reads it twice.
 

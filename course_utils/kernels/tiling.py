@@ -1,12 +1,12 @@
 """How the kernels are cut into programs: tiles, warps, programs per multiprocessor (chapter 11).
 
 A rule, not an autotuner, which at every new shape would compile every candidate and wait for the
-device. It follows what Triton's compiler and ptxas report for sm_90: 16 elements a thread load 16
-bytes at a time, keep several forward programs on a multiprocessor (40 registers a thread) and hold
-the backward pass, with two sums beside each element, to 128; sums and row no longer fit together at
-16,384 features, so there a 16-bit row is read twice. Longer rows would spill (0.5 KB a thread in
-float32 at 16,384 features backward, 1.7 KB in float64 at 32,768 forward): they are refused. No
-timing went into it.
+device. It follows what Triton's compiler and ptxas report for sm_80 to sm_120: 16 elements a thread
+load 16 bytes at a time, keep several forward programs on a multiprocessor (40 registers a thread)
+and hold the backward pass, with two sums beside each element, to 128; sums and row no longer fit
+together at 16,384 features, so there a 16-bit row is read twice, by threads of twice the registers.
+Longer rows would spill registers to memory (0.5 KB a thread in float32 at 16,384 features backward,
+72 bytes in float64 at 16,384 forward): they are refused. No timing went into it.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ __all__ = [
     "rotary_tile",
 ]
 
-_FORWARD_ROW_BYTES = 131_072  # in the type computed in: half of the registers of a multiprocessor
+_FORWARD_ROW = 32_768  # features in float32: half of the registers of a multiprocessor
 _BACKWARD_ROW_BYTES = (
     32_768  # in the type of the input: row and gradient, beside two sums for each element
 )
@@ -62,7 +62,8 @@ def longest_row(dtype: torch.dtype, backward: bool) -> int:
     backward."""
     if backward:
         return _BACKWARD_ROW_BYTES // dtype.itemsize
-    return _FORWARD_ROW_BYTES // max(dtype.itemsize, 4)  # half precisions are computed in float32
+    # half precisions are computed in float32; in float64 what a sum needs counts twice, too
+    return _FORWARD_ROW if dtype.itemsize <= 4 else _FORWARD_ROW // 4
 
 
 @cache
@@ -98,8 +99,8 @@ def backward_tiling(num_columns: int) -> Tiling:
     """Return how to run the backward kernel on rows of ``num_columns`` elements."""
     rows, block = _tile(num_columns)
     reload = block > 8192
-    warps = _warps(rows * block, 32 if reload else 16)
-    resident = max(_RESIDENT_BACKWARD_WARPS // warps, 1)
+    warps = _warps(rows * block, 64 if reload else 16)
+    resident = 1 if reload else max(_RESIDENT_BACKWARD_WARPS // warps, 1)
     return Tiling(
         rows, block, warps, reload, stages=1 if reload else 2, programs_per_multiprocessor=resident
     )

@@ -28,8 +28,8 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Timing:
-    """What the runs of one call took; on a GPU, that of its kernels and of launching the graph that
-    replays them."""
+    """What the runs of one call took. On a GPU that is its kernels and the launch of the graph that
+    replays them; what they wrote and the L2 cache still holds goes to memory later, uncounted."""
 
     median_ms: float
     p10_ms: float  # 10th percentile: what the call takes when nothing disturbs it
@@ -233,13 +233,14 @@ def _on_cuda(calls: Mapping[str, Call], rounds: int) -> dict[str, list[float]]:
     events: dict[str, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {
         name: [] for name in calls
     }
+    shuffled = random.Random(0)
     for _ in range(rounds):
-        for name, graph in graphs.items():
+        for name in shuffled.sample(list(graphs), len(graphs)):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             # reads: a write would leave lines in L2 whose way back to memory the call would pay for
             eviction.sum()
             start.record()
-            graph.replay()
+            graphs[name].replay()
             end.record()
             events[name].append((start, end))
     torch.cuda.synchronize()
@@ -250,6 +251,7 @@ def _on_cuda(calls: Mapping[str, Call], rounds: int) -> dict[str, list[float]]:
 
 def _capture(call: Call, pool: Any) -> torch.cuda.CUDAGraph:
     """Record a warm call's kernels, so that replaying them leaves Python and the dispatcher out."""
+    torch.cuda.empty_cache()  # which a capture cannot do
     for _ in range(3):
         call()  # what is compiled may wait for the GPU
     stream = torch.cuda.Stream()

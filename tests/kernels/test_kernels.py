@@ -1,9 +1,14 @@
 """The kernels against float64: in Triton's interpreter on the CPU, and on a CUDA device where there
 is one."""
 
+import re
+import subprocess
+import tempfile
+
 import pytest
 import torch
 from torch.nn import functional as F
+from triton_processes import process
 
 from course_utils import generator, kernels
 from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
@@ -181,7 +186,7 @@ def refusal(features, dtype, backward):
     ("dtype", "backward", "longest"),
     [
         (torch.float32, False, 32_768),
-        (torch.float64, False, 16_384),
+        (torch.float64, False, 8192),
         (torch.bfloat16, True, 16_384),
         (torch.float64, True, 4096),
     ],
@@ -394,8 +399,11 @@ def test_without_the_interpreter_and_a_gpu_it_is_said_what_is_missing(compiler):
 
 
 class FakeDriver:
-    """Names a GPU of compute capability 9.0, so that Triton compiles for it; nothing can run
+    """Names a GPU of a compute capability, so that Triton compiles for it; nothing can run
     there."""
+
+    def __init__(self, capability):
+        self.capability = capability
 
     def get_current_device(self):
         return 0
@@ -406,12 +414,12 @@ class FakeDriver:
     def get_current_target(self):
         from triton.backends.compiler import GPUTarget
 
-        return GPUTarget("cuda", 90, 32)
+        return GPUTarget("cuda", self.capability, 32)
 
 
-def compiled_for_a_gpu(launcher, *args):
-    """PTX and bytes of shared memory of each kernel that a launcher starts; compiled by the same
-    calls, not run."""
+def compiled_for_a_gpu(launcher, *args, capability=90):
+    """PTX, bytes of shared memory and bytes spilled by each thread, of each kernel that a launcher
+    starts; compiled by the same calls, not run."""
     import triton
     from triton.runtime.jit import KernelInterface
 
@@ -420,15 +428,28 @@ def compiled_for_a_gpu(launcher, *args):
     def compile_only(kernel, grid):
         def compile_kernel(*args, **options):
             found = kernel.run(*args, grid=grid, warmup=True, **options)
-            compiled[kernel.__name__] = found.asm["ptx"], found.metadata.shared
+            ptx, spilled = found.asm["ptx"], _stack(found.asm["cubin"])
+            compiled[kernel.__name__] = ptx, found.metadata.shared, spilled
 
         return compile_kernel
 
-    triton.runtime.driver.set_active(FakeDriver())
+    triton.runtime.driver.set_active(FakeDriver(capability))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KernelInterface, "__getitem__", compile_only)
         launcher(*args)
     return compiled
+
+
+def _stack(cubin):
+    """Bytes a thread that machine code keeps in memory for want of registers."""
+    import triton
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        reader = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", file.name]
+        usage = subprocess.run(reader, capture_output=True, text=True, check=True).stdout
+    return int(re.search(r"STACK:(\d+)", usage)[1])
 
 
 def launch_norm(features, dtype, centred, affine=True):
@@ -465,10 +486,47 @@ def test_norm_kernels_compile_for_a_small_gpu_and_load_16_bytes_at_a_time(
 ):
     compiled = compiler(compiled_for_a_gpu, launch_norm, features, dtype, centred, affine)
     assert set(compiled) == {"forward", "backward"} | ({"column_sums"} if affine else set())
-    assert all(".target sm_90" in ptx and shared <= 99 * 1024 for ptx, shared in compiled.values())
+    for ptx, shared, spilled in compiled.values():
+        assert ".target sm_90" in ptx
+        assert shared <= 99 * 1024
+        assert spilled == 0
     if dtype.itemsize == 2:  # as wide as a load can be where 8 divides the features
         for instruction in ("ld.global.v4.b32", "st.global.v4.b32"):
             assert (instruction in compiled["forward"][0]) == (features % 8 == 0)
+
+
+def launch_forward_alone(features, dtype):
+    from course_utils.kernels.norm_function import launch_forward
+
+    x, weight = torch.empty(16, features, dtype=dtype), torch.empty(features, dtype=dtype)
+    launch_forward(x, torch.empty_like(x), weight, weight, 1e-5, True)
+
+
+def spilled_by_the_longest_rows(capability):
+    """Bytes spilled by a thread of each kernel, by dtype."""
+    from course_utils.kernels.tiling import longest_row
+
+    spilled = {}
+    for dtype in (torch.bfloat16, torch.float32, torch.float64):
+        backward = launch_norm, longest_row(dtype, backward=True), dtype, True
+        forward = launch_forward_alone, longest_row(dtype, backward=False), dtype
+        for case in (backward, forward):  # the forward kernel of the longer row is the one kept
+            for name, (*_, stack) in compiled_for_a_gpu(*case, capability=capability).items():
+                spilled[name, str(dtype)] = stack
+    return spilled
+
+
+@pytest.fixture
+def another_compiler(tmp_path):
+    yield from process(TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [80, 90, 100, 120])
+def test_the_longest_rows_spill_nothing(another_compiler, capability):
+    spilled = another_compiler(spilled_by_the_longest_rows, capability)
+    assert len(spilled) == 9
+    assert {case: stack for case, stack in spilled.items() if stack} == {}
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from chapters.c10_where_the_time_goes.ladder.measuring import (
     Outcome,
     check_and_time,
     new_process,
+    why_no_kernel,
 )
 from chapters.c10_where_the_time_goes.ladder.operation import Implementation, Operation
 
@@ -46,4 +47,5 @@ __all__ = [
     "Outcome",
     "check_and_time",
     "new_process",
+    "why_no_kernel",
 ]

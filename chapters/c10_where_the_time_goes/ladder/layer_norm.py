@@ -124,6 +124,7 @@ LAYER_NORM = Operation(
     inputs=norm_inputs,
     truth=of_rows(F.layer_norm),
     bytes_moved=norm_bytes,
+    by_rows=True,
     rungs=(
         Implementation("loops", norm_in_loops, "few elements"),
         Implementation("eager, one pass", norm_in_one_pass),

@@ -59,6 +59,7 @@ class Operation:
     bytes_moved: Callable[[Inputs, bool], int]
     rungs: Sequence[Implementation]  # the slowest kind first
     outputs: tuple[str, ...] = ("y",)  # the names of the results
+    by_rows: bool = False  # whether each row of the first input is an operation by itself
 
     def implementations(self, shape: Sequence[int], device: str) -> list[Implementation]:
         """Return the rungs that there are for this shape on this kind of device."""

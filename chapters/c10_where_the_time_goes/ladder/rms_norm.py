@@ -52,6 +52,7 @@ RMS_NORM = Operation(
     inputs=inputs,
     truth=of_rows(F.rms_norm),
     bytes_moved=norm_bytes,
+    by_rows=True,
     rungs=(
         Implementation("loops", in_loops, "few elements"),
         Implementation("autograd.Function", of_rows(backward.rms_norm)),

@@ -1,0 +1,165 @@
+"""Chapter 11: what Triton's compiler makes of a kernel for a GPU that need not be there.
+
+Compiler, assembler (ptxas) and reader of machine code (cuobjdump) for NVIDIA's GPUs, and the
+compiler for AMD's, come with Triton. A kernel keeps the first target that it met, and with the
+interpreter on there is nothing to compile: so each compilation has a process of its own.
+"""
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Compiled", "compiled"]
+
+# ld.global.v4.b32 loads 16 bytes a thread, cp.async copies as many past the registers as it says
+_LOAD = re.compile(r"\bld\.global(?:\.[a-z][a-z0-9:_]*)*?(?:\.v(\d))?\.[bfus](\d+)\b")
+_COPY = re.compile(r"\bcp\.async\.c[ag]\.shared\.global [^;]*?, (0x[0-9a-f]+|\d+)")
+_AMD_LOAD = re.compile(r"\b(?:global|buffer)_load_(?:dword(x\d)?|u?(short|byte))\b")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel in machine code. ``threads`` run a program; each has ``registers`` of 32 bits, and
+    ``spilled`` bytes in memory for what these do not hold. ``loads`` are the instructions that read
+    tensors, by the bytes that a thread reads at once."""
+
+    target: str
+    threads: int
+    registers: int
+    spilled: int
+    loads: Mapping[int, int]
+    assembly: str = field(repr=False)  # PTX, or AMD's
+
+    @property
+    def read(self) -> int:
+        """Bytes that a program without a loop reads: all its threads, masked lanes included."""
+        return self.threads * sum(width * count for width, count in self.loads.items())
+
+
+def compiled(
+    kernel: Any, *args: Any, target: str = "sm_90", num_warps: int = 4, **constants: Any
+) -> Compiled:
+    """Compile ``kernel`` for ``target``: "sm_80" (A100), "sm_90" (H100), "sm_100" (B200), "sm_120"
+    (RTX 50) or "gfx942" (MI300).
+
+    ``args``: for a tensor its dtype, for a number itself, as 4096 for the length of a row: whether
+    16 divides it decides how wide a load can be. ``constants`` are what the kernel has as
+    ``tl.constexpr``. Needs Triton; what its compiler refuses is a RuntimeError.
+    """
+    text = "\n\n".join(
+        ["import triton", "import triton.language as tl", *_sources(kernel).values()]
+    )
+    names = iter(inspect.signature(kernel.fn).parameters)
+    described = [_described(arg) for arg in args]
+    task = {
+        "text": text,
+        "name": kernel.fn.__name__,
+        "signature": dict(zip(names, described, strict=False))
+        | dict.fromkeys(constants, "constexpr"),
+        "constants": constants,
+        "aligned": [n for n, arg in enumerate(args) if not isinstance(arg, int) or arg % 16 == 0],
+        "target": target,
+        "num_warps": num_warps,
+    }
+    done = subprocess.run(
+        [sys.executable, "-P", __file__],  # by its path: there PyTorch need not be imported
+        input=json.dumps(task),
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TRITON_INTERPRET": "0"},
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-2000:])
+    answer = json.loads(done.stdout)
+    answer["loads"] = {int(width): count for width, count in answer["loads"].items()}
+    return Compiled(**answer)
+
+
+def _described(arg: Any) -> str:
+    """Return what Triton calls the type of an argument."""
+    if isinstance(arg, bool | int):
+        return "i32"
+    if isinstance(arg, float):
+        return "fp32"
+    short = str(arg).removeprefix("torch.").replace("bfloat", "bf").replace("float", "fp")
+    return f"*{short}"
+
+
+def _sources(kernel: Any, found: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the text of a kernel behind those of the kernels that it calls, by their names."""
+    found = {} if found is None else found
+    for name in kernel.fn.__code__.co_names:
+        other = kernel.fn.__globals__.get(name)
+        if hasattr(other, "fn") and name not in found:
+            _sources(other, found)
+    found[kernel.fn.__name__] = inspect.getsource(kernel.fn)
+    return found
+
+
+def _compile(task: Mapping[str, Any]) -> Compiled:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    target, nvidia = task["target"], task["target"].startswith("sm_")
+    gpu = GPUTarget("cuda", int(target[3:]), 32) if nvidia else GPUTarget("hip", target, 64)
+    with tempfile.TemporaryDirectory() as folder:  # Triton reads the source from a file
+        os.environ["TRITON_CACHE_DIR"] = folder
+        path = Path(folder, "kernels.py")
+        path.write_text(task["text"], encoding="utf-8")
+        kernels: dict[str, Any] = {"__name__": "kernels"}
+        exec(compile(task["text"], path, "exec"), kernels)
+        source = ASTSource(
+            kernels[task["name"]],
+            task["signature"],
+            task["constants"],
+            {(place,): [["tt.divisibility", 16]] for place in task["aligned"]},
+        )
+        made = triton.compile(source, gpu, {"num_warps": task["num_warps"]})
+        threads = gpu.warp_size * task["num_warps"]
+        if not nvidia:
+            return _of_amd(target, threads, made.asm["amdgcn"])
+        cubin = Path(folder, "kernel.cubin")
+        cubin.write_bytes(made.asm["cubin"])
+        usage = subprocess.run(
+            [triton.knobs.nvidia.cuobjdump.path, "-res-usage", cubin],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    ptx = made.asm["ptx"]
+    loads = Counter(int(count or 1) * int(bits) // 8 for count, bits in _LOAD.findall(ptx))
+    loads.update(int(size, 0) for size in _COPY.findall(ptx))
+    return Compiled(
+        target, threads, _number(r"REG:", usage), _number(r"STACK:", usage), dict(loads), ptx
+    )
+
+
+def _of_amd(target: str, threads: int, assembly: str) -> Compiled:
+    widths = {"short": 2, "byte": 1}
+    loads = Counter(
+        widths.get(small) or 4 * int(many[1:] or 1) for many, small in _AMD_LOAD.findall(assembly)
+    )
+    registers = _number(r"\.vgpr_count:\s+", assembly)
+    spilled = _number(r"\.private_segment_fixed_size:\s+", assembly)
+    return Compiled(target, threads, registers, spilled, dict(loads), assembly)
+
+
+def _number(before: str, text: str) -> int:
+    found = re.search(rf"{before}(\d+)", text)
+    if found is None:
+        raise RuntimeError(f"the compiler's report has no {before}")
+    return int(found[1])
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(_compile(json.load(sys.stdin)))))
