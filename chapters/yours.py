@@ -14,6 +14,8 @@ from dataclasses import replace
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from chapters.contents import standing
 from course_utils import progress
 from course_utils.check.functions import called_as
@@ -113,6 +115,8 @@ def _definition(name: str, value: Any) -> str:
     others."""
     if isinstance(value, ModuleType):
         return f"import {value.__name__} as {name}"
+    if isinstance(value, torch.dtype):
+        return f"from torch import {str(value).removeprefix('torch.')} as {name}"
     if hasattr(value, "__module__") and hasattr(value, "__qualname__"):
         return f"from {value.__module__} import {value.__qualname__} as {name}"
     return f"{name} = {value!r}" if isinstance(value, int | float | str | tuple) else ""

@@ -175,11 +175,11 @@ import functools
 
 import torch
 
-BASE = 10_000.0
+BASE, WIDE = 10_000.0, torch.float64
 
 @functools.cache
 def speeds(dim, base):
-    return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    return base ** (-torch.arange(0, dim, 2, dtype=WIDE) / dim)
 
 def tables(x, positions, base):
     angles = positions.double()[:, None] * speeds(x.shape[-1], base)

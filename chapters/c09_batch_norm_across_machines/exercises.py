@@ -21,7 +21,8 @@ def _merge_moments(a, b):
     delta = b.mean - a.mean
     mean = a.mean + delta * b.count / n.clamp(min=1)
     between = delta**2 * a.count * b.count / n.clamp(min=1)
-    return n, mean, a.m2 + b.m2 + between
+    m2 = a.m2 + b.m2 + between
+    return n, mean, m2
 
 
 def _of_values(merge: Callable[[Moments, Moments], Any]) -> Callable[[Tensor, Tensor], Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, combinations, islice, product, takewhile
+from itertools import chain, combinations, groupby, islice, product, takewhile
 from typing import Any
 
 from course_utils.check.catalogue import Mistake, edited
@@ -114,10 +114,16 @@ class _Stage:
         return any(finding and finding.leaves_values for finding in findings)
 
     def explanation(self) -> Slips | None:
-        """Return the first candidate that shows the same."""
+        """Return the first candidate that shows the same, and of single mistakes rather one that
+        shows the same in all stages."""
         is_interpreted = self.trial.runner.exercise.interpreter is not None
-        most = _INTERPRETED if is_interpreted else _COMBINATIONS
-        return next(filter(self._explains, islice(self._candidates(), most)), None)
+        candidates = islice(self._candidates(), _INTERPRETED if is_interpreted else _COMBINATIONS)
+        first = next(filter(self._explains, candidates), None)
+        if first is None or is_interpreted or len(first) != len(self.named) + 1:
+            return first
+        others = takewhile(lambda slips: len(slips) == len(first), candidates)
+        fitting = chain([first], filter(self._explains, others))
+        return next(filter(self._explains_all, fitting), first)
 
     def _candidates(self) -> Iterator[Slips]:
         """Yield what may explain it: what is named already, with one more, with any two that are
@@ -130,24 +136,28 @@ class _Stage:
             others.sort(key=lambda key: not catalogue[key].everyday)
         for key in others:
             yield from _ways(catalogue, [*known, key])
-        seen_here = [key for key in others if self._matters(key)]
-        seen_here.sort(key=lambda key: not catalogue[key].everyday)
+        seen_here: list[str] = []
+        for key in sorted(others, key=lambda key: not catalogue[key].everyday):
+            if self._matters(key):
+                for other in seen_here:  # as they are found: to look at all is slow in a kernel
+                    yield from _ways(catalogue, [*known, other, key])
+                seen_here.append(key)
         # In a small catalogue also those that are seen only in company.
         may_be_many = others if len(catalogue) <= _SMALL else seen_here
         everyday = [key for key in may_be_many if catalogue[key].everyday]
         several = (combinations(everyday, size) for size in range(2, len(everyday) + 1))
-        for keys in chain(combinations(seen_here, 2), *several):
+        for keys in chain.from_iterable(several):
             yield from _ways(catalogue, [*known, *keys])
 
     def _matters(self, key: str) -> bool:
         """Return whether a mistake alone makes something wrong here, and nothing that was right
-        before."""
+        before, in the first probe of each stage."""
+        stages = groupby(self.before, key=lambda each: each.probe.stage)
+        before = [first for first in (next(each) for _, each in stages) if first.passed]
         forms = range(len(self.trial.runner.exercise.catalogue[key].edits))
         return any(
-            any(not self._example(((key, form),), each).passed for each in self.here)
-            and all(
-                self._example(((key, form),), each).passed for each in self.before if each.passed
-            )
+            all(self._example(((key, form),), each).passed for each in before)
+            and any(not self._example(((key, form),), each).passed for each in self.here)
             for form in forms
         )
 
@@ -170,6 +180,13 @@ class _Stage:
         return all(
             each.agrees_with(self._example(slips, each), in_values=self.in_values)
             for each in upto  # most candidates fail here
+        )
+
+    def _explains_all(self, slips: Slips) -> bool:
+        """Return whether a function with these slips shows the same on every probe."""
+        return all(
+            each.agrees_with(self._example(slips, each), in_values=self.in_values)
+            for each in self.trial.comparisons
         )
 
     def _example(self, slips: Slips, seen: Comparison) -> Comparison:

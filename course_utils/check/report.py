@@ -120,11 +120,15 @@ class Report:
         return next(iter(self.misconceptions), None)
 
     @property
+    def first_wrong(self) -> str:
+        """The stage of the first probe that failed."""
+        return next((probe.stage for probe in self.probes if not probe.passed), "")
+
+    @property
     def right_already(self) -> tuple[str, ...]:
         """The stages before the first that is wrong."""
-        failed = next((probe.stage for probe in self.probes if not probe.passed), None)
         stages = dict.fromkeys(probe.stage for probe in self.probes)
-        return tuple(takewhile(lambda stage: stage != failed, stages))
+        return tuple(takewhile(lambda stage: stage != self.first_wrong, stages))
 
     @property
     def verdict(self) -> str:
@@ -170,6 +174,13 @@ class Report:
     def _of_hint(self) -> str:
         return "Hint for 2" if self.message and self.mistakes else "Hint"
 
+    def _so_far(self) -> str:
+        """Return which probes pass; a quantity that gave a stage its name may be wrong later."""
+        passed = ", ".join(self.right_already)
+        return (
+            f"Passed already: the probes of {passed}. The first to fail is of {self.first_wrong}."
+        )
+
     def _told(self) -> tuple[str, Sequence[str]]:
         """Return the sentence that stands first, and the points that are to be numbered."""
         if len(self.points) < 2:
@@ -182,7 +193,7 @@ class Report:
             lead, points = self._told()
             lines += [f"  {lead}", *(f"  {n}. {point}" for n, point in enumerate(points, 1))]
             if self.right_already:
-                lines.append(f"  Passed already: {', '.join(self.right_already)}.")
+                lines.append(f"  {self._so_far()}")
         lines += [f"  Why it matters: {mistake.matters}" for mistake in self.mistakes[:1]]
         lines += [f"  Remark: {remark}" for remark in self.remarks]
         if self.evidence:
@@ -205,7 +216,7 @@ class Report:
             parts.append(f'<div style="margin:4px 0">{escape(lead)}</div>')
             parts += [f'<ol style="margin:4px 0">{numbered}</ol>'] if points else []
             if self.attempted and self.right_already:
-                parts.append(f"<div>Passed already: {escape(', '.join(self.right_already))}.</div>")
+                parts.append(f"<div>{escape(self._so_far())}</div>")
         for mistake in self.mistakes[:1]:
             matters = f"<em>Why it matters:</em> {escape(mistake.matters)}"
             parts.append(f'<div style="margin:4px 0">{matters}</div>')

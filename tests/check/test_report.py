@@ -100,7 +100,7 @@ def test_a_known_mistake_is_told_explained_shown_and_hinted_at():
         "  2 things to mend, in this order:",
         f"  1. {mistake.wrong}",
         f"  2. {check.layer_norm.catalogue['half_statistics'].wrong}",
-        "  Passed already: statistics.",
+        "  Passed already: the probes of statistics. The first to fail is of epsilon.",
         f"  Why it matters: {mistake.matters}",
         "  It shows in:",
         "    layer_norm(x, (3,))",
@@ -130,6 +130,20 @@ def test_an_unknown_mistake_says_what_is_right_already_and_shows_expected_and_go
         layer_norm_that(lambda x: F.layer_norm(x, x.shape[-1:]) * 1.0001)
     ).evidence
     assert evidence.expected != evidence.got  # as many digits as tell them apart
+
+
+def test_a_quantity_that_is_wrong_later_is_not_said_to_have_passed():
+    exact = check.layer_norm_backward.oracle
+
+    def rounded(dy, x, normalized_shape, weight=None, eps=1e-5):
+        dx, *others = exact(dy, x, normalized_shape, weight, eps)
+        return dx if weight is None else dx * 1.1, *others
+
+    report = check.layer_norm_backward(rounded)
+    assert report.points == ("dx is wrong: it is 1.1 times what is expected, everywhere.",)
+    said = "Passed already: the probes of dbias, dweight, dx. The first to fail is of "
+    assert f"{said}dx with a weight." in repr(report)
+    assert f"{said}dx with a weight." in WellFormed(report._repr_html_()).text
 
 
 def test_an_input_is_shown_as_it_is_and_a_large_one_by_its_range():
