@@ -164,3 +164,13 @@ def test_the_steps_are_autograds_and_half_of_them_is_right_as_far_as_it_goes():
     report = check.backward_steps(first_four, record=False)
     assert report.misconception == "not_there"
     assert next(probe.stage for probe in report.probes if not probe.passed) == 'd["variance"]'
+
+
+def test_a_gradient_of_another_shape_leaves_those_before_it_right():
+    def not_summed(dy, steps, dims, rows):
+        gradients = steps_by_autograd(dy, steps, dims, rows)
+        return gradients | {"mean": gradients["mean"].expand_as(dy)}
+
+    report = check.backward_steps(not_summed, record=False)
+    assert not report.passed
+    assert next(probe.stage for probe in report.probes if not probe.passed) == 'd["mean"]'
