@@ -1,7 +1,8 @@
 """Chapter 10, Where the time goes: what its notebook alone needs.
 
 bench        the command ``course bench``
-exercises    the fewest bytes and the least time of a norm, and what it keeps for its backward pass
+exercises    the fewest bytes and the least time of a norm, what it keeps for its backward pass, and
+             where in a trace nothing runs
 figures      the figures of the chapter on time
 ladder/      the ladder of each operation in every way the course knows, from loops to kernels
 records      results of the ladder that were measured elsewhere, with where they come from

@@ -1,7 +1,7 @@
-"""Chapter 10: the fewest bytes and the least time of a norm, and what it keeps for its backward
-pass."""
+"""Chapter 10: the fewest bytes and the least time of a norm, what it keeps for its backward pass,
+and where in a trace nothing runs."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import torch
@@ -13,7 +13,7 @@ from course_utils.check.probes import COUNTED, Call, Tolerance, read_probes
 from course_utils.check.report import Report
 from course_utils.check.sandbox import Sandbox
 
-__all__ = ["norm_bytes", "predicted_ms", "to_keep"]
+__all__ = ["longest_gap", "norm_bytes", "predicted_ms", "to_keep"]
 
 
 def _norm_bytes(rows, features, itemsize=4, backward=False):
@@ -132,3 +132,29 @@ def _in_words(choose: Callable[[bool, bool], Collection[str]], sandbox: Sandbox)
 
 
 to_keep = replace(_COUNTED, judge=_in_words)
+
+
+def _longest_gap(operators, start, end):
+    free, longest = start, (start, start)
+    for begin, stop in sorted(operators):
+        begin = min(max(begin, start), end)
+        if begin - free > longest[1] - longest[0]:
+            longest = (free, begin)
+        free = max(free, min(stop, end))
+    if end - free > longest[1] - longest[0]:
+        longest = (free, end)
+    return longest
+
+
+def _trace(operators: Sequence[Sequence[int]], **part: int) -> Call:
+    return Call({"operators": tuple(map(tuple, operators)), **part})
+
+
+longest_gap = Exercise(
+    "longest_gap",
+    _longest_gap,
+    read_probes(__file__, "longest_gap", _trace, COUNTED, plain=True),
+    load("longest_gap", _longest_gap),
+    returns=("begin of the gap", "end of the gap"),
+    may_shrink_to=lambda call: False,  # fewer operators have another gap
+)

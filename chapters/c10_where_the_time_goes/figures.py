@@ -1,6 +1,6 @@
 """The figures of the chapter on time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from course_utils.plots.style import INK, MUTED, PALETTE, marker_style, new_figure
 
-__all__ = ["recorded_ladder", "roofline"]
+__all__ = ["recorded_ladder", "roofline", "timeline"]
 
 
 def roofline(
@@ -52,11 +52,12 @@ def roofline(
         marker = marker_style(series + series // len(PALETTE))
         look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": "", "markersize": 9}
         axes.plot(intensity, rate, **look, label=name)
+        side = ((-9, -16), "right") if intensity > ridge else ((9, -4), "left")
+        axes.annotate(name, (intensity, rate), side[0], ha=side[1], **limit)
     axes.set(
         xscale="log", yscale="log", xlabel="operations per byte", ylabel="1e9 operations per second"
     )
     axes.set_ylim(top=peak_gflops * 4)
-    figure.legend(loc="outside right upper")
     return figure
 
 
@@ -125,4 +126,24 @@ def recorded_ladder(
     if several:
         xlabel += "\nthe line on a bar: from the slowest measurement to the fastest"
     axes.set(xlabel=xlabel, title=f"{words}\n{record.origin}")
+    return figure
+
+
+def timeline(
+    parts: Sequence[tuple[str, float, float]], operators: Sequence[tuple[float, float]]
+) -> Figure:
+    """Draw the marked parts of a program, each with its name, begin and end in µs, and below them
+    when an operator ran."""
+    first, last = parts[0][1], parts[-1][2]
+    figure, axes = new_figure(height=2.4)
+    for number, (name, begin, end) in enumerate(parts):
+        colour = PALETTE[number % len(PALETTE)]
+        axes.broken_barh([((begin - first) / 1e3, (end - begin) / 1e3)], (1.1, 0.7), color=colour)
+        middle = ((begin + end) / 2 - first) / 1e3
+        axes.annotate(name, (middle, 1.9), ha="center", va="bottom", fontsize=9.5)
+    within = [(b, e) for b, e in operators if first <= b and e <= last]
+    bars = [((begin - first) / 1e3, (end - begin) / 1e3) for begin, end in within]
+    axes.broken_barh(bars, (0.2, 0.7), color=INK, linewidth=0)
+    axes.set_yticks([0.55, 1.45], ["operators", "parts"])
+    axes.set(xlabel="time (ms)", ylim=(0, 2.4), xlim=(0, (last - first) / 1e3))
     return figure

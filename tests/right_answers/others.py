@@ -67,6 +67,65 @@ def ms_relu(bytes_moved, operations, bandwidth_gbps, peak_gflops):
     return (memory + work + abs(memory - work)) / 2
 
 
+def gap_sweep(operators, start, end):
+    """Counts how many run, from event to event."""
+    events = [(start, 0), (end, 0)]
+    for begin, stop in operators:
+        if stop > start and begin < end:
+            events += [(max(begin, start), 1), (min(stop, end), -1)]
+    events.sort(key=lambda event: (event[0], -event[1]))
+    running, gaps, since = 0, [], start
+    for time, change in events:
+        if running == 0 and time > since:
+            gaps.append((since, time))
+        running += change
+        since = time
+    return max(gaps, key=lambda gap: gap[1] - gap[0])
+
+
+def gap_merged(operators, start, end):
+    busy = []
+    for begin, stop in sorted(operators):
+        if busy and begin <= busy[-1][1]:
+            busy[-1][1] = max(busy[-1][1], stop)
+        else:
+            busy.append([begin, stop])
+    edges = [start, *(min(max(t, start), end) for stretch in busy for t in stretch), end]
+    gaps = list(zip(edges[::2], edges[1::2], strict=True))
+    return max(gaps, key=lambda gap: gap[1] - gap[0])
+
+
+def gap_by_the_microsecond(operators, start, end):
+    best, since = (start, start), None
+    for time in range(start, end + 1):
+        idle = time < end and not any(b <= time < e for b, e in operators)
+        if idle and since is None:
+            since = time
+        if not idle and since is not None:
+            if time - since > best[1] - best[0]:
+                best = (since, time)
+            since = None
+    return torch.tensor(best[0]), torch.tensor(best[1])
+
+
+def gap_numpy(operators, start, end):
+    ordered = np.array(sorted(operators)).clip(start, end)
+    free = np.maximum.accumulate(np.concatenate([[start], ordered[:, 1]]))
+    begins = np.concatenate([ordered[:, 0], [end]])
+    widest = (begins - free).argmax()
+    return free[widest], begins[widest]
+
+
+def gap_recursive(operators, start, end):
+    inside = [(b, e) for b, e in operators if e > start and b < end]
+    if not inside:
+        return start, end
+    begin, stop = min(inside)
+    first = (start, max(begin, start))
+    rest = gap_recursive(inside, min(max(stop, start), end), end) if stop < end else (end, end)
+    return max(first, rest, key=lambda gap: gap[1] - gap[0])
+
+
 def keep_table(x_is_kept, y_is_kept):
     table = {(False, False): ["x_hat"], (True, False): ["x", "mean"]}
     return {*table.get((bool(x_is_kept), bool(y_is_kept)), ["y"]), "rstd"}
@@ -651,6 +710,7 @@ RIGHT = {
         bytes_by_list, bytes_closed_form, bytes_of_meta_tensors, bytes_dot, bytes_recursive,
     ],
     "predicted_ms": [ms_sorted, ms_numpy, ms_by_balance, ms_fractions, ms_relu],
+    "longest_gap": [gap_sweep, gap_merged, gap_by_the_microsecond, gap_numpy, gap_recursive],
     "to_keep": [keep_table, keep_match, keep_search, keep_frozen, keep_flags],
     "linear_scan": [scan_accumulate, scan_halves, scan_matrix, scan_vmap, scan_odd_even],
     "sinusoidal": [code_complex, code_numpy, code_loops, code_phase, code_columns],

@@ -9,7 +9,7 @@ from clipping import assert_nothing_is_clipped
 from matplotlib.colors import to_hex
 
 from chapters.c10_where_the_time_goes import records
-from chapters.c10_where_the_time_goes.figures import recorded_ladder, roofline
+from chapters.c10_where_the_time_goes.figures import recorded_ladder, roofline, timeline
 from chapters.c10_where_the_time_goes.ladder import Case
 from course_utils.timing import Roofline
 
@@ -22,6 +22,9 @@ def a_roofline(**others):
 
 FIGURES = {
     "roofline": lambda: a_roofline(),
+    "timeline": lambda: timeline(
+        [("batch", 0.0, 9e3), ("forward", 9e3, 30e3), ("step", 30e3, 40e3)], [(8e3, 8.5e3)]
+    ),
     "ladder": lambda: recorded_ladder(
         records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"
     ),
