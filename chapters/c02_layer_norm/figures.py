@@ -1,6 +1,7 @@
 """Layer norm as a plane and a circle, and what it makes of the rows of a trained model."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -89,6 +90,6 @@ def _dots(axes: Axes, values: list[Tensor]) -> None:
     for place, of_rows in enumerate(values):
         others = of_rows[1:].numpy()
         aside = np.linspace(-0.18, 0.18, len(others))
-        dots = {"linestyle": "none", "markersize": 4, "alpha": 0.7}
+        dots: dict[str, Any] = {"linestyle": "none", "markersize": 4, "alpha": 0.7}
         axes.plot(place + aside, others, marker="o", color=PALETTE[0], **dots)
         axes.plot(place, float(of_rows[0]), marker="D", color=PALETTE[1], linestyle="none")
