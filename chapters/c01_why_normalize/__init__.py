@@ -1,8 +1,7 @@
 """Chapter 01, Why normalize: what its notebook alone needs.
 
 exercises    standardizing over any dimensions
-one_line     the line that a deep network needs, for the cells before the exercise
-figures      how a signal's size goes with depth
+figures      how sizes go with depth, what the layers hold, the valley of inputs with a mean
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
 probes.toml  what is tried in each exercise

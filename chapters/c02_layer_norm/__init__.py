@@ -1,6 +1,7 @@
 """Chapter 02, Layer norm: what its notebook alone needs.
 
 exercises    layer norm
+figures      a plane and a circle; the rows of a trained model
 widgets      ``normalized_shape``, cell by cell
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims

@@ -1,5 +1,5 @@
-"""Small data that comes with the course, each with its licence beside it (chapters 04, 06, 08 and
-14 to 17).
+"""Small data that comes with the course, each with its licence beside it (chapters 01, 02, 04, 06,
+08 and 14 to 17).
 
 >>> from course_utils import data
 >>> digits = data.digits()
@@ -18,6 +18,7 @@ from torch import Tensor
 from course_utils.rooms import submodules
 
 __all__ = [
+    "SMOLLM2_BLOCKS",
     "SMOLLM2_HEADS",
     "Digits",
     "Images",
@@ -25,6 +26,7 @@ __all__ = [
     "raw_digits",
     "smollm2_heads",
     "smollm2_scores",
+    "smollm2_stream",
     "topics",
 ]
 
@@ -40,6 +42,7 @@ SMOLLM2_HEADS = (
     (19, 3),
     (18, 6),
 )
+SMOLLM2_BLOCKS = (0, 5, 12, 29)
 # train, validation, test: two thirds, and a fifth that nothing is ever chosen on
 _SIZES = (
     1197,
@@ -138,3 +141,14 @@ def smollm2_scores() -> tuple[Tensor, Tensor]:
             torch.view_as_complex(torch.from_numpy(arrays[n]).float()) for n in ("ordinary", "sink")
         )
     return ordinary, sink
+
+
+def smollm2_stream() -> dict[int, Tensor]:
+    """Return what enters the first norm of four blocks of SmolLM2-135M, by block: float32
+    (32, 576), a row for each token.
+
+    Tokens 20,000 to 20,031 of ``topics()``, rounded to float16; made by ``models.pretrained``.
+    Chapter 02.
+    """
+    with np.load(FOLDER / "smollm2_stream.npz") as arrays:
+        return {block: torch.from_numpy(arrays[str(block)]).float() for block in SMOLLM2_BLOCKS}

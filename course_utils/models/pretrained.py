@@ -381,10 +381,13 @@ def _recorded_in(path: Path) -> dict[str, dict[str, Any]]:
 
 @torch.no_grad()
 def extracts(smol: SmolLM2) -> dict[str, dict[str, np.ndarray]]:
-    """Return what ``data.smollm2_heads`` and ``data.smollm2_scores`` hold, by file; run this module
-    to write them."""
-    q, k = [], []
+    """Return what ``data.smollm2_heads``, ``smollm2_scores`` and ``smollm2_stream`` hold, by file;
+    run this module to write them."""
+    q, k, stream = [], [], []
     for layer in smol.model.model.layers:
+        layer.input_layernorm.register_forward_pre_hook(
+            lambda module, inputs: stream.append(inputs[0][0, :32].half().numpy())
+        )
         layer.self_attn.q_proj.register_forward_hook(
             lambda module, inputs, output: q.append(output[0])
         )
@@ -411,7 +414,12 @@ def extracts(smol: SmolLM2) -> dict[str, dict[str, np.ndarray]]:
         for name, at in asked.items()
     }
     parts = {name: torch.view_as_real(score).half().numpy() for name, score in scores.items()}
-    return {"smollm2_heads.npz": heads, "smollm2_scores.npz": parts}
+    entering = {str(block): stream[block] for block in data.SMOLLM2_BLOCKS}
+    return {
+        "smollm2_heads.npz": heads,
+        "smollm2_scores.npz": parts,
+        "smollm2_stream.npz": entering,
+    }
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ def _card(project: Path, chapter: Chapter, static: Path) -> str:
     """Return a chapter as a card that links to it: its first figure, its title, what is built in
     it."""
     notebook = read_notebook(project / NOTEBOOKS / chapter.file)
-    figures_first = sorted(notebook.cells, key=lambda cell: cell.source.startswith("widgets."))
+    figures_first = sorted(notebook.cells, key=lambda cell: "widgets." in cell.source[:16])
     outputs = (output for cell in figures_first for output in cell.get("outputs", ()))
     pictures = (_PICTURE.search(output.get("data", {}).get("text/html", "")) for output in outputs)
     _, alt, data = next((found.groups() for found in pictures if found), ("", "", ""))

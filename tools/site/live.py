@@ -61,17 +61,20 @@ def live_html(widget: Any, picture: str, scripts: Path, address: str) -> str:
 def _widget_of(source: str, widgets: ModuleType) -> Any:
     """Return the widget that a cell ends in, made anew from the arguments that are written out;
     None without one."""
-    last = (parse_code(source) or ast.Module([], [])).body[-1:]
-    call = last[0].value if last and isinstance(last[0], ast.Expr) else None
+    body = (parse_code(source) or ast.Module([], [])).body
+    call = body[-1].value if body and isinstance(body[-1], ast.Expr) else None
+    if isinstance(call, ast.Name):  # w = widgets.…(), and w
+        named = {ast.unparse(s.targets[0]): s.value for s in body if isinstance(s, ast.Assign)}
+        call = named.get(call.id)
     if not isinstance(call, ast.Call) or not ast.unparse(call.func).startswith("widgets."):
         return None
     written = [ast.literal_eval(arg) for arg in call.args if _is_written_out(arg)]
-    named = {
+    keywords = {
         kw.arg: ast.literal_eval(kw.value)
         for kw in call.keywords
         if kw.arg and _is_written_out(kw.value)
     }
-    return getattr(widgets, ast.unparse(call.func).removeprefix("widgets."))(*written, **named)
+    return getattr(widgets, ast.unparse(call.func).removeprefix("widgets."))(*written, **keywords)
 
 
 def _is_written_out(node: ast.expr) -> bool:
