@@ -2,6 +2,7 @@
 Chapter 06."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -48,7 +49,7 @@ def norm_blocks(
     for (tail, head, place, align), words in zip(_ARROWS, steps, strict=True):
         look = {"arrowstyle": "-|>,head_width=0.4,head_length=0.7", "color": INK, "linewidth": 2.4}
         axes.annotate("", head, tail, arrowprops=look)
-        axes.text(*place, words, ha=align, va="center", fontsize=13)
+        axes.text(place[0], place[1], words, ha=align, va="center", fontsize=13)
     return figure
 
 
@@ -65,21 +66,14 @@ def _draw_block(axes: Axes, moved: NDArray, corner: NDArray) -> None:
             _draw_face(axes, corner + c * _RIGHT + p * _DOWN, _RIGHT, _DOWN, moved[0, c, p])
     touched = corner + (channels - 0.5) * _RIGHT + 0.5 * _DOWN
     axes.plot(*touched, marker="o", markersize=10, color=TOUCHED, zorder=5)
-    below = corner + positions * _DOWN
-    style = {"color": MUTED, "fontsize": 13}
-    axes.text(
-        *(below + np.array([channels / 2, -0.25])), "channels", ha="center", va="top", **style
-    )
-    axes.text(
-        *((corner + below) / 2 - (0.25, 0)),
-        "positions",
-        rotation=90,
-        ha="right",
-        va="center",
-        **style,
-    )
-    beside = below + np.array([channels + 0.55, -0.15])
-    axes.text(*beside, "samples", rotation=36, rotation_mode="anchor", va="center", **style)
+    (left, top), (_, bottom) = corner, corner + positions * _DOWN
+    style: dict[str, Any] = {"color": MUTED, "fontsize": 13}
+    middle = (left + channels / 2, (top + bottom) / 2)
+    axes.text(middle[0], bottom - 0.25, "channels", ha="center", va="top", **style)
+    upright: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center"}
+    axes.text(left - 0.25, middle[1], "positions", **upright, **style)
+    slanted: dict[str, Any] = {"rotation": 36, "rotation_mode": "anchor", "va": "center"}
+    axes.text(left + channels + 0.55, bottom - 0.15, "samples", **slanted, **style)
 
 
 def _draw_face(axes: Axes, corner: NDArray, one: NDArray, other: NDArray, is_shared: bool) -> None:

@@ -1,6 +1,7 @@
 """Where a transformer has its norms: six diagrams of a block. Chapter 07."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -87,10 +88,13 @@ def _draw_box(
     height: float = 1.3,
 ) -> None:
     corner = (x - width / 2, y - height / 2)
-    look = {"facecolor": NORM if is_norm else PAPER, "edgecolor": NORM if is_norm else INK}
+    look: dict[str, Any] = {
+        "facecolor": NORM if is_norm else PAPER,
+        "edgecolor": NORM if is_norm else INK,
+    }
     shape = "round,pad=0,rounding_size=0.25"
     axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=shape, lw=2, zorder=3, **look))
-    style = {"color": "white", "weight": "bold"} if is_norm else {"color": INK}
+    style: dict[str, Any] = {"color": "white", "weight": "bold"} if is_norm else {"color": INK}
     axes.text(x, y - 0.04, text, fontsize=13, ha="center", va="center", zorder=4, **style)
 
 

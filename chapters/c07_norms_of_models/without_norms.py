@@ -68,7 +68,7 @@ class Block(nn.Module):
         self.gate: Tensor | float = 1.0
         self.beta = 1.0
         if arm == "batch norm, γ = 0":
-            nn.init.zeros_(self.norm2.weight)
+            nn.init.zeros_(self.norm2.get_parameter("weight"))
         elif arm == "SkipInit":
             self.gate = nn.Parameter(torch.zeros(1))
         elif arm == "LayerScale":
