@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from chapters.c06_the_family import copying
+from chapters.c07_norms_of_models import copying, without_norms
 from chapters.c08_norms_at_work import batch_size, lstm_length, norm_placement
 from chapters.c12_scan import rnn_time
 from chapters.c13_why_position import extrapolation
@@ -20,6 +20,7 @@ from course_utils.experiments.study import Study, run_study
 
 MODULES = (
     copying,
+    without_norms,
     batch_size,
     lstm_length,
     norm_placement,

@@ -1,116 +1,82 @@
-"""The family of norms as a map: who shares a statistic in each, and what turns one into another.
+"""Four norms as blocks of values: which of them share a statistic with one that is touched.
 Chapter 06."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from numpy.typing import ArrayLike
+from matplotlib.patches import Polygon
+from numpy.typing import ArrayLike, NDArray
 
-from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, RULE, new_figure
+from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 
-__all__ = ["norm_map"]
+__all__ = ["norm_blocks"]
 
-# Lengths in cells of a panel.
-_ACROSS, _DOWN = 4.0, 3.55  # between panels, beside the room for the notes
-_LINE = 0.85  # of a note
+SHARED, TOUCHED = PALETTE[5], PALETTE[1]
+# in units of a value's width: the next channel, the next position, the next sample
+_RIGHT, _DOWN, _BACK = np.array([1.0, 0.0]), np.array([0.0, -0.85]), np.array([0.5, 0.36])
+# the left upper corners of the blocks, clockwise; of the arrows to the next: tail, head, words
+_CORNERS = tuple(map(np.array, ((0.0, 0.0), (13.0, 0.0), (13.0, -10.0), (0.0, -10.0))))
+_ARROWS = (
+    ((9.2, -1.2), (11.4, -1.2), (10.3, 0.1), "center"),
+    ((17.0, -4.4), (17.0, -5.8), (17.4, -5.1), "left"),
+    ((11.4, -11.2), (9.2, -11.2), (10.3, -9.9), "center"),
+)
 
 
-def norm_map(
-    panels: Mapping[str, ArrayLike],
-    rows: Sequence[Sequence[str]],
-    arrows: Sequence[tuple[str, str, str]],
-    notes: Mapping[str, str],
+def norm_blocks(
+    moved: Mapping[str, ArrayLike], notes: Mapping[str, str], steps: tuple[str, str, str]
 ) -> Figure:
-    """Draw a panel for each norm, samples down and channels across, numbered by the statistic that
-    each map uses.
+    """Draw four blocks of values clockwise, channels to the right, positions down, samples to the
+    back, after figure 2 of Wu and He 2018.
 
     Args:
-        panels: a name and the number of each map's statistic, (N, C), all of one shape; −1 where a
-            map has none.
-        rows: the names in the order in which the panels stand.
-        arrows: from a panel, to its neighbour, and what turns the one into the other.
-        notes: what stands under a panel; its lines should be no wider than the panel and half the
-            gaps beside it.
-
-    Raises:
-        ValueError: the panels differ in shape, or an arrow leads to no panel.
+        moved: of each norm, in the order of the clock, which values move when the last channel's
+            first position in the first sample is touched, bool (N, C, P).
+        notes: what stands below a name.
+        steps: what turns each into the next.
     """
-    numbers = {name: np.asarray(values) for name, values in panels.items()}
-    shapes = {values.shape for values in numbers.values()}
-    if len(shapes) != 1:
-        raise ValueError(f"panels must have one shape (N, C): got {sorted(shapes)}")
-    samples, channels = shapes.pop()
-    room = _LINE * max((len(note.splitlines()) for note in notes.values()), default=0)
-    across, down = channels + _ACROSS, samples + _DOWN + room
-    corners = {
-        name: (x * across, y * down)
-        for y, row in enumerate(rows)
-        for x, name in enumerate(row)
-        if name
-    }
-    if strangers := {name for start, end, _ in arrows for name in (start, end)} - set(corners):
-        raise ValueError(
-            f"arrows must join panels that are drawn: got {', '.join(sorted(strangers))}"
-        )
-
-    width, height = across * max(map(len, rows)) - _ACROSS, down * len(rows) - _DOWN - room
-    left, top, bottom = 2.1, 1.9, 0.85 + room
-    figure, axes = new_figure(height=7.4 * (height + top + bottom) / (width + 2 * left))
+    figure, axes = new_figure(6.1)
     axes.set_axis_off()
-    axes.set(xlim=(-left, width + left), ylim=(height + bottom, -top), aspect="equal")
-    for name, corner in corners.items():
-        _draw_panel(axes, name, numbers[name], corner, notes.get(name, ""))
-    axes.text(
-        -0.4, samples / 2, "sample", rotation=90, ha="right", va="center", color=MUTED, fontsize=9
-    )
-    for start, end, label in arrows:
-        _draw_arrow(axes, corners[start], corners[end], (channels, samples), room, label)
+    axes.set(xlim=(-1.0, 22.2), ylim=(-13.8, 4.2), aspect="equal")
+    for (name, values), corner in zip(moved.items(), _CORNERS, strict=True):
+        _draw_block(axes, np.asarray(values), corner)
+        x, y = corner + np.array([4.0, 2.0])
+        axes.text(x, y + 1.2, name, ha="center", weight="bold", fontsize=16)
+        axes.text(x, y + 0.2, notes[name], ha="center", color=MUTED, fontsize=13)
+    for (tail, head, place, align), words in zip(_ARROWS, steps, strict=True):
+        look = {"arrowstyle": "-|>,head_width=0.4,head_length=0.7", "color": INK, "linewidth": 2.4}
+        axes.annotate("", head, tail, arrowprops=look)
+        axes.text(place[0], place[1], words, ha=align, va="center", fontsize=13)
     return figure
 
 
-def _draw_panel(
-    axes: Axes, name: str, numbers: np.ndarray, corner: tuple[float, float], note: str
-) -> None:
-    x, y = corner
-    samples, channels = numbers.shape
-    for (sample, channel), number in np.ndenumerate(numbers):
-        place = (x + channel, y + sample)
-        axes.add_patch(Rectangle(place, 1, 1, facecolor=PAPER, edgecolor=RULE, linewidth=0.8))
-        if number >= 0:  # tinted, so that the number on it stays legible
-            colour = PALETTE[number % 6]
-            axes.add_patch(Rectangle(place, 1, 1, facecolor=colour, alpha=0.3, edgecolor="none"))
-            axes.text(
-                place[0] + 0.5, place[1] + 0.52, str(number), ha="center", va="center", fontsize=8.5
-            )
-    axes.add_patch(Rectangle(corner, channels, samples, fill=False, edgecolor=INK, linewidth=1))
-    axes.text(
-        x + channels / 2, y - 0.45, name, ha="center", va="bottom", weight="bold", fontsize=10.5
-    )
-    axes.text(
-        x + channels / 2, y + samples + 0.4, note, ha="center", va="top", color=MUTED, fontsize=9
-    )
+def _draw_block(axes: Axes, moved: NDArray, corner: NDArray) -> None:
+    samples, channels, positions = moved.shape
+    for n in reversed(range(samples)):  # the top, and the right side
+        start = corner + n * _BACK
+        for c in range(channels):
+            _draw_face(axes, start + c * _RIGHT, _RIGHT, _BACK, moved[n, c, 0])
+        for p in range(positions):
+            _draw_face(axes, start + channels * _RIGHT + p * _DOWN, _DOWN, _BACK, moved[n, -1, p])
+    for c in range(channels):
+        for p in range(positions):
+            _draw_face(axes, corner + c * _RIGHT + p * _DOWN, _RIGHT, _DOWN, moved[0, c, p])
+    touched = corner + (channels - 0.5) * _RIGHT + 0.5 * _DOWN
+    axes.plot(*touched, marker="o", markersize=10, color=TOUCHED, zorder=5)
+    (left, top), (_, bottom) = corner, corner + positions * _DOWN
+    style: dict[str, Any] = {"color": MUTED, "fontsize": 13}
+    middle = (left + channels / 2, (top + bottom) / 2)
+    axes.text(middle[0], bottom - 0.25, "channels", ha="center", va="top", **style)
+    upright: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center"}
+    axes.text(left - 0.25, middle[1], "positions", **upright, **style)
+    slanted: dict[str, Any] = {"rotation": 36, "rotation_mode": "anchor", "va": "center"}
+    axes.text(left + channels + 0.55, bottom - 0.15, "samples", **slanted, **style)
 
 
-def _draw_arrow(
-    axes: Axes,
-    start: tuple[float, float],
-    end: tuple[float, float],
-    size: tuple[int, int],
-    room: float,
-    label: str,
-) -> None:
-    """Draw an arrow between neighbours in a row or in a column, below ``room`` for a note, its
-    label beside it."""
-    channels, samples = size
-    style = {"arrowstyle": "->", "color": INK, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
-    if start[1] == end[1]:
-        y, tail, head = start[1] + samples / 2, start[0] + channels + 0.4, end[0] - 0.4
-        axes.annotate("", (head, y), (tail, y), arrowprops=style)
-        axes.text((tail + head) / 2, y - 0.3, label, ha="center", va="bottom", fontsize=9)
-    else:
-        x, tail, head = start[0] + channels / 2, start[1] + samples + 0.5 + room, end[1] - 1.4
-        axes.annotate("", (x, head), (x, tail), arrowprops=style)
-        axes.text(x + 0.4, (tail + head) / 2, label, ha="left", va="center", fontsize=9)
+def _draw_face(axes: Axes, corner: NDArray, one: NDArray, other: NDArray, is_shared: bool) -> None:
+    points = [corner, corner + one, corner + one + other, corner + other]
+    colour = SHARED if is_shared else PAPER
+    axes.add_patch(Polygon(points, facecolor=colour, edgecolor=INK, linewidth=0.9))

@@ -1,4 +1,4 @@
-"""An experiment as data and one function, the loop that runs it, and the records (chapters 06, 08,
+"""An experiment as data and one function, the loop that runs it, and the records (chapters 07, 08,
 12, 13 and 16)."""
 
 import inspect

@@ -1,4 +1,4 @@
-"""The tiny networks of chapters 06, 08 and 12: an LSTM and its relatives, a CNN on 8×8 images, a
+"""The tiny networks of chapters 07, 08 and 12: an LSTM and its relatives, a CNN on 8×8 images, a
 transformer and a ViT.
 
 Notation used for tensor shapes: B batch, T sequence length, D input features, H hidden features, C
@@ -138,7 +138,7 @@ class DigitsMLP(nn.Sequential):
 
 
 class SelfAttention(nn.Module):
-    """Multi-head self-attention without a mask, for (B, T, C). Chapters 06 and 08."""
+    """Multi-head self-attention without a mask, for (B, T, C). Chapters 07 and 08."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class SelfAttention(nn.Module):
 
 
 class CausalAttention(SelfAttention):
-    """Multi-head self-attention in which a token looks back only. Chapter 06.
+    """Multi-head self-attention in which a token looks back only. Chapter 07.
 
     ``qk_norm`` is RMS norm over each head of q and k (as Qwen3 and Gemma 3; Dehghani et al. 2023,
     §2, with layer norm).

@@ -5,7 +5,7 @@
     ids = smol.passage(20_000, 1_024)              # tokens of a fixed text, (1, 1024)
     pretrained.token_losses(smol.model, ids).mean()                # nats per token
     # computed; without the file, as recorded
-    pretrained.cached_result("06-one-number", lambda: {"zero": ...}, record=path)
+    pretrained.cached_result("07-one-number", lambda: {"zero": ...}, record=path)
 
 SmolLM2-135M-Instruct (Allal et al. 2025, https://arxiv.org/abs/2502.02737; Apache-2.0) is a Llama
 of 30 blocks, 9 heads of 64 features that share 3 keys, and 8,192 positions. The wheel

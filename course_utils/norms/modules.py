@@ -1,7 +1,7 @@
 """The norms as modules: the functions of this course with the parameters and running statistics of
 `torch.nn`.
 
-Chapters 02, 03 and 06.
+Chapters 02, 03, 06 and 07.
 
 Each is a subclass of its namesake in `torch.nn`, which knows its arguments, parameters, buffers,
 checkpoints and ``repr``; the forward pass is the course's. So a model can swap one for the other
@@ -159,7 +159,7 @@ class DynamicTanh(nn.Module):
     input, which must not be broadcast to them (ValueError); ``alpha_init`` is what the one learned
     scale α, of shape (1,), starts from.
 
-    Chapter 06. Source: Zhu et al. 2025, section 4 and algorithm 1.
+    Chapter 07. Source: Zhu et al. 2025, section 4 and algorithm 1.
 
     >>> DynamicTanh(2)(torch.tensor([[1.0, -4.0]]))
     tensor([[ 0.4621, -0.9640]], grad_fn=<AddcmulBackward0>)

@@ -674,6 +674,43 @@ def sink_gate(scores, sinks):
     return torch.einsum("bhts,bht->bhts", scores.softmax(-1).nan_to_num(0.0), gate)
 
 
+def ada_builtin(x, condition, weight, bias, eps=1e-6):
+    shift, scale = F.linear(condition, weight, bias).unsqueeze(1).chunk(2, -1)
+    return torch.addcmul(shift, F.layer_norm(x, x.shape[-1:], eps=eps), scale + 1)
+
+
+def ada_by_moments(x, condition, weight, bias, eps=1e-6):
+    C = x.size(2)
+    both = torch.einsum("bd,cd->bc", condition, weight) + bias
+    var, mean = torch.var_mean(x, 2, correction=0, keepdim=True)
+    x_hat = (x - mean) * (var + eps).rsqrt()
+    return both[:, None, :C] + x_hat + x_hat * both[:, None, C:]
+
+
+def ada_sample_by_sample(x, condition, weight, bias, eps=1e-6):
+    samples = []
+    for rows, c in zip(x, condition, strict=True):
+        shift, scale = (weight @ c + bias).split(x.shape[-1])
+        samples.append(F.layer_norm(rows, rows.shape[-1:], 1 + scale, shift, eps))
+    return torch.stack(samples)
+
+
+def ada_vmap(x, condition, weight, bias, eps=1e-6):
+    def token(row, c):
+        shift, scale = (bias + weight @ c).view(2, -1)
+        centred = row - row.mean()
+        return shift + (1 + scale) * centred / (centred.square().mean() + eps) ** 0.5
+
+    return torch.vmap(torch.vmap(token, in_dims=(0, None)))(x, condition)
+
+
+def ada_two_maps(x, condition, weight, bias, eps=1e-6):
+    channels_last = x.transpose(0, 1)  # (T, B, C): shift and scale broadcast by themselves
+    maps = [F.linear(condition, *part) for part in zip(weight.chunk(2), bias.chunk(2), strict=True)]
+    y = F.group_norm(channels_last.reshape(-1, x.shape[-1]), 1, eps=eps).view_as(channels_last)
+    return (y * (1 + maps[1]) + maps[0]).transpose(0, 1)
+
+
 def error_numpy(y, truth):
     error = np.abs(y.detach().double().numpy() - truth.numpy())
     return float(np.where(np.isnan(error), np.inf, error).max())
@@ -728,5 +765,8 @@ RIGHT = {
         critical_formula, critical_while, critical_numpy, critical_bisect, critical_takewhile,
     ],
     "sink_softmax": [sink_logaddexp, sink_by_hand, sink_pad, sink_vmap, sink_gate],
+    "ada_layer_norm": [
+        ada_builtin, ada_by_moments, ada_sample_by_sample, ada_vmap, ada_two_maps,
+    ],
     "largest_error": [error_numpy, error_loop, error_early, error_reduce, error_both_ends],
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The copying experiment of chapter 06: the network is the one that is described, and what is
+"""The copying experiment of chapter 07: the network is the one that is described, and what is
 observed is true."""
 
 import math
@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from chapters.c06_the_family import copying
-from chapters.c06_the_family.copying import (
+from chapters.c07_norms_of_models import copying
+from chapters.c07_norms_of_models.copying import (
     LENGTH,
     LETTERS,
     NORMS,

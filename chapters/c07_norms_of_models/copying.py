@@ -1,6 +1,6 @@
 """Do QK norm and dynamic tanh do for a small transformer what their papers say?
 
-Chapter 06.
+Chapter 07.
 
 The task is to read eight letters and to write them down again, which takes attention that looks
 back at one place. The loss is cross entropy: ln 16 = 2.77 is guessing, 0 is a perfect copy. One

@@ -1,0 +1,23 @@
+"""Chapter 07, Norms in today's models: what its notebook alone needs.
+
+copying            do QK norm and dynamic tanh do for a small transformer what their papers say
+exercises          a layer norm whose weight and bias come from a condition
+figures            where a transformer has its norms
+without_norms      can a deep residual network do without norms
+mistakes/          what is known to go wrong in the exercise
+claims.toml        what the chapter claims
+probes.toml        what is tried in the exercise
+real_model.jsonl   what its notebook computes with a language model, for those who lack it
+recorded/          what was measured, with where it comes from
+studies.toml       which studies there are, and the settings of their runs
+"""
+
+from chapters import cached_results_of, checks_of, claims_of, records_of
+from chapters.c07_norms_of_models import exercises
+
+__all__ = ["cached_result", "check", "claims", "load"]
+
+check = checks_of(exercises)
+claims = claims_of("07")
+load = records_of("07")
+cached_result = cached_results_of("07")
