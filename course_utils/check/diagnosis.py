@@ -116,8 +116,10 @@ class _Stage:
     def explanation(self) -> Slips | None:
         """Return the first candidate that shows the same, and of single mistakes rather one that
         shows the same in all stages."""
-        is_interpreted = self.trial.runner.exercise.interpreter is not None
-        candidates = islice(self._candidates(), _INTERPRETED if is_interpreted else _COMBINATIONS)
+        exercise = self.trial.runner.exercise
+        is_interpreted = exercise.interpreter is not None
+        possible = (slips for slips in self._candidates() if function_with(exercise, slips))
+        candidates = islice(possible, _INTERPRETED if is_interpreted else _COMBINATIONS)
         first = next(filter(self._explains, candidates), None)
         if first is None or is_interpreted or len(first) != len(self.named) + 1:
             return first
@@ -168,8 +170,6 @@ class _Stage:
         both everyday must show the same everywhere: two known mistakes may together look like one
         that is not known.
         """
-        if function_with(self.trial.runner.exercise, slips) is None:
-            return False
         wrong = (each for each in self.here if each.worst and not each.probe.rough)
         if self.in_values and not any(wrong):
             return False
