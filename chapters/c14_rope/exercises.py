@@ -104,7 +104,8 @@ rope = Exercise(
 
 
 def _half_to_interleaved(weight, num_heads):
-    grid = weight.reshape(num_heads, 2, -1, weight.shape[-1])  # (H, half, i, in_features)
+    heads = num_heads
+    grid = weight.reshape(heads, 2, -1, weight.shape[-1])  # (H, half, i, in_features)
     return grid.transpose(1, 2).reshape(weight.shape)
 
 

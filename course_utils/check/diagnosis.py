@@ -129,7 +129,7 @@ class _Stage:
 
     def _candidates(self) -> Iterator[Slips]:
         """Yield what may explain it: what is named already, with one more, with any two that are
-        seen here, with everyday ones, fewest first."""
+        seen here, with everyday ones, fewest first, with any two of which one is seen here."""
         catalogue = self.trial.runner.exercise.catalogue
         known = [key for key, _ in self.named]
         others = [key for key in catalogue if key not in known]
@@ -150,6 +150,9 @@ class _Stage:
         several = (combinations(everyday, size) for size in range(2, len(everyday) + 1))
         for keys in chain.from_iterable(several):
             yield from _ways(catalogue, [*known, *keys])
+        in_company = [key for key in others if key not in seen_here]
+        for key, other in product(seen_here, in_company):  # no epsilon, beside groups of one value
+            yield from _ways(catalogue, [*known, key, other])
 
     def _matters(self, key: str) -> bool:
         """Return whether a mistake alone makes something wrong here, and nothing that was right
