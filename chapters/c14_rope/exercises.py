@@ -134,6 +134,7 @@ half_to_interleaved = Exercise(
         _rows("one head", "order", 8, 8, 1),
         _rows("two heads", "order", 12, 12, 2),
         _rows("three heads", "other widths", 24, 5, 3),
+        _rows("four heads", "other widths", 32, 5, 4),
         Probe(
             "gradient",
             "gradient",

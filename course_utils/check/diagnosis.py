@@ -167,7 +167,8 @@ class _Stage:
         )
 
     def _explains(self, slips: Slips) -> bool:
-        """Return whether a function with exactly these slips shows the same here and before.
+        """Return whether a function with exactly these slips shows the same here and before, and
+        passes wherever the answer does.
 
         ``in_values`` some number that is wrong must be among what is the same. Two that are not
         both everyday must show the same everywhere: two known mistakes may together look like one
@@ -179,10 +180,12 @@ class _Stage:
         catalogue = self.trial.runner.exercise.catalogue
         added = [catalogue[key] for key, _ in slips[len(self.named) :]]
         are_sure = len(added) < 2 or all(mistake.everyday for mistake in added)
-        upto = [*self.here, *(self.before if are_sure else self.trial.comparisons)]
+        others = self.trial.comparisons
+        if are_sure:
+            others = [*self.before, *(each for each in others if each.passed)]
         return all(
             each.agrees_with(self._example(slips, each), in_values=self.in_values)
-            for each in upto  # most candidates fail here
+            for each in [*self.here, *others]  # most candidates fail here
         )
 
     def _explains_all(self, slips: Slips) -> bool:
