@@ -10,7 +10,7 @@ from course_utils.check.catalogue import Mistake, edited
 from course_utils.check.comparison import Comparison
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Probe
-from course_utils.check.relations import relation
+from course_utils.check.relations import plain_relation, relation
 from course_utils.check.runner import Runner, Trial
 
 __all__ = ["Diagnosis", "Slips", "function_with"]
@@ -39,6 +39,8 @@ class Diagnosis:
         mistakes, first those of the first wrong stage, and of them what the failed probe shows.
 
         At a stage that nothing explains it ends: what is seen after that may come of the unknown.
+        An input handed back and a constant are no work of several mistakes, though some turn by
+        whole turns, or round to 0.
         """
         catalogue = self.trial.runner.exercise.catalogue
         named: Slips = ()
@@ -57,6 +59,9 @@ class Diagnosis:
             named += tuple(sorted(added, key=lambda slip: not self._is_shown(slip)))
             if stage.leaves_values and any(map(self._is_shown, added)):
                 words = ""  # a known mistake says it
+        wrong = [comparison for comparison in self.trial.comparisons if not comparison.passed]
+        if len(named) > 1 and not words and plain_relation(wrong):
+            return self.without_catalogue(), []
         return words, [catalogue[key] for key, _ in named]
 
     def _is_shown(self, slip: tuple[str, int]) -> bool:
@@ -114,8 +119,8 @@ class _Stage:
         return any(finding and finding.leaves_values for finding in findings)
 
     def explanation(self) -> Slips | None:
-        """Return the first candidate that shows the same, and of single mistakes rather one that
-        shows the same in all stages."""
+        """Return the first candidate that shows the same, and of single mistakes the one that
+        shows the same on most probes."""
         exercise = self.trial.runner.exercise
         is_interpreted = exercise.interpreter is not None
         possible = (slips for slips in self._candidates() if function_with(exercise, slips))
@@ -125,7 +130,7 @@ class _Stage:
             return first
         others = takewhile(lambda slips: len(slips) == len(first), candidates)
         fitting = chain([first], filter(self._explains, others))
-        return next(filter(self._explains_all, fitting), first)
+        return max(fitting, key=self._agreements)
 
     def _candidates(self) -> Iterator[Slips]:
         """Yield what may explain it: what is named already, with one more, with any two that are
@@ -188,9 +193,9 @@ class _Stage:
             for each in [*self.here, *others]  # most candidates fail here
         )
 
-    def _explains_all(self, slips: Slips) -> bool:
-        """Return whether a function with these slips shows the same on every probe."""
-        return all(
+    def _agreements(self, slips: Slips) -> int:
+        """Return on how many probes a function with these slips shows the same."""
+        return sum(
             each.agrees_with(self._example(slips, each), in_values=self.in_values)
             for each in self.trial.comparisons
         )
