@@ -34,7 +34,8 @@ def _group_norm_in_steps(x, num_groups, weight=None, bias=None, eps=1e-5):
     column = (1, -1, *[1] * (x.ndim - 2))  # what broadcasts along the channels
     weight, bias = (None if p is None else p.reshape(column) for p in (weight, bias))
     z = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-    z = z.reshape(x.shape[0], num_groups, -1)
+    groups = num_groups
+    z = z.reshape(x.shape[0], groups, -1)
     dims = 2  # the channels of a group, and all positions
     mean = z.mean(dims, keepdim=True)
     variance = (z - mean).square().mean(dims, keepdim=True)

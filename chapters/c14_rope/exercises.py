@@ -104,7 +104,8 @@ rope = Exercise(
 
 
 def _half_to_interleaved(weight, num_heads):
-    grid = weight.reshape(num_heads, 2, -1, weight.shape[-1])  # (H, half, i, in_features)
+    heads = num_heads
+    grid = weight.reshape(heads, 2, -1, weight.shape[-1])  # (H, half, i, in_features)
     return grid.transpose(1, 2).reshape(weight.shape)
 
 
@@ -133,6 +134,7 @@ half_to_interleaved = Exercise(
         _rows("one head", "order", 8, 8, 1),
         _rows("two heads", "order", 12, 12, 2),
         _rows("three heads", "other widths", 24, 5, 3),
+        _rows("four heads", "other widths", 32, 5, 4),
         Probe(
             "gradient",
             "gradient",

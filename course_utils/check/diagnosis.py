@@ -10,7 +10,7 @@ from course_utils.check.catalogue import Mistake, edited
 from course_utils.check.comparison import Comparison
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Probe
-from course_utils.check.relations import relation
+from course_utils.check.relations import plain_relation, relation
 from course_utils.check.runner import Runner, Trial
 
 __all__ = ["Diagnosis", "Slips", "function_with"]
@@ -39,6 +39,8 @@ class Diagnosis:
         mistakes, first those of the first wrong stage, and of them what the failed probe shows.
 
         At a stage that nothing explains it ends: what is seen after that may come of the unknown.
+        An input handed back and a constant are no work of several mistakes, though some turn by
+        whole turns, or round to 0.
         """
         catalogue = self.trial.runner.exercise.catalogue
         named: Slips = ()
@@ -57,6 +59,9 @@ class Diagnosis:
             named += tuple(sorted(added, key=lambda slip: not self._is_shown(slip)))
             if stage.leaves_values and any(map(self._is_shown, added)):
                 words = ""  # a known mistake says it
+        wrong = [comparison for comparison in self.trial.comparisons if not comparison.passed]
+        if len(named) > 1 and not words and plain_relation(wrong):
+            return self.without_catalogue(), []
         return words, [catalogue[key] for key, _ in named]
 
     def _is_shown(self, slip: tuple[str, int]) -> bool:
@@ -114,20 +119,22 @@ class _Stage:
         return any(finding and finding.leaves_values for finding in findings)
 
     def explanation(self) -> Slips | None:
-        """Return the first candidate that shows the same, and of single mistakes rather one that
-        shows the same in all stages."""
-        is_interpreted = self.trial.runner.exercise.interpreter is not None
-        candidates = islice(self._candidates(), _INTERPRETED if is_interpreted else _COMBINATIONS)
+        """Return the first candidate that shows the same, and of single mistakes the one that
+        shows the same on most probes."""
+        exercise = self.trial.runner.exercise
+        is_interpreted = exercise.interpreter is not None
+        possible = (slips for slips in self._candidates() if function_with(exercise, slips))
+        candidates = islice(possible, _INTERPRETED if is_interpreted else _COMBINATIONS)
         first = next(filter(self._explains, candidates), None)
         if first is None or is_interpreted or len(first) != len(self.named) + 1:
             return first
         others = takewhile(lambda slips: len(slips) == len(first), candidates)
         fitting = chain([first], filter(self._explains, others))
-        return next(filter(self._explains_all, fitting), first)
+        return max(fitting, key=self._agreements)
 
     def _candidates(self) -> Iterator[Slips]:
         """Yield what may explain it: what is named already, with one more, with any two that are
-        seen here, with everyday ones, fewest first."""
+        seen here, with everyday ones, fewest first, with any two of which one is seen here."""
         catalogue = self.trial.runner.exercise.catalogue
         known = [key for key, _ in self.named]
         others = [key for key in catalogue if key not in known]
@@ -148,6 +155,9 @@ class _Stage:
         several = (combinations(everyday, size) for size in range(2, len(everyday) + 1))
         for keys in chain.from_iterable(several):
             yield from _ways(catalogue, [*known, *keys])
+        in_company = [key for key in others if key not in seen_here]
+        for key, other in product(seen_here, in_company):  # no epsilon, beside groups of one value
+            yield from _ways(catalogue, [*known, key, other])
 
     def _matters(self, key: str) -> bool:
         """Return whether a mistake alone makes something wrong here, and nothing that was right
@@ -162,29 +172,30 @@ class _Stage:
         )
 
     def _explains(self, slips: Slips) -> bool:
-        """Return whether a function with exactly these slips shows the same here and before.
+        """Return whether a function with exactly these slips shows the same here and before, and
+        passes wherever the answer does.
 
         ``in_values`` some number that is wrong must be among what is the same. Two that are not
         both everyday must show the same everywhere: two known mistakes may together look like one
         that is not known.
         """
-        if function_with(self.trial.runner.exercise, slips) is None:
-            return False
         wrong = (each for each in self.here if each.worst and not each.probe.rough)
         if self.in_values and not any(wrong):
             return False
         catalogue = self.trial.runner.exercise.catalogue
         added = [catalogue[key] for key, _ in slips[len(self.named) :]]
         are_sure = len(added) < 2 or all(mistake.everyday for mistake in added)
-        upto = [*self.here, *(self.before if are_sure else self.trial.comparisons)]
+        others = self.trial.comparisons
+        if are_sure:
+            others = [*self.before, *(each for each in others if each.passed)]
         return all(
             each.agrees_with(self._example(slips, each), in_values=self.in_values)
-            for each in upto  # most candidates fail here
+            for each in [*self.here, *others]  # most candidates fail here
         )
 
-    def _explains_all(self, slips: Slips) -> bool:
-        """Return whether a function with these slips shows the same on every probe."""
-        return all(
+    def _agreements(self, slips: Slips) -> int:
+        """Return on how many probes a function with these slips shows the same."""
+        return sum(
             each.agrees_with(self._example(slips, each), in_values=self.in_values)
             for each in self.trial.comparisons
         )

@@ -9,7 +9,7 @@ from torch import Tensor
 from course_utils.check.comparison import Comparison
 from course_utils.check.probes import same
 
-__all__ = ["relation"]
+__all__ = ["plain_relation", "relation"]
 
 _FEWEST = 4  # numbers that must be wrong: of fewer, something is always true
 
@@ -17,21 +17,39 @@ _FEWEST = 4  # numbers that must be wrong: of fewer, something is always true
 def relation(wrong: Sequence[Comparison]) -> str:
     """Return in a sentence what is true of the quantity that is wrong in all these comparisons, or
     nothing."""
-    wrong = [each for each in wrong if not each.probe.rough]
-    name = wrong[0].worst if wrong else ""
-    seen = [each for each in wrong if name and name in each.ratios and each.ratios[name] > 1]
-    if len(seen) < len(wrong) or sum(_off(each, name).sum() for each in seen) < _FEWEST:
-        return ""
-    return next((words for words in _sentences(seen, name) if words), "")
+    seen, name = _seen(wrong)
+    return next((words for words in _sentences(seen, name) if words), "") if seen else ""
+
+
+def plain_relation(wrong: Sequence[Comparison]) -> str:
+    """Return in a sentence of which input the quantity that is wrong is a copy, or that it is a
+    constant, or nothing."""
+    seen, name = _seen(wrong)
+    for argument, _ in seen[0].probe.call.tensors() if seen else ():
+        inputs = [each.probe.call.fresh(double=True).get(argument) for each in seen]
+        given = [x for x in inputs if isinstance(x, Tensor)]
+        if len(given) == len(seen) and _all(seen, name, given):
+            return f"it is {argument} itself, unchanged."
+    for words, function in _CONSTANTS.items():
+        if seen and _all(seen, name, [function(each.expected.values[name]) for each in seen]):
+            return words
+    return ""
+
+
+def _seen(wrong: Sequence[Comparison]) -> tuple[list[Comparison], str]:
+    """Return what to look at, and the quantity; nothing where that is not wrong in all, or in few
+    numbers."""
+    seen = [each for each in wrong if not each.probe.rough]
+    name = seen[0].worst if seen else ""
+    are_wrong = name and all(each.ratios.get(name, 0.0) > 1 for each in seen)
+    if not are_wrong or sum(_off(each, name).sum() for each in seen) < _FEWEST:
+        return [], ""
+    return seen, name
 
 
 def _sentences(seen: Sequence[Comparison], name: str) -> Iterator[str]:
     pairs = [(each.expected.values[name], each.observed.values[name]) for each in seen]
-    for argument, _ in seen[0].probe.call.tensors():
-        inputs = [each.probe.call.fresh(double=True).get(argument) for each in seen]
-        given = [x for x in inputs if isinstance(x, Tensor)]
-        if len(given) == len(seen) and _all(seen, name, given):
-            yield f"it is {argument} itself, unchanged."
+    yield plain_relation(seen)
     for words, function in _RELATED.items():
         if _all(seen, name, [function(right) for right, _ in pairs]):
             yield words
@@ -40,9 +58,11 @@ def _sentences(seen: Sequence[Comparison], name: str) -> Iterator[str]:
     yield _all_but(seen, name)
 
 
-_RELATED: dict[str, Callable[[Tensor], Tensor]] = {
+_CONSTANTS: dict[str, Callable[[Tensor], Tensor]] = {
     "it is 0 everywhere.": torch.zeros_like,
     "it is NaN everywhere.": lambda right: torch.full_like(right, torch.nan),
+}
+_RELATED: dict[str, Callable[[Tensor], Tensor]] = {
     "it is minus what is expected.": torch.neg,
     "it is one over what is expected.": torch.reciprocal,
     "it is the square of what is expected.": torch.square,

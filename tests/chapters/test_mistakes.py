@@ -358,3 +358,67 @@ BACKWARD = [
 )
 def test_likely_slips_written_in_other_words_are_named(name, function, keys):
     assert keys <= set(keys_of(CHECKS[name], function))
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "keys"),
+    [
+        # x itself: also what whole turns by one angle at whole positions give
+        ("rope", lambda x, positions, base=10_000.0: x, []),
+        ("critical_dimension", lambda head_dim, base, window: head_dim, ["whole_head"]),
+        ("critical_dimension", lambda head_dim, base, window: 0, []),
+        ("critical_dimension", lambda head_dim, base, window: float("nan"), []),
+        (
+            "largest_error",
+            lambda y, truth: (y.double() - truth).abs().min().item(),
+            ["smallest", "nan_returned"],
+        ),
+        ("half_to_interleaved", lambda weight, num_heads: -weight, []),
+    ],
+)
+def test_what_two_or_three_known_mistakes_give_by_chance_is_not_called_so(name, function, keys):
+    assert keys_of(CHECKS[name], function) == keys
+
+
+def channels_strided_and_positions_apart(x, num_groups, weight=None, bias=None, eps=1e-5):
+    z = x.float().reshape(len(x), -1, num_groups, *x.shape[2:])
+    z = (z - z.mean(1, keepdim=True)) / (z.var(1, correction=0, keepdim=True) + eps).sqrt()
+    return affine(z.reshape(x.shape), weight, bias, (1, -1) + (1,) * (x.ndim - 2)).to(x.dtype)
+
+
+def confused_without_eps(x, num_groups, weight=None, bias=None, eps=1e-5):
+    return torch.nn.functional.group_norm(x, x.shape[1] // num_groups, weight, bias, 0.0)
+
+
+def swapped_and_from_y(dy, x, normalized_shape, weight=None, eps=1e-5):
+    dx, _, dbias = CHECKS["layer_norm_backward"].oracle(dy, x, normalized_shape, weight, eps)
+    g = dy if weight is None else dy * weight
+    terms = g.float() * torch.nn.functional.layer_norm(x.float(), normalized_shape, eps=eps)
+    lead = tuple(range(x.ndim - len(normalized_shape)))
+    return dx, dbias, (terms.sum(lead) if lead else terms).to(dbias.dtype)
+
+
+def tensor2tensor(positions, dim, base=10_000.0):
+    positions = torch.arange(positions) if isinstance(positions, int) else positions
+    count = dim // 2
+    frequencies = base ** -(torch.arange(count).double() / (torch.tensor(count) - 1))
+    angles = positions[:, None] * frequencies
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).float()
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "keys"),
+    [
+        (
+            "group_norm",
+            channels_strided_and_positions_apart,
+            {"positions_apart", "strided_groups"},
+        ),
+        # 0/0 in groups of one value, and nowhere else
+        ("group_norm", confused_without_eps, {"group_size_confused", "no_eps"}),
+        ("layer_norm_backward", swapped_and_from_y, {"order_swapped", "dweight_from_y"}),
+        ("sinusoidal", tensor2tensor, {"exponent_reaches_one"}),
+    ],
+)
+def test_mistakes_whose_edits_are_near_each_other_are_named_for_what_they_are(name, function, keys):
+    assert set(keys_of(CHECKS[name], function)) == keys
