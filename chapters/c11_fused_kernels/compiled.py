@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["WARPS", "Compiled", "compiled"]
+__all__ = ["WARPS", "Compiled", "compiled", "kernel_text"]
 
 WARPS = (1, 2, 4, 8, 16, 32)  # of a program: what num_warps can be
 
@@ -70,7 +70,7 @@ def compiled(
     name = kernel.fn.__name__
     given = inspect.signature(kernel.fn).bind(*args, **constants).arguments
     task = {
-        "text": "\n\n".join(["import triton, triton.language as tl", *_sources(kernel).values()]),
+        "text": kernel_text(kernel),
         "name": name,
         "signature": {
             arg: "constexpr" if arg in constants else _described(arg, what)
@@ -106,6 +106,12 @@ def _described(name: str, what: Any) -> str:
     if not re.fullmatch(r"b?float\d+|int\d+", dtype):
         raise TypeError(f"{name} must be a dtype, for a tensor, or a number: got {what!r}")
     return "*" + dtype.replace("bfloat", "bf").replace("float", "fp").replace("int", "i")
+
+
+def kernel_text(kernel: Any) -> str:
+    """Return a module with ``kernel`` and the kernels that it calls, without any decorator but
+    Triton's."""
+    return "\n\n".join(["import triton, triton.language as tl", *_sources(kernel).values()])
 
 
 def _sources(kernel: Any, found: dict[str, str] | None = None) -> dict[str, str]:

@@ -416,7 +416,9 @@ def _made_with(choose: Callable[[int, int], int]) -> Callable[[int, int], tuple[
 
     def made(n_cols, itemsize):
         warps = choose(n_cols, itemsize)
-        if not isinstance(warps, int) or warps not in WARPS:
+        if not isinstance(warps, int):
+            raise TypeError(f"num_warps must be a whole number: got {warps!r}")
+        if warps not in WARPS:
             raise ValueError(f"num_warps must be 1, 2, 4, 8, 16 or 32: got {warps!r}")
         return tuple(_known()[f"{n_cols} x {itemsize}"][WARPS.index(warps)])
 

@@ -73,7 +73,8 @@ def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 5, at_once: int 
                 own = first + lane * at_once
                 text = f"{own}–{own + at_once - 1}"
                 axes.text(lane + 2.5, load + 0.35, text, va="center", size=8.5)
-    words = f"lane {lane} of warp 0 holds {loads} × {at_once} slots,\na load of 16 bytes for each {at_once} in bfloat16"
+    words = f"lane {lane} of warp 0 holds {loads} × {at_once} slots,\n"
+    words += f"a load of 16 bytes for each {at_once} in bfloat16"
     axes.text(0, loads + 0.05, words, va="top", size=10)
     each = 32 * at_once * warps
     axes.set_yticks(
