@@ -123,7 +123,7 @@ def _sources(kernel: Any, found: dict[str, str] | None = None) -> dict[str, str]
             _sources(other, found)
     source = textwrap.dedent(inspect.getsource(kernel.fn))
     # without its decorators, such as a check's
-    found[kernel.fn.__name__] = "@triton.jit\n" + source[re.search("^def ", source, re.M).start() :]
+    found[kernel.fn.__name__] = re.sub(r"(?ms)\A.*?(?=^def )", "@triton.jit\n", source, count=1)
     return found
 
 

@@ -390,9 +390,9 @@ _DTYPES = {2: torch.bfloat16, 4: torch.float32}  # by bytes a number
 def norm_compiled(n_cols: int, itemsize: int, num_warps: int) -> tuple[int, int]:
     """Compile ``norm_kernel`` for sm_90; return the bytes that a lane spills and those of its
     narrowest load."""
-    dtype, constants = _DTYPES[itemsize], {"EPS": 1e-5, "BLOCK": _block(n_cols)}
-    arguments = _jitted(_norm_kernel), dtype, dtype, n_cols, n_cols
-    code = compiled(*arguments, num_warps=num_warps, **constants)
+    arguments = [_DTYPES[itemsize]] * 2 + [n_cols] * 2
+    block, kernel = _block(n_cols), _jitted(_norm_kernel)
+    code = compiled(kernel, *arguments, num_warps=num_warps, EPS=1e-5, BLOCK=block)
     return code.spilled, min(code.loads)
 
 

@@ -58,7 +58,7 @@ def row_slots(steps: Mapping[str, ArrayLike], num_columns: int) -> Figure:
     return figure
 
 
-def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 5, at_once: int = 8) -> Figure:
+def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 1, at_once: int = 8) -> Figure:
     """Draw which slots of a block one lane holds: ``at_once`` of each load, whose bytes lie
     together; 32 lanes a warp, ``loads`` loads."""
     figure, axes = new_figure(3.1)
@@ -72,14 +72,14 @@ def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 5, at_once: int 
                 axes.add_patch(Rectangle((lane, load), 1.6, 0.7, facecolor=PALETTE[1]))
                 own = first + lane * at_once
                 text = f"{own}–{own + at_once - 1}"
-                axes.text(lane + 2.5, load + 0.35, text, va="center", size=8.5)
+                axes.text(lane + 2, load + 0.35, text, va="center", size=8)
     words = f"lane {lane} of warp 0 holds {loads} × {at_once} slots,\n"
     words += f"a load of 16 bytes for each {at_once} in bfloat16"
     axes.text(0, loads + 0.05, words, va="top", size=10)
     each = 32 * at_once * warps
     axes.set_yticks(
         [load + 0.35 for load in range(loads)],
-        labels=[f"{load * each}" for load in range(loads)],
+        labels=["slot 0", *(f"{load * each}" for load in range(1, loads))],
         size=10,
     )
     axes.set_xticks([warp * 33.0 + 16 for warp in range(warps)])
