@@ -12,13 +12,17 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Compiled", "compiled"]
+__all__ = ["WARPS", "Compiled", "compiled", "kernel_text"]
+
+WARPS = (1, 2, 4, 8, 16, 32)  # of a program: what num_warps can be
 
 # ld.global.v4.b32 loads 16 bytes a thread, cp.async copies as many past the registers as it says
 _LOAD = re.compile(r"\bld\.global(?:\.[a-z][a-z0-9:_]*)*?(?:\.v(\d))?\.[bfus](\d+)\b")
@@ -41,7 +45,7 @@ class Compiled:
 
     @property
     def read(self) -> int:
-        """Bytes that a program without a loop reads: all its threads, masked lanes included."""
+        """Bytes that a program without a loop reads: all its threads, masked slots included."""
         return self.threads * sum(width * count for width, count in self.loads.items())
 
 
@@ -53,18 +57,25 @@ def compiled(
 
     ``args``: for a tensor its dtype, for a number itself, as 4096 for the length of a row: whether
     16 divides it decides how wide a load can be. ``constants`` are what the kernel has as
-    ``tl.constexpr``. Needs Triton; what its compiler refuses is a RuntimeError.
+    ``tl.constexpr``. Needs Triton, without which or where its compiler refuses: RuntimeError.
+    ValueError: ``target`` or ``num_warps`` is none. TypeError: an argument is missing, too many or
+    neither dtype nor number.
     """
-    text = "\n\n".join(
-        ["import triton", "import triton.language as tl", *_sources(kernel).values()]
-    )
-    names = iter(inspect.signature(kernel.fn).parameters)
-    described = [_described(arg) for arg in args]
+    if find_spec("triton") is None:
+        raise RuntimeError("compiled needs Triton: pip install triton, on Linux")
+    if not re.fullmatch(r"sm_\d+|gfx[0-9a-f]+", target):
+        raise ValueError(f'target must be one such as "sm_90" or "gfx942": got {target!r}')
+    if num_warps not in WARPS:
+        raise ValueError(f"num_warps must be a power of two from 1 to 32: got {num_warps!r}")
+    name = kernel.fn.__name__
+    given = inspect.signature(kernel.fn).bind(*args, **constants).arguments
     task = {
-        "text": text,
-        "name": kernel.fn.__name__,
-        "signature": dict(zip(names, described, strict=False))
-        | dict.fromkeys(constants, "constexpr"),
+        "text": kernel_text(kernel),
+        "name": name,
+        "signature": {
+            arg: "constexpr" if arg in constants else _described(arg, what)
+            for arg, what in given.items()
+        },
         "constants": constants,
         "aligned": [n for n, arg in enumerate(args) if not isinstance(arg, int) or arg % 16 == 0],
         "target": target,
@@ -78,20 +89,29 @@ def compiled(
         env=os.environ | {"TRITON_INTERPRET": "0"},
     )
     if done.returncode:
-        raise RuntimeError(done.stderr.strip()[-2000:])
+        why = done.stderr.strip()[-2000:]
+        raise RuntimeError(f"{name} does not compile for target {target!r}: {why}")
     answer = json.loads(done.stdout)
     answer["loads"] = {int(width): count for width, count in answer["loads"].items()}
     return Compiled(**answer)
 
 
-def _described(arg: Any) -> str:
+def _described(name: str, what: Any) -> str:
     """Return what Triton calls the type of an argument."""
-    if isinstance(arg, bool | int):
+    if isinstance(what, bool | int):
         return "i32"
-    if isinstance(arg, float):
+    if isinstance(what, float):
         return "fp32"
-    short = str(arg).removeprefix("torch.").replace("bfloat", "bf").replace("float", "fp")
-    return f"*{short}"
+    dtype = str(what).removeprefix("torch.")
+    if not re.fullmatch(r"b?float\d+|int\d+", dtype):
+        raise TypeError(f"{name} must be a dtype, for a tensor, or a number: got {what!r}")
+    return "*" + dtype.replace("bfloat", "bf").replace("float", "fp").replace("int", "i")
+
+
+def kernel_text(kernel: Any) -> str:
+    """Return a module with ``kernel`` and the kernels that it calls, without any decorator but
+    Triton's."""
+    return "\n\n".join(["import triton, triton.language as tl", *_sources(kernel).values()])
 
 
 def _sources(kernel: Any, found: dict[str, str] | None = None) -> dict[str, str]:
@@ -101,7 +121,9 @@ def _sources(kernel: Any, found: dict[str, str] | None = None) -> dict[str, str]
         other = kernel.fn.__globals__.get(name)
         if hasattr(other, "fn") and name not in found:
             _sources(other, found)
-    found[kernel.fn.__name__] = inspect.getsource(kernel.fn)
+    source = textwrap.dedent(inspect.getsource(kernel.fn))
+    # without its decorators, such as a check's
+    found[kernel.fn.__name__] = re.sub(r"(?ms)\A.*?(?=^def )", "@triton.jit\n", source, count=1)
     return found
 
 

@@ -1,14 +1,16 @@
 """Chapter 11: three Triton kernels, graded in Triton's interpreter: a norm, its backward pass, RoPE
-in place.
+in place; and how many warps run a program, graded by what the compiler makes of it.
 
 The references are plain functions, so that this module needs no Triton; a launch makes kernels of
 them. Every tensor lies apart from the others in memory and is guarded: an address outside of all of
 them is an IndexError.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -16,17 +18,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from chapters.c11_fused_kernels.compiled import WARPS, compiled
 from chapters.c11_fused_kernels.traffic import remarks_on
 from chapters.c11_fused_kernels.workbench import Requested, guarded, requested
 from course_utils.check.catalogue import load
 from course_utils.check.engine import examine
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, Probe, integers, read_probes
+from course_utils.check.probes import COUNTED, Call, Probe, integers, read_probes
 from course_utils.check.report import Report, format_tensor
 from course_utils.check.sandbox import Sandbox
 from course_utils.kernels import available
 
-__all__ = ["norm_backward_kernel", "norm_kernel", "rope_kernel"]
+__all__ = ["norm_backward_kernel", "norm_kernel", "rope_kernel", "warps_for"]
 
 # what the references are defined with; Triton's when they run
 tl: Any = SimpleNamespace(constexpr="constexpr")
@@ -175,24 +178,24 @@ def _block(size: int, least: int = 1) -> int:
 
 def _norm_kernel(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    inside = lanes < n_cols
-    x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
+    slots = tl.arange(0, BLOCK)
+    inside = slots < n_cols
+    x = tl.load(x_ptr + row * stride + slots, mask=inside, other=0.0).to(tl.float32)
     mean = tl.sum(x) / n_cols
     centred = tl.where(inside, x - mean, 0.0)
     squares = tl.sum(centred * centred)
     variance = squares / n_cols
     y = centred / tl.sqrt(variance + EPS)
-    tl.store(y_ptr + row * n_cols + lanes, y, mask=inside)
+    tl.store(y_ptr + row * n_cols + slots, y, mask=inside)
 
 
-def _norm(x, gap=0, eps=1e-5, lanes=1):
+def _norm(x, gap=0, eps=1e-5, slots=1):
     return F.layer_norm(x, x.shape[1:], eps=eps)
 
 
-def _norm_launch(x: Tensor, gap: int = 0, eps: float = 1e-5, lanes: int = 1) -> KernelCall:
+def _norm_launch(x: Tensor, gap: int = 0, eps: float = 1e-5, slots: int = 1) -> KernelCall:
     y, sizes = _nothing(*x.shape, dtype=x.dtype), {"stride": x.shape[1] + gap, "n_cols": x.shape[1]}
-    constants = {"EPS": eps, "BLOCK": _block(x.shape[1], lanes)}
+    constants = {"EPS": eps, "BLOCK": _block(x.shape[1], slots)}
     return KernelCall(len(x), {"x": _placed(x, gap), "y": y}, sizes, constants, lambda: y, ("y",))
 
 
@@ -223,12 +226,12 @@ def _norm_backward_kernel(
     n_cols,
     BLOCK: tl.constexpr,
 ):
-    lanes = tl.arange(0, BLOCK)
-    inside = lanes < n_cols
-    weight = tl.load(weight_ptr + lanes, mask=inside, other=0.0).to(tl.float32)
+    slots = tl.arange(0, BLOCK)
+    inside = slots < n_cols
+    weight = tl.load(weight_ptr + slots, mask=inside, other=0.0).to(tl.float32)
     dweight = tl.zeros((BLOCK,), tl.float32)
     for row in range(tl.program_id(0), n_rows, tl.num_programs(0)):
-        here = row * n_cols + lanes
+        here = row * n_cols + slots
         dy = tl.load(dy_ptr + here, mask=inside, other=0.0).to(tl.float32)
         x = tl.load(x_ptr + here, mask=inside, other=0.0).to(tl.float32)
         rstd = tl.load(rstd_ptr + row)
@@ -242,10 +245,10 @@ def _norm_backward_kernel(
         tl.store(dx_ptr + here, dx, mask=inside)
         term = dy * x_hat
         dweight += term
-    tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, dweight, mask=inside)
+    tl.store(sums_ptr + tl.program_id(0) * n_cols + slots, dweight, mask=inside)
 
 
-def _norm_backward(dy, x, weight, programs=2, lanes=1, spare=0):
+def _norm_backward(dy, x, weight, programs=2, slots=1, spare=0):
     # the sums for the weight are never rounded to half precision
     wide = torch.promote_types(x.dtype, torch.float32)
     rows, weight = (t.detach().to(wide).requires_grad_() for t in (x[: len(x) - spare], weight))
@@ -257,14 +260,14 @@ def _norm_backward(dy, x, weight, programs=2, lanes=1, spare=0):
 
 
 def _norm_backward_launch(
-    dy: Tensor, x: Tensor, weight: Tensor, programs: int = 2, lanes: int = 1, spare: int = 0
+    dy: Tensor, x: Tensor, weight: Tensor, programs: int = 2, slots: int = 1, spare: int = 0
 ) -> KernelCall:
     n_rows, n_cols, wide = len(x) - spare, x.shape[1], x.double()
     rstd = torch.rsqrt(wide.var(1, correction=0) + 1e-5).float()
     inputs = {"dy": dy, "x": x, "weight": weight, "mean": wide.mean(1).float(), "rstd": rstd}
     dx, sums = _nothing(*x.shape, dtype=x.dtype), _nothing(programs + spare, n_cols)
     tensors = {name: _placed(tensor) for name, tensor in inputs.items()} | {"dx": dx, "sums": sums}
-    sizes, constants = {"n_rows": n_rows, "n_cols": n_cols}, {"BLOCK": _block(n_cols, lanes)}
+    sizes, constants = {"n_rows": n_rows, "n_cols": n_cols}, {"BLOCK": _block(n_cols, slots)}
     return KernelCall(
         programs,
         tensors,
@@ -378,4 +381,56 @@ rope_kernel = _kernel_exercise(
         "cos": lambda shape, dtype: torch.zeros(*shape),
         "sin": lambda shape, dtype: torch.ones(*shape),
     },
+)
+
+
+_DTYPES = {2: torch.bfloat16, 4: torch.float32}  # by bytes a number
+
+
+def norm_compiled(n_cols: int, itemsize: int, num_warps: int) -> tuple[int, int]:
+    """Compile ``norm_kernel`` for sm_90; return the bytes that a lane spills and those of its
+    narrowest load."""
+    arguments = [_DTYPES[itemsize]] * 2 + [n_cols] * 2
+    block, kernel = _block(n_cols), _jitted(_norm_kernel)
+    code = compiled(kernel, *arguments, num_warps=num_warps, EPS=1e-5, BLOCK=block)
+    return code.spilled, min(code.loads)
+
+
+@cache
+def _known() -> dict[str, list[list[int]]]:
+    """Return what `norm_compiled` gave for each of WARPS: with this no check has to wait."""
+    return json.loads(Path(__file__).with_name("warps.json").read_text())  # type: ignore[no-any-return]
+
+
+def _warps_for(n_cols, itemsize):
+    slots = 1 << (n_cols - 1).bit_length()
+    warps = slots * itemsize // 2048
+    warps = max(warps, 1)
+    return min(warps, 32)
+
+
+def _made_with(choose: Callable[[int, int], int]) -> Callable[[int, int], tuple[int, int]]:
+    """Return what the compiler makes of the kernel with as many warps as ``choose`` returns."""
+    if choose is _warps_for:
+        return lambda n_cols, itemsize: (0, 16)
+
+    def made(n_cols, itemsize):
+        warps = choose(n_cols, itemsize)
+        if not isinstance(warps, int):
+            raise TypeError(f"num_warps must be a whole number: got {warps!r}")
+        if warps not in WARPS:
+            raise ValueError(f"num_warps must be 1, 2, 4, 8, 16 or 32: got {warps!r}")
+        return tuple(_known()[f"{n_cols} x {itemsize}"][WARPS.index(warps)])
+
+    return made
+
+
+warps_for = Exercise(
+    "warps_for",
+    _warps_for,
+    read_probes(__file__, "warps_for", tolerance=COUNTED),
+    load("warps_for", _warps_for),
+    returns=("bytes spilled", "bytes of the narrowest load"),
+    adapt=_made_with,
+    may_shrink_to=lambda call: False,  # the compiler was asked about no other
 )

@@ -1,26 +1,26 @@
-// A program of a Triton kernel: the row in memory that it is to normalize, what its lanes hold, and what it makes of it.
+// A program of a Triton kernel: the row in memory that it is to normalize, what its slots hold, and what it makes of it.
 
-/** The lanes of program `row`, and the mean and variance that it computes from them. */
+/** The slots of program `row`, and the mean and variance that it computes from them. */
 function blockFigure(state, data) {
   const { rows, columns, block, row, mask } = state;
   const value = (address) => data.memory[address];
-  const lanes = Array.from({ length: block }, (_, lane) => {
-    const address = row * columns + lane;
-    const inside = lane < columns;
+  const slots = Array.from({ length: block }, (_, slot) => {
+    const address = row * columns + slot;
+    const inside = slot < columns;
     const kind = inside ? "own" : mask !== "none" ? "masked" : address < rows * columns ? "neighbour" : "outside";
-    return { lane, address, kind, held: { own: value(address), masked: 0, neighbour: value(address), outside: NaN }[kind] };
+    return { slot, address, kind, held: { own: value(address), masked: 0, neighbour: value(address), outside: NaN }[kind] };
   });
   const sum = (values) => values.reduce((total, x) => total + x, 0);
-  const mean = sum(lanes.map(({ held }) => held)) / columns;
-  const centred = lanes.map(({ held, lane }) => (mask === "both" && lane >= columns ? 0 : held - mean));
+  const mean = sum(slots.map(({ held }) => held)) / columns;
+  const centred = slots.map(({ held, slot }) => (mask === "both" && slot >= columns ? 0 : held - mean));
   const own = Array.from({ length: columns }, (_, column) => value(row * columns + column));
   const rightMean = sum(own) / columns;
   return {
-    lanes: lanes.map((lane, i) => ({ ...lane, centred: centred[i] })),
+    slots: slots.map((slot, i) => ({ ...slot, centred: centred[i] })),
     mean,
     variance: sum(centred.map((x) => x * x)) / columns,
     right: { mean: rightMean, variance: sum(own.map((x) => (x - rightMean) ** 2)) / columns },
-    unread: Math.max(0, columns - block), // columns that no lane holds
+    unread: Math.max(0, columns - block), // columns that no slot holds
   };
 }
 
@@ -31,36 +31,36 @@ const most = ({ columns, block }) => Math.max(columns, block);
 
 function places(state, width) {
   const memory = cardsOf(1, state.rows, most(state), width, { left: 44, cellHeight: 22 });
-  const lanes = cardsOf(1, 2, most(state), width, { left: 44, cellHeight: 26 });
-  return { memory, lanes, height: memory.height + lanes.height + 8 };
+  const slots = cardsOf(1, 2, most(state), width, { left: 44, cellHeight: 26 });
+  return { memory, slots, height: memory.height + slots.height + 8 };
 }
 
 const FILLS = { own: [0, 0.45], masked: [5, 0.3], neighbour: [1, 0.45], outside: [1, 0.45] };
 
 function drawBlocks(context, state, width, data) {
   const figure = blockFigure(state, data);
-  const { memory, lanes } = places(state, width);
-  const read = new Map(figure.lanes.filter(({ kind }) => kind !== "masked").map((lane) => [lane.address, lane]));
+  const { memory, slots } = places(state, width);
+  const read = new Map(figure.slots.filter(({ kind }) => kind !== "masked").map((slot) => [slot.address, slot]));
   const fillOf = (kind) => tint(STYLE.palette[FILLS[kind][0]], FILLS[kind][1]);
   const nothing = { fill: STYLE.paper, lines: [] };
   const cell = (row, column) => {
     if (column >= state.columns) return nothing;
     const address = row * state.columns + column;
-    const lane = read.get(address);
-    const crossed = lane?.kind === "neighbour" || (row === state.row && !lane);
-    return { fill: lane ? fillOf(lane.kind) : tint(STYLE.muted, 0.08), lines: [String(data.memory[address])], crossed, strong: lane?.kind === "own" };
+    const slot = read.get(address);
+    const crossed = slot?.kind === "neighbour" || (row === state.row && !slot);
+    return { fill: slot ? fillOf(slot.kind) : tint(STYLE.muted, 0.08), lines: [String(data.memory[address])], crossed, strong: slot?.kind === "own" };
   };
   const name = (row) => `row ${row}`;
   drawCard(context, memory, 0, `x in memory, ${state.rows} × ${state.columns}`, cell, name);
   context.save();
   context.translate(0, memory.height);
-  const laneCell = (row, column) => {
-    const lane = figure.lanes[column];
-    if (!lane) return nothing;
-    const text = row ? lane.centred : lane.held;
-    return { fill: fillOf(lane.kind), lines: [Number.isNaN(text) ? "?" : formatNumber(Number(text.toPrecision(2)))], crossed: lane.kind === "neighbour" || lane.kind === "outside" };
+  const slotCell = (row, column) => {
+    const slot = figure.slots[column];
+    if (!slot) return nothing;
+    const text = row ? slot.centred : slot.held;
+    return { fill: fillOf(slot.kind), lines: [Number.isNaN(text) ? "?" : formatNumber(Number(text.toPrecision(2)))], crossed: slot.kind === "neighbour" || slot.kind === "outside" };
   };
-  drawCard(context, lanes, 0, `program ${state.row}, ${several(state.block, "lane")}`, laneCell, (row) => (row ? "x − μ" : "x"));
+  drawCard(context, slots, 0, `program ${state.row}, ${several(state.block, "slot")}`, slotCell, (row) => (row ? "x − μ" : "x"));
   context.restore();
 }
 
@@ -81,24 +81,24 @@ function change(state, control, value) {
 
 // --- the words ---
 
-function verdictOn(state, { lanes, unread, mean, variance, right }) {
-  const has = (kind) => lanes.some((lane) => lane.kind === kind);
-  if (unread) return `No error, and wrong: no lane holds the last ${several(unread, "column")}.`;
-  if (has("outside")) return "Wrong: lanes read behind the end of x, whatever lies there, or the program is stopped.";
-  if (has("neighbour")) return `No error, and wrong: ${several(lanes.filter(({ kind }) => kind === "neighbour").length, "lane")} read the next row.`;
+function verdictOn(state, { slots, unread, mean, variance, right }) {
+  const has = (kind) => slots.some((slot) => slot.kind === kind);
+  if (unread) return `No error, and wrong: no slot holds the last ${several(unread, "column")}.`;
+  if (has("outside")) return "Wrong: slots read behind the end of x, whatever lies there, or the program is stopped.";
+  if (has("neighbour")) return `No error, and wrong: ${several(slots.filter(({ kind }) => kind === "neighbour").length, "slot")} read the next row.`;
   const close = (a, b) => Math.abs(a - b) < 1e-9;
   if (!close(variance, right.variance)) return "No error, and wrong: centring turned the masked zeros into −μ, and their squares count.";
-  return close(mean, right.mean) ? "Right: every lane beyond the row holds 0 wherever something is summed." : "";
+  return close(mean, right.mean) ? "Right: every slot beyond the row holds 0 wherever something is summed." : "";
 }
 
 function facts(state, data) {
   const figure = blockFigure(state, data);
   const numbers = ({ mean, variance }) => (Number.isNaN(mean) ? "nobody knows" : `mean ${formatNumber(mean)}, variance ${formatNumber(variance)}`);
-  const idle = figure.lanes.filter(({ kind }) => kind !== "own").length;
+  const idle = figure.slots.filter(({ kind }) => kind !== "own").length;
   return [
     ["the kernel finds", numbers(figure)],
     ["right is", numbers(figure.right)],
-    ["lanes beyond the row", `${idle} of ${state.block}`],
+    ["slots beyond the row", `${idle} of ${state.block}`],
     ["a store without a mask", idle ? `writes ${several(idle, "value")} beyond its row` : "changes nothing here"],
   ];
 }
@@ -107,7 +107,7 @@ function render(view) {
   const data = view.model.get("data");
   return mount(view, {
     name: "kernel_blocks",
-    title: "Rows in memory, and the lanes of one program of a kernel.",
+    title: "Rows in memory, and the slots of one program of a kernel.",
     hint: "Click a row, or use the arrow keys, to see its program. Crossed: read by mistake, or not read at all.",
     specs: [
       { name: "columns", label: "columns", kind: "slider", min: 1, max: data.limits.columns },

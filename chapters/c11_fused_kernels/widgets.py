@@ -21,11 +21,11 @@ MEMORY = [3, 5, 4, 6, 2, 9, 7, 8, 1, 6, 4, 2, 8, 5, 7, 3] * 4  # what x holds, r
 def kernel_blocks(
     columns: int = 5, block: int = 8, mask: str = "loaded", rows: int = 3
 ) -> CourseWidget:
-    """Return what the lanes of a program hold that normalizes a row, ready to display.
+    """Return what the slots of a program hold that normalizes a row, ready to display.
 
     Args:
         columns: of the matrix, 1 to 16.
-        block: lanes of a program: 2, 4, 8 or 16.
+        block: slots of a program: 2, 4, 8 or 16.
         mask: ``"both"`` (after the load and after centring), ``"loaded"`` or ``"none"``.
         rows: of the matrix, and programs, 1 to 4.
     """
@@ -60,13 +60,13 @@ class _KernelBlocks(CourseWidget):
             own | (mask == "none"), np.pad(memory, (0, block), constant_values=-1)[address], 0
         )
         texts = np.where(held < 0, "?", held.astype(str))[None]
-        lanes = np.where(own, 0, 1)[None]
+        slots = np.where(own, 0, 1)[None]
         x = memory.reshape(rows, columns)
-        cards = [("x in memory", np.full(x.shape, 2), x), (f"lanes of program {row}", lanes, texts)]
+        cards = [("x in memory", np.full(x.shape, 2), x), (f"slots of program {row}", slots, texts)]
         beyond = max(0, block - columns)
         return draw_cards(cards), (
-            f"A kernel's program {row} with {block} lanes on a matrix of {rows} rows and {columns} "
+            f"A kernel's program {row} with {block} slots on a matrix of {rows} rows and {columns} "
             "columns in memory, masked: "
-            f"{MASKS[mask]}. {beyond} lanes are beyond the row; the lanes hold "
+            f"{MASKS[mask]}. {beyond} slots are beyond the row; the slots hold "
             f"{', '.join(texts[0])}."
         )

@@ -23,7 +23,7 @@ __all__ = ["Requested", "guarded", "language", "requested"]
 
 @dataclass(frozen=True)
 class Requested:
-    """Bytes that the lanes of a kernel asked to read from a tensor, and to write to it."""
+    """Bytes that the slots of a kernel asked to read from a tensor, and to write to it."""
 
     read: int = 0
     written: int = 0
@@ -61,15 +61,15 @@ class _AbsentKernel:
 
 
 def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested]:
-    """Run ``call`` in Triton's interpreter and count, lane by lane, what its kernels ask of each
+    """Run ``call`` in Triton's interpreter and count, slot by slot, what its kernels ask of each
     tensor.
 
-    A lane that the mask shuts out asks for nothing. A byte that is asked for twice counts twice,
+    A slot that the mask shuts out asks for nothing. A byte that is asked for twice counts twice,
     although a cache may answer the second time. An atomic operation reads and writes. ``tensors``
     are on the CPU, by the name they are to have in the answer, where "others" is what was asked of
     any other tensor. Needs Triton's interpreter (RuntimeError).
     """
-    # bytes read, bytes written, bytes of either that one lane asked for alone
+    # bytes read, bytes written, bytes of either that one slot asked for alone
     counts = {name: [0, 0, 0] for name in (*tensors, "others")}
 
     def note(addresses: Any, size: int, ways: Sequence[int]) -> None:
@@ -79,10 +79,10 @@ def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested
             last = first + tensor.untyped_storage().nbytes()
             asked[name] = int(((addresses >= first) & (addresses < last)).sum())
         asked["others"] = addresses.size - sum(asked.values())
-        for name, lanes in asked.items():
+        for name, slots in asked.items():
             for way in ways:
-                counts[name][way] += lanes * size
-                counts[name][2] += size if lanes == addresses.size == 1 else 0
+                counts[name][way] += slots * size
+                counts[name][2] += size if slots == addresses.size == 1 else 0
 
     with _watched(note):
         call()
@@ -95,7 +95,7 @@ def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested
 def guarded(**tensors: Tensor) -> Iterator[None]:
     """Make Triton's interpreter as strict as a GPU is treacherous.
 
-    A lane that reads or writes outside of ``tensors`` raises an IndexError, and what a mask keeps
+    A slot that reads or writes outside of ``tensors`` raises an IndexError, and what a mask keeps
     out of a load that names no ``other`` is NaN, where the interpreter would have 0 and a GPU
     promises nothing. Nor does a GPU promise an order of the programs: here the last comes first.
     """
@@ -113,7 +113,7 @@ def guarded(**tensors: Tensor) -> Iterator[None]:
             where = f"before the start of {name}"
             if address >= ends[name][0]:
                 where = f"past the end of {name}, by {(address - ends[name][1]) // size + 1}"
-            raise IndexError(f"a lane {'writes' if 1 in ways else 'reads'} {where}")
+            raise IndexError(f"a slot {'writes' if 1 in ways else 'reads'} {where}")
 
     with _watched(note, undefined=float("nan")), _backwards(), _remapped_once():
         yield

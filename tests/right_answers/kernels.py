@@ -19,9 +19,9 @@ def norm_by_welford(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.c
         mean += step / (column + 1)
         squares += step * (value - mean)
     rstd = 1 / tl.sqrt(squares / n_cols + EPS)
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * stride + lanes, mask=lanes < n_cols)
-    tl.store(y_ptr + row * n_cols + lanes, (x - mean) * rstd, mask=lanes < n_cols)
+    slots = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride + slots, mask=slots < n_cols)
+    tl.store(y_ptr + row * n_cols + slots, (x - mean) * rstd, mask=slots < n_cols)
 
 
 def norm_in_three_scalar_loops(
@@ -52,20 +52,20 @@ def norm_by_block_pointers(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOC
 
 def norm_in_tiles_of_four(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0)
-    lanes = tl.arange(0, 4)
+    slots = tl.arange(0, 4)
     total = tl.zeros((4,), dtype=tl.float32)
     for start in range(0, n_cols, 4):
-        at = start + lanes
+        at = start + slots
         total += tl.load(x_ptr + row * stride + at, mask=at < n_cols, other=0).to(tl.float32)
     mean = tl.sum(total, axis=0) / n_cols
     squares = tl.zeros((4,), dtype=tl.float32)
     for start in range(0, n_cols, 4):
-        at = start + lanes
+        at = start + slots
         x = tl.load(x_ptr + row * stride + at, mask=at < n_cols, other=0).to(tl.float32)
         squares += tl.where(at < n_cols, (x - mean) * (x - mean), 0.0)
     rstd = tl.rsqrt(tl.sum(squares, axis=0) / n_cols + EPS)
     for start in range(0, n_cols, 4):
-        at = start + lanes
+        at = start + slots
         x = tl.load(x_ptr + row * stride + at, mask=at < n_cols, other=0).to(tl.float32)
         tl.store(y_ptr + row * n_cols + at, (x - mean) * rstd, mask=at < n_cols)
 
@@ -73,27 +73,27 @@ def norm_in_tiles_of_four(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK
 def norm_with_masks_as_products(
     x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr
 ):
-    row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
-    inside = (lanes >= 0) * (lanes < n_cols) * (row >= 0)
+    row, slots = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = (slots >= 0) * (slots < n_cols) * (row >= 0)
     counts = inside.to(tl.float32)
-    x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=-7.0).to(tl.float32)
+    x = tl.load(x_ptr + row * stride + slots, mask=inside, other=-7.0).to(tl.float32)
     mean = tl.sum(x * counts) / tl.sum(counts)
     variance = tl.sum((x - mean) * (x - mean) * counts) / tl.sum(counts)
-    tl.store(y_ptr + row * n_cols + lanes, (x - mean) / tl.sqrt(variance + EPS), mask=inside)
+    tl.store(y_ptr + row * n_cols + slots, (x - mean) / tl.sqrt(variance + EPS), mask=inside)
 
 
 def norm_shifted_by_its_first_value(
     x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr
 ):
-    row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
-    inside = (lanes < n_cols)[None, :]
-    x = tl.load(x_ptr + row * stride + lanes[None, :], mask=inside, other=0.0).to(tl.float32)
+    row, slots = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = (slots < n_cols)[None, :]
+    x = tl.load(x_ptr + row * stride + slots[None, :], mask=inside, other=0.0).to(tl.float32)
     shift = tl.load(x_ptr + row * stride, mask=n_cols > 0, other=0.0).to(tl.float32)
     shifted = tl.where(inside, x - shift, 0.0)
     mean = tl.sum(shifted, 1, keep_dims=True) / n_cols
     variance = tl.sum(shifted * shifted, 1, keep_dims=True) / n_cols - mean * mean
     y = (shifted - mean) * tl.rsqrt(variance + EPS)
-    tl.store(y_ptr + row * n_cols + lanes[None, :], y, mask=inside)
+    tl.store(y_ptr + row * n_cols + slots[None, :], y, mask=inside)
 
 
 def backward_in_chunks_of_rows(
@@ -101,22 +101,22 @@ def backward_in_chunks_of_rows(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     each = tl.cdiv(n_rows, tl.num_programs(0))
-    lanes = tl.arange(0, BLOCK)
-    inside = lanes < n_cols
-    w = tl.load(weight_ptr + lanes, mask=inside, other=0.0).to(tl.float32)
+    slots = tl.arange(0, BLOCK)
+    inside = slots < n_cols
+    w = tl.load(weight_ptr + slots, mask=inside, other=0.0).to(tl.float32)
     dweight = tl.zeros([BLOCK], dtype=tl.float32)
     start = tl.program_id(0) * each
     for row in range(start, tl.minimum(start + each, n_rows)):
-        dy = tl.load(dy_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+        dy = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
         mean, rstd = tl.load(mean_ptr + row), tl.load(rstd_ptr + row)
         x_hat = tl.where(inside, (x - mean) * rstd, 0.0)
         wdy = w * dy
         c1 = tl.sum(x_hat * wdy, axis=0) / n_cols
         c2 = tl.sum(wdy, axis=0) / n_cols
-        tl.store(dx_ptr + row * n_cols + lanes, (wdy - (x_hat * c1 + c2)) * rstd, mask=inside)
+        tl.store(dx_ptr + row * n_cols + slots, (wdy - (x_hat * c1 + c2)) * rstd, mask=inside)
         dweight += dy * x_hat
-    tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, dweight, mask=inside)
+    tl.store(sums_ptr + tl.program_id(0) * n_cols + slots, dweight, mask=inside)
 
 
 def backward_with_a_remainder_for_the_last(
@@ -128,40 +128,40 @@ def backward_with_a_remainder_for_the_last(
     end = row + n_rows // programs
     if program == programs - 1:
         end = n_rows
-    lanes = tl.arange(0, BLOCK)
-    inside = lanes < n_cols
+    slots = tl.arange(0, BLOCK)
+    inside = slots < n_cols
     total = tl.zeros((BLOCK,), tl.float32)
     while row < end:
-        dy = tl.load(dy_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
-        w = tl.load(weight_ptr + lanes, mask=inside, other=0.0).to(tl.float32)
+        dy = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
+        w = tl.load(weight_ptr + slots, mask=inside, other=0.0).to(tl.float32)
         rstd = tl.load(rstd_ptr + row)
         x_hat = (x - tl.load(mean_ptr + row)) * rstd
         slope = tl.sum(dy * w * x_hat)
         dx = rstd / n_cols * (n_cols * dy * w - tl.sum(dy * w) - x_hat * slope)
-        tl.store(dx_ptr + row * n_cols + lanes, dx.to(dx_ptr.dtype.element_ty), mask=inside)
+        tl.store(dx_ptr + row * n_cols + slots, dx.to(dx_ptr.dtype.element_ty), mask=inside)
         total += x_hat * dy
         row += 1
-    tl.store(sums_ptr + program * n_cols + lanes, total, mask=inside)
+    tl.store(sums_ptr + program * n_cols + slots, total, mask=inside)
 
 
 def backward_by_block_pointers(
     dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    program, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+    program, slots = tl.program_id(0), tl.arange(0, BLOCK)
     shape, strides, block = (n_rows, n_cols), (n_cols, 1), (1, BLOCK)
     at = (program, 0)
     dy_block = tl.make_block_ptr(dy_ptr, shape, strides, at, block, (1, 0))
     x_block = tl.make_block_ptr(x_ptr, shape, strides, at, block, (1, 0))
     dx_block = tl.make_block_ptr(dx_ptr, shape, strides, at, block, (1, 0))
-    w = tl.load(weight_ptr + lanes, mask=lanes < n_cols, other=0.0)[None, :].to(tl.float32)
+    w = tl.load(weight_ptr + slots, mask=slots < n_cols, other=0.0)[None, :].to(tl.float32)
     total = tl.zeros((1, BLOCK), tl.float32)
     for row in range(program, n_rows, tl.num_programs(0)):
         dy = tl.load(dy_block, boundary_check=(0, 1), padding_option="zero").to(tl.float32)
         x = tl.load(x_block, boundary_check=(0, 1), padding_option="zero").to(tl.float32)
         rstd = tl.load(rstd_ptr + row)
-        x_hat = tl.where(lanes[None, :] < n_cols, (x - tl.load(mean_ptr + row)) * rstd, 0.0)
+        x_hat = tl.where(slots[None, :] < n_cols, (x - tl.load(mean_ptr + row)) * rstd, 0.0)
         g = dy * w
         both = tl.sum(g, 1)[:, None] + x_hat * tl.sum(g * x_hat, 1)[:, None]
         dx = rstd * (g - both / n_cols)
@@ -170,31 +170,31 @@ def backward_by_block_pointers(
         dy_block = tl.advance(dy_block, (tl.num_programs(0), 0))
         x_block = tl.advance(x_block, (tl.num_programs(0), 0))
         dx_block = tl.advance(dx_block, (tl.num_programs(0), 0))
-    tl.store(sums_ptr + program * n_cols + lanes, tl.sum(total, 0), mask=lanes < n_cols)
+    tl.store(sums_ptr + program * n_cols + slots, tl.sum(total, 0), mask=slots < n_cols)
 
 
 def backward_two_rows_at_a_time(
     dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    lanes = tl.arange(0, BLOCK)[None, :]
-    weight = tl.load(weight_ptr + lanes, mask=lanes < n_cols, other=0.0).to(tl.float32)
+    slots = tl.arange(0, BLOCK)[None, :]
+    weight = tl.load(weight_ptr + slots, mask=slots < n_cols, other=0.0).to(tl.float32)
     total = tl.zeros((2, BLOCK), tl.float32)
     for turn in range(tl.cdiv(n_rows, 2 * tl.num_programs(0))):
         rows = 2 * (tl.program_id(0) + turn * tl.num_programs(0)) + tl.arange(0, 2)[:, None]
-        inside = (rows < n_rows) & (lanes < n_cols)
-        dy = tl.load(dy_ptr + rows * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + rows * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+        inside = (rows < n_rows) & (slots < n_cols)
+        dy = tl.load(dy_ptr + rows * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + rows * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
         mean = tl.load(mean_ptr + rows, mask=rows < n_rows, other=0.0)
         rstd = tl.load(rstd_ptr + rows, mask=rows < n_rows, other=0.0)
         x_hat = tl.where(inside, (x - mean) * rstd, 0.0)
         g = dy * weight
         dx = g - tl.sum(g, 1, keep_dims=True) / n_cols
         dx -= x_hat * tl.sum(g * x_hat, 1, keep_dims=True) / n_cols
-        tl.store(dx_ptr + rows * n_cols + lanes, dx * rstd, mask=inside)
+        tl.store(dx_ptr + rows * n_cols + slots, dx * rstd, mask=inside)
         total += dy * x_hat
     sums = tl.sum(total, 0, keep_dims=True)
-    tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, sums, mask=lanes < n_cols)
+    tl.store(sums_ptr + tl.program_id(0) * n_cols + slots, sums, mask=slots < n_cols)
 
 
 def backward_in_two_loops(
@@ -202,22 +202,22 @@ def backward_in_two_loops(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """First dx, and then everything is read again for the weight."""
-    program, programs, lanes = tl.program_id(0), tl.num_programs(0), tl.arange(0, BLOCK)
-    inside = (program < programs) & (lanes < n_cols)
-    weight = tl.load(weight_ptr + lanes, mask=inside, other=0.0).to(tl.float32)
+    program, programs, slots = tl.program_id(0), tl.num_programs(0), tl.arange(0, BLOCK)
+    inside = (program < programs) & (slots < n_cols)
+    weight = tl.load(weight_ptr + slots, mask=inside, other=0.0).to(tl.float32)
     for row in range(program, n_rows, programs):
-        g = tl.load(dy_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32) * weight
-        x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+        g = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32) * weight
+        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
         rstd = tl.load(rstd_ptr + row)
         x_hat = (x - tl.load(mean_ptr + row)) * rstd
         dx = (g - tl.sum(g) / n_cols - x_hat * (tl.sum(g * x_hat) / n_cols)) * rstd
-        tl.store(dx_ptr + row * n_cols + lanes, dx, mask=inside)
+        tl.store(dx_ptr + row * n_cols + slots, dx, mask=inside)
     dweight = tl.zeros((BLOCK,), tl.float32)
     for row in range(program, n_rows, programs):
-        dy = tl.load(dy_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+        dy = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
         dweight += dy * (x - tl.load(mean_ptr + row)) * tl.load(rstd_ptr + row)
-    tl.store(sums_ptr + program * n_cols + lanes, dweight, mask=inside)
+    tl.store(sums_ptr + program * n_cols + slots, dweight, mask=inside)
 
 
 def backward_in_scalar_loops(
@@ -253,19 +253,19 @@ def backward_with_atomics_on_its_own_row(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Nobody else adds to that row, and it has been set to zero: right, and it moves more."""
-    lanes = tl.arange(0, BLOCK)
-    inside = lanes < n_cols
-    sums = sums_ptr + tl.program_id(0) * n_cols + lanes
+    slots = tl.arange(0, BLOCK)
+    inside = slots < n_cols
+    sums = sums_ptr + tl.program_id(0) * n_cols + slots
     tl.store(sums, tl.zeros((BLOCK,), tl.float32), mask=inside)
-    weight = tl.load(weight_ptr + lanes, mask=inside, other=0.0).to(tl.float32)
+    weight = tl.load(weight_ptr + slots, mask=inside, other=0.0).to(tl.float32)
     for row in range(tl.program_id(0), n_rows, tl.num_programs(0)):
-        dy = tl.load(dy_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+        dy = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
         rstd = tl.load(rstd_ptr + row)
         x_hat = (x - tl.load(mean_ptr + row)) * rstd
         g = dy * weight
         dx = (g - tl.sum(g) / n_cols - x_hat * (tl.sum(g * x_hat) / n_cols)) * rstd
-        tl.store(dx_ptr + row * n_cols + lanes, dx, mask=inside)
+        tl.store(dx_ptr + row * n_cols + slots, dx, mask=inside)
         tl.atomic_add(sums, dy * x_hat, mask=inside)
 
 

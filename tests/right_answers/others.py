@@ -158,6 +158,32 @@ def keep_flags(x_is_kept, y_is_kept):
     return {name for name, flag in flags.items() if flag}
 
 
+def warps_numpy(n_cols, itemsize):
+    slots = 2 ** int(np.ceil(np.log2(n_cols)))
+    return int(np.clip(slots // 1024, 1, 16))
+
+
+def warps_doubled(n_cols, itemsize):
+    warps = 1
+    while warps < 16 and n_cols * itemsize > warps * 32 * 128:
+        warps *= 2
+    return warps
+
+
+def warps_searched(n_cols, itemsize):
+    fewest = (n for n in (1, 2, 4, 8, 16, 32) if n_cols / n / 32 <= 128)
+    return next(fewest)
+
+
+def warps_most(n_cols, itemsize):
+    block = 1 << math.ceil(math.log2(n_cols))
+    return max(n for n in (1, 2, 4, 8, 16, 32) if n == 1 or block * itemsize >= n * 32 * 16)
+
+
+def warps_bits(n_cols, itemsize):
+    return 1 << min(5, max(0, (n_cols * itemsize - 1).bit_length() - 10))
+
+
 def scan_accumulate(a, b, h0=None):
     first = torch.zeros_like(b[:, 0]) if h0 is None else h0
     steps = zip(a.unbind(1), b.unbind(1), strict=True)
@@ -749,6 +775,7 @@ RIGHT = {
     "predicted_ms": [ms_sorted, ms_numpy, ms_by_balance, ms_fractions, ms_relu],
     "longest_gap": [gap_sweep, gap_merged, gap_by_the_microsecond, gap_numpy, gap_recursive],
     "to_keep": [keep_table, keep_match, keep_search, keep_frozen, keep_flags],
+    "warps_for": [warps_numpy, warps_doubled, warps_searched, warps_most, warps_bits],
     "linear_scan": [scan_accumulate, scan_halves, scan_matrix, scan_vmap, scan_odd_even],
     "sinusoidal": [code_complex, code_numpy, code_loops, code_phase, code_columns],
     "alibi_slopes": [slopes_recursive, slopes_numpy, slopes_loop, slopes_exp, slopes_cumprod],

@@ -41,20 +41,20 @@ def reports_on_other_forms():
 
     @triton.jit
     def load_row(x_ptr, start, n_cols, BLOCK: tl.constexpr):
-        lanes = tl.arange(0, BLOCK)
-        return tl.load(x_ptr + start + lanes, mask=lanes < n_cols, other=0.0).to(tl.float32)
+        slots = tl.arange(0, BLOCK)
+        return tl.load(x_ptr + start + slots, mask=slots < n_cols, other=0.0).to(tl.float32)
 
     @triton.jit
     def norm(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
-        lanes = tl.arange(0, BLOCK)[None, :]
-        x = tl.load(x_ptr + tl.program_id(0) * stride + lanes, mask=lanes < n_cols).to(tl.float32)
-        x = tl.where(lanes < n_cols, x, 0.0)
-        x = tl.where(lanes < n_cols, x - tl.sum(x, axis=1)[:, None] / n_cols, 0.0)
+        slots = tl.arange(0, BLOCK)[None, :]
+        x = tl.load(x_ptr + tl.program_id(0) * stride + slots, mask=slots < n_cols).to(tl.float32)
+        x = tl.where(slots < n_cols, x, 0.0)
+        x = tl.where(slots < n_cols, x - tl.sum(x, axis=1)[:, None] / n_cols, 0.0)
         x *= tl.rsqrt(tl.sum(x * x, axis=1)[:, None] / n_cols + EPS)
         tl.store(
-            y_ptr + tl.program_id(0) * n_cols + lanes,
+            y_ptr + tl.program_id(0) * n_cols + slots,
             x.to(y_ptr.dtype.element_ty),
-            mask=lanes < n_cols,
+            mask=slots < n_cols,
         )
 
     @triton.jit
@@ -70,7 +70,7 @@ def reports_on_other_forms():
         n_cols,
         BLOCK: tl.constexpr,
     ):  # each program takes neighbours
-        each, lanes = tl.cdiv(n_rows, tl.num_programs(0)), tl.arange(0, BLOCK)
+        each, slots = tl.cdiv(n_rows, tl.num_programs(0)), tl.arange(0, BLOCK)
         total = tl.zeros((BLOCK,), tl.float32)
         for turn in range(each):
             row = tl.program_id(0) * each + turn
@@ -82,9 +82,9 @@ def reports_on_other_forms():
                 ) * rstd
                 g = dy * load_row(weight_ptr, 0, n_cols, BLOCK)
                 dx = rstd / n_cols * (n_cols * g - tl.sum(g) - x_hat * tl.sum(g * x_hat))
-                tl.store(dx_ptr + row * n_cols + lanes, dx, mask=lanes < n_cols)
+                tl.store(dx_ptr + row * n_cols + slots, dx, mask=slots < n_cols)
                 total += dy * x_hat
-        tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, total, mask=lanes < n_cols)
+        tl.store(sums_ptr + tl.program_id(0) * n_cols + slots, total, mask=slots < n_cols)
 
     @triton.jit
     def rope(
@@ -122,35 +122,35 @@ def reports_on_other_forms():
 def test_right_kernels_pass_in_other_forms_and_a_stray_access_is_shown_with_its_launch(interpreter):
     failed, stray = interpreter(reports_on_other_forms)
     assert not failed
-    assert "IndexError: a lane reads" in stray
+    assert "IndexError: a slot reads" in stray
     assert "past the end of x" in stray
     assert "norm_kernel[(1,)](x, y, stride=3, n_cols=3" in stray
 
 
 def reports_on_row_guards():
     """Return what is said of right kernels with a scalar in their masks, and of one that is right
-    but for a last store that goes one lane too far."""
+    but for a last store that goes one slot too far."""
     global tl
     triton, tl = language()
 
     @triton.jit
     def norm(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
-        row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
-        inside = (row >= 0) & (lanes < n_cols)
-        x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
+        row, slots = tl.program_id(0), tl.arange(0, BLOCK)
+        inside = (row >= 0) & (slots < n_cols)
+        x = tl.load(x_ptr + row * stride + slots, mask=inside, other=0.0).to(tl.float32)
         x = tl.where(inside, x - tl.sum(x) / n_cols, 0.0)
         y = x * tl.rsqrt(tl.sum(x * x) / n_cols + EPS)
-        tl.store(y_ptr + row * n_cols + lanes, y.to(y_ptr.dtype.element_ty), mask=inside)
+        tl.store(y_ptr + row * n_cols + slots, y.to(y_ptr.dtype.element_ty), mask=inside)
 
     @triton.jit
     def too_far(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
-        row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
-        inside = (row >= 0) & (lanes < n_cols)
-        x = tl.load(x_ptr + row * stride + lanes, mask=inside, other=0.0).to(tl.float32)
+        row, slots = tl.program_id(0), tl.arange(0, BLOCK)
+        inside = (row >= 0) & (slots < n_cols)
+        x = tl.load(x_ptr + row * stride + slots, mask=inside, other=0.0).to(tl.float32)
         x = tl.where(inside, x - tl.sum(x) / n_cols, 0.0)
         y = x * tl.rsqrt(tl.sum(x * x) / n_cols + EPS)
-        one_more = (row >= 0) & (lanes <= n_cols)
-        tl.store(y_ptr + row * n_cols + lanes, y.to(y_ptr.dtype.element_ty), mask=one_more)
+        one_more = (row >= 0) & (slots <= n_cols)
+        tl.store(y_ptr + row * n_cols + slots, y.to(y_ptr.dtype.element_ty), mask=one_more)
 
     @triton.jit
     def backward(
@@ -165,23 +165,23 @@ def reports_on_row_guards():
         n_cols,
         BLOCK: tl.constexpr,
     ):
-        lanes = tl.arange(0, BLOCK)
-        weight = tl.load(weight_ptr + lanes, mask=lanes < n_cols, other=0.0).to(tl.float32)
+        slots = tl.arange(0, BLOCK)
+        weight = tl.load(weight_ptr + slots, mask=slots < n_cols, other=0.0).to(tl.float32)
         total = tl.zeros((BLOCK,), tl.float32)
         for turn in range(tl.cdiv(n_rows, tl.num_programs(0))):
             row = tl.program_id(0) + turn * tl.num_programs(0)
-            inside = (row < n_rows) & (lanes < n_cols)
-            dy = tl.load(dy_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
-            x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0).to(tl.float32)
+            inside = (row < n_rows) & (slots < n_cols)
+            dy = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
+            x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
             mean = tl.load(mean_ptr + row, mask=row < n_rows, other=0.0)
             rstd = tl.load(rstd_ptr + row, mask=row < n_rows, other=0.0)
             x_hat = tl.where(inside, (x - mean) * rstd, 0.0)
             g = dy * weight
             dx = rstd / n_cols * (n_cols * g - tl.sum(g) - x_hat * tl.sum(g * x_hat))
-            tl.store(dx_ptr + row * n_cols + lanes, dx, mask=inside)
+            tl.store(dx_ptr + row * n_cols + slots, dx, mask=inside)
             total += dy * x_hat
-        mask = (tl.program_id(0) >= 0) & (lanes < n_cols)
-        tl.store(sums_ptr + tl.program_id(0) * n_cols + lanes, total, mask=mask)
+        mask = (tl.program_id(0) >= 0) & (slots < n_cols)
+        tl.store(sums_ptr + tl.program_id(0) * n_cols + slots, total, mask=mask)
 
     answers = (
         (check.norm_kernel, norm),
@@ -232,16 +232,16 @@ def test_bytes_of_no_tensor_of_the_launch_are_too_many_and_a_twentieth_more_is_n
     )
 
 
-OWN_ROW = "sums = sums_ptr + tl.program_id(0) * n_cols + lanes"
+OWN_ROW = "sums = sums_ptr + tl.program_id(0) * n_cols + slots"
 ZEROS = "tl.store(sums, tl.zeros((BLOCK,), tl.float32), mask=inside)"
 END = "tl.minimum(start + each, n_rows)"
 EVEN = "n_rows // tl.num_programs(0)"
 SPOILT = {  # by kernel and edit: the mistake that it is told of
     ("backward_with_atomics_on_its_own_row", ZEROS, "pass"): "added_to_nothing",
-    ("backward_with_atomics_on_its_own_row", OWN_ROW, "sums = sums_ptr + lanes"): (
+    ("backward_with_atomics_on_its_own_row", OWN_ROW, "sums = sums_ptr + slots"): (
         "one_row_of_sums"  # each wipes out what was added before, and no other row is written
     ),
-    ("backward_with_atomics_on_its_own_row", ZEROS, f"{ZEROS}\n    sums = sums_ptr + lanes"): (
+    ("backward_with_atomics_on_its_own_row", ZEROS, f"{ZEROS}\n    sums = sums_ptr + slots"): (
         "zeros_too_late"
     ),
     (
@@ -249,7 +249,7 @@ SPOILT = {  # by kernel and edit: the mistake that it is told of
         ZEROS,
         "if tl.program_id(0) == 0:\n"
         "        for p in range(tl.num_programs(0)):\n"
-        "            tl.store(sums_ptr + p * n_cols + lanes, 0.0, mask=inside)",
+        "            tl.store(sums_ptr + p * n_cols + slots, 0.0, mask=inside)",
     ): "zeros_too_late",
     ("backward_in_chunks_of_rows", END, "start + each"): "no_row_guard",
     ("backward_in_chunks_of_rows", END, "n_rows"): "chunks_overlap",

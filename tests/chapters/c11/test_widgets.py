@@ -1,11 +1,11 @@
-"""The widget of chapter 11: what a kernel's lanes hold."""
+"""The widget of chapter 11: what a kernel's slots hold."""
 
 import pytest
 import torch
 from widget_states import MAKERS
 
 
-def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
+def test_a_kernels_slots_hold_and_give_what_the_masks_leave(figures):
     widget = MAKERS["kernel_blocks"]()
     for state, figure in figures("kernel_blocks", "blockFigure", 300):
         rows, columns, block, row, mask = (
@@ -15,11 +15,11 @@ def test_a_kernels_lanes_hold_and_give_what_the_masks_leave(figures):
         memory[: rows * columns] = torch.tensor(
             MAKERS["kernel_blocks"]().data["memory"][: rows * columns]
         )
-        lanes = torch.arange(block)
-        held = memory[row * columns + lanes]
-        held = held if mask == "none" else held.where(lanes < columns, 0.0)
+        slots = torch.arange(block)
+        held = memory[row * columns + slots]
+        held = held if mask == "none" else held.where(slots < columns, 0.0)
         centred = held - held.sum() / columns
-        centred = centred.where(lanes < columns, 0.0) if mask == "both" else centred
+        centred = centred.where(slots < columns, 0.0) if mask == "both" else centred
         found = [figure["mean"], figure["variance"]]
         expected = [held.sum().item() / columns, centred.square().sum().item() / columns]
         assert [float(value) for value in found] == pytest.approx(expected, nan_ok=True), state

@@ -1,4 +1,4 @@
-"""The workbench of chapter 11: every lane that a mask lets through is counted; and the chapter
+"""The workbench of chapter 11: every slot that a mask lets through is counted; and the chapter
 without Triton."""
 
 import subprocess
@@ -21,10 +21,10 @@ def counts_of_notebook_kernels():
 
     @triton.jit
     def add_twice(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
-        lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + lanes, mask=lanes < n) + tl.load(x_ptr + lanes, mask=lanes < n)
+        slots = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + slots, mask=slots < n) + tl.load(x_ptr + slots, mask=slots < n)
         first = tl.load(y_ptr)
-        tl.atomic_add(out_ptr + lanes, x + first, mask=lanes < n)
+        tl.atomic_add(out_ptr + slots, x + first, mask=slots < n)
 
     x, y, out = torch.ones(10, dtype=torch.float16), torch.ones(3), torch.zeros(10)
     rows, weight, bias = torch.ones(6, 20), torch.ones(20), torch.ones(20)
@@ -46,17 +46,17 @@ def count_behind_a_row_guard():
 
     @triton.jit
     def copy(x_ptr, n_rows, n_cols, BLOCK: tl.constexpr):
-        row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
-        inside = (row < n_rows) & (lanes < n_cols)
-        x = tl.load(x_ptr + row * n_cols + lanes, mask=inside, other=0.0)
-        tl.store(x_ptr + row * n_cols + lanes, x, mask=inside)
+        row, slots = tl.program_id(0), tl.arange(0, BLOCK)
+        inside = (row < n_rows) & (slots < n_cols)
+        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0)
+        tl.store(x_ptr + row * n_cols + slots, x, mask=inside)
 
     x = torch.ones(3, 5)
     count = requested(lambda: copy[(4,)](x, 3, 5, BLOCK=8), x=x)["x"]
     return count.read, count.written
 
 
-def test_a_scalar_in_a_mask_lets_the_same_lanes_through(interpreter):
+def test_a_scalar_in_a_mask_lets_the_same_slots_through(interpreter):
     assert interpreter(count_behind_a_row_guard) == (60, 60)
 
 
