@@ -184,6 +184,8 @@ class _Stage:
             return False
         catalogue = self.trial.runner.exercise.catalogue
         added = [catalogue[key] for key, _ in slips[len(self.named) :]]
+        if len(added) > 1 and not self._is_stopped_by_one(slips):
+            return False
         are_sure = len(added) < 2 or all(mistake.everyday for mistake in added)
         others = self.trial.comparisons
         if are_sure:
@@ -191,6 +193,15 @@ class _Stage:
         return all(
             each.agrees_with(self._example(slips, each), in_values=self.in_values)
             for each in [*self.here, *others]  # most candidates fail here
+        )
+
+    def _is_stopped_by_one(self, slips: Slips) -> bool:
+        """Return whether what ends the answer here, if anything does, ends it with one of these
+        slips alone: edits that only together make a text that cannot run are nobody's mistakes."""
+        findings = ((each, each.observed.finding) for each in self.here)
+        ended = [each for each, finding in findings if finding and not finding.leaves_values]
+        return all(
+            any(each.agrees_with(self._example((slip,), each)) for slip in slips) for each in ended
         )
 
     def _agreements(self, slips: Slips) -> int:
