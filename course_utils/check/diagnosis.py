@@ -184,9 +184,9 @@ class _Stage:
             return False
         catalogue = self.trial.runner.exercise.catalogue
         added = [catalogue[key] for key, _ in slips[len(self.named) :]]
-        if len(added) > 1 and not self._is_stopped_by_one(slips):
-            return False
         are_sure = len(added) < 2 or all(mistake.everyday for mistake in added)
+        if not are_sure and not self._is_stopped_by_one(slips):
+            return False
         others = self.trial.comparisons
         if are_sure:
             others = [*self.before, *(each for each in others if each.passed)]
