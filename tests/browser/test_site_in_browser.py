@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 # axe takes seconds a page: --quick shows it one of each kind, and `make browser` all
-QUICK_AXE = ("index", "/00", "/13", "/18", "/20")
+QUICK_AXE = ("index", "/00", "/14", "/20", "/22")
 # what a reader would see of a formula that was not drawn; code may hold any of it
 RAW_FORMULAS = """() => {
     const article = document.querySelector("article");
