@@ -62,7 +62,7 @@ def longest_row(dtype: torch.dtype, backward: bool) -> int:
     backward."""
     if backward:
         return _BACKWARD_ROW_BYTES // dtype.itemsize
-    # half precisions are computed in float32; in float64 what a sum needs counts twice, too
+    # half precisions are computed in float32; float64 of 16,384 spills, though its row alone fits
     return _FORWARD_ROW if dtype.itemsize <= 4 else _FORWARD_ROW // 4
 
 
