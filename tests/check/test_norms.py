@@ -1,9 +1,6 @@
 """Right ways to write a norm pass, whatever their algebra; wrong ones of no known kind are shown on
 a small input."""
 
-import math
-
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -46,26 +43,6 @@ def ln_shifted_one_pass(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return affine(y, weight, bias, x.dtype)
 
 
-class HandWritten(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, dims, eps):
-        centred = x - x.mean(dims, keepdim=True)
-        rstd = torch.rsqrt(centred.square().mean(dims, keepdim=True) + eps)
-        ctx.save_for_backward(centred * rstd, rstd)
-        ctx.dims = dims
-        return centred * rstd
-
-    @staticmethod
-    def backward(ctx, dy):
-        x_hat, rstd = ctx.saved_tensors
-        means = dy.mean(ctx.dims, keepdim=True) + x_hat * (dy * x_hat).mean(ctx.dims, keepdim=True)
-        return rstd * (dy - means), None, None
-
-
-def ln_autograd_function(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    return affine(HandWritten.apply(wide(x), last(normalized_shape), eps), weight, bias, x.dtype)
-
-
 def ln_any_arguments(*args, **kwargs):
     return F.layer_norm(*args, **kwargs)
 
@@ -74,13 +51,6 @@ def ln_checkpointed(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     from torch.utils.checkpoint import checkpoint
 
     return checkpoint(ln_two_pass, x, normalized_shape, weight, bias, eps, use_reentrant=False)
-
-
-def rms_in_float64(x, normalized_shape, weight=None, eps=None):
-    eps = (2.0**-52 if x.dtype == torch.float64 else 2.0**-23) if eps is None else eps
-    z = x.double()
-    y = z * torch.rsqrt(z.square().mean(last(normalized_shape), keepdim=True) + eps)
-    return affine(y, None if weight is None else weight.double(), None, x.dtype)
 
 
 def bn_scale_and_shift(
@@ -95,35 +65,13 @@ def bn_scale_and_shift(
     return (x.double() * scale.view(column) + shift.view(column)).to(x.dtype)
 
 
-def by_nan_to_num(y, truth):
-    return (y.double() - truth).abs().nan_to_num(nan=math.inf, posinf=math.inf).max().item()
-
-
-def by_numpy(y, truth):
-    error = np.abs(y.double().numpy() - truth.numpy())
-    return np.where(np.isnan(error), np.inf, error).max()
-
-
-def normalize_by_var(x, dims, eps=1e-5):
-    return (x - x.mean(dims, keepdim=True)) / (x.var(dims, correction=0, keepdim=True) + eps).sqrt()
-
-
-def centre_by_matrix(x):
-    return x @ (torch.eye(x.shape[1]) - 1 / x.shape[1]).to(x)
-
-
 ACCEPTED = {
     check.layer_norm: [
         ln_shifted_one_pass,
-        ln_autograd_function,
         ln_any_arguments,
         ln_checkpointed,
     ],
-    check.rms_norm: [rms_in_float64],
     check.batch_norm: [bn_scale_and_shift],
-    check.centre: [centre_by_matrix, lambda x: (x.T - x.mean(1)).T],
-    check.normalize: [normalize_by_var],
-    check.largest_error: [by_nan_to_num, by_numpy],
 }
 
 
