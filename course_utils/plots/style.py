@@ -8,12 +8,14 @@ import base64
 import io
 import sys
 from html import escape
+from textwrap import fill
 from typing import Any
 
 import matplotlib
 import numpy as np
 from cycler import cycler
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
@@ -46,6 +48,7 @@ PAPER, INK, MUTED, RULE = "#FAF8F3", "#1F2328", "#57606A", "#DCD8CE"
 _WIDTH_PX = 760  # fits a notebook's output area at JupyterLab's usual width
 _CSS_DPI = 100  # one inch of figure is 100 pixels of page, so 11 point type is 15 pixels high
 _SHARPNESS = 2  # pixels of PNG per pixel of page
+_PHONE_PX, _PHONE_LETTERS = 360, 30  # the width of a page there, and of a bold title on it
 
 
 def use_style() -> None:
@@ -106,6 +109,10 @@ def image_html(figure: Figure, alt: str) -> str:
     """Return ``figure`` as an ``<img>`` element with its alternative text; the same figure gives
     the same bytes.
 
+    Panels that stand side by side come a second time, one under the other, for a narrow screen, and
+    stay so in ``figure``. An image whose colours are values has the class ``values``, for a page
+    that turns colours round.
+
     Raises:
         ValueError: the alternative text is empty.
     """
@@ -113,6 +120,21 @@ def image_html(figure: Figure, alt: str) -> str:
         raise ValueError(
             f"alt must say what the figure shows, for those who cannot see it: got {alt!r}"
         )
+    images = [image for axes in figure.axes for image in axes.images]
+    values = 'class="values" ' if any(image.get_array().ndim == 2 for image in images) else ""
+    width = round(figure.get_figwidth() * _CSS_DPI)
+    style = "max-width:100%;height:auto;border-radius:6px"
+    image = (
+        f'<img alt="{escape(alt)}" {values}width="{width}" style="{style}" src="{_data(figure)}">'
+    )
+    if not _stack(figure):
+        return image
+    source = f'<source media="(max-width: 500px)" srcset="{_data(figure)}">'
+    return f"<picture>{source}{image}</picture>"
+
+
+def _data(figure: Figure) -> str:
+    """Return ``figure`` as a PNG in a ``data:`` address."""
     png = io.BytesIO()
     # matplotlib would write its own version into the file, which changes the bytes from one install
     # to another
@@ -120,13 +142,32 @@ def image_html(figure: Figure, alt: str) -> str:
     small = io.BytesIO()
     # a third of the bytes, for the eye the same
     Image.open(png).convert("RGB").quantize(256).save(small, format="png", optimize=True)
-    data = base64.b64encode(small.getvalue()).decode("ascii")
-    width = round(figure.get_figwidth() * _CSS_DPI)
-    style = "max-width:100%;height:auto;border-radius:6px"
-    return (
-        f'<img alt="{escape(alt)}" width="{width}" style="{style}" '
-        f'src="data:image/png;base64,{data}">'
-    )
+    return f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode('ascii')}"
+
+
+def _stack(figure: Figure) -> bool:
+    """Put panels that stand side by side one under the other; return whether there were any."""
+    placed = [(axes, axes.get_subplotspec()) for axes in figure.axes]
+    panels = [axes for axes, place in placed if place is not None]
+    grids = {place.get_gridspec() for _, place in placed if place is not None}
+    if len(panels) < 2 or len(grids) > 1 or grids.pop().nrows > 1:
+        return False
+    height = min(figure.get_figheight(), _PHONE_PX / _CSS_DPI)
+    figure.set_size_inches(_PHONE_PX / _CSS_DPI, height * len(panels))
+    first = panels[0]
+    for axes, place in zip(panels, GridSpec(len(panels), 1, figure), strict=True):
+        axes.set_subplotspec(place)
+        axes.set_title(fill(axes.get_title("left"), _PHONE_LETTERS))
+        if axes.get_shared_y_axes().joined(axes, first):  # only the first had the scale
+            axes.tick_params(labelleft=first.yaxis.get_tick_params()["labelleft"])
+            axes.set_ylabel(axes.get_ylabel() or first.get_ylabel())
+    for legend in list(figure.legends):
+        names = [text.get_text() for text in legend.get_texts()]
+        figure.legend(legend.legend_handles, names, loc="outside lower center", ncols=2)
+        legend.remove()
+    if title := figure.get_suptitle():
+        figure.suptitle(fill(title, _PHONE_LETTERS), x=0.02, ha="left", weight="bold", fontsize=12)
+    return True
 
 
 def show(figure: Figure, alt: str) -> None:

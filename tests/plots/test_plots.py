@@ -112,6 +112,23 @@ def test_nothing_is_clipped(name):
     assert_nothing_is_clipped(FIGURES[name]())
 
 
+def test_panels_side_by_side_come_a_second_time_one_under_the_other():
+    figure = FIGURES["panels"]()
+    html = plots.image_html(figure, "losses")
+    assert re.match(r'<picture><source media="\(max-width: 500px\)" srcset="data:image', html)
+    tops = [axes.get_position().y1 for axes in figure.axes]
+    assert tops == sorted(tops, reverse=True)
+    assert all(axes.yaxis.get_tick_params()["labelleft"] for axes in figure.axes)
+    assert_nothing_is_clipped(figure)
+    assert not plots.image_html(error_figure(), "errors").startswith("<picture>")
+
+
+def test_only_a_picture_whose_colours_are_values_says_so():
+    assert [' class="values" ' in plots.image_html(FIGURES[name](), "a") for name in FIGURES] == [
+        name == "heat map" for name in FIGURES
+    ]
+
+
 @pytest.mark.parametrize(
     "ends", [[1.0, 1.0, 1.0, 1.0], [1e-6, 1e-6, 1e-6, 1.0], [1.0, 1.0, 1.0, 1e-6]]
 )

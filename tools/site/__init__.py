@@ -51,7 +51,11 @@ from tools.site.live import live_html, make_live
 __all__ = ["build_site"]
 
 _HERE = Path(__file__).parent
-_PICTURE = re.compile(r'(<img alt="([^"]*)"[^>]*)src="data:image/png;base64,([^"]+)">')
+_PICTURE = re.compile(
+    r'(?:<picture><source media="[^"]*" srcset="data:image/png;base64,(?P<stacked>[^"]+)">)?'
+    r'(?P<image><img alt="(?P<alt>[^"]*)"[^>]*)src="data:image/png;base64,(?P<data>[^"]+)">'
+    r"(?:</picture>)?"
+)
 _PLUMBING = ("claims.index(", "claims.table(", "conventions.table(", "glossary.table(", "widgets.")
 _NOT_ATTEMPTED = "not attempted yet"
 _LINK = re.compile(r"\]\(([^)#]+)")
@@ -142,9 +146,11 @@ def _card(project: Path, chapter: Chapter, static: Path) -> str:
     figures_first = sorted(notebook.cells, key=lambda cell: "widgets." in cell.source[:16])
     outputs = (output for cell in figures_first for output in cell.get("outputs", ()))
     pictures = (_PICTURE.search(output.get("data", {}).get("text/html", "")) for output in outputs)
-    _, alt, data = next((found.groups() for found in pictures if found), ("", "", ""))
-    (static / f"{chapter.number}.png").write_bytes(base64.b64decode(data))
-    picture = f'<img alt="{alt}" src="_static/{chapter.number}.png">' if data else ""
+    picture = ""
+    if first := next(filter(None, pictures), None):
+        (static / f"{chapter.number}.png").write_bytes(base64.b64decode(first["data"]))
+        values = 'class="values" ' if 'class="values"' in first["image"] else ""
+        picture = f'<img alt="{first["alt"]}" {values}src="_static/{chapter.number}.png">'
     address = f"{NOTEBOOKS}/{Path(chapter.file).stem}.html"
     about = chapter.about.replace("`", "")
     return (
@@ -195,17 +201,25 @@ def _with_files(html: str, static: Path, address: str) -> str:
     """Return an output whose pictures are files, each a link to itself at its full size: a page is
     there before its pictures."""
 
-    def file(picture: re.Match[str]) -> str:
-        data = base64.b64decode(picture[3])
-        name = f"{sha256(data).hexdigest()[:12]}.png"
-        (static / name).write_bytes(data)
-        width, height = struct.unpack(">II", data[16:24])
-        return (
-            f'<a class="course-figure" href="{address}/{name}">{picture[1]}loading="lazy" '
-            f'height="{760 * height // width}" src="{address}/{name}"></a>'
-        )
+    def file(data: str) -> tuple[str, int]:
+        """Return the address of a picture, and the height that belongs to a width of 760."""
+        png = base64.b64decode(data)
+        name = f"{sha256(png).hexdigest()[:12]}.png"
+        (static / name).write_bytes(png)
+        width, height = struct.unpack(">II", png[16:24])
+        return f"{address}/{name}", 760 * height // width
 
-    return _PICTURE.sub(file, html)
+    def link(picture: re.Match[str]) -> str:
+        path, height = file(picture["data"])
+        stacked = ""
+        if picture["stacked"]:
+            below, tall = file(picture["stacked"])
+            size = f'width="760" height="{tall}"'
+            stacked = f'<source media="(max-width: 500px)" srcset="{below}" {size}>'
+        image = f'{picture["image"]}loading="lazy" height="{height}" src="{path}">'
+        return f'<a class="course-figure" href="{path}"><picture>{stacked}{image}</picture></a>'
+
+    return _PICTURE.sub(link, html)
 
 
 def _with_anchors(source: str, html: str) -> str:
