@@ -89,6 +89,10 @@ def _dynamic(lengths: Sequence[int], window: int, factor: float) -> Tensor:
 
 def _yarn(rope_parameters: Mapping[str, Any], layer_type: str) -> Tensor:
     parameters = rope_parameters.get(layer_type, rope_parameters)
+    if parameters is not rope_parameters and (others := set(rope_parameters) - set(_LAYERS)):
+        raise ValueError(
+            f"beside the layer types stands nothing else: got {', '.join(sorted(map(str, others)))}"
+        )
     keys = set(parameters) if isinstance(parameters, dict) else set()
     if not _REQUIRED <= keys <= _REQUIRED | _ALLOWED:
         wanted = f"{', '.join(sorted(_REQUIRED))}, and perhaps {', '.join(sorted(_ALLOWED))}"

@@ -145,7 +145,8 @@ class Judge:
         if message := self.piece.near_message(arguments):
             parts.append(message)
         elif kept:
-            parts.append(f"You left {' and '.join(kept)} as it was.")
+            was = "it was" if len(kept) == 1 else "they were"
+            parts.append(f"You left {' and '.join(kept)} as {was}.")
         return " ".join(parts)
 
     def _smallest(self, arguments: Arguments, difference: Difference, sandbox: Sandbox) -> Evidence:
