@@ -10,7 +10,7 @@ from course_utils.check.catalogue import Mistake, edited
 from course_utils.check.comparison import Comparison
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Probe
-from course_utils.check.relations import plain_relation, relation
+from course_utils.check.relations import factor_everywhere, plain_relation, relation
 from course_utils.check.runner import Runner, Trial
 
 __all__ = ["Diagnosis", "Slips", "function_with"]
@@ -40,7 +40,7 @@ class Diagnosis:
 
         At a stage that nothing explains it ends: what is seen after that may come of the unknown.
         An input handed back and a constant are no work of several mistakes, though some turn by
-        whole turns, or round to 0.
+        whole turns, or round to 0; nor is one factor everywhere, but of everyday ones.
         """
         catalogue = self.trial.runner.exercise.catalogue
         named: Slips = ()
@@ -60,7 +60,10 @@ class Diagnosis:
             if stage.leaves_values and any(map(self._is_shown, added)):
                 words = ""  # a known mistake says it
         wrong = [comparison for comparison in self.trial.comparisons if not comparison.passed]
-        if len(named) > 1 and not words and plain_relation(wrong):
+        is_plain = plain_relation(wrong)
+        if not all(catalogue[key].everyday for key, _ in named):
+            is_plain = is_plain or factor_everywhere(wrong)
+        if len(named) > 1 and not words and is_plain:
             return self.without_catalogue(), []
         return words, [catalogue[key] for key, _ in named]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from course_utils.check.comparison import Comparison
 from course_utils.check.probes import same
 
-__all__ = ["plain_relation", "relation"]
+__all__ = ["factor_everywhere", "plain_relation", "relation"]
 
 _FEWEST = 4  # numbers that must be wrong: of fewer, something is always true
 
@@ -36,6 +36,16 @@ def plain_relation(wrong: Sequence[Comparison]) -> str:
     return ""
 
 
+def factor_everywhere(wrong: Sequence[Comparison]) -> str:
+    """Return in a sentence by which one factor the quantity that is wrong is too large, or
+    nothing."""
+    seen, name = _seen(wrong)
+    factors = _factors(seen, name) if seen else []
+    if factors and max(factors) - min(factors) <= 1e-3 * abs(factors[0]):
+        return f"it is {factors[0]:.3g} times what is expected, everywhere."
+    return ""
+
+
 def _seen(wrong: Sequence[Comparison]) -> tuple[list[Comparison], str]:
     """Return what to look at, and the quantity; nothing where that is not wrong in all, or in few
     numbers."""
@@ -53,6 +63,7 @@ def _sentences(seen: Sequence[Comparison], name: str) -> Iterator[str]:
     for words, function in _RELATED.items():
         if _all(seen, name, [function(right) for right, _ in pairs]):
             yield words
+    yield factor_everywhere(seen)
     yield _multiple(seen, name)
     yield _moved(pairs)
     yield _all_but(seen, name)
@@ -84,24 +95,23 @@ def _off(each: Comparison, name: str) -> Tensor:
     return ~((got - right).abs() <= each.tolerance(name).allowed(right))
 
 
-def _multiple(seen: Sequence[Comparison], name: str) -> str:
-    """Return by which factor the result is too large: a factor an input, of several numbers."""
+def _factors(seen: Sequence[Comparison], name: str) -> list[float]:
+    """Return by which factor each result is too large, where each is a multiple of the right
+    one."""
     rights = [each.expected.values[name] for each in seen]
     gots = [each.observed.values[name] for each in seen]
-    if not all(
-        got.isfinite().all() and right.any() for got, right in zip(gots, rights, strict=True)
-    ):
-        return ""
-    factors = [
-        float((right * got).sum() / right.square().sum())
-        for right, got in zip(rights, gots, strict=True)
-    ]
+    pairs = list(zip(rights, gots, strict=True))
+    if not all(got.isfinite().all() and right.any() for right, got in pairs):
+        return []
+    factors = [float((right * got).sum() / right.square().sum()) for right, got in pairs]
     scaled = [right * factor for right, factor in zip(rights, factors, strict=True)]
-    if not _all(seen, name, scaled):
-        return ""
-    if max(factors) - min(factors) <= 1e-3 * abs(factors[0]):
-        return f"it is {factors[0]:.3g} times what is expected, everywhere."
-    if min(right.count_nonzero() for right in rights) < _FEWEST:
+    return factors if _all(seen, name, scaled) else []
+
+
+def _multiple(seen: Sequence[Comparison], name: str) -> str:
+    """Return by which factors the results are too large: one an input, of several numbers."""
+    factors = _factors(seen, name)
+    if not factors or min(each.expected.values[name].count_nonzero() for each in seen) < _FEWEST:
         return ""
     last = max(range(len(factors)), key=lambda i: abs(factors[i] - factors[0]))
     return (

@@ -272,6 +272,11 @@ def pops(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
     return check.plain_frequencies.oracle(given, head_dim, max_position_embeddings, seq_len)
 
 
+def halves_m2(a, b):
+    count, mean, m2 = check.merge_moments.oracle(a, b)
+    return count, mean, m2 / 2
+
+
 def rotates_whole_positions(x, positions, base=10_000.0):
     return check.rope.oracle(x, positions.long(), base)
 
@@ -374,6 +379,7 @@ def test_likely_slips_written_in_other_words_are_named(name, function, keys):
             ["smallest", "nan_returned"],
         ),
         ("half_to_interleaved", lambda weight, num_heads: -weight, []),
+        ("merge_moments", halves_m2, []),
     ],
 )
 def test_what_two_or_three_known_mistakes_give_by_chance_is_not_called_so(name, function, keys):
