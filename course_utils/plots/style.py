@@ -120,8 +120,9 @@ def image_html(figure: Figure, alt: str) -> str:
         raise ValueError(
             f"alt must say what the figure shows, for those who cannot see it: got {alt!r}"
         )
-    images = [image for axes in figure.axes for image in axes.images]
-    values = 'class="values" ' if any(image.get_array().ndim == 2 for image in images) else ""
+    arrays = [image.get_array() for axes in figure.axes for image in axes.images]
+    has_values = any(array is not None and array.ndim == 2 for array in arrays)
+    values = 'class="values" ' if has_values else ""
     width = round(figure.get_figwidth() * _CSS_DPI)
     style = "max-width:100%;height:auto;border-radius:6px"
     image = (
@@ -155,15 +156,17 @@ def _stack(figure: Figure) -> bool:
     height = min(figure.get_figheight(), _PHONE_PX / _CSS_DPI)
     figure.set_size_inches(_PHONE_PX / _CSS_DPI, height * len(panels))
     first = panels[0]
-    for axes, place in zip(panels, GridSpec(len(panels), 1, figure), strict=True):
-        axes.set_subplotspec(place)
+    rows = GridSpec(len(panels), 1, figure)
+    for row, axes in enumerate(panels):
+        axes.set_subplotspec(rows[row])
         axes.set_title(fill(axes.get_title("left"), _PHONE_LETTERS))
         if axes.get_shared_y_axes().joined(axes, first):  # only the first had the scale
             axes.tick_params(labelleft=first.yaxis.get_tick_params()["labelleft"])
             axes.set_ylabel(axes.get_ylabel() or first.get_ylabel())
     for legend in list(figure.legends):
+        handles = [handle for handle in legend.legend_handles if handle]
         names = [text.get_text() for text in legend.get_texts()]
-        figure.legend(legend.legend_handles, names, loc="outside lower center", ncols=2)
+        figure.legend(handles, names, loc="outside lower center", ncols=2)
         legend.remove()
     if title := figure.get_suptitle():
         figure.suptitle(fill(title, _PHONE_LETTERS), x=0.02, ha="left", weight="bold", fontsize=12)
