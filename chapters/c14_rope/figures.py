@@ -24,9 +24,11 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike])
     """
     figure, (upper, lower) = new_figure(height=7.4, nrows=2)
     _draw_lines(upper, bound, first_colour=0)
-    _draw_lines(lower, scores, first_colour=2)
+    upper.legend(loc="upper right", ncols=len(bound), fontsize=9.5)
     upper.set(ylabel="mean of |S|", title="the bound", ylim=(0, None))
-    lower.set(ylabel="score / (|q||k|)", title="scores", ylim=(-1.05, 1.05))
+    _draw_lines(lower, scores, first_colour=2)
+    lower.legend(loc="lower right", ncols=len(scores), fontsize=9.5)
+    lower.set(ylabel="score / (|q||k|)", title="scores", ylim=(-0.55, 1.05))
     lower.set(xlabel="distance (positions)")
     return figure
 
@@ -36,4 +38,3 @@ def _draw_lines(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) 
     for number, (name, values) in enumerate(curves.items()):
         look = {**line_style(number), "color": line_style(first_colour + number)["color"]}
         axes.plot(as_series(name, values, length), label=name, linewidth=1.4, **look)
-    axes.legend(loc="upper right", ncols=len(curves), fontsize=9.5, borderaxespad=0.2)

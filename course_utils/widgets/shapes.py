@@ -10,7 +10,7 @@ Notation used for tensor shapes
     D   the dimension of a head
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -53,8 +53,8 @@ def rope_shapes(
         share: of each head's entries that turn, 0.25, 0.5, 0.75 or 1: an even number, two at least.
         keys: how many key heads the two heads of queries share: 1 to 4.
     """
-    choices = {"order": ORDERS, "cos": COSINES, "pairs": PAIRS, "laid": PAIRS}
-    choices |= {"share": SHARES, "keys": KEYS}
+    choices: dict[str, Iterable[Any]] = {"order": ORDERS, "cos": COSINES, "pairs": PAIRS}
+    choices |= {"laid": PAIRS, "share": SHARES, "keys": KEYS}
     chosen = one_of(choices, order=order, cos=cos, pairs=pairs, laid=laid, share=share, keys=keys)
     state = {**chosen, "sizes": {"B": 1, "H": 2, "T": 3, "D": 4}, "picked": 0}
     data = {
@@ -127,7 +127,11 @@ class _RopeShapes(CourseWidget):
         )
         heads = np.moveaxis(lines, 1 if state["order"] == "B,H,T,D" else 2, 1)  # (B, H, T, D)
         cards = [
-            (f"head {head}{self._key_head(head)}", np.broadcast_to(pairs, heads.shape[2:]), heads[sample, head])
+            (
+                f"head {head}{self._key_head(head)}",
+                np.broadcast_to(pairs, heads.shape[2:]),
+                heads[sample, head],
+            )
             for sample, head in np.ndindex(heads.shape[:2])
         ]
         words = (
