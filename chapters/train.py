@@ -8,7 +8,7 @@ from pathlib import Path
 from chapters.c07_norms_of_models import copying, without_norms
 from chapters.c08_norms_at_work import batch_size, lstm_length, norm_placement
 from chapters.c12_scan import rnn_time
-from chapters.c13_why_position import extrapolation
+from chapters.c13_why_position import extrapolation, reading
 from chapters.c16_longer_context import (
     hybrid_context,
     long_context,
@@ -26,6 +26,7 @@ MODULES = (
     norm_placement,
     rnn_time,
     extrapolation,
+    reading,
     smollm2_length,
     long_context,
     long_context_tuning,

@@ -17,6 +17,7 @@ NAMES = (
     "normalize_row",
     "batch_neighbours",
     "gradient_projection",
+    "code_ladder",
     "encoding_by_distance",
     "rope_clocks",
     "running_average",
@@ -74,6 +75,8 @@ def _others(name, state, data, draw):
         return {field: draw.randint(low, high) for field, (low, high) in data["limits"].items()}
     if name == "running_average":
         return {"corrected": draw.random() < 0.5, "seed": draw.randint(*data["seeds"])}
+    if name == "code_ladder":
+        return {"m": draw.randint(0, state["tokens"] - 2)}
     if name == "encoding_by_distance":
         return {"head": draw.randint(1, state["heads"])}
     if name == "rope_clocks":

@@ -24,13 +24,17 @@ def sinusoid(code: ArrayLike, pairs: tuple[int, int]) -> Figure:
     values = np.asarray(code, dtype=float)
     if values.ndim != 2 or values.shape[1] % 2:
         raise ValueError(f"code must be (T, dim) with an even dim: got shape {values.shape}")
-    figure, (heat, *clocks) = new_figure(height=3.6, ncols=3, width_ratios=[1.7, 1, 1])
+    figure, grid = new_figure(height=7.2, nrows=2, ncols=2, height_ratios=[1, 1.15])
+    upper, clocks = grid[0, 0].get_gridspec(), grid[1]
+    for axes in grid[0]:
+        axes.remove()
+    heat = figure.add_subplot(upper[0, :])
     image = heat.imshow(
         values.T, cmap="cividis", aspect="auto", vmin=-1, vmax=1, interpolation="nearest"
     )
     heat.grid(visible=False)
     heat.set(xlabel="position", ylabel="column", title="the code")
-    figure.colorbar(image, ax=heat, location="bottom", label="value", aspect=30, ticks=[-1, 0, 1])
+    figure.colorbar(image, ax=heat, label="value", ticks=[-1, 0, 1])
     for axes, pair in zip(clocks, pairs, strict=True):
         _clock(axes, values[:, 2 * pair : 2 * pair + 2])
         axes.set_title(f"columns {2 * pair}, {2 * pair + 1}")
@@ -46,7 +50,8 @@ def _clock(axes: Axes, pair: NDArray) -> None:
         sine, cosine = pair[position]
         look = {**line_style(series), "marker": MARKERS[series]}
         axes.plot([0, cosine], [0, sine], markevery=[1], label=f"position {position}", **look)
-    axes.set(aspect="equal", xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), xlabel="cosine", ylabel="sine")
+        at = (1.19 * cosine, 1.19 * sine)
+        axes.text(*at, str(position), color=look["color"], weight="bold", ha="center", va="center")
+    axes.set(aspect="equal", xlim=(-1.35, 1.35), ylim=(-1.35, 1.35), xlabel="cosine", ylabel="sine")
     axes.set_xticks([-1, 0, 1])
     axes.set_yticks([-1, 0, 1])
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), fontsize=9)

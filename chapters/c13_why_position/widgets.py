@@ -1,4 +1,4 @@
-"""What an encoding tells attention, by distance."""
+"""The ladder from a position to the sinusoid, and what an encoding tells attention, by distance."""
 
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,16 @@ from course_utils.rope import alibi_slopes, sinusoidal, t5_relative_bucket
 from course_utils.table import format_number
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
-__all__ = ["encoding_by_distance"]
+__all__ = ["code_ladder", "encoding_by_distance"]
+
+CODES = {
+    "integer": "the position m",
+    "share": "m / T",
+    "binary": "binary",
+    "sinusoid": "sinusoid",
+}
+TOKENS = [8, 16, 32, 64]
+_DIGITS = 6
 
 ENCODINGS = {"none": "none", "sinusoidal": "sinusoidal", "t5": "T5 bias", "alibi": "ALiBi"}
 DISTANCE_STOPS: dict[str, list[int]] = {
@@ -29,6 +38,60 @@ _LABELS = {
     "sinusoidal": "product of two codes,\nas a share of the largest",
     "t5": "bucket",
 }
+
+
+def code_ladder(code: str = "integer", *, tokens: int = 16, m: int = 7) -> CourseWidget:
+    """Return the numbers that a code gives each position, ready to display.
+
+    Args:
+        code: ``"integer"``, ``"share"`` (of the length), ``"binary"`` (six digits, the last first)
+            or ``"sinusoid"`` (12 columns, base 64: each pair half as fast as the one before).
+        tokens: the length of the text: 8, 16, 32 or 64.
+        m: the position that is looked at, which has a next one.
+    """
+    choices = {"code": CODES, "tokens": TOKENS, "m": range(tokens - 1)}
+    chosen = one_of(choices, tokens=tokens, code=code, m=m)
+    return _CodeLadder(chosen, {"codes": CODES, "stops": {"tokens": TOKENS}})
+
+
+class _CodeLadder(CourseWidget):
+    _esm = browser_module(Path(__file__).with_name("code_ladder.js"))
+
+    @property
+    def x(self) -> Tensor:
+        """The code of each position, (T, numbers), float32."""
+        code, tokens = self.state["code"], self.state["tokens"]
+        positions = torch.arange(tokens)
+        if code == "binary":
+            return ((positions[:, None] >> torch.arange(_DIGITS)) & 1).float()
+        if code == "sinusoid":
+            return sinusoidal(positions, 2 * _DIGITS, 2.0**_DIGITS)
+        return positions[:, None] / (tokens if code == "share" else 1)
+
+    def picture(self) -> tuple[Figure, str]:
+        code, tokens, m = (self.state[name] for name in ("code", "tokens", "m"))
+        values = self.x.numpy()
+        steps = self.x.diff(dim=0).norm(dim=1)
+        figure, (lines, bars) = new_figure(4.6, nrows=2, height_ratios=[3, 1], sharex=True)
+        for number, column in enumerate(values.T):
+            look = {"color": PALETTE[number // (1 + (code == "sinusoid")) % 6], "linestyle": "-"}
+            down = 0 if values.shape[1] == 1 else -2.5 * number
+            lines.plot(column + down, drawstyle="steps-post" * (code == "binary") or None, **look)
+            lines.plot(m, column[m] + down, "o", color=look["color"])
+        lines.axvline(m, color=INK, linestyle=":", linewidth=1)
+        lines.set(ylabel="the code", **({"yticks": []} if values.shape[1] > 1 else {}))
+        bars.bar(
+            range(tokens - 1),
+            steps,
+            color=[PALETTE[1 if at == m else 5] for at in range(tokens - 1)],
+        )
+        bars.set(xlabel="position", ylabel="step")
+        low, high = (format_number(float(step)) for step in (steps.min(), steps.max()))
+        return figure, (
+            f"The code «{CODES[code]}» of {tokens} positions, a line for each of its "
+            f"{values.shape[1]} numbers, with position {m} marked; below, how long the step from "
+            f"each position to the next is: from {low} to {high}."
+        )
 
 
 def encoding_by_distance(

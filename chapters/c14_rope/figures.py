@@ -13,7 +13,7 @@ __all__ = ["attenuation"]
 
 
 def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike]) -> Figure:
-    """Draw the mean of |S_p| by distance in one panel, and scores as shares of |q||k| in the other.
+    """Draw the mean of |S_p| by distance, and below it scores as shares of |q||k|.
 
     Args:
         bound: what each bound is called, and its value at distances 0, 1, 2, ...
@@ -22,13 +22,14 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike])
     Raises:
         ValueError: curves of one panel differ in length.
     """
-    figure, (left, right) = new_figure(height=3.9, ncols=2)
-    _draw_lines(left, bound, first_colour=0)
-    _draw_lines(right, scores, first_colour=2)
-    left.set(xlabel="distance (positions)", ylabel="mean of |S|", title="the bound", ylim=(0, None))
-    right.set(
-        xlabel="distance (positions)", ylabel="score / (|q||k|)", title="scores", ylim=(-1.05, 1.05)
-    )
+    figure, (upper, lower) = new_figure(height=7.4, nrows=2)
+    _draw_lines(upper, bound, first_colour=0)
+    upper.legend(loc="upper right", ncols=len(bound), fontsize=9.5)
+    upper.set(ylabel="mean of |S|", title="the bound", ylim=(0, None))
+    _draw_lines(lower, scores, first_colour=2)
+    lower.legend(loc="lower right", ncols=len(scores), fontsize=9.5)
+    lower.set(ylabel="score / (|q||k|)", title="scores", ylim=(-0.55, 1.05))
+    lower.set(xlabel="distance (positions)")
     return figure
 
 
@@ -37,5 +38,3 @@ def _draw_lines(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) 
     for number, (name, values) in enumerate(curves.items()):
         look = {**line_style(number), "color": line_style(first_colour + number)["color"]}
         axes.plot(as_series(name, values, length), label=name, linewidth=1.4, **look)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.1), borderaxespad=0.2, fontsize=9.5)
-    axes.title.set_visible(True)

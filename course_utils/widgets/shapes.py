@@ -10,7 +10,7 @@ Notation used for tensor shapes
     D   the dimension of a head
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -31,6 +31,7 @@ PAIRS = {"half": "half", "interleaved": "interleaved"}
 HEAD_LIMITS = {"B": 2, "H": 4, "T": 5}
 DIMS = [2, 4, 6, 8]
 SHARES = [0.25, 0.5, 0.75, 1.0]
+KEYS = [1, 2, 3, 4]
 
 
 def rope_shapes(
@@ -40,6 +41,7 @@ def rope_shapes(
     laid: str = "half",
     *,
     share: float = 1.0,
+    keys: int = 2,
 ) -> CourseWidget:
     """Return a tensor of heads whose entries show the angle that RoPE gives them, ready to display.
 
@@ -49,9 +51,11 @@ def rope_shapes(
         pairs: which entries turn together: ``"half"`` or ``"interleaved"``.
         laid: for which of the two the columns of cos and sin are laid out.
         share: of each head's entries that turn, 0.25, 0.5, 0.75 or 1: an even number, two at least.
+        keys: how many key heads the two heads of queries share: 1 to 4.
     """
-    choices = {"order": ORDERS, "cos": COSINES, "pairs": PAIRS, "laid": PAIRS, "share": SHARES}
-    chosen = one_of(choices, order=order, cos=cos, pairs=pairs, laid=laid, share=share)
+    choices: dict[str, Iterable[Any]] = {"order": ORDERS, "cos": COSINES, "pairs": PAIRS}
+    choices |= {"laid": PAIRS, "share": SHARES, "keys": KEYS}
+    chosen = one_of(choices, order=order, cos=cos, pairs=pairs, laid=laid, share=share, keys=keys)
     state = {**chosen, "sizes": {"B": 1, "H": 2, "T": 3, "D": 4}, "picked": 0}
     data = {
         "orders": ORDERS,
@@ -59,7 +63,7 @@ def rope_shapes(
         "layouts": PAIRS,
         "limits": HEAD_LIMITS,
         "dims": DIMS,
-        "stops": {"share": SHARES},
+        "stops": {"share": SHARES, "keys": KEYS},
     }
     return _RopeShapes(state, data)
 
@@ -99,6 +103,11 @@ class _RopeShapes(CourseWidget):
         columns = np.arange(self._turning())
         return columns % (len(columns) // 2) if self.state["laid"] == "half" else columns // 2
 
+    def _key_head(self, head: int) -> str:
+        """Which key head a head of queries uses, where fewer are shared out evenly."""
+        heads, keys = self.state["sizes"]["H"], self.state["keys"]
+        return f", key {head * keys // heads}" if keys < heads and heads % keys == 0 else ""
+
     def picture(self) -> tuple[Figure, str]:
         state: dict[str, Any] = self.state
         turning = self._turning()
@@ -118,7 +127,11 @@ class _RopeShapes(CourseWidget):
         )
         heads = np.moveaxis(lines, 1 if state["order"] == "B,H,T,D" else 2, 1)  # (B, H, T, D)
         cards = [
-            (f"head {head}", np.broadcast_to(pairs, heads.shape[2:]), heads[sample, head])
+            (
+                f"head {head}{self._key_head(head)}",
+                np.broadcast_to(pairs, heads.shape[2:]),
+                heads[sample, head],
+            )
             for sample, head in np.ndindex(heads.shape[:2])
         ]
         words = (

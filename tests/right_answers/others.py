@@ -3,6 +3,7 @@ import functools
 import itertools
 import math
 from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -768,7 +769,36 @@ def error_both_ends(y, truth):
     return worst if worst == worst else math.inf
 
 
+_BASE, _OFF = "base 10,000 for 100,000", "positions off by one"
+
+
+def culprits_pairs():
+    named = {"D": "layer norm", "C": "squares in float16", "B": _BASE}
+    named["A"] = _OFF
+    return named
+
+
+def culprits_zip():
+    return dict(zip("ABCD", (_OFF, _BASE, "squares in float16", "layer norm"), strict=True))
+
+
+def culprits_by_mistake():
+    letters = {_BASE: "B", "layer norm": "D", "squares in float16": "C", _OFF: "A"}
+    return {letter: mistake for mistake, letter in letters.items()}
+
+
+def culprits_keywords():
+    return {"A": _OFF, "B": _BASE} | {"C": "squares in float16", "D": "layer norm"}
+
+
+def culprits_read_only():
+    return MappingProxyType(culprits_zip())
+
+
 RIGHT = {
+    "culprits": [
+        culprits_pairs, culprits_zip, culprits_by_mistake, culprits_keywords, culprits_read_only,
+    ],
     "norm_bytes": [
         bytes_by_list, bytes_closed_form, bytes_of_meta_tensors, bytes_dot, bytes_recursive,
     ],

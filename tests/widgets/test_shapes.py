@@ -63,3 +63,13 @@ def test_rope_turns_what_the_cells_say_and_right_is_what_the_library_computes(in
             torch.testing.assert_close(expected, right)
         elif time > 1:  # a single position is 0, and turns nothing
             assert not torch.allclose(expected, right), state
+
+
+def test_query_heads_share_key_heads_as_repeat_interleave_gives_them_out(in_browser):
+    calls = [[{"sizes": {"H": heads}, "keys": keys}, 0] for heads in (2, 4) for keys in (1, 2, 4)]
+    calls = [[state, head] for state, _ in calls for head in range(state["sizes"]["H"])]
+    found = in_browser("rope_shapes", "module.keyHeadOf", calls)
+    for (state, head), key in zip(calls, found, strict=True):
+        heads, keys = state["sizes"]["H"], state["keys"]
+        wanted = torch.arange(keys).repeat_interleave(heads // keys) if heads % keys == 0 else None
+        assert key == (None if wanted is None else wanted[head])

@@ -3,6 +3,9 @@
 /** How many entries of a head turn: a share of them, an even number, two at least. */
 const turningOf = ({ sizes, share }) => Math.max(2, 2 * Math.floor((sizes.D * share) / 2));
 
+/** The key head that a query head uses, or null where the heads cannot be shared out evenly. */
+const keyHeadOf = ({ sizes, keys }, head) => (sizes.H % keys ? null : Math.floor((head * keys) / sizes.H));
+
 /** What multiplies each element, with the shapes as PyTorch broadcasts them. */
 function ropeFigure(state) {
   const axes = state.order.split(",");
@@ -74,7 +77,10 @@ function drawRope(context, state, width) {
         crossed: figure.astray[flat],
       };
     };
-    drawCard(context, grid, card, `${sample}head ${card % state.sizes.H}`, look, (row) => `t ${row}`);
+    const head = card % state.sizes.H;
+    const keyHead = state.keys < state.sizes.H ? keyHeadOf(state, head) : null;
+    const shared = keyHead === null ? "" : `, key ${keyHead}`;
+    drawCard(context, grid, card, `${sample}head ${head}${shared}`, look, (row) => `t ${row}`);
   }
   drawRefusalBelow(context, figure.error, grid.height, width);
 }
@@ -124,6 +130,7 @@ function facts(state) {
   const aligned = [...Array(figure.shape.length - figure.cosShape.length).fill(1), ...figure.cosShape];
   return [
     ["x", `(${figure.axes.join(", ")}) = ${shapeText(figure.shape)}`],
+    ["keys", keyHeadOf(state, 0) === null ? `${state.sizes.H} heads cannot share ${state.keys}` : `${shapeText(figure.axes.map((axis) => (axis === "H" ? state.keys : state.sizes[axis])))}, by the same cos and sin`],
     ["cos and sin", `${shapeText(figure.cosShape)}, seen as ${shapeText(aligned)}`],
     [figure.turned.join() === figure.shape.join() ? "x * cos" : `x[..., :${figure.turned.at(-1)}] * cos`, figure.result ? shapeText(figure.result) : "RuntimeError"],
     ["picked pair", still ? "none: it is outside the rotary share" : `${picked.pair}: entries ${[picked.at.D, picked.partner].sort().join(" and ")}`],
@@ -144,6 +151,7 @@ function render(view) {
       { name: "pairs", label: "pairs", kind: "select", options: choicesIn(data, "layouts") },
       { name: "laid", label: "cos columns", kind: "select", options: choicesIn(data, "layouts") },
       ...["B", "H", "T"].map((axis) => sizeSlider(axis, limits)),
+      { name: "keys", label: "key heads", kind: "slider", stops: data.stops.keys },
       { name: "share", label: "rotary share", kind: "slider", stops: data.stops.share },
       { name: "D", label: "D", kind: "slider", stops: dims, read: (state) => state.sizes.D },
     ],
@@ -157,5 +165,5 @@ function render(view) {
   });
 }
 
-export { change, flatAt, pickAt, pickByKey, ropeFigure, verdictOn };
+export { change, flatAt, keyHeadOf, pickAt, pickByKey, ropeFigure, verdictOn };
 export default { render };

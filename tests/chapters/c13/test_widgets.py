@@ -1,9 +1,10 @@
-"""The widget of chapter 13: what attention is told of a distance."""
+"""The widgets of chapter 13: the codes of a position, and what attention is told of a distance."""
 
 import numpy as np
 import torch
+from widget_states import random_states
 
-from chapters.c13_why_position.widgets import encoding_by_distance
+from chapters.c13_why_position.widgets import code_ladder, encoding_by_distance
 from course_utils.rope import alibi_bias, sinusoidal, t5_relative_bucket
 
 
@@ -29,3 +30,16 @@ def test_each_encodings_curve_is_what_attention_is_told(figures):
         np.testing.assert_allclose(
             values, expected, rtol=1e-5, atol=1e-5 if state["encoding"] == "alibi" else 1e-12
         )
+
+
+def test_the_browser_has_the_codes_and_the_steps_that_the_kernel_has(in_browser):
+    widget = code_ladder()
+    states = list(random_states("code_ladder", 60))
+    codes = in_browser("code_ladder", "module.codeValues", [[state] for state in states])
+    steps = in_browser("code_ladder", "module.stepLengths", [[code] for code in codes])
+    for state, code, lengths in zip(states, codes, steps, strict=True):
+        widget.state = state
+        np.testing.assert_allclose(widget.x, code, atol=1e-5)
+        np.testing.assert_allclose(widget.x.diff(dim=0).norm(dim=1), lengths, atol=1e-4)
+        if state["code"] == "sinusoid":
+            assert np.ptp(lengths) < 1e-12

@@ -1,0 +1,35 @@
+"""What a model writes with each part, token by token."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from course_utils.plots.style import INK, PALETTE, PAPER, RULE, new_figure
+
+__all__ = ["written"]
+
+
+def written(tokens: Mapping[str, Sequence[str]]) -> Figure:
+    """Draw a row of tokens for each part; those that are not what the first row has in their place
+    are filled.
+
+    Args:
+        tokens: by the name of a part, as many tokens as the first has.
+    """
+    first = next(iter(tokens.values()))
+    figure, axes = new_figure(0.5 + 0.75 * len(tokens))
+    for row, (part, own) in enumerate(tokens.items()):
+        axes.text(0, row - 0.36, part, weight="bold", fontsize=11, va="center")
+        for column, token in enumerate(own):
+            differs = token != first[column]
+            fill, edge = (PALETTE[4], INK) if differs else (PAPER, RULE)
+            axes.add_patch(
+                Rectangle((column, row - 0.2), 0.95, 0.5, facecolor=fill, edgecolor=edge)
+            )
+            text = token.replace("\n", "⏎").strip() or "␣"
+            shown = text if len(text) <= 10 else text[:9] + "…"
+            axes.text(column + 0.475, row + 0.05, shown, ha="center", va="center", fontsize=10)
+    axes.set(xlim=(-0.02, len(first)), ylim=(len(tokens) - 0.55, -0.6))
+    axes.axis("off")
+    return figure
