@@ -1,8 +1,8 @@
 """Chapter 20, whose claims the course tests: five write-ups, what they say, and the papers
 (``sources.toml``).
 
->>> works_named("S2; Su et al. 2021 §3.4.3")
-['S2', 'Su et al. 2021']
+>>> works_named("rich-junwang; Su et al. 2021 §3.4.3")
+['rich-junwang', 'Su et al. 2021']
 >>> works_named("torch 2.13.0, CPU"), works_named("")
 (['libraries'], ['this course'])
 """
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Work:
-    """Something that claims come from: "S0", "Ba et al. 2016", "libraries", "this course".
+    """Something that claims come from: "Rico", "Ba et al. 2016", "libraries", "this course".
 
     ``pattern`` is a regular expression that finds it in a claim's ``source``; ``link`` is where to
     read it.

@@ -2,6 +2,7 @@
 
 exercises         softmax with a learned sink for each head
 published_models  what a published configuration builds, layer by layer
+figures           the layers of several models beside each other
 mistakes/         what is known to go wrong in each exercise
 claims.toml       what the chapter claims
 """

@@ -1,36 +1,42 @@
 """What a published configuration builds, layer by layer: found by asking transformers' own model.
 Chapter 18.
 
-The model is built small, with random weights, and with as many layers as the file says. All tokens
-are the same one and attention hands on zeros, so that tokens differ by their positions alone: what
-differs from one key to the next is what the layer makes of the position. A function in the place of
-attention reads it off.
+The model is built small, with random weights, and with as many layers as the file says. Every layer
+is handed the same token at every place and attention hands on zeros, so that tokens differ by their
+positions alone: what differs from one key to the next is what the layer makes of the position. A
+function in the place of attention reads it off. What still mixes tokens is no attention: a
+convolution, or a state that is carried along.
 """
 
+import copy
+import inspect
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from course_utils.models.decoding import with_cache
 from course_utils.rope.config import as_transformers, text_part
 from course_utils.table import Table
 
 __all__ = ["PUBLISHED", "Layer", "layer_table", "read_layers"]
 
-# Twelve models' config.json, as their publishers have them; keys that bear neither on positions,
-# norms nor attention are left out, and so are those that are null. Four were read in copies, as
-# chapter 18 says.
+# Models' config.json, as their publishers have them; keys that bear neither on positions, norms nor
+# attention are left out, and so are those that are null. Some were read in copies, as chapter 18
+# says.
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
 )
 FAR = 131_072  # how many tokens there are before the one whose temperature and reach are read
+_NOT_EXCHANGED = "its code does not let its attention be exchanged"
+_BEFORE = 32  # tokens at position 0 before those that are read: a convolution forgets the start
 # What a small model is built with, where its configuration has such a key. The dimension of a head,
 # the number of layers and all that is about positions stay as published.
 _SMALL = {
@@ -43,15 +49,10 @@ _SMALL = {
     ),
     **dict.fromkeys(("num_experts_per_tok", "n_group", "topk_group", "n_shared_experts"), 1),
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "hidden_size_per_layer_input"), 8),
-    "pad_token_id": None,
+    **dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"), 2),
+    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "mamba_chunk_size"), 16),
+    "pad_token_id": 0,
 }
-# the first head's queries are the first rows
-_QUERY_WEIGHTS = (
-    "q_proj",
-    "q_b_proj",
-    "qkv_proj",
-    "query_key_value",
-)
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,16 @@ class Layer:
 
     Args:
         index: which layer, from 0.
-        head_dim: dimensions of a query and a key of one head.
+        head_dim: dimensions of a query and a key of one head; 0 in a layer without attention.
         frequencies: (turning dimensions / 2,) radians per position, fast to slow; none in a layer
             without positions.
         base: the base and the way of scaling, as the configuration names them for a layer that
-            turns.
-        sees: the keys that a query may see in a long text: "all", a number, or "chunks of" a
-            number.
-        norms: where norms stand in attention's branch and in the MLP's: before ("pre"), after
-            ("post"), or both.
+            turns; "added" where the embedding has the positions in it.
+        sees: the keys that a query may see in a long text: "all", a number, "chunks of" a number,
+            or how many are chosen; "" without attention.
+        besides: what else mixes tokens: "a state", "the last" few, "in any order", or "".
+        norms: where norms stand in the branch that mixes tokens and in the MLP's: before ("pre"),
+            after ("post"), or both.
         qk_norm: "each head", "all heads" as one row, or "" for none.
         sink: whether the softmax has a column that stands for no key.
         scale: what scores are multiplied by, times √head_dim.
@@ -76,15 +78,16 @@ class Layer:
     """
 
     index: int
-    head_dim: int
-    frequencies: tuple[float, ...]
-    base: str
-    sees: str
-    norms: str
-    qk_norm: str
-    sink: bool
-    scale: float
-    temperature: float
+    head_dim: int = 0
+    frequencies: tuple[float, ...] = ()
+    base: str = ""
+    sees: str = ""
+    besides: str = ""
+    norms: str = ""
+    qk_norm: str = ""
+    sink: bool = False
+    scale: float = 0.0
+    temperature: float = 1.0
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -95,44 +98,66 @@ class Layer:
 
 
 def read_layers(config: str | Path | Mapping[str, Any], length: int = 2**22) -> list[Layer]:
-    """Return what each layer with softmax attention does in the model of a published configuration.
-    Chapter 18.
+    """Return what each layer does in the model of a published configuration. Chapter 18.
 
     ``config`` is a ``config.json`` as ``from_config`` takes it; of models with several parts the
     text model is built. ``length`` is that of the text, in tokens: the frequencies of ``dynamic``
     and ``longrope`` depend on it, and slow ones are read less well off a short text. A file that
-    transformers does not read is a ValueError.
+    transformers does not read, a model that attends to later tokens, and one whose code does not
+    let its attention be exchanged are ValueErrors, in a sentence.
     """
-    model = _small_model(text_part(config))
+    text = text_part(config)
+    published = as_transformers(text)
+    try:
+        return _read(_small_model(published), length)
+    except Exception as error:  # whatever the code of some model raises
+        own = "course_probe" in str(error)  # it looks for attention in a list of its own
+        reason = _NOT_EXCHANGED if own else " ".join(str(error).split())
+        raise ValueError(f"model_type={text['model_type']!r} is not read: {reason}") from error
+
+
+def _read(model: Any, length: int) -> list[Layer]:
     doubling = torch.tensor([0, *(2**n for n in range((length - 1).bit_length()))])
-    with _places(model) as places:
-        turned = _calls(model, doubling)
-    norm = "layer norm" if _forgets_mean(model.layers[0]) else "RMS"
-    distant = _calls(model, torch.tensor([FAR]), before=FAR)
-    with torch.no_grad():
-        for call in turned:
-            maps = (getattr(call.module, name, None) for name in _QUERY_WEIGHTS)
-            next(filter(None, maps)).weight[: call.query.shape[-1]] *= 3
-    tripled = _calls(model, torch.tensor([0]))
-    found = []
-    for turns, far, times_3 in zip(turned, distant, tripled, strict=True):
-        index, head_dim, first = (
-            turns.module.layer_idx,
-            turns.query.shape[-1],
-            turns.query[:, :, :1],
-        )
-        frequencies = _frequencies(turns.key[0], doubling)
-        measured = {
-            "base": _base(model.config, index) if frequencies else "",
-            "sees": _sees(far.mask),
-            "norms": f"{norm}, {places[index]}",
-            "qk_norm": _qk_norm(first, times_3.query),
-            "sink": turns.others.get("s_aux") is not None,
-            "scale": round(turns.scaling * math.sqrt(head_dim), 4),
-            "temperature": round((far.query.norm() / first.norm()).item(), 4),
-        }
-        found.append(Layer(index, head_dim, frequencies, **measured))
-    return found
+    ear = _Ear(model)
+    ear.hear([0] * _BEFORE + [0, 1])
+    far = FAR
+    if ear.codes_added:  # and there may be no code for far positions
+        doubling, far = torch.tensor([0, 1]), 1
+    turned = ear.hear([0] * _BEFORE + doubling.tolist())
+    try:
+        distant = ear.hear([far], cache=_Cache(far))
+    except (AttributeError, TypeError):  # its code wants more of a cache than a length
+        distant = ear.hear([far])
+    unlike = ear.hear(list(range(7)), equal=False)
+    rows = []
+    for index, besides in ear.besides.items():
+        layer = Layer(index, besides=besides, norms=ear.norms.get(index, ""))
+        if turned[index]:
+            calls = turned[index][0], distant[index][0], unlike[index][0]
+            layer = replace(layer, **_attention(model.config, index, ear, doubling, *calls))
+        elif besides and not ear.has_states:
+            raise ValueError(_NOT_EXCHANGED)
+        rows.append(layer)
+    return rows
+
+
+def _attention(config, index, ear, doubling, turned, distant, unlike) -> dict[str, Any]:
+    """What one layer's attention is seen to do: the fields of a Layer."""
+    first, head_dim = turned.query[:, :, :1], turned.query.shape[-1]
+    key = turned.key[0, :, _BEFORE : _BEFORE + len(doubling)]  # what is behind stands for blocks
+    frequencies = () if ear.codes_added else _frequencies(key, doubling)
+    base = _base(config, index, turned.module) if frequencies else ""
+    temperature = (distant.query.norm() / first.norm()).item()
+    return {
+        "head_dim": head_dim,
+        "frequencies": frequencies,
+        "base": "added" if ear.codes_added else base,
+        "sees": _sees(distant.mask, turned.module, config),
+        "qk_norm": _qk_norm(unlike.query[0]),
+        "sink": getattr(turned.module, "sinks", None) is not None,
+        "scale": round(turned.scaling * math.sqrt(head_dim), 4),
+        "temperature": 1.0 if ear.codes_added else round(temperature, 4),
+    }
 
 
 def layer_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
@@ -154,12 +179,12 @@ def layer_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
                 turns,
                 one.base,
                 slowest,
-                one.sees,
+                ", ".join(filter(None, (one.sees, one.besides))),
                 one.norms,
                 one.qk_norm,
                 "yes" if one.sink else "",
             )
-            rows.append((*row, f"{one.scale:.3g}", warmth))
+            rows.append((*row, f"{one.scale:.3g}" if one.sees else "", warmth))
             name = ""
     columns = (
         "model",
@@ -167,7 +192,7 @@ def layer_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
         "turn",
         "base",
         "slowest turn",
-        "keys seen",
+        "sees",
         "norms",
         "QK norm",
         "sink",
@@ -214,93 +239,195 @@ def _probe(module, query, key, value, attention_mask, scaling=None, **others):
     return query.new_zeros(query.shape[0], query.shape[2], query.shape[1], value.shape[-1]), None
 
 
-def _mask_function(*_, mask_function, **__):
-    # handed to attention in the place of a mask: it can be asked at any two positions
-    return mask_function
+def _open_mask(*_, mask_function, q_length, kv_length, **__):
+    # hides nothing, and carries the function that can be asked at any two positions
+    mask = torch.zeros(1, 1, q_length, kv_length)
+    mask.rule = mask_function  # type: ignore[attr-defined]
+    return mask
 
 
-def _small_model(text: Mapping[str, Any]) -> Any:
+def _small_model(config: Any) -> Any:
     from transformers import AutoModel
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+    if config.is_encoder_decoder:
+        raise ValueError("it is an encoder with a decoder")
     ALL_ATTENTION_FUNCTIONS.register("course_probe", _probe)
-    ALL_MASK_ATTENTION_FUNCTIONS.register("course_probe", _mask_function)
-    config = as_transformers(text)
-    head_dim = text.get("head_dim") or config.hidden_size // config.num_attention_heads
-    for key, value in {
-        **_SMALL,
-        "hidden_size": 64 if text.get("head_dim") else 2 * head_dim,
-    }.items():
-        if getattr(config, key, None) is not None:
+    ALL_MASK_ATTENTION_FUNCTIONS.register("course_probe", _open_mask)
+    config = copy.deepcopy(config)
+    stated = vars(config)  # where layers differ in a key, asking the object raises
+    own_head_dim = stated.get("head_dim")
+    head_dim = own_head_dim or config.hidden_size // stated.get("num_attention_heads", 1)
+    hidden_size = 64 if own_head_dim else 2 * head_dim
+    for key, value in {**_SMALL, "hidden_size": hidden_size}.items():
+        if stated.get(config.attribute_map.get(key, key)) is not None:
             setattr(config, key, value)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return AutoModel.from_config(config, attn_implementation="course_probe").float().eval()
 
 
+class _Ear:
+    """Hands every layer of a model equal tokens, and hears what the layer does with them."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        depth = model.config.num_hidden_layers
+        lists = (part for part in model.modules() if isinstance(part, nn.ModuleList))
+        self.layers = next((part for part in lists if len(part) == depth), None)
+        if self.layers is None:
+            raise ValueError("its layers are in no list")
+        kinds = getattr(model.config, "layer_types", None) or ()
+        other = any("attention" not in kind or "linear" in kind for kind in kinds)
+        self.has_states = other or getattr(model, "_is_stateful", False)
+        self.codes_added = False  # whether tokens differ in front of the first layer
+        self.calls: dict[int, list[_Call]] = {}
+        self.besides: dict[int, str] = {}
+        self.norms: dict[int, str] = {}
+        self._like: dict[tuple[str, ...], tuple[str, str]] = {}  # by the types of a layer's parts
+
+    @torch.no_grad()
+    def hear(
+        self, positions: list[int], equal: bool = True, cache: Any = None
+    ) -> dict[int, list[_Call]]:
+        """What reaches attention in each layer with equal tokens at these positions, or with others
+        than equal ones."""
+        self.calls, self.equal = {}, equal
+        ids = (
+            torch.ones(len(positions), dtype=torch.long)
+            if equal
+            else 1 + torch.arange(len(positions))
+        )
+        named: dict[str, Any] = {"position_ids": torch.tensor([positions]), "use_cache": False}
+        named |= {"cache": cache, "past_key_values": cache}  # transformers 5.24's name, and before
+        known = inspect.signature(self.model.forward).parameters
+        with self._hooks(len(positions)):
+            self.model(ids[None], **{key: value for key, value in named.items() if key in known})
+        return self.calls
+
+    @contextmanager
+    def _hooks(self, tokens: int) -> Iterator[None]:
+        hooks = []
+        for index, block in enumerate(self.layers):
+            takes_and_gives: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
+            enter = partial(self._enter, index, tokens)
+            leave = partial(self._leave, index, tokens, takes_and_gives)
+            hooks.append(block.register_forward_pre_hook(enter, with_kwargs=True))
+            hooks.append(block.register_forward_hook(leave, with_kwargs=True))
+            for name, part in block.named_children():
+                note = partial(_note, takes_and_gives[_role(name, part)])
+                hooks.append(part.register_forward_hook(note, with_kwargs=True))
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+            _seen.clear()
+
+    def _enter(self, index, tokens, block, args, kwargs):
+        _seen.clear()
+        hidden, given = _hidden(args, kwargs)
+        if not self.equal:  # large, so that no ε counts where a layer begins without a norm
+            return given(hidden * (1e3 / hidden.std()))
+        dim = hidden.shape.index(tokens)
+        equal = hidden.narrow(dim, 0, 1).expand_as(hidden)
+        if index == 0 and not torch.allclose(hidden, equal):
+            self.codes_added = True
+        return None if self.codes_added else given(equal.contiguous())
+
+    def _leave(self, index, tokens, takes_and_gives, block, args, kwargs, output):
+        self.calls[index] = list(_seen)
+        parts = tuple(type(part).__name__ for part in block.modules())
+        if index in self.besides:
+            return
+        if parts in self._like and not _seen:  # nothing of it was run
+            self.besides[index], self.norms[index] = self._like[parts]
+            return
+        self.norms[index] = _norms(block, takes_and_gives)
+        if parts not in self._like:
+            attends = bool(_seen)
+            hidden, given = _hidden(args, kwargs)
+            besides = _besides(block, hidden, given, hidden.shape.index(tokens))
+            self._like[parts] = besides, self.norms[index]
+            if not attends:  # and the others like it need not be run
+                self._skip(parts, isinstance(output, tuple))
+        self.besides[index] = self._like[parts][0]
+
+    def _skip(self, parts, gives_tuple):
+        def forward(hidden_states, *_, **__):
+            return (hidden_states, None) if gives_tuple else hidden_states
+
+        for block in self.layers:
+            if tuple(type(part).__name__ for part in block.modules()) == parts:
+                block.forward = forward
+
+
+def _hidden(args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor, Callable[[Tensor], Any]]:
+    """What a layer is given, and its arguments with something else in that place."""
+    if args:
+        return args[0], lambda hidden: ((hidden, *args[1:]), kwargs)
+    return kwargs["hidden_states"], lambda hidden: ((), {**kwargs, "hidden_states": hidden})
+
+
+def _note(pairs: list[tuple[Any, Any]], _: Any, args: Any, kwargs: Any, output: Any) -> None:
+    takes = args[0] if args else kwargs.get("hidden_states")
+    pairs.append((takes, output[0] if isinstance(output, tuple) else output))
+
+
+def _role(name: str, part: nn.Module) -> str:
+    if "norm" in type(part).__name__.lower():
+        return "norm"
+    is_mlp = any(word in name for word in ("mlp", "moe", "feed_forward", "ffn", "expert"))
+    return "mlp" if is_mlp else "none" if "dropout" in name else "mixer"
+
+
+def _besides(block: nn.Module, hidden: Tensor, given: Callable, dim: int) -> str:
+    """What mixes tokens in a layer whose attention hands on zeros: by which tokens the last one is
+    moved, and whether their order counts."""
+
+    def last(x):
+        args, kwargs = given(x)
+        output = block.forward(*args, **kwargs)
+        output = output[0] if isinstance(output, tuple) else output
+        return output.select(dim, -1)
+
+    shape = hidden.shape
+    x = torch.linspace(-2, 2, 97)[torch.arange(hidden.numel()) % 97].view(shape).requires_grad_()
+    with torch.enable_grad():
+        (gradient,) = torch.autograd.grad(last(x).square().sum(), x)
+    moves = gradient.movedim(dim, 0).flatten(1).abs().amax(1) > 0  # (T,)
+    reach = len(moves) - int(moves.int().argmax())
+    if reach == 1:
+        return ""
+    order = torch.arange(len(moves))
+    order[-2], order[-3] = order[-3].item(), order[-2].item()
+    in_order = not torch.allclose(last(x), last(x.index_select(dim, order)))
+    return f"the last {reach}" if reach < _BEFORE else "a state" if in_order else "in any order"
+
+
+def _norms(block: nn.Module, heard: Mapping[str, list[tuple[Any, Any]]]) -> str:
+    """Where a layer's norms stand, told by which tensors they take and give."""
+    words = []
+    for role in ("mixer", "mlp"):
+        if not heard[role]:
+            continue
+        takes, gives = zip(*heard[role], strict=True)
+        pre = ["pre"] * any(output is taken for _, output in heard["norm"] for taken in takes)
+        post = ["post"] * any(taken is given for taken, _ in heard["norm"] for given in gives)
+        words.append(" + ".join(pre + post) or "none")
+    if not heard["norm"] or not words:
+        return ""
+    both = heard["mixer"] and heard["mlp"]
+    together = both and heard["mixer"][0][0] is heard["mlp"][0][0]
+    places = f"{words[0]}, parallel" if together else " / ".join(dict.fromkeys(words))
+    return f"{'layer norm' if _forgets_mean(block) else 'RMS'}, {places}"
+
+
 @torch.no_grad()
-def _calls(model: Any, positions: Tensor, before: int = 0) -> list[_Call]:
-    """What reaches attention in each layer when one token stands at all these positions."""
-    _seen.clear()
-    ids = torch.ones(1, len(positions), dtype=torch.long)
-    with_cache(model, ids, _Cache(before), position_ids=positions[None], use_cache=False)
-    return list(_seen)
-
-
-@contextmanager
-def _places(model: Any) -> Iterator[dict[int, str]]:
-    """Fill a dictionary: layer -> where its norms stand, told by which tensors they take and
-    give."""
-    places: dict[int, str] = {}
-    heard: dict[str, list[tuple[Any, Any]]] = {}
-
-    def listen(role):
-        def hook(module, args, kwargs, output):
-            given = args[0] if args else kwargs["hidden_states"]
-            heard.setdefault(role, []).append(
-                (given, output[0] if isinstance(output, tuple) else output)
-            )
-
-        return hook
-
-    def conclude(index):
-        def hook(*_):
-            norms, words = heard.get("norm", []), []
-            for role in ("attention", "mlp"):
-                (given, result), *_rest = heard[role]
-                pre = ["pre"] * any(given is output for _, output in norms)
-                words.append(
-                    " + ".join(pre + ["post"] * any(result is taken for taken, _ in norms))
-                    or "none"
-                )
-            together = heard["attention"][0][0] is heard["mlp"][0][0]
-            places[index] = (
-                f"{words[0]}, parallel" if together else " / ".join(dict.fromkeys(words))
-            )
-            heard.clear()
-
-        return hook
-
-    hooks = []
-    for index, block in enumerate(model.layers):
-        for name, part in block.named_children():
-            role = "attention" if "attn" in name or name == "attention" else "mlp"
-            role = "norm" if "norm" in type(part).__name__.lower() else role
-            if "dropout" not in name:
-                hooks.append(part.register_forward_hook(listen(role), with_kwargs=True))
-        hooks.append(block.register_forward_hook(conclude(index)))
-    try:
-        yield places
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@torch.no_grad()
-def _forgets_mean(block: Any) -> bool:
+def _forgets_mean(block: nn.Module) -> bool:
     norm = next(part for part in block.children() if "norm" in type(part).__name__.lower())
-    x = torch.linspace(-1, 2, norm.weight.numel())
+    x = torch.linspace(-1, 2, getattr(norm, "weight", torch.empty(64)).numel())
     return torch.allclose(norm(x), norm(x + 1), atol=1e-3)
 
 
@@ -320,28 +447,41 @@ def _frequencies(key: Tensor, doubling: Tensor) -> tuple[float, ...]:
     return tuple(found.view(-1, 2).mean(-1).tolist())
 
 
-def _qk_norm(plain: Tensor, times_3: Tensor) -> str:
-    first, second = (times_3.square().sum((0, 2, 3)) / plain.square().sum((0, 2, 3)))[:2].tolist()
-    return "all heads" if second < 0.99 else "each head" if first < 1.01 else ""
+def _qk_norm(query: Tensor) -> str:
+    """Which lengths are the same for unlike tokens, of queries (H, T, head_dim)."""
+    squares = query.square().sum(-1)
+    for name, lengths in {"each head": squares, "all heads": squares.sum(0, keepdim=True)}.items():
+        if (lengths.std(-1) < 1e-3 * lengths.mean(-1)).all():
+            return name
+    return ""
 
 
-def _sees(mask: Any) -> str:
-    keys = torch.arange(FAR)
-    zero = torch.tensor(0)
-    counts = (
-        [int(mask(zero, zero, torch.tensor(at), keys).sum()) for at in (FAR - 1, FAR - 2)]
-        if mask
-        else [FAR]
-    )
+def _sees(mask: Any, attention: Any, config: Any) -> str:
+    if getattr(attention, "indexer", None) is not None:
+        return f"{config.index_topk:,} chosen"
+    rule = getattr(mask, "rule", None)
+    if rule is None:
+        raise ValueError("its code makes masks of its own")
+    keys, zero = torch.arange(FAR), torch.tensor(0)
+    if bool(rule(zero, zero, zero, zero + 1)):
+        raise ValueError("it attends to later tokens")
+    counts = [int(rule(zero, zero, torch.tensor(at), keys).sum()) for at in (FAR - 1, FAR - 2)]
     if counts[0] == FAR:
         return "all"
-    return f"{counts[0]:,}" if counts[0] == counts[1] else f"chunks of {counts[0]:,}"
+    sees = f"{counts[0]:,}" if counts[0] == counts[1] else f"chunks of {counts[0]:,}"
+    if compressor := getattr(attention, "compressor", None):
+        which = f"{config.index_topk:,} chosen " if hasattr(compressor, "indexer") else ""
+        sees += f" + {which}blocks of {compressor.compress_rate}"
+    return sees
 
 
-def _base(config: Any, index: int) -> str:
+def _base(config: Any, index: int, attention: Any) -> str:
     parameters = config.rope_parameters
+    if bases := getattr(config, "layer_rope_theta", None):
+        parameters = {**parameters, "rope_theta": bases[index]}
     if "rope_theta" not in parameters:
-        parameters = parameters[config.layer_types[index]]
+        name = getattr(attention, "rope_layer_type", None)  # DeepSeek-V4's
+        parameters = parameters[name or config.layer_types[index]]
     scaled = {"default": "", "linear": "PI"}.get(parameters["rope_type"], parameters["rope_type"])
     factor = f" {parameters['factor']:g}" if parameters.get("factor") else ""
     sections = (

@@ -4,7 +4,7 @@
 
 >>> entry = load()["02:eps-1e-12-safe"]
 >>> entry.claim.verdict, entry.works
-('holds if', ('S2',))
+('holds if', ('rich-junwang',))
 """
 
 import json
@@ -22,7 +22,16 @@ from course_utils.table import Table
 
 __all__ = ["LEDGER", "Entry", "by_work", "counts_table", "load"]
 
-_KINDS = ("S0", "S1", "S2", "S3", "S4", "papers", "libraries", "this course")
+_KINDS = (
+    "Rico",
+    "Road to ML",
+    "rich-junwang",
+    "labml.ai",
+    "Clay",
+    "papers",
+    "libraries",
+    "this course",
+)
 _ALL = "all, each counted once"
 
 LEDGER = Path(__file__).with_name("ledger.json")

@@ -1,4 +1,4 @@
-"""``python chapters/c20_on_trial/tensorflow_layer.py``: run S1's layer as it was published, in
+"""``python chapters/c20_on_trial/tensorflow_layer.py``: run Road to ML's layer as it was published, in
 TensorFlow, and record what it does.
 
 TensorFlow and Keras go into an environment of their own, made for this run and thrown away after
@@ -18,7 +18,7 @@ from pathlib import Path
 REQUIREMENTS = ["tensorflow-cpu==2.21.0", "keras==3.15.1"]
 RECORD = Path(__file__).with_suffix(".json")
 
-# S1's code, from its article on layer normalization in the series "Road to ML Engineer"; the
+# Road to ML's code, from its article on layer normalization in the series "Road to ML Engineer"; the
 # indentation is restored.
 PUBLISHED = """\
 class LayerNormalization(layers.Layer):

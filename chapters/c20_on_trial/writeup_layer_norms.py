@@ -7,9 +7,9 @@ others stay:
 
 >>> from dataclasses import replace
 >>> quiet = torch.tensor([[-1e-3, 1e-3]])
->>> LAYERS["S0"](quiet, (2,))
+>>> LAYERS["Rico"](quiet, (2,))
 tensor([[-0.9950,  0.9950]])
->>> replace(LAYERS["S0"], eps=1e-5)(quiet, (2,))
+>>> replace(LAYERS["Rico"], eps=1e-5)(quiet, (2,))
 tensor([[-0.3015,  0.3015]])
 
 Notation used for tensor shapes: ``*`` any leading dimensions.
@@ -80,15 +80,19 @@ LAYERS = {
     layer.source: layer
     for layer in (
         # Rico's Nerd Cluster, LayerNormCustom
-        SourceLayer("S0", "√(σ² + ε)", root_of_library_variance, 1e-8, every_dim=True),
+        SourceLayer("Rico", "√(σ² + ε)", root_of_library_variance, 1e-8, every_dim=True),
         # the machine-learning road map's TensorFlow layer; its weight and bias have the shape (1,
         # C)
-        SourceLayer("S1", "√(mean (x − μ)² + ε)", root_of_mean_square, 1e-5, every_dim=False),
+        SourceLayer(
+            "Road to ML", "√(mean (x − μ)² + ε)", root_of_mean_square, 1e-5, every_dim=False
+        ),
         # "LayerNorm vs BatchNorm", Norm with dim=-1
-        SourceLayer("S2", "√(mean (x − μ)² + ε)", root_of_mean_square, 1e-12, every_dim=False),
+        SourceLayer(
+            "rich-junwang", "√(mean (x − μ)² + ε)", root_of_mean_square, 1e-12, every_dim=False
+        ),
         # labml.ai
-        SourceLayer("S3", "√(mean x² − μ² + ε)", root_of_raw_moments, 1e-5, every_dim=True),
+        SourceLayer("labml.ai", "√(mean x² − μ² + ε)", root_of_raw_moments, 1e-5, every_dim=True),
         # Clay, MyLayerNorm
-        SourceLayer("S4", "σ + ε", std_plus_eps, 1e-5, every_dim=False),
+        SourceLayer("Clay", "σ + ε", std_plus_eps, 1e-5, every_dim=False),
     )
 }

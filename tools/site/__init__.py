@@ -65,7 +65,7 @@ _CODE = re.compile(r"(?<=<code>).*?(?=</code>)")
 _BREAKS = re.compile(r"([._(=])(?=\w)")
 _ROW = re.compile(r"<tr>(?=<td[^>]*>(.*?)</td>)")
 _LOOKED_UP = ("conventions.table(", "glossary.table(")  # whose rows others may want to link to
-_PIECE = re.compile(r"bugs\.show\((\"\w\")\)")
+_PIECE = re.compile(r"bugs\.show\((\"[A-Z]\")\)")
 
 
 def build_site(site: Path, project: Path = Path()) -> int:

@@ -5,13 +5,20 @@ addEventListener("DOMContentLoaded", () => {
   for (const puzzle of document.querySelectorAll(".course-puzzle")) {
     const output = puzzle.closest(".cell_output");
     const hints = [...output.querySelectorAll("details")];
-    const lines = output.querySelector("pre").textContent.split("\n");
+    const pre = output.querySelector("pre");
+    const lines = pre.textContent.trimEnd().split("\n");
     const { wrong, innocent } = JSON.parse(puzzle.dataset.answer);
     const isClean = wrong.length === 0;
     const choice = document.createElement("select");
     choice.ariaLabel = "the wrong line";
-    choice.add(new Option("Which line is wrong?", ""));
-    lines.forEach((line, i) => line.trim() && choice.add(new Option(line.trim(), i)));
+    choice.add(new Option("Which line is wrong? Click it above, or choose", ""));
+    let inDocstring = false;
+    lines.forEach((line, i) => {
+      const quotes = line.split('"""').length - 1;
+      const isCode = line.trim() && !quotes && !inDocstring && !/^(import|from) /.test(line);
+      if (quotes === 1) inDocstring = !inDocstring;
+      if (isCode) choice.add(new Option(line.trim(), i));
+    });
     choice.add(new Option("None: it is clean.", CLEAN));
     const said = document.createElement("p");
     said.role = "status";
@@ -24,6 +31,18 @@ addEventListener("DOMContentLoaded", () => {
       const why = innocent[choice.value] ?? "it stands as it is in a version that is right";
       return `Not this one: ${why}.`;
     };
+
+    pre.style.cursor = "pointer";
+    pre.addEventListener("click", (event) => {
+      if (String(getSelection())) return; // somebody copies
+      const { paddingTop, paddingBottom } = getComputedStyle(pre);
+      const height = (pre.scrollHeight - parseFloat(paddingTop) - parseFloat(paddingBottom)) / lines.length;
+      const top = pre.getBoundingClientRect().top + pre.clientTop + parseFloat(paddingTop);
+      const line = String(Math.floor((event.clientY - top) / height));
+      if (![...choice.options].some((option) => option.value === line)) return;
+      choice.value = line;
+      choice.dispatchEvent(new Event("change"));
+    });
 
     choice.addEventListener("change", () => {
       if (choice.value === "") return;

@@ -11,7 +11,7 @@ on it and the piece with its bug mended is right. That keeps out what every piec
 NaN, overflow, the limits of a dtype. Who calls a piece clean says so with a list of inputs.
 """
 
-from chapters.c21_find_the_bug.bugs.catalogue import BUGS
+from chapters.c21_find_the_bug.bugs.catalogue import BUGS, WORKED
 from chapters.c21_find_the_bug.bugs.piece import Markdown, Piece
 from course_utils.rooms import submodules
 
@@ -21,7 +21,9 @@ __getattr__ = submodules(__name__)
 
 
 def bug(letter: str) -> Piece:
-    """Return the piece of that letter, from A to N."""
+    """Return the piece of that letter, from A to N; 0 is the worked one."""
+    if letter == WORKED.letter:
+        return WORKED
     if letter not in BUGS:
         raise ValueError(f"letter must be one of {', '.join(BUGS)}: got {letter!r}")
     return BUGS[letter]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from chapters.c21_find_the_bug.bugs.catalogue import BUGS
+from chapters.c21_find_the_bug.bugs.catalogue import BUGS, WORKED
 from chapters.c21_find_the_bug.bugs.piece import Arguments, Difference, Piece
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call
@@ -18,7 +18,7 @@ from course_utils.check.sandbox import Outcome, Sandbox, describe_error
 from course_utils.check.smallest import CLEARLY_WRONG, smallest_failing
 from course_utils.table import format_number
 
-__all__ = ["FIND_BUG", "Judge"]
+__all__ = ["FIND_BUG", "Judge", "input_0"]
 
 _MOST_INPUTS = 10  # in a list: whoever needs more has not read the code
 _CLOSER = (
@@ -202,3 +202,4 @@ def _exercise(piece: Piece) -> Exercise:
 
 
 FIND_BUG = [_exercise(piece) for piece in BUGS.values()]
+input_0 = _exercise(WORKED)

@@ -3,10 +3,13 @@ of each layer."""
 
 import copy
 import json
+from collections import Counter
+from contextlib import suppress
 
 import pytest
 import torch
 import transformers
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from chapters.c18_models_of_today.published_models import PUBLISHED, read_layers
 from course_utils.rope import from_config, rope_inv_freq
@@ -118,3 +121,56 @@ def test_a_file_that_nobody_reads_is_named():
         read_layers({**LLAMA, "model_type": "nobody"})
     with pytest.raises(ValueError, match="model_type='llama'"):
         read_layers({**LLAMA, "hidden_size": "wide"})
+
+
+REFUSED = {
+    "bert": "it attends to later tokens",
+    "bloom": "its code does not let its attention be exchanged",
+    "gptj": "its code does not let its attention be exchanged",
+    "bart": "it is an encoder with a decoder",
+}
+
+
+@pytest.mark.parametrize("model_type", REFUSED)
+def test_a_model_that_is_none_of_these_is_refused_in_a_sentence(model_type):
+    with pytest.raises(ValueError, match=REFUSED[model_type]):
+        read_layers({"model_type": model_type})
+
+
+def test_every_causal_model_type_is_read_layer_by_layer_or_refused_in_a_sentence():
+    unread, other = [], {}
+    for model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        file = {"model_type": model_type, "num_hidden_layers": 4}
+        try:
+            layers = read_layers(file, length=2**16)
+        except ValueError:  # anything else is an error of read_layers
+            unread.append(model_type)
+            continue
+        assert [layer.index for layer in layers] == list(range(4)), model_type
+        with suppress(ValueError):
+            wanted = from_config(file).frequencies(2**16)[0].sort(descending=True).values
+            for layer in layers:
+                measured = torch.tensor(layer.frequencies).double()
+                if len(measured) and len(from_config(file).layers) == 1:
+                    near = (
+                        len(measured) == len(wanted) and (measured / wanted - 1).abs().max() < 0.05
+                    )
+                    if not near:
+                        other[model_type] = layer
+    assert len(unread) < 0.4 * len(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    assert not other
+
+
+@pytest.mark.parametrize(
+    ("model_type", "kinds"),
+    {
+        "kimi_linear": {"a state": 21, "all": 6},
+        "falcon_h1": {"all, a state": 32},
+        "deepseek_v32": {"2,048 chosen": 61},
+        "gpt2": {"all": 12},
+    }.items(),
+)
+def test_what_mixes_tokens_is_named(model_type, kinds):
+    layers = read_layers({"model_type": model_type})
+    seen = Counter(", ".join(filter(None, (one.sees, one.besides))) for one in layers)
+    assert kinds.items() <= seen.items()

@@ -25,7 +25,7 @@ def test_without_a_kernel_every_claim_is_there_with_a_link_to_its_cell():
 
 def test_what_a_claim_says_is_text_and_never_markup(monkeypatch):
     claim = Claim(
-        "key", "a < b & <script>alert(1)</script>", "holds if", condition="<b>1</b>", source="S0"
+        "key", "a < b & <script>alert(1)</script>", "holds if", condition="<b>1</b>", source="Rico"
     )
     monkeypatch.setattr(claims, "load", lambda file: {"key": claim})
     entry = ledger.Entry("02", "key", "cell", "<b>1</b>")
@@ -43,8 +43,8 @@ def test_an_unknown_choice_is_refused():
 
 ROW = {
     "id": "1",
-    "text": "S2: notes ε = 1e-12 is safe NaN in float16",
-    "source": "S2",
+    "text": "rich-junwang: notes ε = 1e-12 is safe NaN in float16",
+    "source": "rich-junwang",
     "verdict": "holds if",
 }
 ANY = {"text": "", "source": "", "verdict": ""}
@@ -59,15 +59,15 @@ def test_a_row_is_shown_when_it_has_every_word_the_source_and_the_verdict_and_co
         ({"text": "  SAFE nan "}, True),  # words in any order and case
         ({"text": "safe banana"}, False),  # all of them
         ({"text": "Ε ="}, True),
-        ({"source": "S2"}, True),
+        ({"source": "rich-junwang"}, True),
         ({"verdict": "holds"}, False),  # a verdict is not searched for inside another
-        ({"text": "safe", "source": "S0", "verdict": "holds if"}, False),
+        ({"text": "safe", "source": "Rico", "verdict": "holds if"}, False),
     ]
     answers = call_in_node(
         tmp_path, module, "module.isShown", [[ROW, ANY | state] for state, _ in shown]
     )
     assert answers == [is_shown for _, is_shown in shown]
-    both, other = [ROW, ROW | {"source": "S0"}], ROW | {"id": "2"}  # a claim in two groups
+    both, other = [ROW, ROW | {"source": "Rico"}], ROW | {"id": "2"}  # a claim in two groups
     calls = [[both, [*both, other]], [[], [*both, other]]]
     summaries = call_in_node(tmp_path, module, "module.summaryOf", calls)
     assert summaries == ["1 of 2 claims", "none of 2 claims: try fewer words"]

@@ -20,11 +20,11 @@ def random(*shape, seed=0):
 # what each divides a row [−a, a] by, whose mean is 0 and whose variance is a², and whether it
 # averages over all dims
 WRITE_UPS = {
-    "S0": (lambda a: math.sqrt(a * a + 1e-8), True),
-    "S1": (lambda a: math.sqrt(a * a + 1e-5), False),
-    "S2": (lambda a: math.sqrt(a * a + 1e-12), False),
-    "S3": (lambda a: math.sqrt(a * a + 1e-5), True),
-    "S4": (lambda a: a + 1e-5, False),
+    "Rico": (lambda a: math.sqrt(a * a + 1e-8), True),
+    "Road to ML": (lambda a: math.sqrt(a * a + 1e-5), False),
+    "rich-junwang": (lambda a: math.sqrt(a * a + 1e-12), False),
+    "labml.ai": (lambda a: math.sqrt(a * a + 1e-5), True),
+    "Clay": (lambda a: a + 1e-5, False),
 }
 
 

@@ -1,0 +1,55 @@
+"""The layers of several models beside each other (chapter 18)."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from chapters.c18_models_of_today.published_models import Layer
+from course_utils.plots import new_figure
+from course_utils.plots.style import INK, MUTED, PALETTE
+
+__all__ = ["layer_diagram"]
+
+# what a layer does: the height of its bar, its colour, its hatching
+_LOOKS = {
+    "rotates, sees all": (0.8, PALETTE[0], ""),
+    "rotates, sees a window": (0.35, PALETTE[5], ""),
+    "no positions, sees all": (0.8, PALETTE[4], "///"),
+    "no attention: a state": (0.8, PALETTE[2], "..."),
+}
+
+
+def kind_of(layer: Layer) -> str:
+    """Which of the diagram's four kinds a layer is of; "" for one that mixes no tokens."""
+    if not layer.sees:
+        return "no attention: a state" if layer.besides else ""
+    if not layer.frequencies:
+        return "no positions, sees all"
+    # a layer that also reads chosen keys, or blocks of the far past, reaches all of it
+    near = layer.sees.replace("chunks of ", "").replace(",", "").isdigit()
+    return "rotates, sees a window" if near else "rotates, sees all"
+
+
+def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
+    """Draw a row of bars for each model, a bar for each layer, from the first on the left."""
+    figure, axes = new_figure(0.3 * len(models) + 1.3)
+    figure.set_figwidth(5.6)  # legible on a phone
+    for row, (name, layers) in enumerate(models.items()):
+        for kind, (height, colour, hatch) in _LOOKS.items():
+            at = [layer.index for layer in layers if kind_of(layer) == kind]
+            axes.bar(
+                at, height, 0.75, bottom=-row - height / 2, color=colour, hatch=hatch,
+                edgecolor="white", linewidth=0,
+            )  # fmt: skip
+        axes.text(-1.5, -row, name, ha="right", va="center", color=INK)
+    axes.set(xlim=(-1, 62), ylim=(-len(models), 0.8), yticks=[], xlabel="layer")
+    axes.grid(visible=False)
+    axes.spines["left"].set_visible(False)
+    patches = [
+        Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=kind)
+        for kind, (_, colour, hatch) in _LOOKS.items()
+    ]
+    figure.legend(handles=patches, loc="outside upper center", ncols=2)
+    axes.tick_params(colors=MUTED)
+    return figure
