@@ -1,7 +1,6 @@
-"""The map of the course: a card for each chapter with its ideas, a line from each idea to those
-that build on it.
+"""The map of the course: a card for each chapter with its ideas, an arrow to what builds on it.
 
-Lines run in the gaps between the columns of cards. A mark on a card's corner tells the learner's
+An arrow that follows from others is left out. A mark on a card's corner tells the learner's
 progress by its shape. Chapter 00.
 """
 
@@ -12,7 +11,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch, PathPatch, Wedge
+from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Wedge
 from matplotlib.path import Path
 
 from chapters.contents import Chapter
@@ -21,7 +20,7 @@ from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 __all__ = ["course_map", "describe_course"]
 
 # in pixels of the page: a card, the gaps between cards, the lines of text in a card, the margins
-_CARD, _GAP, _ROW_GAP, _LINE, _PADDING, _LEFT, _TOP = 156, 32, 24, 15, 8, 26, 14
+_CARD, _GAP, _ROW_GAP, _LINE, _PADDING, _LEFT, _TOP = 156, 32, 34, 15, 8, 10, 14
 _WIDTH_PX = 760
 _TITLE_CHARACTERS = 21
 _MARK = 8  # the radius of a progress mark
@@ -68,16 +67,10 @@ def course_map(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> Fig
     axes.set_position((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set(xlim=(0, _WIDTH_PX), ylim=(height, 0))
-    places = {
-        idea.name: (card, row)
-        for card in cards
-        for row, idea in enumerate(card.chapter.ideas, len(card.title))
-    }
+    by_number = {card.chapter.number: card for card in cards}
     for card in cards:
-        for idea in card.chapter.ideas:
-            for earlier in idea.builds_on:
-                if earlier in places:
-                    _line(axes, places[earlier], places[idea.name])
+        for earlier in _nearest(card.chapter, chapters):
+            _arrow(axes, by_number[earlier], card)
     for card in cards:
         _draw_card(axes, card, colours[card.chapter.part])
         _draw_mark(axes, (card.left + _CARD, card.top), _share_passed(card.chapter, passed))
@@ -141,7 +134,7 @@ def _legend(colours: dict[str, str]) -> list[tuple[float | None, str | None, str
         (None, colour, part) for part, colour in colours.items()
     ]
     marks = [(1.0, None, "exercises passed"), (0.5, None, "some of them"), (0.0, None, "open")]
-    return [*parts, *marks, (None, None, "a line: builds on")]
+    return [*parts, *marks, (None, None, "arrow: what it leads to")]
 
 
 def _draw_card(axes: Axes, card: _Card, colour: str) -> None:
@@ -152,9 +145,6 @@ def _draw_card(axes: Axes, card: _Card, colour: str) -> None:
     for row, line in enumerate(card.title):
         axes.text(card.left + 9, card.line(row), line, weight="bold", **words)
     for row, idea in enumerate(card.chapter.ideas, len(card.title)):
-        axes.add_patch(
-            Circle((card.left, card.line(row)), 3.2, facecolor=colour, edgecolor=PAPER, zorder=4)
-        )
         axes.text(card.left + 9, card.line(row), idea.name, **words)
 
 
@@ -180,20 +170,28 @@ def _draw_mark(axes: Axes, place: tuple[float, float], share: float | None) -> N
         )
 
 
-def _line(axes: Axes, start: tuple[_Card, int], end: tuple[_Card, int]) -> None:
-    """Draw a line from an idea to one that builds on it, through the gap between their columns."""
-    (earlier, row), (later, later_row) = start, end
-    y0, y1 = earlier.line(row), later.line(later_row)
-    if earlier.left == later.left:
-        reach = 9 if earlier is later else 12 + 10 * (y1 - y0 > 2 * (earlier.height + _ROW_GAP))
-        x0 = x1 = earlier.left
-        bends = [(x0 - reach * 4 / 3, y0), (x1 - reach * 4 / 3, y1)]
+def _nearest(chapter: Chapter, chapters: Sequence[Chapter]) -> list[str]:
+    """Return what a chapter builds on, without what another of those leads to."""
+    needs: dict[str, set[str]] = {}  # of each chapter, all before it
+    for one in chapters:
+        needs[one.number] = set(one.builds_on).union(*(needs[number] for number in one.builds_on))
+    implied = set().union(*(needs[number] for number in chapter.builds_on))
+    return [number for number in chapter.builds_on if number not in implied]
+
+
+def _arrow(axes: Axes, earlier: _Card, later: _Card) -> None:
+    """Draw an arrow down through the gap between two rows, or past the cards of a column on its
+    right."""
+    bottom = earlier.top + earlier.height
+    if later.top - bottom < 3 * _ROW_GAP:
+        aside = (earlier.left > later.left) - (earlier.left < later.left)
+        x0, x1 = earlier.left + _CARD / 2 - 12 * aside, later.left + _CARD / 2 + 24 * aside
+        half = (later.top - bottom) / 2
+        points = [(x0, bottom), (x0, bottom + half), (x1, later.top - half), (x1, later.top)]
     else:
-        rightwards = earlier.left < later.left
-        x0, x1 = earlier.left + _CARD * rightwards, later.left + _CARD * (not rightwards)
-        bends = [((x0 + x1) / 2, y0), ((x0 + x1) / 2, y1)]
-    codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
-    path = Path([(x0, y0), *bends, (x1, y1)], codes)
-    axes.add_patch(PathPatch(path, facecolor="none", edgecolor=MUTED, linewidth=1.2, zorder=1))
-    if later.left < earlier.left:  # it comes in on the right, where the idea has no dot of its own
-        axes.add_patch(Circle((x1, y1), 3.2, facecolor=MUTED, edgecolor=PAPER, zorder=4))
+        right = earlier.left + _CARD
+        y0, y1 = earlier.line(1), later.line(1)
+        points = [(right, y0), (right + 36, y0), (right + 36, y1), (right, y1)]
+    path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+    look: dict[str, Any] = {"color": MUTED, "linewidth": 1.5, "zorder": 1}
+    axes.add_patch(FancyArrowPatch(path=path, arrowstyle="-|>,head_width=3,head_length=6", **look))

@@ -1,7 +1,7 @@
-"""Four norms as blocks of values: which of them share a statistic with one that is touched.
+"""Six norms as blocks of values: which of them share a statistic with one that is touched.
 Chapter 06."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,30 +17,35 @@ __all__ = ["norm_blocks"]
 SHARED, TOUCHED = PALETTE[5], PALETTE[1]
 # in units of a value's width: the next channel, the next position, the next sample
 _RIGHT, _DOWN, _BACK = np.array([1.0, 0.0]), np.array([0.0, -0.85]), np.array([0.5, 0.36])
-# the left upper corners of the blocks, clockwise; of the arrows to the next: tail, head, words
-_CORNERS = tuple(map(np.array, ((0.0, 0.0), (13.0, 0.0), (13.0, -10.0), (0.0, -10.0))))
+# the left upper corners of the blocks; of the arrows to the next: tail, head, words
+_CORNERS = tuple(
+    13.0 * column * _RIGHT - np.array([0.0, 9.2 * row])
+    for row, column in ((0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1))
+)
 _ARROWS = (
     ((9.2, -1.2), (11.4, -1.2), (10.3, 0.1), "center"),
-    ((17.0, -4.4), (17.0, -5.8), (17.4, -5.1), "left"),
-    ((11.4, -11.2), (9.2, -11.2), (10.3, -9.9), "center"),
+    ((17.0, -3.9), (17.0, -5.2), (17.4, -4.5), "left"),
+    ((11.4, -10.4), (9.2, -10.4), (10.3, -9.1), "center"),
+    ((4.0, -13.1), (4.0, -14.4), (4.4, -13.7), "left"),
+    ((9.2, -19.6), (11.4, -19.6), (10.3, -18.3), "center"),
 )
 
 
 def norm_blocks(
-    moved: Mapping[str, ArrayLike], notes: Mapping[str, str], steps: tuple[str, str, str]
+    moved: Mapping[str, ArrayLike], notes: Mapping[str, str], steps: Sequence[str]
 ) -> Figure:
-    """Draw four blocks of values clockwise, channels to the right, positions down, samples to the
+    """Draw six blocks of values as a snake, channels to the right, positions down, samples to the
     back, after figure 2 of Wu and He 2018.
 
     Args:
-        moved: of each norm, in the order of the clock, which values move when the last channel's
+        moved: of each norm, in the order of the walk, which values move when the last channel's
             first position in the first sample is touched, bool (N, C, P).
         notes: what stands below a name.
-        steps: what turns each into the next.
+        steps: what turns each into the next, five.
     """
-    figure, axes = new_figure(6.1)
+    figure, axes = new_figure(8.6)
     axes.set_axis_off()
-    axes.set(xlim=(-1.0, 22.2), ylim=(-13.8, 4.2), aspect="equal")
+    axes.set(xlim=(-1.0, 22.2), ylim=(-22.2, 4.0), aspect="equal")
     for (name, values), corner in zip(moved.items(), _CORNERS, strict=True):
         _draw_block(axes, np.asarray(values), corner)
         x, y = corner + np.array([4.0, 2.0])

@@ -9,11 +9,9 @@ from chapters.c06_the_family.figures import SHARED, norm_blocks
 
 def blocks(**moved):
     nothing = np.zeros((4, 6, 3), dtype=bool)
-    names = ("layer norm", "group norm", "instance norm", "batch norm")
-    every = {name: moved.get(name.split()[0], nothing) for name in names}
-    return norm_blocks(
-        every, dict.fromkeys(names, "some channels of a sample"), ("one", "two", "three")
-    )
+    names = ("RMS norm", "layer norm (C)", "layer", "group", "instance norm", "batch")
+    every = {name: moved.get(name, nothing) for name in names}
+    return norm_blocks(every, dict.fromkeys(names, "some channels of a sample"), 5 * ["cut the"])
 
 
 def shared_faces(figure):
