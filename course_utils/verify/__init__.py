@@ -9,8 +9,15 @@ position_probes  the questions asked of a rotation, a bias, a code
 """
 
 from course_utils.rooms import submodules
-from course_utils.verify.comparison import Case, cases_for
-from course_utils.verify.comparison import Comparison, Line, assert_close, compare, max_error
+from course_utils.verify.comparison import (
+    Case,
+    Comparison,
+    Line,
+    assert_close,
+    cases_for,
+    compare,
+    max_error,
+)
 from course_utils.verify.diagnosis import Diagnosis, diagnose
 
 __all__ = [

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from course_utils import norms, rope
-from course_utils.session import generator
 from course_utils.table import Table
 from course_utils.verify import norm_probes as norm
 from course_utils.verify import position_probes as position
@@ -76,20 +75,20 @@ def diagnose(layer: Callable[..., Any] | Tensor, *example: Any) -> Diagnosis:
     if isinstance(layer, Tensor):
         return _of_table(name, layer.detach().cpu().double(), None)
     subject, x = _first_call(layer, example)
-    for seed, p in enumerate(subject.parameters.values()):
-        if not p.any():  # a weight that starts at zero hides everything
-            p.copy_(0.5 + torch.rand(p.shape, generator=generator(seed), dtype=torch.float64))
     y = subject(x)
     if y.shape != x.shape or not x.is_floating_point():
         return _of_table(name, y, None if x.is_floating_point() else x)
     other = normal(x.shape, 7)
-    y_other, both = subject(other), subject(x + other)
-    near = 1e-4 * (y.abs().max() + 1e-3)
-    if (y - y_other).abs().max() < near or (y - x - y_other + other).abs().max() < near:
-        code = y if (y - y_other).abs().max() < near else y - x
-        if (code - code[..., :1, :1]).abs().max() < near:
+    code = _same_for_all(subject, x, other)
+    if code is not None and subject.parameters:
+        subject.draw()  # a weight that starts at zero hides everything
+        code = _same_for_all(subject, x, other)
+    if code is not None:
+        if (code - code[..., :1, :1]).abs().max() < 1e-4:
             raise ValueError(f"{name} is neither a norm nor a position: it is x, or a constant")
         return _of_table(name, code.reshape(-1, *code.shape[-2:])[0], None)
+    y, y_other, both = (subject(v) for v in (x, other, x + other))
+    near = 1e-4 * (y.abs().max() + 1e-3)
     if (both - y - y_other).abs().max() < near:
         found = _of_rotation(name, layer, subject, x, example[1:])
     elif (both - y - y_other + subject(0 * x)).abs().max() < near:
@@ -99,6 +98,15 @@ def diagnose(layer: Callable[..., Any] | Tensor, *example: Any) -> Diagnosis:
     if subject.overwrites:
         found.answers["its input"] = "is overwritten: it was handed copies"
     return found
+
+
+def _same_for_all(subject: Subject, x: Tensor, other: Tensor) -> Tensor | None:
+    """What comes back for any input, or is added to any; None where it depends on the input."""
+    y, y_other = subject(x), subject(other)
+    for code, again in ((y, y_other), (y - x, y_other - other)):
+        if (code - again).abs().max() < 1e-4 * (code.abs().max() + 1e-3):
+            return code
+    return None
 
 
 def _first_call(layer: Callable[..., Any], example: Sequence[Any]) -> tuple[Subject, Tensor]:
@@ -225,7 +233,9 @@ def _ask_a_norm(
     says |= {f"buffer {name}": what for name, what in kept.items()}
     if kept and isinstance(layer, nn.Module):
         says["different in eval"] = norm.what_is_different_in_eval(trained, x)
-    says |= {f"{p.name} starts at": f"{p.start:g}" for p in found.parameters if _is_odd_start(p)}
+    for p in found.parameters:
+        if p.role in "γβ" and p.gain != {"γ": 1.0, "β": 0.0}[p.role]:
+            says[f"{p.name} holds"] = "different numbers" if p.start is None else f"{p.start:g}"
 
 
 def _neutral(subject: Subject, parameters: list[Parameter]) -> Subject:
@@ -235,11 +245,6 @@ def _neutral(subject: Subject, parameters: list[Parameter]) -> Subject:
     return subject
 
 
-def _is_odd_start(p: Parameter) -> bool:
-    """Whether a fresh layer is not the bare norm."""
-    return p.start is not None and p.gain != {"γ": 1.0, "β": 0.0}.get(p.role, p.gain)
-
-
 def _words_of(parameters: list[Parameter]) -> str:
     meanings = {
         "before": "multiplies the input",
@@ -247,6 +252,10 @@ def _words_of(parameters: list[Parameter]) -> str:
         "unused": "changes nothing",
     }
     forms = [f"{p.name}: {meanings.get(p.role, p.form)}" for p in parameters]
+    forms = [
+        form + (", unsure along which axis" if p.role in "γβ" and p.shape is None else "")
+        for form, p in zip(forms, parameters, strict=True)
+    ]
     return "; ".join(forms) or "none"
 
 
@@ -273,7 +282,9 @@ def _eps_words(formula: norm.Formula, shape: torch.Size) -> str:
     if formula.place == "nowhere":
         return "none seen"
     eps, n = formula.eps, math.prod(formula.shared)
-    machine = [str(d) for d in (torch.float64, torch.float32) if abs(eps / torch.finfo(d).eps - 1) < 2e-3]
+    machine = [
+        str(d) for d in (torch.float64, torch.float32) if abs(eps / torch.finfo(d).eps - 1) < 2e-3
+    ]
     of_sum = formula.statistic == "mean square"
     words = f"{eps:g} {formula.place}"
     if machine:
@@ -301,7 +312,11 @@ def _family(formula: norm.Formula, shape: torch.Size) -> tuple[str, str]:
     """The field's word for it, and the layer of torch that is nearest."""
     spatial, axes = f"{max(len(shape) - 2, 1)}d", formula.shared
     if not formula.centred:
-        return ("L2 norm", "functional.normalize") if "sum" in formula.statistic else ("RMS norm", "RMSNorm")
+        return (
+            ("L2 norm", "functional.normalize")
+            if "sum" in formula.statistic
+            else ("RMS norm", "RMSNorm")
+        )
     if axes[0] > 1:
         return "batch norm", f"BatchNorm{spatial}"
     if formula.grouped(shape) is not None or (len(shape) > 2 and all(n > 1 for n in axes[1:])):
@@ -329,6 +344,7 @@ def _norm_summary(found: Diagnosis, shape: torch.Size) -> str:
         "ε": formula.place
         not in ("nowhere", "as a floor" if family == "L2 norm" else "inside the root"),
         "the weight": any(p.role != "β" and p.form != "γ" for p in found.parameters),
+        "the axis": family in usual and not formula.shared[-1] > 1,
         "which channels are a group": formula.strided,
         "E[x²] − E[x]²": "E[x²]" in says.get("at an offset of 10,000", ""),
     }
@@ -337,12 +353,11 @@ def _norm_summary(found: Diagnosis, shape: torch.Size) -> str:
     return f"{', '.join(parts)}: `torch.nn.{torchs}`{end}"
 
 
-def _norm_call(
-    formula: norm.Formula, parameters: list[Parameter], shape: torch.Size
-) -> str | None:
+def _norm_call(formula: norm.Formula, parameters: list[Parameter], shape: torch.Size) -> str | None:
     """The course's call for a formula, as text; None where the course has none."""
-    roles = [p.role for p in parameters]
-    if {"other", "before"} & set(roles) or formula.strided or formula.factor != 1:
+    if any(p.role in ("other", "before") or p.shape is None for p in parameters):
+        return None
+    if formula.strided or formula.factor != 1:
         return None
     eps, dims, part = f"eps={formula.eps!r}", len(shape), formula.grouped(shape)
     shared = [d for d, n in enumerate(formula.shared) if n > 1]
@@ -372,9 +387,9 @@ def _norm_call(
     elif part is not None or 0 in shared:
         return None
     elif not trailing:
-        targets = tuple(range(-len(shared), 0))
-        x = f"x.movedim({tuple(shared)}, {targets})"
-        back = f".movedim({targets}, {tuple(shared)})"
+        ends = -1 if len(shared) == 1 else tuple(range(-len(shared), 0))
+        starts = shared[0] if len(shared) == 1 else tuple(shared)
+        x, back = f"x.movedim({starts}, {ends})", f".movedim({ends}, {starts})"
         inside = tuple(formula.shared)
         function, first = "", f"{sizes}"
     else:
@@ -417,7 +432,7 @@ def _with_parameters(
     weights = [p for p in parameters if p.role == "γ"]
     biases = [p for p in parameters if p.role == "β"]
     fits = len(weights) == 1 and weights[0].shape == inside and not after and "weight" in takes
-    fits = fits and (not weights[0].offset or "offset" in takes and weights[0].offset == 1)
+    fits = fits and (not weights[0].offset or ("offset" in takes and weights[0].offset == 1))
     squeezed = tuple(n for n in inside if n != 1)
     for p in weights:
         if fits:
@@ -442,8 +457,7 @@ def _check(
     """Run the call beside the layer, with drawn parameters, where ε shows and where it does not:
     the largest error as a share of what rounding explains."""
     fresh = Subject(layer, subject.dtype, rest)
-    for seed, p in enumerate(fresh.parameters.values()):
-        p.copy_(0.5 + torch.rand(p.shape, generator=generator(20 + seed), dtype=torch.float64))
+    fresh.draw()
     errors = []
     for scale, shift in ((1.0, 0.0), (3.0, 2.0), (1e-3, 0.0), (1e-6, 0.0)):
         drawn = scale * normal(x.shape, 11) + shift
@@ -507,7 +521,7 @@ def _of_rotation(
     pairs, dim = len(turns.pairs), turns.dim
     says["layout"] = turns.layout
     if turns.order is not None:
-        evens = turns.order[: pairs] == list(range(0, 2 * pairs, 2))
+        evens = turns.order[:pairs] == list(range(0, 2 * pairs, 2))
         says["output order"] = "evens, then odds" if evens else "another than the input's"
     start = turns.pairs[0][0]
     says["turns"] = f"{2 * pairs} of {dim}" + (f", from column {start} on" if start else "")
@@ -530,19 +544,26 @@ def _of_rotation(
     )
     summary += "" if factor == 1 else f", length: {says['length changes']}"
     found.summary = summary
-    if parameters is None or turns.order is not None or start or says["layout"] not in (
-        "half", "interleaved"
-    ):  # fmt: skip
+    trained = (parameters or {}).get("rope_theta", 10_000.0) ** (-torch.arange(pairs) / pairs)
+    other = ((turns.frequencies.abs() - trained).abs() > 1e-3 * trained).nonzero().flatten()
+    if len(other):
+        i = int(other[0])
+        found.unlike += (
+            f": from one position to the next pair {i} turns by {turns.frequencies[i]:.4g}, where a "
+            f"base of 10,000 without scaling gives {trained[i]:.4g}"
+        )
+    if parameters is None or start or says["layout"] not in ("half", "interleaved"):
         return found
     if math.isnan(factor):
         if "xPos" not in says["length changes"] or "rope_type" in parameters:
             return found
         words = says["length changes"].split()
         scale, middle = float(words[words.index("base") + 1].rstrip(",")), float(words[-1])
+        centre = f"x.shape[{axis}] // 2" if middle == shape[axis] // 2 else f"{middle:g}"
         base, keys = parameters["rope_theta"], "for keys" in says["length changes"]
         tables = (
             f"rope.xpos_cos_sin(POSITIONS, {2 * pairs}, base={base:g}, scale_base={scale:g}, "
-            f"centre={middle:g}, keys={keys})"
+            f"centre={centre}, keys={keys})"
         )
     else:
         _, expected = rope.rope_frequencies(parameters, dim)
@@ -550,14 +571,17 @@ def _of_rotation(
             parameters["attention_factor"] = factor
         tables = f"rope.rope_cos_sin(POSITIONS, *rope.rope_frequencies({parameters}, {dim}))"
         if abs(expected - factor) > 1e-4 and parameters.get("rope_type") != "yarn":
-            tables = tables.replace("*rope.", "rope.").replace(f", {dim})", f", {dim})[0], {factor:g}")
+            tables = tables.replace("*rope.", "rope.").replace(
+                f", {dim})", f", {dim})[0], {factor:g}"
+            )
     positions = f"torch.arange(x.shape[{axis}])" + (f" + {first:g}" if first else "")
     positions = positions if sign > 0 else f"-({positions})"
     move = axis != len(shape) - 2
     moved = f"x.movedim({axis}, -2)" if move else "x"
     back = f".movedim(-2, {axis})" if move else ""
     tables = tables.replace("POSITIONS", positions)
-    found.call = f"rope.apply_rope({moved}, *{tables}, layout={turns.layout!r}){back}"
+    reorder = ".unflatten(-1, (-1, 2)).mT.flatten(-2)" if turns.order is not None else ""
+    found.call = f"rope.apply_rope({moved}, *{tables}, layout={turns.layout!r}){reorder}{back}"
     error = _check_rotation(found.call, subject, shape)
     if error < 1e-3:
         found.unlike = ""
@@ -574,45 +598,51 @@ def _ask_far_positions(
     turns: position.Turns,
     first: float,
 ) -> None:
-    """What changes with the length, the dtype, and the order of calls on one object."""
+    """What changes with the dtype, the order of calls on one object, and the length. The far
+    positions come first in bfloat16: a table that float32 has filled would hide what it does."""
     frequencies = turns.frequencies
-    for length in (4096, 1024, 256):
-        try:
-            far = position.how_do_they_turn(subject, shape, turns, length)
-        except Exception:
-            continue
-        near = position.Turns(turns.axis, turns.dim, turns.pairs, far[:64])
-        if (near.frequencies - frequencies).abs().max() > 1e-4 * frequencies.abs().max():
-            says["a longer text"] = f"has other frequencies at {length:,} positions"
-            return
-        exact = torch.angle(far[1:] / far[:-1]).mean(0)
-        error = position.how_far_do_the_angles_hold(far, exact, first)
-        kind = "exact" if error < 3e-6 else "float32 products" if error < 0.01 else "off"
-        says["angles"] = f"{kind}, off by {error:.0e} within {length:,} positions"
-        break
-    else:
-        says["angles"] = "unsure: no text longer than 64 positions runs"
-        return
-    if says["angles"].startswith("off"):
-        return
-    exact = far[:, 0]
 
-    def wrong(probe: Subject) -> str | None:
+    def wrong(probe: Subject, length: int) -> str | None:
         try:
-            z = position.how_do_they_turn(probe, shape, turns, length)[:, 0]
+            z = position.how_do_they_turn(probe, shape, turns, length)[:, :1]
         except Exception as error:
             return f"raises {type(error).__name__}"
-        off = torch.angle(z * exact.conj())[length // 4 :].abs().max().item()
+        off = position.how_far_is_it_from(z, frequencies[:1], first).max().item()
         return f"wrong by up to {off:.1g} rad" if off > 0.03 else None
 
-    one_object = Subject(layer, torch.bfloat16)
-    one_object.layer = subject.layer  # the very object, and whatever it keeps
-    says["bfloat16 queries"] = wrong(one_object) or "turn by the same angles"
-    one_object.dtype = torch.float32
-    says["float32 after bfloat16, one object"] = wrong(one_object) or "as before"
-    if isinstance(layer, nn.Module) and (dict(layer.named_buffers())):
-        cast = wrong(Subject(layer, torch.bfloat16))
+    one_object = Subject(layer, torch.float32)
+    answers: dict[tuple[int, torch.dtype], str | None] = {}
+    for length in (1024, 256):
+        for one_object.dtype in (torch.bfloat16, torch.float32):  # of the queries alone
+            answers[length, one_object.dtype] = wrong(one_object, length)
+        if not (answers[length, torch.float32] or "").startswith("raises"):
+            break
+    far = None
+    for longer in (4096, length):
+        try:
+            far = position.how_do_they_turn(Subject(layer, subject.dtype), shape, turns, longer)
+        except Exception:
+            continue
+        break
+    if far is None:
+        says["angles"] = "unsure: no text longer than 64 positions runs"
+        return
+    near = torch.angle(far[1:64] / far[:63]).mean(0)
+    spoilt = answers[length, torch.float32]
+    if not spoilt and (near - frequencies).abs().max() > 1e-4 * frequencies.abs().max():
+        says["a longer text"] = f"has other frequencies at {len(far):,} positions"
+        return
+    says["bfloat16 queries"] = answers[length, torch.bfloat16] or "turn by the same angles"
+    says["float32 after bfloat16, one object"] = spoilt or "as before"
+    if isinstance(layer, nn.Module) and dict(layer.named_buffers()):
+        cast = wrong(Subject(layer, torch.bfloat16), length)
         says["the module in bfloat16"] = cast or "turns by the same angles"
+    elif spoilt:
+        return  # and there is no other object to ask
+    exact = torch.angle(far[1:] / far[:-1]).mean(0)
+    error = position.how_far_is_it_from(far, exact, first).max().item()
+    kind = "exact" if error < 3e-6 else "float32 products" if error < 0.01 else "unsure: not even"
+    says["angles"] = f"{kind}, off by {error:.0e} within {len(far):,} positions"
 
 
 def _check_rotation(call: str, subject: Subject, shape: Sequence[int]) -> float:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.session import generator
-from course_utils.verify.subject import Parameter, Subject, normal
+from course_utils.verify.subject import Parameter, Subject
 
 __all__ = ["Formula"]
 
@@ -86,7 +86,9 @@ def which_numbers_share_statistics(subject: Subject, x: Tensor) -> Formula | Non
             bumped = x.clone()
             bumped[at] += bump
             moved |= (subject(bumped) - subject(x)).abs() > 1e-5
-        members = [moved.movedim(d, 0).flatten(1).any(1).nonzero().flatten() for d in range(x.dim())]
+        members = [
+            moved.movedim(d, 0).flatten(1).any(1).nonzero().flatten() for d in range(x.dim())
+        ]
         shared = tuple(len(m) for m in members)
         if math.prod(shared) != moved.sum():
             return None

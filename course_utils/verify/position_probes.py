@@ -17,7 +17,9 @@ from course_utils.verify.subject import Subject
 
 __all__ = ["Turns"]
 
-WINDOWS = [n * 2**k for k in range(7, 19) for n in (1, 1.5)]  # that a model may have been trained on
+WINDOWS = [
+    n * 2**k for k in range(7, 19) for n in (1, 1.5)
+]  # that a model may have been trained on
 BASES = (10_000.0, 500_000.0, 1_000_000.0)
 
 
@@ -62,12 +64,18 @@ def along_which_axis_are_the_positions(subject: Subject, shape: Sequence[int]) -
 def which_columns_are_pairs(subject: Subject, shape: Sequence[int], axis: int) -> Turns | None:
     """Unit vectors in, one column at a time: each comes back in two columns, its own and its
     partner's."""
-    columns = []
-    for column in range(shape[-1]):
-        x = torch.zeros(tuple(shape)).double()
-        x[..., column] = 1
-        columns.append(subject(x).movedim(axis, 0).reshape(shape[axis], -1, shape[-1])[:, 0])
-    matrix = torch.stack(columns, -1)  # (T, into, from)
+    units = torch.eye(shape[-1], dtype=torch.float64)
+    others = [d for d in range(len(shape) - 1) if d != axis]
+    if others:  # all of them in one call, along an axis that nothing depends on
+        sizes = [shape[-1] if d == others[0] else n for d, n in enumerate(shape)]
+        aligned = units.reshape(
+            [n if d in (others[0], len(shape) - 1) else 1 for d, n in enumerate(sizes)]
+        )
+        y = subject(aligned.expand(sizes)).movedim((axis, others[0]), (0, 1))
+        matrix = y.reshape(*y.shape[:2], -1, shape[-1])[:, :, 0].mT  # (T, into, from)
+    else:
+        columns = [subject(unit.expand(tuple(shape))) for unit in units]
+        matrix = torch.stack([y.movedim(axis, 0).flatten(1) for y in columns], -1)
     start, order = matrix[0].abs() > 0.5, None
     if (start.sum(0) == 1).all() and not start.diagonal().all():
         order = start.float().argmax(0).tolist()  # nothing turns at 0: what is left is an order
@@ -75,18 +83,14 @@ def which_columns_are_pairs(subject: Subject, shape: Sequence[int], axis: int) -
     seen = matrix.abs().amax(0)
     partner = seen.clone().fill_diagonal_(0).argmax(0).tolist()
     turning = seen.clone().fill_diagonal_(0).amax(0) > 1e-7
-    pairs = [
-        (a, b) for a, b in enumerate(partner) if a < b and turning[a] and partner[b] == a
-    ]
+    pairs = [(a, b) for a, b in enumerate(partner) if a < b and turning[a] and partner[b] == a]
     if not pairs or 2 * len(pairs) != turning.sum():
         return None
     z = torch.stack([torch.complex(matrix[:, a, a], matrix[:, b, a]) for a, b in pairs], 1)
     return Turns(axis, shape[-1], pairs, z, order)
 
 
-def how_do_they_turn(
-    subject: Subject, shape: Sequence[int], turns: Turns, length: int
-) -> Tensor:
+def how_do_they_turn(subject: Subject, shape: Sequence[int], turns: Turns, length: int) -> Tensor:
     """All first columns of the pairs at once, at ``length`` positions: (length, P), complex."""
     longer = [length if d == turns.axis else n for d, n in enumerate(shape)]
     x = torch.zeros(longer).double()
@@ -190,11 +194,11 @@ def does_the_length_change(turns: Turns) -> tuple[float, str]:
     return math.nan, "unsure: with the position, and not as xPos prints it"
 
 
-def how_far_do_the_angles_hold(z: Tensor, frequencies: Tensor, first: float) -> float:
-    """The largest error of an angle against float64, at these positions."""
+def how_far_is_it_from(z: Tensor, frequencies: Tensor, first: float) -> Tensor:
+    """The error of each angle against float64, (T, P), for these frequencies."""
     positions = torch.arange(len(z), dtype=torch.float64) + first
-    exact = torch.polar(torch.ones((), dtype=torch.float64), positions[:, None] * frequencies)
-    return torch.angle(z * exact.conj()).abs().max().item()
+    angles = positions[:, None] * frequencies
+    return torch.angle(z * torch.polar(torch.ones_like(angles), -angles)).abs()
 
 
 def which_code(table: Tensor) -> tuple[str | None, list[tuple[str, str]]]:

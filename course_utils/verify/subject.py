@@ -34,6 +34,7 @@ class Subject:
         self.layer, self.dtype, self.rest = layer, dtype, rest
         self.raw_dtype, self.overwrites, self.device = dtype, False, torch.device("cpu")
         self.parameters: dict[str, Tensor] = {}
+        self.starts: dict[str, Tensor] = {}
         if not isinstance(layer, nn.Module):
             return
         try:
@@ -44,6 +45,7 @@ class Subject:
         if any(buffer.is_floating_point() for buffer in buffers.values()):
             self.layer.train()
         self.parameters = {name: p.data for name, p in self.layer.named_parameters()}
+        self.starts = {name: p.clone() for name, p in self.parameters.items()}
         for tensor in itertools.chain(layer.parameters(), buffers.values()):
             self.device = tensor.device
 
@@ -60,6 +62,11 @@ class Subject:
         self.raw_dtype = y.dtype
         return y.detach().cpu().double()
 
+    def draw(self) -> None:
+        """Give every parameter numbers between 0.5 and 1.5."""
+        for seed, p in enumerate(self.parameters.values()):
+            p.copy_(0.5 + torch.rand(p.shape, generator=generator(seed), dtype=torch.float64))
+
     def with_value(self, name: str, value: float | Tensor, x: Tensor) -> Tensor:
         """The result for ``x`` with one parameter at ``value``; the parameter keeps what it had."""
         before = self.parameters[name].clone()
@@ -75,14 +82,14 @@ class Parameter:
     """What one parameter of shape ``own`` does: ``role`` is "γ" (multiplies the result, as
     ``offset`` + γ), "β" (is added), "before" (multiplies the input), "unused", or "other".
 
-    ``shape`` is that in which it broadcasts with the input, ``start`` its first value where all
-    are equal.
+    ``shape`` is that in which it broadcasts with the input, None where that is not known;
+    ``start`` is its value where all are equal.
     """
 
     name: str
     role: str
     offset: float = 0.0
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] | None = None
     own: tuple[int, ...] = ()
     start: float | None = None
 
@@ -93,7 +100,9 @@ class Parameter:
 
     def expression(self, shape: tuple[int, ...]) -> str:
         """Python for it, in this shape."""
-        return f"layer.{self.name}" + ("" if self.own == shape else f".reshape({shape})")
+        plain = f"layer.{self.name}" if self.name.isidentifier() else None
+        value = plain or f"dict(layer.named_parameters())[{self.name!r}]"
+        return value if self.own == shape else f"{value}.reshape({shape})"
 
     @property
     def gain(self) -> float | None:
@@ -103,19 +112,18 @@ class Parameter:
 
 def parameter_roles(subject: Subject, x: Tensor) -> list[Parameter]:
     """Find what each parameter does, and leave each where it does nothing: γ at 1, β at 0."""
-    starts = {name: _constant(p) for name, p in subject.parameters.items()}
-    for seed, p in enumerate(subject.parameters.values()):  # a zero would hide the others
-        p.copy_(0.5 + torch.rand(p.shape, generator=generator(seed), dtype=torch.float64))
+    starts = subject.starts
+    subject.draw()  # a zero would hide the others
     roles: dict[str, Parameter] = {}
     for looked_for in ("β", "γ"):  # a weight is a factor of what is left without the bias
         for name in subject.parameters.keys() - roles.keys():
             role = _role(subject, name, x)
             if role.role == looked_for or looked_for == "γ":
-                neutral = 0.0 if role.role == "β" else 1.0 - role.offset
-                if role.role != "other":
-                    subject.parameters[name].fill_(neutral)
-                own = tuple(subject.parameters[name].shape)
-                roles[name] = replace(role, own=own, start=starts[name])
+                value = {"β": 0.0, "other": starts[name]}.get(role.role, 1.0 - role.offset)
+                subject.parameters[name].copy_(torch.as_tensor(value))
+                start = starts[name].flatten()
+                constant = start[0].item() if len(start) and (start == start[0]).all() else None
+                roles[name] = replace(role, own=tuple(starts[name].shape), start=constant)
     return [roles[name] for name in subject.parameters]
 
 
@@ -139,13 +147,14 @@ def _role(subject: Subject, name: str, x: Tensor) -> Parameter:
         return Parameter(name, "other")
     if (step - 1).abs().max() < near:
         fits = [p for p in places if (zero + drawn.reshape(p) - with_drawn).abs().max() < near]
-        return Parameter(name, "β", 0.0, fits[0]) if fits else Parameter(name, "other")
+        return Parameter(name, "β", 0.0, next(iter(fits), None))
     offset = ((zero * step).sum() / step.square().sum()).item()
     offset = round(offset) if abs(offset - round(offset)) < 1e-4 else offset
     for place in places:
         if ((offset + drawn.reshape(place)) * step - with_drawn).abs().max() < near:
             return Parameter(name, "γ", offset, place)
-    return Parameter(name, "other")
+    is_factor = (zero - offset * step).abs().max() < near
+    return Parameter(name, "γ" if is_factor else "other", offset)
 
 
 def _places(shape: Sequence[int], against: Sequence[int]) -> list[tuple[int, ...]]:
@@ -161,10 +170,6 @@ def _places(shape: Sequence[int], against: Sequence[int]) -> list[tuple[int, ...
         if size == against[axis]:
             places.append(tuple(size if d == axis else 1 for d in range(dims)))
     return places
-
-
-def _constant(p: Tensor) -> float | None:
-    return p.flatten()[0].item() if p.numel() and (p == p.flatten()[0]).all() else None
 
 
 def _is_real(value: Any) -> bool:
