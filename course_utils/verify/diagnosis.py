@@ -4,6 +4,7 @@ call that does the same.
 Every answer is what a probe returned; where a probe cannot decide, the answer begins with "unsure".
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -76,7 +77,7 @@ def diagnose(layer: Callable[..., Any] | Tensor, *example: Any) -> Diagnosis:
         return _of_table(name, layer.detach().cpu().double(), None)
     subject, x = _first_call(layer, example)
     y = subject(x)
-    if y.shape != x.shape or not x.is_floating_point():
+    if y.shape != x.shape or not x.is_floating_point() or not x.dim():
         return _of_table(name, y, None if x.is_floating_point() else x)
     other = normal(x.shape, 7)
     code = _same_for_all(subject, x, other)
@@ -112,24 +113,28 @@ def _same_for_all(subject: Subject, x: Tensor, other: Tensor) -> Tensor | None:
 def _first_call(layer: Callable[..., Any], example: Sequence[Any]) -> tuple[Subject, Tensor]:
     """A call that succeeds: the example, or a lone x of the shapes that the parameters tell."""
     errors: list[Exception] = []
-    inputs: list[Tensor] = [e for e in example[:1] if isinstance(e, Tensor)]
-    if example and not inputs:
-        inputs, layer = [torch.zeros(())], lambda _, inner=layer: inner(*example)
+    call, rest, inputs = layer, example[1:], [e for e in example[:1] if isinstance(e, Tensor)]
+    if example and not inputs:  # numbers in, a table out
+        inputs, rest = [torch.zeros(())], ()
+        call = functools.partial(_ignoring, layer, example)
+    whole = [x for x in inputs if not x.is_floating_point() and x.dim()]
     for dtype in (torch.float64, torch.float32):
-        subject = Subject(layer, dtype, example[1:])
-        if inputs and not inputs[0].is_floating_point():
-            subject.dtype = inputs[0].dtype
+        subject = Subject(call, dtype, rest)
+        subject.dtype = whole[0].dtype if whole else dtype
         for x in inputs or [normal(shape) for shape in _shapes(subject)]:
             try:
                 y = subject(x)
             except Exception as error:
                 errors.append(error)
                 continue
-            if y.shape == x.shape or example:
-                drawn = normal(x.shape) if x.is_floating_point() and y.shape == x.shape else x
-                return subject, drawn
+            if example or y.shape == x.shape:
+                return subject, x if whole or y.shape != x.shape else normal(x.shape)
             errors.append(ValueError(f"{tuple(x.shape)} becomes {tuple(y.shape)}"))
     raise ValueError(_why_not(_name(layer), errors, bool(example))) from errors[0]
+
+
+def _ignoring(layer: Callable[..., Any], arguments: Sequence[Any], x: Tensor) -> Any:
+    return layer(*arguments)
 
 
 def _why_not(name: str, errors: list[Exception], given: bool) -> str:
@@ -439,13 +444,13 @@ def _with_parameters(
             arguments.append(f"weight={p.expression(squeezed)}")
             arguments += ["offset=1"] if p.offset else []
         else:
-            form = p.expression(p.shape)
+            form = p.expression(p.shape or ())
             gains.append(f"({p.offset:g} + {form})" if p.offset else form)
     for p in biases:
         if p.shape == inside and "bias" in takes and (fits or not weights):
             arguments.append(f"bias={p.expression(squeezed)}")
         else:
-            shifts.append(p.expression(p.shape))
+            shifts.append(p.expression(p.shape or ()))
     arguments += ["training=True"] if function == "batch_norm" else []
     call = f"norms.{function}({', '.join([*arguments, eps])}){back}{after}"
     return " + ".join([" * ".join([call, *gains]), *shifts])
@@ -543,14 +548,16 @@ def _of_rotation(
         f"rotary embedding, {turns.layout} layout, {says['turns']} columns, {says['frequencies']}"
     )
     summary += "" if factor == 1 else f", length: {says['length changes']}"
+    if "a longer text" in says:
+        summary += ", other frequencies in a longer text"
     found.summary = summary
     trained = (parameters or {}).get("rope_theta", 10_000.0) ** (-torch.arange(pairs) / pairs)
     other = ((turns.frequencies.abs() - trained).abs() > 1e-3 * trained).nonzero().flatten()
     if len(other):
         i = int(other[0])
         found.unlike += (
-            f": from one position to the next pair {i} turns by {turns.frequencies[i]:.4g}, where a "
-            f"base of 10,000 without scaling gives {trained[i]:.4g}"
+            f": from one position to the next pair {i} turns by {turns.frequencies[i]:.4g}, where "
+            f"a base of 10,000 without scaling gives {trained[i]:.4g}"
         )
     if parameters is None or start or says["layout"] not in ("half", "interleaved"):
         return found
@@ -671,7 +678,8 @@ def _of_table(name: str, table: Tensor, positions: Tensor | None) -> Diagnosis:
             kind = "bias of relative positions"
     if not rows:
         raise ValueError(
-            f"{name} is neither a norm nor a position that is known: it returns {tuple(table.shape)}"
+            f"{name} is neither a norm nor a position that is known: it returns a table of shape "
+            f"{tuple(table.shape)}"
         )
     summary = f"{kind}, " + ", ".join(f"{question}: {answer}" for question, answer in rows)
     unlike = "" if call else "unlike anything known in course_utils.rope"

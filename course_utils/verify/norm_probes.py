@@ -172,13 +172,13 @@ def what_is_rounded_in_half_precision(
 ) -> str:
     """Half precision in: bit by bit, the output is that of one rounding, of two, or of more."""
     half = (x + 8 * formula.centred).to(subject.dtype)
-    weights = [p for p in parameters if p.role == "γ"]
+    weights = [p for p in parameters if p.role == "γ" and p.shape is not None]
     gain = torch.ones((), dtype=torch.float64)
     for seed, weight in enumerate(weights):
         value = subject.parameters[weight.name]
         drawn = 0.5 + torch.rand(value.shape, generator=generator(seed))
         value.copy_(drawn)
-        gain = gain * (weight.offset + value.cpu().double().reshape(weight.shape))
+        gain = gain * (weight.offset + value.cpu().double().reshape(weight.shape or ()))
     y = subject(half)
     x_hat = formula(half)
     if subject.raw_dtype != subject.dtype:

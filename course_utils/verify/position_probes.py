@@ -234,7 +234,8 @@ def which_code(table: Tensor) -> tuple[str | None, list[tuple[str, str]]]:
             ("size", f"{size:g}" if size == 1 else f"{size:.4g}"),
         ]
         known = order == "sin and cos interleaved" and steps_of == "d/2"
-        call = f"rope.sinusoidal(torch.arange(T) + {first:g}, {2 * half}, {bases['d/2']:g}) * {size:.6g}"
+        call = f"rope.sinusoidal(torch.arange({len(table)}) + {first:g}, {2 * half}, "
+        call += f"{bases['d/2']:g}) * {size:.6g}"
         return (call if known else None), rows
     return None, []
 

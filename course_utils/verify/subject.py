@@ -119,8 +119,11 @@ def parameter_roles(subject: Subject, x: Tensor) -> list[Parameter]:
         for name in subject.parameters.keys() - roles.keys():
             role = _role(subject, name, x)
             if role.role == looked_for or looked_for == "γ":
-                value = {"β": 0.0, "other": starts[name]}.get(role.role, 1.0 - role.offset)
-                subject.parameters[name].copy_(torch.as_tensor(value))
+                if role.role != "other":
+                    neutral = 0.0 if role.role == "β" else 1.0 - role.offset
+                    subject.parameters[name].fill_(neutral)
+                elif starts[name].any():  # at zero it might hide the statistics
+                    subject.parameters[name].copy_(starts[name])
                 start = starts[name].flatten()
                 constant = start[0].item() if len(start) and (start == start[0]).all() else None
                 roles[name] = replace(role, own=tuple(starts[name].shape), start=constant)
