@@ -185,7 +185,8 @@ def compare(
     comparison = Comparison(
         name_of(mine, "mine"), f"{name_of(reference, 'reference')}{built_in}", lines, len(cases)
     )
-    why = [] if comparison.ok else _why(adapted, reference, cases[0])
+    longest = max(cases, key=lambda case: case.x.numel())
+    why = [] if comparison.ok else _why(adapted, reference, longest)
     return replace(comparison, why=why, not_compared=not_compared)
 
 
@@ -199,7 +200,9 @@ def _why(mine: Any, reference: Any, case: Case) -> list[str]:
             plain = {k: v for k, v in case.options.items() if k not in ("weight", "bias")}
             call = functools.partial(fn, **plain)
         try:
-            answers.append(diagnose(call, case.x.clone()).answers)
+            found = diagnose(call, case.x.clone())
+            weights = [p.form for p in found.parameters if p.role == "γ"]
+            answers.append({**found.answers, "weight": ", ".join(weights) or "none"})
         except Exception:
             return []
     own, others = answers

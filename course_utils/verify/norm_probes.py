@@ -24,6 +24,9 @@ STATISTICS: dict[str, Callable[[Tensor, tuple[int, ...]], Tensor]] = {
     "variance / (n − 1)": lambda z, dims: z.std(dims, correction=1, keepdim=True),
     "mean square": lambda z, dims: z.square().mean(dims, keepdim=True).sqrt(),
     "sum of squares": lambda z, dims: z.square().sum(dims, keepdim=True).sqrt(),
+    "sum of (x − mean)²": lambda z, dims: (
+        (z - z.mean(dims, True)).square().sum(dims, keepdim=True).sqrt()
+    ),
     "mean |x|": lambda z, dims: z.abs().mean(dims, keepdim=True),
     "largest |x|": lambda z, dims: z.abs().amax(dims, keepdim=True),
     "mean |x − mean|": lambda z, dims: (z - z.mean(dims, True)).abs().mean(dims, keepdim=True),
@@ -126,14 +129,14 @@ def how_large_is_eps_and_where(subject: Subject, x: Tensor, formula: Formula) ->
     scan = [(t, s) for t, s in scan if 0 < s < math.inf]
     if not scan or scan[-1][1] < 1.05 * scan[-1][0]:
         return formula
-    smallest = scan[-1][1]
+    t, smallest = scan[-1]
     for place, eps in (
-        ("inside the root", smallest**2),
-        ("outside the root", smallest),
+        ("inside the root", smallest**2 - t**2),
+        ("outside the root", smallest - t),
         ("as a floor", smallest),
     ):
         model = PLACES[place]
-        if all(abs(model(torch.tensor(t).double(), eps).item() / s - 1) < 1e-3 for t, s in scan):
+        if all(abs(model(torch.tensor(v).double(), eps).item() / s - 1) < 1e-3 for v, s in scan):
             return replace(formula, place=place, eps=_rounded(eps))
     return None
 
