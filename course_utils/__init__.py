@@ -9,7 +9,7 @@ Importing this package is light: each room below loads what it needs when it is 
     kernels       layer norm, RMS norm and RoPE in Triton
     models        the small networks that the chapters train, and a real one, pretrained
     swap          the course's layers, or yours, inside the models of transformers
-    verify        mine against a reference, both against float64
+    verify        mine against a reference, both against float64; what anybody's layer computes
     check         the engine of the exercises: checks that name the mistake
     timing        timers, bytes, the roofline
     experiments   what is measured with several seeds: settings, runs, records, rows

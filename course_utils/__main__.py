@@ -11,6 +11,7 @@ ABOUT = {
     "doctor": "can this machine run the course? a line for each thing, OK or what to do",
     "bench": "time every implementation of the ladder and record it",
     "train": "run an experiment of the course in its full form and record it",
+    "diagnose": "what a norm or a rotation of any package computes, found by calling it",
     "grade": "run the checks over a folder of submitted notebooks",
 }
 

@@ -2,7 +2,7 @@
 ``torch.nn``.
 
 core              x̂ and the three numerical decisions behind it
-functional        the five norms on top of it (chapters 02, 03 and 06)
+functional        the five norms on top of it (chapters 02, 03 and 06), L2 and scale norm (07)
 modules           the norms with parameters and running statistics; dynamic tanh, which does without
                   statistics
 builtin_errors    what PyTorch refuses
@@ -14,6 +14,7 @@ Every norm of the repository:
 norm                                     file                                   what it is for
 ---------------------------------------  -------------------------------------  --------------------
 layer, RMS, group, instance, batch norm  course_utils/norms/functional.py       use, as F.layer_norm
+L2 norm (QK norm), scale norm            course_utils/norms/functional.py       use, as F.normalize
 LayerNorm … InstanceNorm3d               course_utils/norms/modules.py          use, as nn.LayerNorm
 gradients by hand                        course_utils/norms/backward.py         read; least is saved
 layer and RMS norm in Triton             course_utils/kernels/norm_kernels.py   speed on a GPU
@@ -32,8 +33,10 @@ from course_utils.norms.functional import (
     batch_norm,
     group_norm,
     instance_norm,
+    l2_norm,
     layer_norm,
     rms_norm,
+    scale_norm,
 )
 from course_utils.norms.modules import (
     BatchNorm1d,
@@ -63,8 +66,10 @@ __all__ = [
     "batch_norm",
     "group_norm",
     "instance_norm",
+    "l2_norm",
     "layer_norm",
     "rms_norm",
+    "scale_norm",
 ]
 
 __getattr__ = submodules(__name__)

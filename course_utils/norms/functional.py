@@ -1,4 +1,5 @@
-"""The five norms as functions: arguments, results and errors of ``torch.nn.functional``.
+"""The five norms as functions: arguments, results and errors of ``torch.nn.functional``; and
+division by the L2 norm.
 
 ``weight`` is γ, one where it is missing; ``bias`` is β, zero where it is missing; ``eps`` is added
 inside the root. The result has the shape and dtype of ``input``.
@@ -53,13 +54,15 @@ def rms_norm(
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     eps: float | None = None,
+    *,
+    offset: float = 0.0,
 ) -> Tensor:
     """Divide each sample of ``input`` (*, *normalized_shape), floating or complex, by its root mean
     square.
 
     The weight, of shape ``normalized_shape``, is multiplied before the one rounding (Llama's own
-    layer rounds first). An ``eps`` of None is the machine epsilon of the dtype computed in, so
-    float32's for half-precision inputs.
+    layer rounds first), as ``offset`` + weight: an ``offset`` of 1 is Gemma's. An ``eps`` of None
+    is the machine epsilon of the dtype computed in, so float32's for half-precision inputs.
 
     Chapter 06. Source: Zhang, Sennrich 2019, eq. 4.
 
@@ -69,9 +72,44 @@ def rms_norm(
     builtin_errors.check_rms_norm(input, normalized_shape, weight)
     z = upcast_half(input)
     z_hat = z * inverse_rms(z, trailing_dims(normalized_shape), eps)
+    if weight is not None and offset:  # 1 + γ in half precision would lose the last digits of γ
+        weight = offset + weight.to(z.dtype)
     return match_memory_format(
         input, affine(z_hat, weight, None, normalized_shape).to(result_dtype(input))
     )
+
+
+def l2_norm(input: Tensor, dim: int | Sequence[int] = -1, eps: float = 1e-12) -> Tensor:
+    """Divide ``input``, floating, of any shape, by its L2 norm over ``dim``, or by ``eps`` where
+    that is larger: as ``F.normalize``.
+
+    Queries and keys are normalized so in QK norm. Unlike ``F.normalize``, half-precision inputs are
+    computed in float32: their squares overflow or vanish.
+
+    Chapter 07. Source: Henry et al. 2020, eq. 2; ``torch.nn.functional.normalize``.
+
+    >>> l2_norm(torch.tensor([3.0, 4.0]))
+    tensor([0.6000, 0.8000])
+    """
+    z = upcast_half(input)
+    length = torch.linalg.vector_norm(z, dim=dim, keepdim=True)
+    return (z / length.clamp_min(eps)).to(result_dtype(input))
+
+
+def scale_norm(input: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
+    """Give each vector of ``input`` (*, C), floating, the length ``weight``, one learned number g.
+
+    A vector shorter than ``eps`` is divided by ``eps``. The weight has one element.
+
+    Chapter 07. Source: Nguyen, Salazar 2019, eq. 5, and ``ScaleNorm`` of its authors' code.
+
+    >>> scale_norm(torch.tensor([3.0, 4.0]), torch.tensor(10.0))
+    tensor([6., 8.])
+    """
+    if weight.numel() != 1:
+        raise ValueError(f"weight must have one element: got shape {tuple(weight.shape)}")
+    z = upcast_half(input)
+    return (weight.to(z.dtype) * l2_norm(z, eps=eps)).to(result_dtype(input))
 
 
 def group_norm(

@@ -21,6 +21,7 @@ from course_utils.rope.rotation import (
     rope_cos_sin,
     rope_inv_freq,
     sinusoidal,
+    xpos_cos_sin,
 )
 from course_utils.rope.scaling import (
     ROPE_TYPES,
@@ -67,6 +68,7 @@ __all__ = [
     "sinusoidal",
     "t5_relative_bucket",
     "turns",
+    "xpos_cos_sin",
     "yarn",
     "yarn_paper_ramp",
     "yarn_ramp",

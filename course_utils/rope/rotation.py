@@ -106,6 +106,36 @@ def rope_cos_sin(
     )
 
 
+def xpos_cos_sin(
+    positions: int | Tensor,
+    dim: int,
+    base: float = 10_000.0,
+    *,
+    keys: bool = False,
+    centre: float = 0.0,
+    scale_base: float = 512.0,
+    gamma: float = 0.4,
+    dtype: torch.dtype = torch.float32,
+) -> tuple[Tensor, Tensor]:
+    """Return xPos' cosine and sine, (..., T, dim/2) each, for ``apply_rope``: pair i also grows by
+    ζ_i^n, for ``keys`` by ζ_i^-n, so that a score decays with the distance. Chapter 14.
+
+    ζ_i = (2i/dim + γ) / (1 + γ), as printed. The authors' code takes
+    n = (position − centre) / ``scale_base``, which keeps the powers small; the paper prints the
+    position itself. ``centre`` is one number for queries and keys, and cancels in their product.
+
+    Source: Sun et al. 2022, algorithm 1; ``XPOS`` of microsoft/torchscale.
+    """
+    inv_freq = rope_inv_freq(dim, base)
+    if not isinstance(positions, Tensor):
+        positions = torch.arange(positions)
+    cos, sin = rope_cos_sin(positions, inv_freq, dtype=torch.float64)
+    zeta = (torch.arange(0, dim, 2, dtype=torch.float64) / dim + gamma) / (1 + gamma)  # (dim/2,)
+    power = (positions.double()[..., None] - centre) / scale_base  # (..., T, 1)
+    scale = zeta.to(power.device) ** (-power if keys else power)
+    return (cos * scale).to(dtype), (sin * scale).to(dtype)
+
+
 def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Tensor:
     """Rotate the pairs of ``x`` by their position's angles; dimensions beyond the rotary ones pass
     through. Chapter 14.

@@ -1,16 +1,19 @@
-"""Mine against reference, both held against float64 (used in all chapters).
+"""Mine against reference, both held against float64.
 
 Agreeing with a built-in is not the same as being right: in half precision, or far from zero, the
 built-in errs too. So every comparison here runs three times: yours, the reference, and the
 reference in float64, which is the truth.
 """
 
+import contextlib
 import copy
+import functools
 import inspect
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any
 
 import torch
@@ -19,19 +22,13 @@ from torch.func import functional_call
 
 from course_utils.session import generator
 from course_utils.table import Table
+from course_utils.verify.adapter import Adapted, adapt
+from course_utils.verify.cases import Case, cases_for, name_of
+from course_utils.verify.diagnosis import diagnose
 
-__all__ = ["Case", "Comparison", "Line", "assert_close", "cases_for", "compare", "max_error"]
+__all__ = ["Comparison", "Line", "assert_close", "compare", "max_error"]
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One call: ``fn(x, **options)``. Tensors are given in float64 and cast to each dtype tried."""
-
-    name: str
-    x: Tensor
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,7 @@ class Line:
     reference: float
     allowed: float
     note: str = ""
+    remark: str = ""  # a convention, no difference
     # by mine, where the reference raised nothing like it
     raised: Exception | None = field(default=None, compare=False)
 
@@ -59,11 +57,10 @@ class Line:
         """A few words for the table."""
         if not self.ok:
             return self.note or "differs"
-        return (
-            "ok, closer than the reference"
-            if self.reference > max(2 * self.mine, self.allowed / 4)
-            else "ok"
-        )
+        if self.remark:
+            return f"ok, {self.remark}"
+        closer = self.reference > max(2 * self.mine, self.allowed / 4)
+        return "ok, closer than the reference" if closer else "ok"
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,8 @@ class Comparison:
     reference: str
     lines: Sequence[Line]
     cases: int
+    why: Sequence[str] = ()  # what kind of difference it is, by the probes of ``diagnose``
+    not_compared: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
@@ -88,7 +87,7 @@ class Comparison:
         if failed:
             cause = next((line.raised for line in failed if line.raised is not None), None)
             raise AssertionError(
-                f"{self.mine} differs from {self.reference}:\n{self._table(failed)!r}"
+                f"{self.mine} differs from {self.reference}:\n{self._table(failed)!r}{self._more()}"
             ) from cause
 
     def _table(self, lines: Sequence[Line], folded: bool = False) -> Table:
@@ -115,11 +114,16 @@ class Comparison:
             f"{checked}, all agree" if not failed else f"{checked}, differs in {', '.join(failed)}"
         )
 
+    def _more(self) -> str:
+        missing = [f"not compared: {what}" for what in self.not_compared]
+        return "".join(f"\n{line}" for line in [*self.why, *missing])
+
     def __repr__(self) -> str:
-        return self.summary() if self.ok else repr(self._table(self.lines))
+        return (self.summary() if self.ok else repr(self._table(self.lines))) + self._more()
 
     def _repr_html_(self) -> str:
-        return self._table(self.lines, folded=self.ok)._repr_html_()
+        more = "".join(f"<p>{escape(line)}</p>" for line in self._more().splitlines() if line)
+        return self._table(self.lines, folded=self.ok)._repr_html_() + more
 
 
 def compare(
@@ -129,6 +133,8 @@ def compare(
     *,
     truth: Callable[..., Tensor] | None = None,
     dtypes: Sequence[torch.dtype] = DTYPES,
+    names: Mapping[str, str] | None = None,
+    axes: tuple[str, str] | None = None,
 ) -> Comparison:
     """Compare two functions or two modules: outputs, gradients, buffers, train and eval,
     ``state_dict``, dtypes.
@@ -136,36 +142,102 @@ def compare(
     A line passes when the error of ``mine`` against float64 is at most twice the reference's, or
     within what rounding alone explains: how far the truth itself moves when every input moves by a
     few units in the last place of the arithmetic (float32 for half-precision inputs), plus one
-    rounding of the result.
+    rounding of the result. Where ``mine`` reads no more of a float64 input than float32 holds, its
+    arithmetic is float32, and the line says so.
 
     Args:
-        mine: a function ``fn(x, **options)`` or an ``nn.Module``.
+        mine: a function ``fn(x, **options)`` or an ``nn.Module``, with any names of parameters.
         reference: what it should equal, of the same kind.
         cases: the calls to make, by default ``cases_for(reference)``. ``mine`` must refuse those
             that the reference refuses; where both refuse a call of yours, nothing has been
             compared, and that is a line that differs.
         truth: a function to run in float64 instead of ``reference``.
         dtypes: the dtypes to try.
+        names: which parameter of ``mine`` is which of the reference, ``{"gain": "weight"}``; by
+            default those that do the same, found by setting them.
+        axes: the order of the axes that each takes, such as ``("NHWC", "NCHW")``; by default the
+            same.
     """
     may_refuse = cases is None
     cases = cases_for(reference) if cases is None else cases
     if not cases or not dtypes:
         raise ValueError(f"cases and dtypes must not be empty: got {cases!r} and {dtypes!r}")
+    adapted = adapt(mine, reference, cases[0].x, names, axes)
     worst: dict[tuple[str, str], Line] = {}
     for dtype in dtypes:
         for case in cases:
             for line in _lines(
-                mine, reference, truth or reference, _cast(case, dtype), dtype, may_refuse
+                adapted, reference, truth or reference, _cast(case, dtype), dtype, may_refuse
             ):
                 key = (line.quantity, line.dtype)
                 worst[key] = max(worst.get(key, line), line, key=_severity)
-    lines = list(worst.values())
+    lines = [*worst.values(), *_twice(adapted, reference, cases)]
+    not_compared: list[str] = []
     if isinstance(mine, nn.Module) and isinstance(reference, nn.Module):
-        lines.append(_state_dict_line(mine, reference))
+        if isinstance(adapted, Adapted) and adapted.names:
+            others = [f"{own} for {name}" for own, name in adapted.names.items() if own != name]
+            remark = f"under other names: {', '.join(others)}" if others else ""
+            lines.append(Line("state_dict both ways", "any", "strict", 0.0, 0.0, 0.0, "", remark))
+            not_compared = adapted.left
+        else:
+            lines.append(_state_dict_line(mine, reference))
     built_in = " (built-in)" if _is_torchs(reference) else ""
-    return Comparison(
-        _name(mine, "mine"), f"{_name(reference, 'reference')}{built_in}", lines, len(cases)
+    comparison = Comparison(
+        name_of(mine, "mine"), f"{name_of(reference, 'reference')}{built_in}", lines, len(cases)
     )
+    longest = max(cases, key=lambda case: case.x.numel())
+    why = [] if comparison.ok else _why(adapted, reference, longest)
+    return replace(comparison, why=why, not_compared=not_compared)
+
+
+def _why(mine: Any, reference: Any, case: Case) -> list[str]:
+    """What ``diagnose`` answers otherwise for the two, in words; nothing where it cannot be
+    asked."""
+    answers = []
+    for fn in (mine, reference):
+        call = fn
+        if not isinstance(fn, nn.Module):
+            plain = {k: v for k, v in case.options.items() if k not in ("weight", "bias")}
+            call = functools.partial(fn, **plain)
+        try:
+            found = diagnose(call, case.x.clone())
+            weights = [p.form for p in found.parameters if p.role == "γ"]
+            answers.append({**found.answers, "weight": ", ".join(weights) or "none"})
+        except Exception:
+            return []
+    own, others = answers
+    both = [question for question in own if question in others and question != "parameters"]
+    return [f"{q}: {own[q]}, not {others[q]}" for q in both if own[q] != others[q]]
+
+
+@torch.no_grad()
+def _twice(mine: Any, reference: Any, cases: Sequence[Case]) -> Iterator[Line]:
+    """A line where one object, called again after another dtype and another length, gives another
+    answer than before, and the reference does not."""
+    case, quantity = cases[0], "called twice on one object"
+    errors: list[float]
+    for other in (torch.bfloat16, torch.float16):
+        errors = []
+        for fn in (mine, reference):
+            one = copy.deepcopy(fn).eval() if isinstance(fn, nn.Module) else fn
+            options = {name: _to_dtype(v, torch.float32) for name, v in case.options.items()}
+            try:
+                first = one(case.x.float(), **_fresh(options))
+                for between in cases[-1], case:
+                    with contextlib.suppress(Exception):  # a dtype that it refuses, as others do
+                        one(between.x.to(other), **_fresh(options))
+                again = one(case.x.float(), **_fresh(options))
+                errors.append(_distance(again, first.double()))
+            except Exception:
+                return  # that it raises has a line of its own
+        if errors[0] > errors[1]:
+            note = f"float32 after {str(other)[6:]} is off by {errors[0]:.2g}: something is kept"
+            yield Line(quantity, "float32", case.name, errors[0], errors[1], 0.0, note)
+            return
+
+
+def _fresh(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v.clone() if isinstance(v, Tensor) else v for k, v in options.items()}
 
 
 def max_error(
@@ -216,6 +288,7 @@ class Observation:
 
     values: Mapping[str, Tensor] = field(default_factory=dict)
     error: Exception | None = None
+    keeps_upstream: bool = True  # the gradient that its backward was handed
 
     @property
     def kind(self) -> str:
@@ -237,13 +310,18 @@ def _lines(
     by_reference = _observe(reference, reference, case, dtype)
     if by_mine.error or by_reference.error:
         note = _about_errors(mine, by_mine, by_reference, may_refuse)
-        yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note, by_mine.error)
+        yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note, raised=by_mine.error)
         return
+    if by_reference.keeps_upstream and not by_mine.keeps_upstream:
+        note = "overwritten: a residual needs it still"
+        yield Line("gradient that it was handed", name, case.name, math.nan, 0.0, 0.0, note)
     # Rounding alone may move a value by four units in the last place of the arithmetic: a mean
     # carries the rounding of every addition. In float64 the truth is the reference itself, so its
     # own rounding is not measured apart; a sum of n numbers drifts by about √n units.
-    units = 4 * torch.finfo(torch.float32).eps
-    if dtype == torch.float64:
+    units, remark, unit = 4 * torch.finfo(torch.float32).eps, "", torch.finfo(dtype).eps
+    if dtype == torch.float64 and _reads_float32(mine, reference, case):
+        remark, unit = "computes in float32 inside", torch.finfo(torch.float32).eps
+    elif dtype == torch.float64:
         units = 4 * torch.finfo(torch.float64).eps * case.x.numel() ** 0.5
     in_float64 = _cast(case, torch.float64)
     exact = _observe(truth, reference, in_float64, torch.float64, rounded_to=dtype)
@@ -261,8 +339,24 @@ def _lines(
         reference_error = _distance(expected, true)
         rounding = _distance(moved.values[quantity], true)
         size = true.abs().nan_to_num().amax().item() if true.numel() else 0.0
-        allowed = max(2 * reference_error, 2 * rounding + torch.finfo(dtype).eps * size)
-        yield Line(quantity, name, case.name, mine_error, reference_error, allowed)
+        allowed = max(2 * reference_error, 2 * rounding + unit * size)
+        errors = (mine_error, reference_error, allowed)
+        yield Line(quantity, name, case.name, *errors, remark=remark)
+
+
+def _reads_float32(mine: Any, reference: Any, case: Case) -> bool:
+    """Whether ``mine`` makes bit for bit the same of x and of x rounded to float32, and the
+    reference does not."""
+    rounded = Case(case.name, case.x.float().double(), case.options)
+    same = []
+    for fn in (mine, reference):
+        pair = [
+            _observe(fn, reference, c, torch.float64).values.get("output") for c in (case, rounded)
+        ]
+        if not all(isinstance(y, Tensor) for y in pair):
+            return False
+        same.append(torch.equal(pair[0].detach(), pair[1].detach()))  # type: ignore[union-attr]
+    return same[0] and not same[1]
 
 
 def _about_errors(
@@ -333,10 +427,6 @@ def _severity(line: Line) -> float:
     return line.mine / line.allowed if line.allowed else math.inf
 
 
-def _name(fn: Any, otherwise: str) -> str:
-    return type(fn).__name__ if isinstance(fn, nn.Module) else getattr(fn, "__name__", otherwise)
-
-
 def _is_torchs(fn: Any) -> bool:
     module = type(fn).__module__ if isinstance(fn, nn.Module) else getattr(fn, "__module__", None)
     return module is not None and module.partition(".")[0] == "torch"
@@ -392,12 +482,14 @@ def _observe(
     }
     try:
         y = functional_call(module, options, x, strict=True) if module else fn(x, **options)
+        handed = _nudge(upstream.to(dtype), step)
+        kept = handed.clone()
         # What y does not depend on has a gradient of zero, and that is what the reference's is held
         # against.
         gradients = torch.autograd.grad(
             y,
             list(leaves.values()),
-            _nudge(upstream.to(dtype), step),
+            handed,
             allow_unused=True,
             materialize_grads=True,
         )
@@ -412,7 +504,7 @@ def _observe(
     for name, value in options.items():
         if name in buffers and isinstance(value, Tensor) and value.is_floating_point():
             values[name] = value
-    return Observation(values)
+    return Observation(values, keeps_upstream=torch.equal(handed, kept))
 
 
 def _random_state(module: Any, dtype: torch.dtype) -> dict[str, Tensor]:
@@ -433,88 +525,3 @@ def _nudge(value: Any, step: float) -> Any:
         return value
     sign = torch.randint(0, 2, value.shape, generator=generator(5)).double() * 2 - 1
     return value * (1 + step * sign)
-
-
-# -- the awkward inputs that separate a right norm from a nearly right one
-
-
-def cases_for(reference: Callable[..., Tensor]) -> list[Case]:
-    """Return the awkward inputs for one of torch's norms, functional or module.
-
-    Ordinary and tiny values, an offset of 100 and of 10,000, constant rows, a batch of one and a
-    non-contiguous input; for a functional also each combination of weight and bias.
-    """
-    is_module = isinstance(reference, nn.Module)
-    shapes, options = (
-        (_module_shapes(reference), [{}]) if is_module else _functional_shapes(_name(reference, ""))
-    )
-    return [
-        Case(name, x, chosen)
-        for shape in shapes
-        for chosen in options
-        for name, x in _awkward_inputs(shape)
-        # The awkward values matter for the full call; for the others one ordinary input shows what
-        # is switched off.
-        if chosen is options[0] or name.startswith("ordinary")
-    ]
-
-
-def _awkward_inputs(shape: tuple[int, ...]) -> Iterator[tuple[str, Tensor]]:
-    normal = torch.randn(shape, generator=generator(0), dtype=torch.float64)
-    yield f"ordinary {shape}", 1.5 * normal + 0.5
-    yield f"tiny {shape}", 1e-3 * normal
-    yield f"offset 100 {shape}", 100 + normal
-    yield f"offset 10,000 {shape}", 10_000 + normal
-    yield f"constant {shape}", torch.full(shape, 3.7, dtype=torch.float64)
-    yield f"batch of one {(1, *shape[1:])}", 1.5 * normal[:1] + 0.5
-    yield f"non-contiguous {shape}", (1.5 * normal + 0.5).mT.contiguous().mT
-
-
-def _functional_shapes(name: str) -> tuple[list[tuple[int, ...]], list[dict[str, Any]]]:
-    def affine(*shape: int) -> list[dict[str, Any]]:
-        weight = 1 + 0.5 * torch.randn(shape, generator=generator(1), dtype=torch.float64)
-        bias = torch.randn(shape, generator=generator(2), dtype=torch.float64)
-        return [{"weight": weight, "bias": bias}, {"weight": weight}, {"bias": bias}, {}]
-
-    running = {
-        "running_mean": torch.randn(6, generator=generator(3), dtype=torch.float64),
-        "running_var": 0.5 + torch.rand(6, generator=generator(4), dtype=torch.float64),
-    }
-    match name:
-        case "layer_norm":
-            return [(4, 6), (2, 3, 6), (8, 6)], [{"normalized_shape": (6,), **a} for a in affine(6)]
-        case "rms_norm":
-            return [(4, 6), (2, 3, 6)], [
-                {"normalized_shape": (6,), **a} for a in affine(6) if "bias" not in a
-            ]
-        case "group_norm":
-            # before torch 2.14 its own backward pass stops on a CPU where there is a bias and no
-            # weight
-            pairs = [a for a in affine(6) if "weight" in a or "bias" not in a]
-            return [(4, 6, 5), (2, 6, 3, 4)], [{"num_groups": 3, **a} for a in pairs]
-        case "instance_norm":
-            return [(4, 6, 5), (2, 6, 3, 4)], affine(6)
-        case "batch_norm":
-            trains = [{**running, "training": True, **a} for a in affine(6)]
-            alone = {"running_mean": None, "running_var": None, "training": True}
-            return [(8, 6), (4, 6, 5), (2, 6, 3, 4)], [*trains, {**running, **affine(6)[0]}, alone]
-    raise ValueError(
-        "cases must be given for a reference that is not one of torch's norms: got "
-        f"{name or 'unnamed'}"
-    )
-
-
-def _module_shapes(module: Any) -> list[tuple[int, ...]]:
-    kind = type(module).__name__
-    if kind in ("LayerNorm", "RMSNorm"):
-        return [(4, *module.normalized_shape), (2, 3, *module.normalized_shape)]
-    spatial = {
-        f"{norm}{n}d": [(5, 3, 4)[:n]] for norm in ("BatchNorm", "InstanceNorm") for n in (1, 2, 3)
-    }
-    spatial |= {"BatchNorm1d": [(), (5,)], "GroupNorm": [(5,), (3, 4)]}
-    if kind not in spatial:
-        raise ValueError(
-            f"cases must be given for a reference that is not one of torch's norms: got {kind}"
-        )
-    channels = module.num_channels if kind == "GroupNorm" else module.num_features
-    return [(4, channels, *sizes) for sizes in spatial[kind]]

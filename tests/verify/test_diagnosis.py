@@ -1,0 +1,221 @@
+"""diagnose: right on layers that others wrote and on layers with random conventions, and clear
+where it cannot say."""
+
+import inspect
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from strange_layers import StrangeNorm, StrangeRotation
+from torch import nn
+
+from course_utils import rope
+from course_utils.verify import diagnose
+from course_utils.verify.command import main
+
+
+def verdicts(layer, x):
+    """Right, wrong or unsure for every property of a layer with a truth."""
+    answers = diagnose(layer, x).answers
+    for question, expected in layer.truth.items():
+        answer = answers.get(question, "unsure: no answer")
+        right = expected == answer if question in ("set", "mean") else expected in answer
+        right = right and "unsure" not in answer
+        if question == "ε" and right:
+            right = abs(layer.eps_of(answer) / layer.eps - 1) < 1e-2
+        yield question, "right" if right else "unsure" if "unsure" in answer else "wrong", answer
+
+
+def tally(layers):
+    counts, wrong = {"right": 0, "unsure": 0, "wrong": 0}, []
+    for layer in layers:
+        for question, verdict, answer in verdicts(layer, torch.zeros(layer.shape)):
+            counts[verdict] += 1
+            if verdict != "right":
+                wrong.append((vars(layer), question, answer))
+    return counts, wrong
+
+
+@pytest.mark.parametrize("kind", [StrangeNorm, StrangeRotation])
+def test_of_layers_with_random_conventions_nearly_all_is_found_and_nothing_wrong_said(kind):
+    counts, others = tally(kind(seed) for seed in range(150 if kind is StrangeNorm else 50))
+    assert not counts["wrong"], others
+    assert counts["right"] >= 0.97 * sum(counts.values()), others
+
+
+CALLS = [
+    (
+        nn.LayerNorm(16),
+        "norms.layer_norm(x, (16,), weight=layer.weight, bias=layer.bias, eps=1e-05)",
+    ),
+    (nn.RMSNorm(16, eps=1e-6), "norms.rms_norm(x, (16,), weight=layer.weight, eps=1e-06)"),
+    (
+        nn.GroupNorm(4, 16),
+        "norms.group_norm(x, 4, weight=layer.weight, bias=layer.bias, eps=1e-05)",
+    ),
+    (F.normalize, "norms.l2_norm(x.movedim(1, -1), dim=-1, eps=1e-12).movedim(-1, 1)"),
+    (rope.RotaryEmbedding(32, layout="interleaved"), "layout='interleaved')"),
+]
+
+
+@pytest.mark.parametrize(("layer", "call"), CALLS, ids=lambda value: type(value).__name__)
+def test_the_course_s_own_call_is_named_where_it_computes_the_same(layer, call):
+    found = (
+        diagnose(layer) if layer is not CALLS[-1][0] else diagnose(layer, torch.zeros(2, 3, 64, 32))
+    )
+    assert found.call.endswith(call), found
+    assert not found.unlike
+
+
+def test_running_statistics_momentum_and_eval_are_found():
+    found = diagnose(nn.BatchNorm2d(8, momentum=0.2))
+    assert found["buffer running_var"] == "the variance / (n − 1), the new with a share of 0.2"
+    assert found["different in eval"] == "it takes the running statistics"
+    assert "averaged" in diagnose(nn.BatchNorm1d(8, momentum=None))["buffer running_mean"]
+
+
+def test_a_norm_that_the_course_has_not_is_shown_to_be_none_by_a_small_input():
+    def bessel(x):
+        return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6)
+
+    found = diagnose(bessel, torch.zeros(2, 3, 8))
+    assert found.call is None
+    assert found.unlike.startswith(
+        "unlike anything known in course_utils.norms: of a single 1 among zeros it makes "
+    )
+    assert found.summary.endswith("`torch.nn.LayerNorm` but for the divisor and ε")
+
+
+def test_an_upside_down_ramp_and_a_cache_in_half_precision_are_found():
+    trained, scaled = rope.rope_inv_freq(128), rope.rope_inv_freq(128) / 4
+    kept = rope.yarn_ramp(128, 1e4, 4096)
+    turn = lambda x, f: rope.apply_rope(x, *rope.rope_cos_sin(x.shape[-2], f))  # noqa: E731
+    upside_down = trained * (1 - kept) + scaled * kept
+    found = diagnose(lambda x: turn(x, upside_down), torch.zeros(1, 2, 64, 128))
+    assert "the FAST pairs divided by 4" in found["frequencies"]
+    assert "pair 0 turns by 0.25" in found.unlike
+    table = {}
+
+    def cached(x):
+        if len(table.get("t", ())) < x.shape[-2]:
+            table["t"] = torch.arange(x.shape[-2]).to(x.dtype)
+        return rope.apply_rope(x, *rope.rope_cos_sin(table["t"], trained))
+
+    found = diagnose(cached, torch.zeros(1, 2, 64, 128))
+    assert "wrong" in found["bfloat16 queries"]
+    assert "wrong" in found["float32 after bfloat16, one object"]
+
+
+@pytest.mark.parametrize(
+    ("example", "answer"),
+    [
+        ((rope.alibi_bias, 8, 12, 12), "rope.alibi_bias(8, 12, 12)"),
+        ((rope.sinusoidal, 64, 32), "rope.sinusoidal(torch.arange(64) + 0, 32, 10000) * 1"),
+        (
+            (rope.t5_relative_bucket, torch.arange(-600, 601)),
+            "rope.t5_relative_bucket(relative_position, True, 32, 128)",
+        ),
+    ],
+    ids=["ALiBi", "sinusoids", "T5"],
+)
+def test_biases_and_codes_are_known(example, answer):
+    assert diagnose(*example).call == answer
+
+
+class OverwritesItsInput(nn.Module):
+    def forward(self, x):
+        return x.div_(x.square().mean(-1, keepdim=True).add(1e-6).sqrt())
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (
+            (nn.Linear(4, 4),),
+            "Linear is neither a norm nor a position: it is linear, and adds a bias",
+        ),
+        ((nn.Identity(),), "Identity is neither .*: it is x, or a constant"),
+        ((nn.Embedding(4, 4),), "Embedding needs other arguments than a lone x: give an example"),
+        ((rope.apply_rope, torch.zeros(2, 2)), "cannot be called with this example: TypeError"),
+        ((lambda x: x.cuda(),), "runs only on a GPU"),
+    ],
+    ids=["linear", "identity", "embedding", "arguments", "GPU"],
+)
+def test_what_is_neither_or_cannot_be_called_gets_one_sentence(example, message):
+    if torch.cuda.is_available() and "GPU" in message:
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match=message) as raised:
+        diagnose(*example)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_layer_that_changes_its_input_is_said_to_and_none_is_changed():
+    x = torch.ones(2, 3, 8)
+    assert diagnose(OverwritesItsInput(), x)["its input"].startswith("is overwritten")
+    assert (x == 1).all()
+    layer = nn.LayerNorm(8)
+    before, random_state = layer.weight.clone(), torch.random.get_rng_state()
+    assert repr(diagnose(layer)) == repr(diagnose(layer))
+    assert torch.equal(layer.weight, before)
+    assert torch.equal(torch.random.get_rng_state(), random_state)
+
+
+# -- layers that nobody here wrote -----------------------------------------------------------------
+
+
+RECORDED = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "published_layers.jsonl").read_text("utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: f"{row['package']}-{row['layer']}")
+def test_the_course_s_call_gives_what_a_published_layer_gave(row):
+    """Recorded input and output of the package; the call is the one that diagnose named."""
+    from course_utils import norms
+
+    names = {"norms": norms, "rope": rope, "torch": torch, "x": torch.tensor(row["x"])}
+
+    class Layer:
+        """The parameters that the layer had."""
+
+    for name, value in row["parameters"].items():
+        setattr(Layer, name, torch.tensor(value))
+    y = torch.tensor(row["y"])
+    torch.testing.assert_close(eval(row["call"], names | {"layer": Layer}), y, rtol=1e-5, atol=1e-5)
+
+
+FAMILIES = ["llama", "gemma", "t5", "qwen3", "olmo2", "gpt_neox", "cohere", "mistral", "phi3"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_norms_of_transformers_are_what_their_source_says(family):
+    module = import_module(f"transformers.models.{family}.modeling_{family}")
+    classes = [
+        cls
+        for name, cls in vars(module).items()
+        if inspect.isclass(cls) and name.endswith("Norm") and "Gated" not in name
+    ]
+    for cls in classes:
+        source = inspect.getsource(cls.forward)
+        found = diagnose(cls(16, eps=3e-4))
+        assert found["ε"] == "0.0003 inside the root"
+        assert found["mean"] == (
+            "subtracted"
+            if "mean(" in source and "- mean" in source
+            else "not subtracted"
+            if "layer_norm" not in source
+            else "subtracted"
+        )
+        assert ("1 + γ" in found["parameters"]) == ("1.0 + self.weight" in source)
+        assert found.call, found
+
+
+def test_the_command_prints_the_table_and_says_what_is_wrong(capsys):
+    assert main(["torch.nn:RMSNorm", "--args", "16", "eps=1e-6"]) == 0
+    assert "weight γ: `torch.nn.RMSNorm`" in capsys.readouterr().out
+    assert main(["torch.nn:Linear", "--args", "4", "4"]) == 2
+    assert "neither a norm nor a position" in capsys.readouterr().err
