@@ -9,6 +9,7 @@ from chapters.c07_norms_of_models import copying, without_norms
 from chapters.c08_norms_at_work import batch_size, lstm_length, norm_placement
 from chapters.c12_scan import rnn_time
 from chapters.c13_why_position import extrapolation, reading
+from chapters.c15_scaling_rope import halved
 from chapters.c16_longer_context import (
     hybrid_context,
     long_context,
@@ -27,6 +28,7 @@ MODULES = (
     rnn_time,
     extrapolation,
     reading,
+    halved,
     smollm2_length,
     long_context,
     long_context_tuning,

@@ -23,6 +23,8 @@ __all__ = [
     "Digits",
     "Images",
     "digits",
+    "docstrings",
+    "prose",
     "raw_digits",
     "smollm2_heads",
     "smollm2_scores",
@@ -112,6 +114,18 @@ def topics() -> str:
     ``LICENCE.txt`` beside the file.
     """
     return gzip.decompress((FOLDER / "topics.txt.gz").read_bytes()).decode()
+
+
+def docstrings() -> str:
+    """Return the docstrings of Python 3.11.7's ``heapq`` and ``sched``: 2,676 characters. Chapters
+    15 and 16."""
+    return (FOLDER / "docstrings.txt").read_text(encoding="utf-8")
+
+
+def prose() -> str:
+    """Return a story that was written for this course, so that no model has learned it: 2,747
+    characters. Chapters 15 and 16."""
+    return (FOLDER / "prose.txt").read_text(encoding="utf-8")
 
 
 def smollm2_heads() -> dict[tuple[int, int], tuple[Tensor, Tensor]]:

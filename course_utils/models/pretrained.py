@@ -18,7 +18,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -39,6 +39,7 @@ __all__ = [
     "cached_result",
     "crepe_tiny",
     "gguf",
+    "losses_after",
     "smollm2",
     "token_losses",
 ]
@@ -215,6 +216,15 @@ class SmolLM2:
         has 112,955."""
         return self._topics[:, start : start + length]
 
+    def passages(self, text: str, count: int = 5, length: int = 128) -> Tensor:
+        """Return passages (count, length) that follow each other, int64, of the text "docstrings"
+        or "prose" of ``data``, or of "random tokens", which no model can foresee."""
+        if text == "random tokens":
+            rng = torch.Generator().manual_seed(0)
+            return torch.randint(1000, 40_000, (count, length), generator=rng)
+        texts = {"docstrings": data.docstrings, "prose": data.prose}
+        return self.encode(texts[text]())[0, : count * length].view(count, length)
+
     @cached_property
     def _topics(self) -> Tensor:
         return self.encode(data.topics())
@@ -331,6 +341,34 @@ def token_losses(model: Any, ids: Tensor, **inputs: Any) -> Tensor:
     """
     logits = model(ids, use_cache=False, **inputs).logits[:, :-1].float()
     return torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
+
+
+@torch.no_grad()
+def losses_after(
+    model: Any, first: Tensor, second: Tensor, gaps: Sequence[int], kept: int = 96
+) -> list[float]:
+    """Return for each gap the mean loss in nats of the last ``kept`` tokens of ``second`` (T,), so
+    many positions further than it would stand right after ``first`` (T,). Chapters 15 and 16.
+
+    The first passage is read once, and its keys and values are kept.
+    """
+    from transformers import DynamicCache
+
+    length, found = len(first), []
+    cache = DynamicCache(config=model.config)
+    model.model(first[None], past_key_values=cache, use_cache=True)
+    for gap in gaps:
+        hidden = model.model(
+            second[None],
+            past_key_values=cache,
+            use_cache=True,
+            position_ids=torch.arange(length, length + len(second))[None] + gap,
+            attention_mask=torch.ones(1, length + len(second), dtype=torch.long),
+        ).last_hidden_state[0, -kept - 1 : -1]
+        cache.crop(-len(second))
+        logits = model.lm_head(hidden)
+        found.append(torch.nn.functional.cross_entropy(logits, second[-kept:]).item())
+    return found
 
 
 def cached_result(key: str, compute: Callable[[], Any], *, record: Path, live: bool = True) -> Any:

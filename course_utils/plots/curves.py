@@ -24,6 +24,7 @@ from course_utils.plots.style import (
     line_style,
     marker_style,
     new_figure,
+    series_of,
 )
 
 __all__ = ["error_curves", "grouped_bars", "heatmap", "spread_curves"]
@@ -185,7 +186,7 @@ def spread_curves(
     figure, axes = new_figure(height, nrows=1, ncols=len(parts), sharey=share_y, squeeze=False)
     for ax, part in zip(axes[0], parts, strict=True):
         mine = [row for row in rows if panels is None or row[panels] == part]
-        for series, name in enumerate(names):
+        for series, name in zip(series_of(names), names, strict=True):
             label = str((labels or {}).get(name, name))
             _draw_seeds(ax, [row for row in mine if row[by] == name], x, y, series, label, log_y)
         if log_x:

@@ -8,7 +8,16 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, as_series, line_style, new_figure
+from course_utils.plots.style import (
+    INK,
+    MUTED,
+    PALETTE,
+    PAPER,
+    as_series,
+    line_style,
+    new_figure,
+    series_of,
+)
 
 __all__ = ["lines", "rope_scaling"]
 
@@ -25,11 +34,11 @@ def rope_scaling(wavelengths: Mapping[str, Sequence[float]], window: int, length
     figure, axes = new_figure(height=4.1)
     axes.set_yscale("log")
     axes.axhspan(window, 1e12, color=PALETTE[4], alpha=0.12, linewidth=0)
-    for i, (label, line) in enumerate(wavelengths.items()):
+    for series, (label, line) in zip(series_of(wavelengths), wavelengths.items(), strict=True):
         look = (
-            {"color": PALETTE[i - 1]}
-            if i
-            else {"color": MUTED, "alpha": 0.4, "linewidth": 7, "linestyle": "-"}
+            {"color": MUTED, "alpha": 0.4, "linewidth": 7, "linestyle": "-"}
+            if label == next(iter(wavelengths))
+            else line_style(series)
         )
         axes.plot([each if each < np.inf else np.nan for each in line], label=label, **look)
     card = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 1}
@@ -74,10 +83,10 @@ def lines(
     """
     figure, axes = new_figure(height=4.1)
     places = np.asarray(x, dtype=float)
-    for number, (name, values) in enumerate(curves.items()):
+    for series, (name, values) in zip(series_of(curves), curves.items(), strict=True):
         line = as_series(name, values, len(places))
         drawable = np.where(line > 0, line, np.nan) if log_y else line
-        axes.plot(places, drawable, label=name, linewidth=1.8, **line_style(number))
+        axes.plot(places, drawable, label=name, linewidth=1.8, **line_style(series))
     for name, place in (marks or {}).items():
         axes.axvline(place, color=INK, linewidth=1, linestyle=":")
         axes.annotate(

@@ -6,7 +6,9 @@ Series differ by marker, dash or hatching as well as by colour.
 
 import base64
 import io
+import itertools
 import sys
+from collections.abc import Iterable
 from html import escape
 from textwrap import fill
 from typing import Any
@@ -33,6 +35,7 @@ __all__ = [
     "line_style",
     "marker_style",
     "new_figure",
+    "series_of",
     "show",
     "use_style",
 ]
@@ -40,6 +43,19 @@ __all__ = [
 # Okabe & Ito (2008), distinguishable with every common colour blindness; their yellow is left out,
 # because it fades on a light card, and black goes last, because the axes use it.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# One colour for one way of scaling RoPE in every figure, and in rope_scaling.js (chapters 15 and
+# 16): its place in the palette, seven more for another form of it.
+ROPE_SERIES = {
+    **dict.fromkeys(("PI", "PI, linear"), 0),
+    **dict.fromkeys(("NTK", "NTK-aware"), 1),
+    **dict.fromkeys(("YaRN", "YaRN, as run"), 2),
+    **dict.fromkeys(("Llama 3", "Llama 3's ramp"), 3),
+    **dict.fromkeys(("ABF ×50", "ABF, new base", "another base (ABF), 500,000"), 4),
+    **dict.fromkeys(("proportional", "p-RoPE"), 5),
+    **dict.fromkeys(("none", "unscaled", "as trained", "RoPE", "config"), 6),
+    "dynamic NTK": 8,
+    **dict.fromkeys(("by parts", "YaRN, as printed", "YaRN's ramp, as printed"), 9),
+}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo", "+++")
@@ -196,9 +212,18 @@ def show(figure: Figure, alt: str) -> None:
         sys.modules["matplotlib.pyplot"].close(figure)
 
 
+def series_of(names: Iterable[Any]) -> list[int]:
+    """Return the series of each line: that of a way of scaling RoPE is always the same, the others
+    take what is free."""
+    own = [ROPE_SERIES.get(name) for name in names]
+    free = (series for series in itertools.count() if series not in own)
+    return [next(free) if series is None else series for series in own]
+
+
 def line_style(series: int) -> dict[str, Any]:
     """Return the colour and the dash of a line, by its place among the others."""
-    return {"color": PALETTE[series % len(PALETTE)], "linestyle": DASHES[series % len(DASHES)]}
+    turn, place = divmod(series, len(PALETTE))
+    return {"color": PALETTE[place], "linestyle": DASHES[(place + turn) % len(DASHES)]}
 
 
 def marker_style(series: int) -> dict[str, Any]:
