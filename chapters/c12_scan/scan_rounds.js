@@ -21,6 +21,12 @@ function change(state, control, value, data) {
   return { ...next, done: Math.min(next.done, data.joins[next.method][next.length].length) };
 }
 
+/** The state a round later; after the last round, where it began. */
+function nextRound(state, data) {
+  const rounds = data.joins[state.method][state.length].length;
+  return { ...state, done: state.done < rounds ? state.done + 1 : 0 };
+}
+
 // --- the picture ---
 
 const places = (state, width) => {
@@ -90,6 +96,7 @@ function render(view) {
     draw: drawScan,
     summary,
     facts,
+    play: { tick: (state) => nextRound(state, data), rest: (state) => state, every: 1000 },
   });
 }
 

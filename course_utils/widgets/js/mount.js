@@ -9,7 +9,7 @@
  *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
  *            factClasses?: { label: any of "wide code live" }, asksKernel?, needsKernel?: nothing answers in its place,
  *            action?: { name, act(state) -> state }, a button beside the one that resets,
- *            play?: { tick(state) -> the state 50 ms later, rest(state) -> where to stop } }
+ *            play?: { tick(state) -> the state `every` (50) ms later, rest(state) -> where to stop, every? } }
  *
  * `facts` gets the kernel's last answer that came, and lines of class "live" fade while the next one is late. `held` is
  * true while what a press has hit is being dragged.
@@ -114,7 +114,7 @@ function button(name, press) {
 }
 
 /** A button that lets time pass until it is pressed again; where motion is unwelcome, a second at each press. */
-function playButton({ tick, rest }, state, setState, summary) {
+function playButton({ tick, rest, every = 50 }, state, setState, summary) {
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const button = element("button", { type: "button", ...KEEP_KEYS });
   let timer = 0;
@@ -130,11 +130,11 @@ function playButton({ tick, rest }, state, setState, summary) {
       setState(rest(state()));
     } else if (still()) {
       let next = state();
-      for (let i = 0; i < 20; i++) next = tick(next);
+      for (let i = 0; i < 1000 / every; i++) next = tick(next);
       setState(rest(next));
     } else {
       summary.setAttribute("aria-live", "off"); // nobody wants to hear every tick
-      timer = setInterval(() => setState(tick(state())), 50);
+      timer = setInterval(() => setState(tick(state())), every);
     }
     show();
   });
