@@ -8,6 +8,8 @@ live.py      what a page needs to move its widgets without a kernel; live.js doe
 puzzles.js   "find the bug", by clicking a line
 site.js      tables: their filter, and what scrolls; the contents at hand; the switch for code
 search.js    the search, over what conf.py collects
+exercises.py what a page needs to check an exercise that is written on it; write/ does it: the
+             editor, MicroPython with a small torch, and the judge of what comes of it
 formulas.js  MathJax, when all else is there
 """
 
@@ -46,6 +48,7 @@ from tools.notebooks import (
     write_notebook,
 )
 from tools.readme import addresses, repository
+from tools.site.exercises import WRITTEN_ON_PAGE, editor, write_python
 from tools.site.live import live_html, make_live
 
 __all__ = ["build_site"]
@@ -66,6 +69,12 @@ _BREAKS = re.compile(r"([._(=])(?=\w)")
 _ROW = re.compile(r"<tr>(?=<td[^>]*>(.*?)</td>)")
 _LOOKED_UP = ("conventions.table(", "glossary.table(")  # whose rows others may want to link to
 _PIECE = re.compile(r"bugs\.show\((\"[A-Z]\")\)")
+_CHECKED = re.compile(r"\n+check\.(\w+)\(\1\)\s*$")
+# what the first page asks for, with a slip to be told of
+_CENTRE = (
+    'def centre(x):\n    """Subtract from every row of ``x`` (B, C) its own mean."""\n    {}\n'
+)
+_SLIP = "return x - x.mean()"
 
 
 def build_site(site: Path, project: Path = Path()) -> int:
@@ -106,7 +115,7 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
     for chapter in chapters:
         notebook = read_notebook(project / NOTEBOOKS / chapter.file)
         _say_it_to_sphinx(notebook, scripts, widgets_of(chapter.number))
-        notebook.cells = list(_with_notes(notebook, chapter))
+        notebook.cells = list(_with_notes(notebook, chapter, scripts))
         write_notebook(notebook, sources / NOTEBOOKS / chapter.file)
     readme = (project / "README.md").read_text(encoding="utf-8")
     for file in {"README.md", *_LINK.findall(readme)}:
@@ -116,12 +125,14 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
     index = (_HERE / "index.md").read_text(encoding="utf-8")
     clocks = rope_clocks()
     picture = _with_files(clocks._repr_mimebundle_()[0]["text/html"], scripts, "_static")
+    write_python(scripts)
     parts = {
+        "WRITE": editor("centre", _CENTRE.format("..."), scripts, "_static", _CENTRE.format(_SLIP)),
         "PLAY": live_html(clocks, picture, scripts, "_static"),
         "CARDS": "".join(_card(project, chapter, scripts) for chapter in chapters),
         "GET": _how_to_get(project),
     }
-    index = re.sub("PLAY|CARDS|GET", lambda name: parts[name[0]], index)
+    index = re.sub("PLAY|WRITE|CARDS|GET", lambda name: parts[name[0]], index)
     (sources / "index.md").write_text("\n".join([index, *_contents(chapters)]), encoding="utf-8")
 
 
@@ -259,7 +270,7 @@ def _puzzle(bug: bugs.Piece) -> str:
 
 
 def _with_notes(
-    notebook: nbformat.NotebookNode, chapter: Chapter
+    notebook: nbformat.NotebookNode, chapter: Chapter, scripts: Path
 ) -> Iterator[nbformat.NotebookNode]:
     """Yield the cells, with what only a page needs: what to expect of it, and where an exercise is
     done."""
@@ -285,8 +296,13 @@ def _with_notes(
             yield new_markdown_cell(f'<p class="course-note">{" · ".join(facts)}</p>')
         if has_tag(cell, "exercise"):
             link = '<a href="../index.html#run-it">JupyterLab</a>'
+            where = "Write it in"
+            if (found := _CHECKED.search(cell.source)) and found[1] in WRITTEN_ON_PAGE:
+                stub = cell.source[: found.start()] + "\n"
+                yield new_markdown_cell(editor(found[1], stub, scripts, "../_static"))
+                where = "Or write it in"
             yield new_markdown_cell(
-                f'<p class="course-note">Write it in {link}: there the last line checks it.</p>'
+                f'<p class="course-note">{where} {link}: there the last line checks it.</p>'
             )
 
 

@@ -1,0 +1,283 @@
+"""Exercises to write on a page: what the page needs to judge an answer, found by torch.
+
+A probe that needs gradients or half precision is left to JupyterLab. For the others the page gets
+the inputs, the right outputs, and what each known mistake gives: alone, everyday ones also two or
+three at once. It holds an answer against these as `course_utils.check` does.
+"""
+
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from itertools import combinations, product
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from chapters import check
+from course_utils.check.catalogue import Mistake
+from course_utils.check.comparison import Comparison
+from course_utils.check.diagnosis import Slips, function_with
+from course_utils.check.exercise import Exercise
+from course_utils.check.functions import argument_names
+from course_utils.check.probes import Call, Probe
+from course_utils.check.report import evidence_for
+from course_utils.check.runner import Runner, trusted
+from course_utils.check.smallest import Shrink
+from course_utils.norms.statistics import Moments
+
+__all__ = ["PYTHON_FILES", "WRITE", "WRITTEN_ON_PAGE", "editor", "exercise_data", "write_python"]
+
+WRITE = Path(__file__).with_name("write")
+PYTHON_FILES = (WRITE / "small_torch.py", WRITE / "answer.py")  # what the page's Python runs
+# a worker of a page that is read from a file is no module
+_AS_SCRIPT = {
+    "export default _createMicroPythonModule;": "",
+    "export async function": "async function",
+    "import.meta.url": '""',
+}
+_INTERPRETER = WRITE / "micropython"
+
+WRITTEN_ON_PAGE = (
+    "centre", "normalize", "layer_norm", "ema", "rms_norm", "merge_moments", "sinusoidal",
+    "alibi_slopes", "rope", "ntk_inv_freq",
+)  # fmt: skip
+_MOST_NUMBERS = 24  # of what a mistake gives: so many tell it from the others
+_FLOAT32_HOLDS = 1e-7  # what is compared less closely is stored in float32; so reads judge.js
+_MANY = 1_000
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def write_python(scripts: Path) -> None:
+    """Put what runs and judges answers into ``scripts``, as one script: a page that is read from a
+    file may load no module and fetch nothing."""
+    module = (_INTERPRETER / "micropython.mjs").read_text(encoding="utf-8")
+    for modular, plain in _AS_SCRIPT.items():
+        module = module.replace(modular, plain)
+    worker = (WRITE / "worker.js").read_text(encoding="utf-8")
+    parts = {
+        "module": _packed(f"(async () => {{\n{module}\n{worker}\nserve(loadMicroPython);\n}})();".encode()),
+        "wasm": _packed((_INTERPRETER / "micropython.wasm").read_bytes()),
+        "files": {path.name: path.read_text(encoding="utf-8") for path in PYTHON_FILES},
+    }
+    licence = (_INTERPRETER / "LICENSE").read_text(encoding="utf-8")
+    judge = (WRITE / "judge.js").read_text(encoding="utf-8")
+    text = f"/* MicroPython is in this file:\n{licence}*/\n{judge}const coursePython = {json.dumps(parts)};\n"
+    (scripts / "python.js").write_text(text, encoding="utf-8")
+
+
+def _packed(data: bytes) -> str:
+    return b64encode(gzip.compress(data, mtime=0)).decode()
+
+
+def editor(name: str, stub: str, scripts: Path, address: str, start: str = "") -> str:
+    """Return the HTML of the place where an exercise is written, and put what judges it into
+    ``scripts``.
+
+    Args:
+        name: the exercise.
+        stub: what stands in the editor at first, unless ``start`` does.
+        scripts: the folder of the page's scripts.
+        address: the folder's address, seen from the page.
+        start: a beginning to mend.
+    """
+    file = scripts / f"write_{name}.js"
+    if not file.exists():
+        data = json.dumps(exercise_data(name), separators=(",", ":"), ensure_ascii=False)
+        file.write_text(f"(globalThis.courseExercises ??= {{}}).{name} = {data};\n", "utf-8")
+    probes = check[name].exercise.probes
+    count = sum(map(_can_be_run, probes))
+    rest = ", the rest in JupyterLab" if count < len(probes) else ""
+    texts = {"stub": stub} | ({"start": start} if start else {})
+    values = json.dumps(texts, ensure_ascii=False).replace("</", "<\\/")
+    return (
+        f'<div class="course-write" data-exercise="{name}" data-static="{address}">'
+        f'<script type="application/json">{values}</script></div>\n'
+        f'<p class="course-note">Checked here on {count} of {len(probes)} probes{rest}. It runs in '
+        "your browser, in MicroPython; nothing leaves the page. 0.3 MB come with the first click.</p>"
+    )
+
+
+def exercise_data(name: str) -> dict[str, Any]:
+    """Return what a page needs to judge an answer to an exercise, ready for JSON."""
+    exercise = check[name].exercise
+    probes = [_few_rows(probe) for probe in exercise.probes if _can_be_run(probe)]
+    here = replace(exercise, probes=probes)
+    runners = [Runner(each, torch.device("cpu")) for each in (here, *here.by_convention.values())]
+    return {
+        "name": name,
+        "call": exercise.call_form,
+        "required": argument_names(exercise.oracle)[0],
+        "returns": list(exercise.returns),
+        "elsewhere": len(exercise.probes) - len(probes),
+        "mistakes": {key: _words(mistake) for key, mistake in exercise.catalogue.items()},
+        "probes": [_probe(here, probe) for probe in probes],
+        "trials": [
+            _trial(runner, words)
+            for runner, words in zip(runners, ("", *here.conventions), strict=True)
+        ],
+    }
+
+
+def _can_be_run(probe: Probe) -> bool:
+    return not probe.gradients and all(x.dtype not in _HALF for _, x in probe.call.tensors())
+
+
+def _few_rows(probe: Probe) -> Probe:
+    """Return a probe of thousands of numbers with eight rows: Python would take long."""
+    x = probe.call.arguments.get("x")
+    if x is None or x.numel() < _MANY:
+        return probe
+    return replace(probe, call=probe.call.narrowed(probe.call.axes["x"][0], 8))
+
+
+def _words(mistake: Mistake) -> dict[str, Any]:
+    names = ("title", "wrong", "matters", "hint", "everyday")
+    return {name: getattr(mistake, name) for name in names}
+
+
+def _probe(exercise: Exercise, probe: Probe) -> dict[str, Any]:
+    return {
+        "name": probe.name,
+        "stage": probe.stage,
+        "rough": probe.rough,
+        "compares": probe.compares,
+        "remark": probe.remark,
+        "beyond": probe.remark_beyond and asdict(probe.remark_beyond),
+        **_call(exercise, probe.call),
+    }
+
+
+def _call(exercise: Exercise, call: Call) -> dict[str, Any]:
+    """Return a call: its arguments for the page's Python, and as a report shows them."""
+    evidence = evidence_for(
+        exercise.name, exercise.arguments[0], call, format_call=exercise.format_call
+    )
+    arguments = {name: _argument(exercise, value) for name, value in call.arguments.items()}
+    return {"arguments": arguments, "shown": [evidence.call, *evidence.inputs]}
+
+
+def _argument(exercise: Exercise, value: Any) -> Any:
+    if isinstance(value, Tensor) and exercise.name == "merge_moments":
+        return ["moments", *(_argument(check["ema"].exercise, x) for x in Moments.of(value))]
+    if isinstance(value, Tensor):
+        kind = str(value.dtype).removeprefix("torch.")
+        # in the order of memory, which strides then read
+        size = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
+        memory = value.as_strided((size if value.numel() else 0,), (1,))
+        numbers = _numbers(memory, kind != "float32")
+        return ["tensor", kind, list(value.shape), list(value.stride()), numbers]
+    if isinstance(value, tuple):
+        return ["tuple", *value]
+    return (
+        ["double", _numbers(torch.tensor(value, dtype=torch.float64))]
+        if isinstance(value, float)
+        else value
+    )
+
+
+def _numbers(values: Tensor, exact: bool = True) -> str:
+    """Return float64, or float32, in base64."""
+    values = (values.double() if exact else values.float()).contiguous()
+    return b64encode(values.numpy().tobytes()).decode()
+
+
+def _trial(runner: Runner, convention: str) -> dict[str, Any]:
+    """Return what is right by a convention, and what the known mistakes give beside it."""
+    exercise = runner.exercise
+    tables: list[list[Comparison]] = [[] for _ in exercise.probes]
+    candidates, smallest = [], {}
+    calls: list[dict[str, Any]] = []
+    for slips in _slips(exercise):
+        function = function_with(exercise, slips)
+        if function is None:
+            continue
+        comparisons = runner.run(function)
+        if len(comparisons) < len(tables):  # it was stopped
+            continue
+        rows = [_place(table, each) for table, each in zip(tables, comparisons, strict=True)]
+        candidate: dict[str, Any] = {"slips": slips, "rows": rows}
+        failed = next((each for each in comparisons if not each.passed), None)
+        if failed is None:
+            continue
+        first = exercise.catalogue[slips[0][0]] if len(slips) > 1 else None
+        shown = Shrink(runner, function, trusted, failed, first).smallest()
+        key = repr((failed.probe.name, _call(exercise, shown.probe.call)["shown"]))
+        if key not in smallest:
+            smallest[key] = len(calls)
+            of = exercise.probes.index(failed.probe)
+            calls.append({"of": of, **_call(exercise, shown.probe.call), **_expected(shown)})
+        candidates.append({**candidate, "smallest": smallest[key]})
+    right = [runner.compare(exercise.oracle, probe) for probe in exercise.probes]
+    return {
+        "convention": convention,
+        "expected": [_expected(each) for each in right],
+        "tables": [[_observation(each) for each in table] for table in tables],
+        "candidates": candidates,
+        "smallest": calls,
+    }
+
+
+def _slips(exercise: Exercise) -> Iterator[Slips]:
+    """Yield what an answer is held against: each mistake alone, everyday ones together."""
+    catalogue = exercise.catalogue
+    for key, mistake in catalogue.items():
+        yield from (((key, form),) for form in range(len(mistake.examples)))
+    everyday = [
+        [(key, form) for form in range(len(mistake.edits))]
+        for key, mistake in catalogue.items()
+        if mistake.everyday
+    ]
+    for pair in combinations(everyday, 2):
+        yield from product(*pair)
+    yield from combinations([forms[0] for forms in everyday], 3)
+
+
+def _place(table: list[Comparison], comparison: Comparison) -> int:
+    """Return where in the table what is shown stands, and put it there if it does not yet."""
+    for place, known in enumerate(table):
+        if comparison.agrees_with(known) and known.agrees_with(comparison):
+            return place
+    table.append(comparison)
+    return len(table) - 1
+
+
+def _expected(comparison: Comparison) -> dict[str, Any]:
+    """Return the right quantities: shape, values, dtype, and how far off is still right."""
+    names = comparison.probe.compares or comparison.expected.values
+    expected = {}
+    for name, values in comparison.expected.values.items():
+        dtype = comparison.expected.dtypes.get(name)
+        tolerance = comparison.tolerance(name)
+        expected[name] = {
+            "shape": list(values.shape),
+            "values": _numbers(values, tolerance.absolute < _FLOAT32_HOLDS),
+            "dtype": str(dtype).removeprefix("torch.") if dtype else "",
+            "relative": tolerance.relative,
+            "absolute": tolerance.absolute,
+            "compared": name in names,
+        }
+    return {"expected": expected}
+
+
+def _observation(comparison: Comparison) -> dict[str, Any]:
+    """Return what a mistake shows on a probe: a finding, or of what is wrong the ratio and the
+    values, which a rough probe does not need."""
+    if finding := comparison.observed.finding:
+        return {"finding": [finding.kind, finding.what]}
+    wrong = {}
+    for name, ratio in comparison.ratios.items():
+        if ratio > 1:
+            wrong[name] = [float(f"{ratio:.3g}") if isfinite(ratio) else "inf"]
+        if ratio > 1 and not comparison.probe.rough:
+            values = comparison.observed.values[name].flatten()
+            count = min(len(values), _MOST_NUMBERS)
+            places = torch.arange(count) * len(values) // count
+            largest = values.nan_to_num(0.0, 0.0, 0.0).abs().max().item()
+            exact = comparison.tolerance(name).absolute < _FLOAT32_HOLDS
+            wrong[name] += [largest, _numbers(values[places], exact)]
+    return {"wrong": wrong}

@@ -1,0 +1,168 @@
+"""Calls an answer on inputs, and says what came of each call, in JSON. MicroPython runs it.
+
+The page sends ``{"source", "name", "required"}``, and then calls, one at a time: memory is swept
+between two of them alone. An argument is a number, a text, None, or a list of
+what it is and what it holds: ``["tensor", dtype, shape, strides, values]``, ``["tuple", …]``,
+``["double", values]`` for a number that is not whole, ``["moments", …]``. Values are hexadecimal:
+MicroPython's base64 takes a second for a thousand.
+"""
+
+import io
+import json
+import math
+import sys
+from array import array
+
+import small_torch
+from small_torch import NotHere, Tensor, torch
+
+
+class Moments:
+    """Count, mean and M2, as in the course."""
+
+    def __init__(self, count, mean, m2):
+        self.count, self.mean, self.m2 = count, mean, m2
+
+    def __iter__(self):
+        return iter((self.count, self.mean, self.m2))
+
+    def __getitem__(self, index):
+        return tuple(self)[index]
+
+
+def rope_inv_freq(dim, base=10_000.0):
+    """The frequencies of chapter 14, (dim/2,), in float64."""
+    return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+
+class _Math:
+    """``math``, with what MicroPython's lacks."""
+
+
+_math = _Math()
+for _name in dir(math):
+    setattr(_math, _name, getattr(math, _name))
+_math.prod = small_torch._size
+
+
+def _install():
+    """Let an answer import torch and math."""
+    modules = {"torch": torch, "math": _math, "torch.nn": torch.nn}
+    modules["torch.nn.functional"] = torch.nn.functional
+    for name, module in modules.items():
+        sys.modules[name] = module
+
+
+def _argument(coded):
+    if not isinstance(coded, list):
+        return coded
+    kind, *rest = coded
+    if kind == "double":
+        return array("d", bytes.fromhex(rest[0]))[0]
+    if kind == "tensor":
+        name, shape, strides, text = rest
+        values = list(array("f" if name == "float32" else "d", bytes.fromhex(text)))
+        dtype = getattr(torch, name)
+        if dtype is torch.int64:
+            values = [int(v) for v in values]
+        return Tensor(values, tuple(shape), dtype, tuple(strides))
+    parts = [_argument(each) for each in rest]
+    return tuple(parts) if kind == "tuple" else Moments(*parts)
+
+
+def _numbers(values):
+    return bytes(array("d", [float(v) for v in values])).hex()
+
+
+def _part(value):
+    if isinstance(value, Tensor):
+        return [value.dtype.name, list(value.shape), _numbers(value._values())]
+    if isinstance(value, (int, float)) and not isinstance(value, complex):
+        return ["", [], _numbers([value])]
+    return type(value).__name__ if value is not ... else "ellipsis"
+
+
+def _state(value):
+    """What must be the same after a call."""
+    if isinstance(value, Moments):
+        return [_state(part) for part in value]
+    return [list(value.shape), value._values()] if isinstance(value, Tensor) else value
+
+
+def _same(a, b):
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all([_same(x, y) for x, y in zip(a, b)])
+    return a == b or (a != a and b != b)
+
+
+def _line(error):
+    """Where in the answer an error arose."""
+    text = io.StringIO()
+    sys.print_exception(error, text)
+    line = 0
+    for part in text.getvalue().split("\n"):
+        if 'File "yours.py", line ' in part:
+            line = int(part.split("line ")[1].split(",")[0])
+    return line
+
+
+def _error(error):
+    kind = "NotHere" if isinstance(error, NotHere) else type(error).__name__
+    return {"error": kind, "message": str(error), "line": _line(error)}
+
+
+def _call(function, coded, names, printed):
+    """What one call gives: ``parts``, ``changed``, or an ``error``."""
+    arguments = {name: _argument(value) for name, value in coded.items()}
+    before = {name: _state(value) for name, value in arguments.items()}
+    required = [arguments.pop(name) for name in names if name in arguments]
+    all_arguments = dict(zip([n for n in names if n in before], required))
+    all_arguments.update(arguments)
+    del printed[:]
+    try:
+        value = function(*required, **arguments)
+    except Exception as error:
+        return _error(error)
+    parts = list(value) if isinstance(value, (tuple, list, Moments)) else [value]
+    changed = {}
+    for name, argument in all_arguments.items():
+        after = _state(argument)
+        if not _same(after, before[name]):
+            is_tensor = isinstance(argument, Tensor)
+            changed[name] = [after[0], _numbers(after[1])] if is_tensor else None
+    kind = "tuple" if isinstance(value, Moments) else type(value).__name__
+    return {"kind": kind, "parts": [_part(part) for part in parts], "changed": changed}
+
+
+_job = {}
+
+
+def load(job):
+    """Take an answer in: run its text. Returns JSON, with an error where there is one."""
+    job = json.loads(job)
+    printed = []
+
+    def note(*values, sep=" ", end="\n", file=None):
+        printed.extend(sep.join([str(value) for value in values]).split("\n"))
+
+    _install()
+    names = {"torch": torch, "math": _math, "F": torch.nn.functional, "nn": torch.nn}
+    names.update({"Tensor": Tensor, "Moments": Moments, "rope_inv_freq": rope_inv_freq})
+    names.update({"print": note, "__name__": "answer"})
+    try:
+        exec(compile(job["source"], "yours.py", "exec"), names)
+    except Exception as error:
+        return json.dumps(_error(error))
+    function = names.get(job["name"])
+    if not callable(function):
+        message = f"there is no function named {job['name']}"
+        return json.dumps({"error": "NameError", "message": message, "line": 0})
+    _job.update({"function": function, "required": job["required"], "printed": printed})
+    return "{}"
+
+
+def call(coded):
+    """Call the answer that was taken in; returns what came of it as JSON."""
+    result = _call(_job["function"], json.loads(coded), _job["required"], _job["printed"])
+    result["printed"] = _job["printed"][:8]
+    return json.dumps(result)

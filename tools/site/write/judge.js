@@ -1,0 +1,339 @@
+// Holds what an answer gave against what torch gave when the site was built, as course_utils.check does: the same words.
+const AS_BAD = 30; // a rough probe's error may be this many times a known mistake's and still be of it
+const CLEARLY_WRONG = 3; // times what is allowed: what a smaller input must show
+const AGREEMENT = 2.5; // two ways to write one mistake are off by so many times what is allowed
+const MOST_ELEMENTS = 16;
+const LEAVE_VALUES = ["changes", "dtype"];
+const HINTS = {
+  NoneType: ". Is a return missing?",
+  ellipsis: ": a ... is still to be filled in.",
+  generator: ": a yield makes the function a generator.",
+};
+
+function numbers(text, Kind = Float64Array) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Kind(bytes.buffer);
+}
+/** What the page's Python gave. */
+const given = (text) => new Float64Array(Uint8Array.from(text.match(/../g) ?? [], (byte) => parseInt(byte, 16)).buffer);
+/** What is right, or what a mistake gives; what need not be exact is stored in float32. */
+const stored = (text, { absolute }) => Float64Array.from(numbers(text, absolute < 1e-7 ? Float64Array : Float32Array));
+const rightOf = (expected) => stored(expected.values, expected);
+const largestOf = (values) => values.reduce((most, v) => (Number.isFinite(v) ? Math.max(most, Math.abs(v)) : most), 0);
+const shapeText = (shape) => (shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`);
+const typeText = (name) => (name === "NoneType" ? "None" : `${"aeiou".includes(name[0]) ? "an" : "a"} ${name}`);
+
+/** The largest error in units of what is allowed. */
+function errorRatio(values, right, { relative, absolute }) {
+  const scale = absolute * Math.max(largestOf(right), 1);
+  let worst = 0;
+  right.forEach((truth, i) => {
+    if (values[i] === truth) return;
+    const ratio = Math.abs(values[i] - truth) / (relative * Math.abs(truth) + scale);
+    worst = Number.isNaN(ratio) ? Infinity : Math.max(worst, ratio);
+  });
+  return worst;
+}
+
+/** What one call showed: ratios and values by quantity, or a finding in their place, or beside them. */
+function observe(exercise, { expected }, call, result) {
+  const seen = { ratios: {}, values: {}, finding: null, printed: result.printed ?? [] };
+  const find = (kind, what, message, quantity = "", due = "", came = "") => {
+    seen.finding = { kind, what, message, quantity, due, came };
+    return seen;
+  };
+  if (result.error) {
+    const text = result.message.trim().replace(/\.$/, "");
+    const said = text ? `${result.error}: ${text}` : result.error;
+    const place = result.line ? ` (line ${result.line})` : "";
+    return find("raises", result.error, `It raises ${said}${place}.`, "", "a result", said);
+  }
+  const isSeveral = ["tuple", "list"].includes(result.kind);
+  const names = exercise.returns;
+  if (isSeveral ? names.length === 1 || result.parts.length !== names.length : names.length > 1) {
+    const came = typeText(result.kind) + (isSeveral && names.length > 1 ? ` of ${result.parts.length}` : "");
+    const wanted = names.length > 1 ? `a tuple of ${names.length}: ${names.join(", ")}` : "a tensor";
+    const hint = names.length > 1 ? "" : HINTS[result.kind] ?? "";
+    return find("type", came, `It returns ${came}; expected ${wanted}${hint || "."}`, "", wanted, came);
+  }
+  for (const [i, name] of names.entries()) {
+    const part = result.parts[i];
+    const { shape, compared } = expected[name];
+    const wantsNumber = shape.length === 0;
+    if (typeof part === "string" || (part[0] === "" && !wantsNumber)) {
+      const type = typeof part === "string" ? part : result.kind;
+      const what = typeText(type) + (names.length > 1 ? ` for ${name}` : "");
+      const wanted = `a ${wantsNumber ? "number" : "tensor"}`;
+      return find("type", what, `It returns ${what}; expected ${wanted}${HINTS[type] ?? "."}`, name, wanted, typeText(type));
+    }
+    const values = given(part[2]);
+    if (compared && String(part[1]) !== String(shape)) {
+      const [came, due] = [part[1], shape].map(shapeText);
+      const right = rightOf(expected[name]), near = 1e-3 * largestOf(right);
+      const isRight = values.length === right.length && right.some(Boolean) && right.every((v, at) => Math.abs(values[at] - v) <= near);
+      const message = `The ${name} has the shape ${came}; expected ${due}.${isRight ? " Its numbers are right." : ""}`;
+      return find("shape", came, message, `shape of ${name}`, due, came);
+    }
+    seen.values[name] = values;
+    if (compared) seen.ratios[name] = errorRatio(values, rightOf(expected[name]), expected[name]);
+  }
+  for (const [name, after] of Object.entries(result.changed)) {
+    const message = `It changes its input ${name} in place; the caller still needs it.`;
+    const before = call.arguments[name];
+    const isTensor = before[0] === "tensor";
+    const both = () => [{ shape: before[2], values: inOrder(before) }, { shape: after[0], values: given(after[1]) }];
+    const values = isTensor ? both() : ["as it was", "changed"];
+    return find("changes", name, message, `${name} after the call`, ...values);
+  }
+  for (const [i, name] of names.entries()) {
+    const came = result.parts[i][0], due = expected[name].dtype;
+    if (due && came && came !== due) return find("dtype", came, `The ${name} is ${came}; expected ${due}, as the input.`, `dtype of ${name}`, due, came);
+  }
+  return seen;
+}
+
+/** The values of an argument as its strides read them. */
+function inOrder([, kind, shape, strides, text]) {
+  let places = [0];
+  shape.forEach((n, dim) => (places = places.flatMap((at) => Array.from({ length: n }, (_, i) => at + i * strides[dim]))));
+  const memory = numbers(text, kind === "float32" ? Float32Array : Float64Array);
+  return Float64Array.from(places, (at) => memory[at]);
+}
+
+const worstOf = (ratios) => {
+  const [name, ratio] = Object.entries(ratios).reduce((most, each) => (each[1] > most[1] ? each : most), ["", 0]);
+  return ratio > 1 ? name : "";
+};
+const passed = (seen) => !seen.finding && !worstOf(seen.ratios);
+const asRatio = (text) => (text === "inf" ? Infinity : text);
+
+/** Whether an answer showed what a known mistake shows on the same probe. */
+function agrees(seen, known, probe, expected, inValues = false) {
+  const finding = inValues && LEAVE_VALUES.includes(seen.finding?.kind) ? null : seen.finding;
+  if (finding || known.finding) return Boolean(finding && known.finding) && finding.kind === known.finding[0] && finding.what === known.finding[1];
+  return Object.keys(expected).every((name) => {
+    if (!expected[name].compared) return true;
+    const ratio = seen.ratios[name], wrong = known.wrong[name];
+    if (ratio === undefined) return false;
+    if (ratio <= 1 || !wrong) return ratio <= 1 && !wrong;
+    const other = asRatio(wrong[0]);
+    if (probe.rough) return ratio <= AS_BAD * other && Number.isFinite(ratio) === Number.isFinite(other);
+    return isSame(seen.values[name], wrong, expected[name]);
+  });
+}
+
+/** Whether values are those of a known mistake, of which some are stored. */
+function isSame(values, [, largest, text], { relative, absolute }) {
+  const sample = stored(text, { absolute });
+  return sample.every((other, i) => {
+    const value = values[Math.floor((i * values.length) / sample.length)];
+    if (value === other || (Number.isNaN(value) && Number.isNaN(other))) return true;
+    const finite = Number.isFinite(other) ? Math.abs(other) : 0;
+    return Math.abs(value - other) <= AGREEMENT * (relative * finite + absolute * Math.max(largest, 1));
+  });
+}
+
+/** The known mistakes that explain what an answer showed, first what the first failed probe shows; and words where none does. */
+class Diagnosis {
+  constructor(exercise, trial, seen) {
+    Object.assign(this, { exercise, trial, seen });
+    this.at = seen.findIndex((each) => !passed(each));
+    this.everyday = (key) => exercise.mistakes[key].everyday;
+  }
+
+  known({ rows }, i) {
+    return this.trial.tables[i][rows[i]];
+  }
+
+  agreesOn(candidate, i, inValues) {
+    return agrees(this.seen[i], this.known(candidate, i), this.exercise.probes[i], this.trial.expected[i].expected, inValues);
+  }
+
+  explanation() {
+    const stages = [...new Set(this.exercise.probes.filter((_, i) => !passed(this.seen[i])).map((probe) => probe.stage))];
+    let named = [], words = "", last = null;
+    for (const stage of stages) {
+      const leavesValues = this.exercise.probes.some((probe, i) => probe.stage === stage && LEAVE_VALUES.includes(this.seen[i].finding?.kind));
+      let found = this.ofStage(stage, named, false);
+      if (!found) {
+        words ||= named.length ? "" : this.withoutCatalogue();
+        if (leavesValues) found = this.ofStage(stage, named, true);
+      }
+      if (!found) break;
+      const before = named.map(([key]) => key);
+      const added = found.slips.filter(([key]) => !before.includes(key));
+      named = [...named, ...added.filter((slip) => this.isShown(slip)), ...added.filter((slip) => !this.isShown(slip))];
+      if (leavesValues && added.some((slip) => this.isShown(slip))) words = "";
+      last = found;
+    }
+    const plain = named.length > 1 && !words && this.plainRelation(this.wrong());
+    return plain ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
+  }
+
+  /** The first candidate that shows the same in a stage; of single mistakes the one that does on most probes. */
+  ofStage(stage, named, inValues) {
+    const before = named.map(([key]) => key);
+    const news = ({ slips }) => slips.length - before.length;
+    const possible = this.trial.candidates.filter(({ slips }) => before.every((key) => slips.some(([other]) => other === key)));
+    const ordered = [0, 1, 2, 3].flatMap((count) => {
+      const some = possible.filter((each) => news(each) === count);
+      if (!before.length || count !== 1) return some;
+      const isEveryday = ({ slips }) => slips.every(([key]) => before.includes(key) || this.everyday(key));
+      return [...some.filter(isEveryday), ...some.filter((each) => !isEveryday(each))];
+    });
+    const first = ordered.find((each) => this.explains(each, stage, inValues));
+    if (!first || news(first) !== 1) return first;
+    const agreements = (candidate) => this.seen.filter((_, i) => this.agreesOn(candidate, i, inValues)).length;
+    return ordered
+      .filter((each) => news(each) === 1 && this.explains(each, stage, inValues))
+      .reduce((best, each) => (agreements(each) > agreements(best) ? each : best));
+  }
+
+  explains(candidate, stage, inValues) {
+    const { probes } = this.exercise;
+    const here = probes.map((probe) => probe.stage === stage);
+    if (inValues && !probes.some((probe, i) => here[i] && !probe.rough && worstOf(this.seen[i].ratios))) return false;
+    const start = here.indexOf(true);
+    return this.seen.every((each, i) => !(here[i] || i < start || passed(each)) || this.agreesOn(candidate, i, inValues));
+  }
+
+  /** Whether a mistake alone fails on the first failed probe as the answer does. */
+  isShown(slip) {
+    const alone = this.trial.candidates.find(({ slips }) => String(slips) === String([slip]));
+    if (!alone) return false;
+    const known = this.known(alone, this.at), { finding, ratios } = this.seen[this.at];
+    if (finding || known.finding) return Boolean(finding && known.finding) && finding.kind === known.finding[0];
+    return worstOf(Object.fromEntries(Object.entries(known.wrong).map(([name, [ratio]]) => [name, asRatio(ratio)]))) === worstOf(ratios);
+  }
+
+  withoutCatalogue() {
+    const { finding, ratios } = this.seen[this.at], { stage, name } = this.exercise.probes[this.at];
+    if (finding) return finding.message;
+    const wrong = this.wrong();
+    const related = this.relation(wrong) || this.relation(wrong.filter((i) => this.exercise.probes[i].stage === stage));
+    const worst = worstOf(ratios), subject = worst === "output" ? "The output" : worst;
+    return related ? `${subject} is wrong: ${related}` : `${subject} is wrong, by none of the known mistakes. Seen first on: ${name}.`;
+  }
+
+  wrong() {
+    return this.seen.map((each, i) => (passed(each) ? -1 : i)).filter((i) => i >= 0 && !this.exercise.probes[i].rough);
+  }
+
+  /** The right values and the answer's, where one quantity is wrong in all of these probes. */
+  pairs(wrong) {
+    const name = wrong.length ? worstOf(this.seen[wrong[0]].ratios) : "";
+    if (!name || wrong.some((i) => !(this.seen[i].ratios[name] > 1))) return [];
+    return wrong.map((i) => ({ i, tolerance: this.trial.expected[i].expected[name], right: rightOf(this.trial.expected[i].expected[name]), got: this.seen[i].values[name] }));
+  }
+
+  plainRelation(wrong) {
+    const pairs = this.pairs(wrong);
+    if (!pairs.length) return "";
+    const input = ({ i }) => Object.entries(this.exercise.probes[i].arguments).find(([, value]) => value?.[0] === "tensor");
+    const isInput = (pair) => input(pair) && isNear(pair, inOrder(input(pair)[1]));
+    if (pairs.every(isInput)) return `it is ${input(pairs[0])[0]} itself, unchanged.`;
+    for (const [words, value] of [["it is 0 everywhere.", 0], ["it is NaN everywhere.", NaN]])
+      if (pairs.every((pair) => isNear(pair, pair.right.map(() => value)))) return words;
+    return "";
+  }
+
+  relation(wrong) {
+    const pairs = this.pairs(wrong);
+    const related = { "minus": (v) => -v, "one over": (v) => 1 / v, "the square of": (v) => v * v, "the root of": Math.sqrt };
+    const found = Object.entries(related).find(([, of]) => pairs.length && pairs.every((pair) => isNear(pair, pair.right.map(of))));
+    return this.plainRelation(wrong) || (found ? `it is ${found[0]} what is expected.` : "");
+  }
+}
+
+function isNear({ got, tolerance }, other) {
+  return got.length === other.length && errorRatio(got.map((v) => (Number.isNaN(v) ? 1e300 : v)), other.map((v) => (Number.isNaN(v) ? 1e300 : v)), tolerance) <= AGREEMENT;
+}
+
+/** A report on what an answer gave for every probe; ``ask`` are smaller calls that may show what is wrong. */
+function judge(exercise, results) {
+  const trials = exercise.trials.map((trial) => {
+    const seen = exercise.probes.map((probe, i) => observe(exercise, trial.expected[i], probe, results[i]));
+    const first = seen.findIndex((each) => !passed(each));
+    return { trial, seen, right: first < 0 ? seen.length : first };
+  });
+  const { trial, seen, right } = trials.reduce((best, each) => (each.right > best.right ? each : best));
+  const report = { name: exercise.name, passed: right === seen.length, probes: seen.length, right: seen.filter(passed).length, message: "", keys: [], remarks: [], printed: seen[0].printed, ask: [] };
+  if (report.passed) {
+    const remark = ({ remark, beyond }, i) => remark && Object.keys(seen[i].ratios).some((name) => errorRatio(seen[i].values[name], rightOf(trial.expected[i].expected[name]), beyond) > 1);
+    report.remarks = [...new Set([trial.convention, ...exercise.probes.filter(remark).map((probe) => probe.remark)].filter(Boolean))];
+    return report;
+  }
+  const notHere = results.find((result) => result.error === "NotHere");
+  if (notHere) return { ...report, notHere: notHere.message + (notHere.line ? ` (line ${notHere.line})` : "") };
+  const diagnosis = new Diagnosis(exercise, trial, seen);
+  const { words, keys, last } = diagnosis.explanation();
+  const { stage } = exercise.probes[right];
+  const stages = [...new Set(exercise.probes.map((probe) => probe.stage))];
+  const alone = trial.candidates.find(({ slips }) => slips.length === 1 && slips[0][0] === keys[0]);
+  const likely = [last, alone].filter(Boolean).map(({ smallest }) => trial.smallest[smallest]);
+  const others = trial.smallest.filter((call) => exercise.probes[call.of].stage === stage);
+  const ask = [...new Set([...likely, ...others])];
+  const failed = { ...exercise.probes[right], ...trial.expected[right], seen: seen[right] };
+  return { ...report, message: words, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed };
+}
+
+/** The report with the smallest of the calls asked for that fails as the answer did, or else the failed probe. */
+function withEvidence(exercise, report, results) {
+  const { failed } = report, failedRatio = failed.seen.ratios[worstOf(failed.seen.ratios)];
+  const isLike = (seen) => {
+    const { finding } = failed.seen;
+    if (finding || seen.finding) return Boolean(finding && seen.finding) && finding.kind === seen.finding.kind && (finding.what === seen.finding.what || finding.kind === "shape");
+    const ratio = seen.ratios[worstOf(failed.seen.ratios)];
+    return ratio >= Math.min(CLEARLY_WRONG, failedRatio) && Number.isFinite(ratio) === Number.isFinite(failedRatio);
+  };
+  const smaller = report.ask.map((call, i) => ({ ...call, seen: observe(exercise, call, call, results[i]) }));
+  const shown = smaller.find(({ seen }) => isLike(seen)) ?? failed;
+  const message = report.message && shown.seen.finding ? shown.seen.finding.message : report.message;
+  return { ...report, message, evidence: evidenceLines(shown, worstOf(failed.seen.ratios)), printed: shown.seen.printed };
+}
+
+function evidenceLines({ shown, seen, expected }, wrong) {
+  const [call, ...inputs] = shown, { finding } = seen;
+  let quantity = finding ? finding.quantity : wrong;
+  let right = finding ? finding.due : { shape: expected[wrong].shape, values: rightOf(expected[wrong]) };
+  let got = finding ? finding.came : { shape: right.shape, values: seen.values[wrong] };
+  const lines = [call, ...inputs.map((line) => `  ${line}`)];
+  if (typeof right === "object") {
+    if (right.values.length > MOST_ELEMENTS) {
+      const off = right.values.map((v, i) => Math.abs(got.values[i] - v)).map((v) => (Number.isNaN(v) ? Infinity : v));
+      const at = off.indexOf(Math.max(...off));
+      quantity += ` at [${placeOf(at, right.shape).join(", ")}]`;
+      [right, got] = [right, got].map(({ values }) => ({ shape: [], values: [values[at]] }));
+    }
+    let digits = 3;
+    while (digits < 9 && nested(right, digits) === nested(got, digits)) digits += 1;
+    [right, got] = [right, got].map((each) => nested(each, digits));
+  }
+  if (!got) return lines;
+  const head = `expected ${quantity}`.trimEnd();
+  return [...lines, `${head}: ${right}`, `${"got".padStart(head.length)}: ${got}`];
+}
+
+function placeOf(at, shape) {
+  return shape.map((_, dim) => {
+    const below = shape.slice(dim + 1).reduce((a, b) => a * b, 1);
+    return Math.floor(at / below) % shape[dim];
+  });
+}
+
+function nested({ shape, values }, digits) {
+  if (!shape.length) return numberText(values[0], digits);
+  const size = values.length / shape[0];
+  return `[${Array.from({ length: shape[0] }, (_, i) => nested({ shape: shape.slice(1), values: values.slice(i * size, (i + 1) * size) }, digits)).join(", ")}]`;
+}
+
+/** A number as Python's ``:.3g`` writes it. */
+function numberText(value, digits) {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  if (Math.abs(value) < 1e6 && Number.isInteger(value)) return String(value);
+  const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
+  const plain = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+  if (exponent < -4 || exponent >= digits) return `${plain(mantissa)}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
+  return plain(value.toFixed(Math.max(digits - 1 - exponent, 0)));
+}
