@@ -90,7 +90,7 @@ def normalize_in_groups(model: nn.Module, size: int) -> None:
             def in_groups(x: Tensor, plain: Callable[[Tensor], Tensor] = layer.forward) -> Tensor:
                 return torch.cat([plain(part) for part in x.split(size)])
 
-            layer.forward = in_groups  # type: ignore[method-assign]
+            layer.forward = in_groups  # type: ignore[assignment]
 
 
 @torch.no_grad()
