@@ -1,4 +1,4 @@
-"""Chapter 09: the moments of two parts as one, and a gradient from sums over ranks."""
+"""Chapter 09: the moments of two parts as one, and gradients from sums over ranks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from course_utils.check.probes import Call, counting, read_probes
 from course_utils.check.report import format_tensor
 from course_utils.norms.statistics import Moments
 
-__all__ = ["merge_moments", "sync_backward"]
+__all__ = ["merge_moments", "sequence_backward", "sync_backward"]
 
 
 def _merge_moments(a, b):
@@ -143,4 +143,71 @@ sync_backward = Exercise(
     may_shrink_to=_has_all_ranks,
     simplest={"g": _first_row},
     format_call=_format_ranks,
+)
+
+
+def _sequence_backward(dy, x_hat, rstd, weight, all_reduce):
+    g = dy * weight
+    along = (g * x_hat).mean(1, keepdim=True)
+    dx = rstd * (g - x_hat * along)
+    part = (dy * x_hat).sum(0)
+    dweight = all_reduce(part)
+    return dx, dweight
+
+
+def _tokens(dy: Tensor, x: Tensor, weight: Tensor, rank: Tensor, ranks: int) -> list[tuple]:
+    """Return what each rank is given, when token i lies on rank ``rank[i]``."""
+    rstd = torch.rsqrt(x.square().mean(1, keepdim=True))
+    own = [rank == r for r in range(ranks)]
+    return [(dy[mine], (x * rstd)[mine], rstd[mine], weight.clone()) for mine in own]
+
+
+def _on_all_tokens(function: Callable[..., Any]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Return a rank's ``function`` as one of all tokens: dx, and every rank's dweight."""
+
+    def all_tokens(dy: Tensor, x: Tensor, weight: Tensor, rank: Tensor, ranks: int) -> tuple:
+        parts = simulate_ranks(function, _tokens(dy, x, weight, rank, ranks))
+        dx = torch.empty_like(dy)
+        for r, part in enumerate(parts):
+            if not isinstance(part, tuple) or len(part) != 2:
+                raise TypeError(f"rank {r} must return dx and dweight: got {type(part).__name__}")
+            dx[rank == r] = part[0].detach()
+        return dx, torch.stack([dweight.detach() for _, dweight in parts])
+
+    return all_tokens
+
+
+def _has_tokens(call: Call) -> bool:
+    """Whether the last rank has a token, and no token is all zeros."""
+    x, rank = call.arguments["x"], call.arguments["rank"]
+    return int(rank.max()) + 1 == call.arguments["ranks"] and bool((x != 0).any(1).all())
+
+
+def _format_tokens(call: Call) -> list[str]:
+    shards = _tokens(*call.arguments.values())
+    names = ("dy", "x_hat", "rstd")
+    lines = [
+        f"rank {r}: "
+        + ", ".join(f"{n} = {format_tensor(t)}" for n, t in zip(names, own[:3], strict=True))
+        for r, own in enumerate(shards)
+    ]
+    call_form = "sequence_backward(dy, x_hat, rstd, weight, all_reduce) on every rank, with"
+    return [call_form, *lines, f"weight = {format_tensor(shards[0][3])}"]
+
+
+def _split(dy: Tensor, x: Tensor, weight: Tensor, rank: Tensor) -> Call:
+    arguments = {"dy": dy, "x": x, "weight": weight, "rank": rank, "ranks": int(rank.max()) + 1}
+    return Call(arguments, {"dy": "NC", "x": "NC", "weight": "C", "rank": "N"})
+
+
+sequence_backward = Exercise(
+    "sequence_backward",
+    _sequence_backward,
+    read_probes(__file__, "sequence_backward", _split),
+    load("sequence_backward", _sequence_backward),
+    returns=("dx", "dweight"),
+    adapt=_on_all_tokens,
+    may_shrink_to=_has_tokens,
+    simplest={"dy": _first_row},
+    format_call=_format_tokens,
 )

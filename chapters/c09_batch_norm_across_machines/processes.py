@@ -95,7 +95,11 @@ def _run(folder: Path, ranks: int, limit_s: float) -> list[int | None]:
     # A fork server imports torch once, in seconds, and what DistributedDataParallel asks for when
     # it is first made; each process is then a copy of it, there in milliseconds.
     context.set_forkserver_preload(
-        ["torch._dynamo", "chapters.c09_batch_norm_across_machines.sync_batch_norm"]
+        [
+            "torch._dynamo",
+            "torch.distributed.tensor.parallel",
+            "chapters.c09_batch_norm_across_machines.sync_batch_norm",
+        ]
     )
     processes = [
         context.Process(target=run_job, args=(folder, rank, ranks), daemon=True)

@@ -54,7 +54,7 @@ class SyncBatchNorm(_BatchNorm):
         LostContact: in forward or backward, when another rank does not take part, on gloo. NCCL
             ends the process instead, unless ``TORCH_NCCL_BLOCKING_WAIT`` is set.
 
-    Source: `torch.nn.SyncBatchNorm`, which runs on GPUs only; same arguments, ``state_dict`` and
+    Source: `torch.nn.SyncBatchNorm`, which refuses a CPU; same arguments, ``state_dict`` and
     results.
     """
 

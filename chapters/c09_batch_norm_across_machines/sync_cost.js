@@ -36,7 +36,7 @@ const LOOKS = [
 function drawCosts(context, state, width, data) {
   const figure = costFigure(state, data);
   const box = { left: CHART.left, right: width - CHART.right, top: CHART.top, bottom: CHART.top + CHART.height };
-  const all = [...figure.forwardMs, ...figure.backwardMs].map(Math.log10);
+  const all = [...figure.forwardMs, ...figure.backwardMs, data.arithmetic].map(Math.log10);
   const [low, high] = [Math.floor(Math.min(...all)), Math.ceil(Math.max(...all) + 1e-9)];
   const ranks = data.stops.ranks;
   const across = scaleOf([0, ranks.length - 1], [box.left + 14, box.right - 14]);
@@ -60,6 +60,10 @@ function drawCosts(context, state, width, data) {
     drawText(context, String(count), across(i), box.bottom + 14, { px: 12, align: "center", weight });
   });
   drawText(context, "ranks that share a batch", (box.left + box.right) / 2, box.bottom + 34, { align: "center" });
+
+  const floor = upward(Math.log10(data.arithmetic));
+  drawLine(context, [[box.left, floor], [box.right, floor]], { colour: STYLE.muted, width: 1.5 });
+  drawText(context, "32 images of a ResNet-50 in arithmetic", box.right, floor - 9, { px: 12, align: "right", colour: STYLE.muted });
 
   [figure.forwardMs, figure.backwardMs].forEach((times, line) => {
     const points = times.map((ms, i) => [across(i), upward(Math.log10(ms))]);
@@ -104,7 +108,9 @@ function render(view) {
   return mount(view, {
     name: "sync_cost",
     title: "The time of a training step's exchanges against the number of ranks that share a batch.",
-    hint: "Both axes are logarithmic. The model: messages times latency plus bytes over bandwidth, for every layer.",
+    hint:
+      "Both axes are logarithmic. The model: messages times latency plus bytes over bandwidth, for every layer. The " +
+      "level line: what the arithmetic of such a step takes at least, on an H200 in bfloat16.",
     specs: [
       stops("ranks", "ranks"),
       stops("channels", "channels"),

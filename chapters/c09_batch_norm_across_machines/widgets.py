@@ -14,12 +14,14 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 __all__ = ["sync_cost"]
 
 RANKS = [2**power for power in range(1, 11)]  # 2 to 1024, what the curves are drawn over
+# at least: 32 images of a ResNet-50, at the bfloat16 peak of an H200
+ARITHMETIC_MS = 32 * 3 * 3.8e9 * 2 / 989e12 * 1e3
 SYNC_STOPS: dict[str, list[float]] = {
     "ranks": RANKS,
     "channels": [16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
     "layers": [1, 2, 5, 10, 20, 53, 100, 200],
     "latency": [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
-    "bandwidth": [0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 400],
+    "bandwidth": [0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 450],
 }
 
 
@@ -28,8 +30,8 @@ def sync_cost(
     *,
     channels: int = 512,
     layers: int = 53,
-    latency: float = 20,
-    bandwidth: float = 10,
+    latency: float = 10,
+    bandwidth: float = 50,
     route: str = "ring",
 ) -> CourseWidget:
     """Return the time of a training step's exchanges against the number of ranks, ready to display.
@@ -39,7 +41,7 @@ def sync_cost(
         channels: of each layer: 16, 32, ... 4096.
         layers: synchronised batch norms: 1, 2, 5, 10, 20, 53 (ResNet-50), 100 or 200.
         latency: of a message, in µs: 1, 2, 5, ... 1000.
-        bandwidth: of a rank's link, in 10⁹ bytes per second: 0.1 to 400.
+        bandwidth: of a rank's link, in 10⁹ bytes per second: 0.1 to 450.
         route: ``"ring"`` or ``"doubling"``.
     """
     choices = {**SYNC_STOPS, "route": ROUTES}
@@ -52,7 +54,7 @@ def sync_cost(
         bandwidth=bandwidth,
         route=route,
     )
-    return _SyncCost(chosen, {"stops": SYNC_STOPS, "routes": ROUTES})
+    return _SyncCost(chosen, {"stops": SYNC_STOPS, "routes": ROUTES, "arithmetic": ARITHMETIC_MS})
 
 
 class _SyncCost(CourseWidget):
@@ -74,6 +76,7 @@ class _SyncCost(CourseWidget):
         curves = {
             "forward: gather": list(map(time_ms, forward.values())),
             "backward: reduce": list(map(time_ms, backward.values())),
+            "arithmetic": [ARITHMETIC_MS] * len(RANKS),
         }
         figure = error_curves(RANKS, curves, "ranks that share a batch", "time of a step (ms)")
         figure.axes[0].axvline(state["ranks"], color=MUTED, linewidth=1)

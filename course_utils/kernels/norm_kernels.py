@@ -3,7 +3,7 @@
 Chapter 11.
 
 Notation: a *row* is one normalized set of ``num_columns`` features; a program holds a tile of ROWS
-x BLOCK, BLOCK a power of two, so the lanes from ``num_columns`` on are padding and must add nothing
+x BLOCK, BLOCK a power of two, so the slots from ``num_columns`` on are padding and must add nothing
 to any sum. CENTRED is layer norm; without it the mean is taken as zero, which is RMS norm. A
 pointer that is None (no weight, no gradient wanted) compiles to nothing. The number of columns and
 the strides are compiled in: only then does the compiler know how many bytes it may load at a time
@@ -52,7 +52,7 @@ def load_columns(
 
 @triton.jit
 def standardise(x, mean, rstd, inside, CENTRED: tl.constexpr):
-    """x_hat, and zero in the padding: after centring a padding lane holds -mean, not 0."""
+    """x_hat, and zero in the padding: after centring a padding slot holds -mean, not 0."""
     if CENTRED:
         x = x - mean[:, None]
     return tl.where(inside, x * rstd[:, None], 0.0)

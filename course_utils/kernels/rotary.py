@@ -1,7 +1,7 @@
 """Rotary position in Triton: queries and keys, both pairings, in one launch (chapter 11).
 
 Notation: B batch, H heads, T positions, D features of a head, of which the first 2 * ``num_pairs``
-are rotated; a program holds HEADS x POSITIONS x PAIRS, each a power of two, so some lanes are
+are rotated; a program holds HEADS x POSITIONS x PAIRS, each a power of two, so some slots are
 padding, neither read nor written.
 """
 
@@ -22,7 +22,7 @@ def rotate_tile(
     num_pairs, num_rest, cos, sin, INTERLEAVED: tl.constexpr, DTYPE: tl.constexpr,
     PAIRS: tl.constexpr, REST: tl.constexpr,
 ):  # fmt: skip
-    # each (H, T, 1): where the head and position of a lane begin, in 64 bits, and whether they
+    # each (H, T, 1): where the head and position of a slot begin, in 64 bits, and whether they
     # exist
     batch, head, position = (
         batch.to(tl.int64),

@@ -943,6 +943,43 @@ def sync_numpy(g, x_hat, rstd, count, all_reduce):
     return torch.from_numpy((a - off - b * along) * rstd.numpy())
 
 
+# sequence_backward
+
+
+def tokens_einsum(dy, x_hat, rstd, weight, all_reduce):
+    along = torch.einsum("nc,nc,c->n", dy, x_hat, weight) / dy.shape[1]
+    dx = torch.einsum("nc,no->nc", dy * weight - torch.einsum("n,nc->nc", along, x_hat), rstd)
+    return dx, all_reduce(torch.einsum("nc,nc->c", dy, x_hat))
+
+
+def tokens_autograd(dy, x_hat, rstd, weight, all_reduce):
+    x, gamma = (x_hat / rstd).requires_grad_(), weight.clone().requires_grad_()
+    y = x * x.square().mean(1, keepdim=True).rsqrt() * gamma
+    dx, part = torch.autograd.grad(y, (x, gamma), dy)
+    return dx, all_reduce(part)
+
+
+def tokens_numpy(dy, x_hat, rstd, weight, all_reduce):
+    a, b, r, w = (t.numpy() for t in (dy, x_hat, rstd, weight))
+    g = a * w
+    dx = r * (g - b * np.vecdot(g, b)[:, None] / g.shape[1])
+    return torch.from_numpy(dx), all_reduce(torch.from_numpy((a * b).sum(0)))
+
+
+def tokens_matmul(dy, x_hat, rstd, weight, all_reduce):
+    dweight = all_reduce(torch.diag(dy.T @ x_hat))
+    g = dy @ torch.diag(weight)
+    return (g - x_hat * torch.diag(g @ x_hat.T)[:, None] / g.shape[1]) * rstd, dweight
+
+
+def tokens_loop(dy, x_hat, rstd, weight, all_reduce):
+    part, dx = torch.zeros_like(weight), torch.empty_like(dy)
+    for i, (row, hat) in enumerate(zip(dy, x_hat, strict=True)):
+        part = part + row * hat
+        dx[i] = rstd[i] * (row * weight - hat * torch.dot(row * weight, hat) / len(hat))
+    return dx, all_reduce(part)
+
+
 RIGHT = {
     "centre": [centre_einsum, centre_loop, centre_vmap, centre_transposed, centre_double],
     "normalize": [
@@ -989,4 +1026,11 @@ RIGHT = {
     "choose_and_report": [choose_loop, choose_numpy, choose_gather, choose_vmap, choose_one_hot],
     "merge_moments": [merge_pooled, merge_either, merge_stacked, merge_numpy, merge_fractions],
     "sync_backward": [sync_cat, sync_two_calls, sync_einsum, sync_double, sync_numpy],
+    "sequence_backward": [
+        tokens_einsum,
+        tokens_autograd,
+        tokens_numpy,
+        tokens_matmul,
+        tokens_loop,
+    ],
 }

@@ -1,4 +1,4 @@
-"""The body of a layer norm kernel for long rows, 64 lanes at a time, written in PyTorch."""
+"""The body of a layer norm kernel for long rows, 64 slots at a time, written in PyTorch."""
 
 import torch
 
@@ -6,10 +6,10 @@ BLOCK = 64
 
 
 def load(x, start):
-    """A masked load: the lanes from start on, and which of them are in the row."""
-    lanes = start + torch.arange(BLOCK)
-    inside = lanes < x.shape[1]
-    return torch.where(inside, x[:, lanes.clamp(max=x.shape[1] - 1)], 0.0), inside
+    """A masked load: the slots from start on, and which of them are in the row."""
+    slots = start + torch.arange(BLOCK)
+    inside = slots < x.shape[1]
+    return torch.where(inside, x[:, slots.clamp(max=x.shape[1] - 1)], 0.0), inside
 
 
 def layer_norm(x, eps=1e-5):
