@@ -26,6 +26,7 @@ TOY = {
         "multiples": [1],
         "seed": 0,
     },
+    "reading": {"encoding": "rope", "lr": 0.01, "steps": 2, "seed": 0},
     "qk-norm": {
         "qk_norm": True,
         "lr": 0.01,

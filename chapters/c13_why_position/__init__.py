@@ -3,8 +3,9 @@
 exercises      sinusoids, and ALiBi's slopes
 probes.toml    what they are tried on
 extrapolation  trained on 32 tokens, tested on up to 512
+reading        a model that reads text, with four encodings
 figures        the sinusoidal code, drawn
-widgets        what an encoding tells attention, by distance
+widgets        codes of a position to drag, and what an encoding tells attention by distance
 mistakes/      what is known to go wrong in each exercise
 claims.toml    what the chapter claims
 recorded/      what was measured, with where it comes from

@@ -24,10 +24,10 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike])
     """
     figure, (upper, lower) = new_figure(height=7.4, nrows=2)
     _draw_lines(upper, bound, first_colour=0)
-    upper.legend(loc="upper right", ncols=len(bound), fontsize=9.5)
+    upper.legend(loc="upper right", ncols=len(bound), fontsize=9.5, borderaxespad=0.2)
     upper.set(ylabel="mean of |S|", title="the bound", ylim=(0, None))
     _draw_lines(lower, scores, first_colour=2)
-    lower.legend(loc="lower right", ncols=len(scores), fontsize=9.5)
+    lower.legend(loc="lower right", ncols=len(scores), fontsize=9.5, borderaxespad=0.2)
     lower.set(ylabel="score / (|q||k|)", title="scores", ylim=(-0.55, 1.05))
     lower.set(xlabel="distance (positions)")
     return figure
