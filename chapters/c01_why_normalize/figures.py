@@ -34,8 +34,10 @@ def by_depth(
     """
     figure, axes = new_figure()
     depth = len(np.asarray(next(iter(curves.values()))))
-    axes.axhspan(*band, color=MUTED, alpha=0.15, linewidth=0)
-    axes.axhline(band[0], color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
+    if band[0] < band[1]:
+        axes.axhspan(*band, color=MUTED, alpha=0.15, linewidth=0)
+    else:
+        axes.axhline(band[0], color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
     lines = {name: as_series(name, values, depth) for name, values in curves.items()}
     draw_log_curves(axes, np.arange(1.0, depth + 1), lines, mark_every=max(1, depth // 12))
     axes.xaxis.get_major_locator().set_params(integer=True)
@@ -44,21 +46,28 @@ def by_depth(
 
 
 def layer_by_layer(networks: Mapping[str, tuple[Sequence[Tensor], Sequence[Tensor]]]) -> Figure:
-    """Draw the values in each layer as violins, and below how large the gradients are there.
+    """Draw the values in each layer as violins, with three of their standard deviations, and below
+    how large the gradients are there.
 
     Args:
         networks: what each is called; the values from -1 to 1 in front of its first layer and after
             each, and the gradients there.
     """
     figure, axes = new_figure(4.6, nrows=2, ncols=len(networks), sharex=True, sharey="row")
+    labelled = {1: (0.5, "left"), 5: (5, "center"), 10: (10.5, "right")}
     for column, (name, (values, gradients)) in enumerate(networks.items()):
         above, below = axes[0][column], axes[1][column]
         for layer, value in enumerate(values[1:], 1):
-            counts, edges = np.histogram(value.detach().flatten().numpy(), 41, (-1, 1))
+            held = value.detach().flatten()
+            reach = min(1.0, held.abs().max().item())
+            counts, edges = np.histogram(held.numpy(), 41, (-reach, reach))
             width = 0.45 * counts / counts.max()
-            middles = (edges[1:] + edges[:-1]) / 2
+            heights, width = np.repeat(edges, 2)[1:-1], np.repeat(width, 2)
             left, right = layer - width, layer + width
-            above.fill_betweenx(middles, left, right, color=PALETTE[0], linewidth=0)
+            above.fill_betweenx(heights, left, right, color=PALETTE[0], linewidth=0.5)
+            if layer in labelled:
+                x, align = labelled[layer]
+                above.text(x, 1.2, f"{held.std():.1g}", ha=align, color=MUTED, fontsize=10)
         shares = torch.tensor([0.1, 0.25, 0.5, 0.75, 0.9])
         quantiles = [gradient.abs().flatten().quantile(shares) for gradient in gradients[1:]]
         low, lower, middle, upper, high = torch.stack(quantiles, dim=1).numpy()
@@ -68,7 +77,7 @@ def layer_by_layer(networks: Mapping[str, tuple[Sequence[Tensor], Sequence[Tenso
         below.plot(depth, middle, color=PALETTE[1], linestyle="-")
         below.set(yscale="log", xlabel="layer", xticks=[1, 5, 10])
         above.set_title(name)
-    axes[0][0].set(ylabel="values", yticks=[-1, 0, 1])
+    axes[0][0].set(ylabel="values", yticks=[-1, 0, 1], ylim=(-1.1, 1.5))
     axes[1][0].set(ylabel="size of gradients")
     return figure
 
