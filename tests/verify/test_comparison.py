@@ -283,18 +283,19 @@ def test_a_gradient_that_is_overwritten_and_a_state_that_is_kept_are_seen():
     assert [line.note for line in lines if not line.ok] == [
         "overwritten: a residual needs it still"
     ]
-    table = {}
 
-    def keeps(x):
-        if len(table.get("t", ())) < x.shape[-2]:
-            table["t"] = torch.arange(x.shape[-2]).to(x.dtype)
-        tables = rope.rope_cos_sin(table["t"], rope.rope_inv_freq(8))
-        return rope.apply_rope(x, *tables)
+    class Keeps(nn.Module):
+        table = torch.zeros(0)
 
-    rotary = rope.RotaryEmbedding(8)
-    cases = verify.rotation_cases(8)[1:3]
-    comparison = verify.compare(keeps, lambda x: rotary(x), cases, dtypes=[torch.bfloat16])
-    assert "something is kept" in repr(comparison)
+        def forward(self, x):
+            if len(self.table) < x.shape[-2]:
+                self.table = torch.arange(x.shape[-2]).to(x.dtype)
+            tables = rope.rope_cos_sin(self.table[: x.shape[-2]], rope.rope_inv_freq(8))
+            return rope.apply_rope(x, *tables)
+
+    cases = verify.rotation_cases(8)
+    comparison = verify.compare(Keeps(), rope.RotaryEmbedding(8), cases, dtypes=[torch.float32])
+    assert "float32 after bfloat16 is off by" in repr(comparison)
 
 
 def test_a_rotation_is_compared_over_cases_of_its_own_and_the_difference_named():
