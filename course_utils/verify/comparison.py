@@ -163,12 +163,13 @@ def compare(
     if not cases or not dtypes:
         raise ValueError(f"cases and dtypes must not be empty: got {cases!r} and {dtypes!r}")
     adapted = adapt(mine, reference, cases[0].x, names, axes)
+    in_float32 = torch.float64 in dtypes and _reads_float32(adapted, reference, cases[0])
     worst: dict[tuple[str, str], Line] = {}
     for dtype in dtypes:
         for case in cases:
-            for line in _lines(
-                adapted, reference, truth or reference, _cast(case, dtype), dtype, may_refuse
-            ):
+            cast = _cast(case, dtype)
+            exact = truth or reference
+            for line in _lines(adapted, reference, exact, cast, dtype, may_refuse, in_float32):
                 key = (line.quantity, line.dtype)
                 worst[key] = max(worst.get(key, line), line, key=_severity)
     lines = [*worst.values(), *_twice(adapted, reference, cases)]
@@ -212,28 +213,31 @@ def _why(mine: Any, reference: Any, case: Case) -> list[str]:
 
 @torch.no_grad()
 def _twice(mine: Any, reference: Any, cases: Sequence[Case]) -> Iterator[Line]:
-    """A line where one object, called again after another dtype and another length, gives another
-    answer than before, and the reference does not."""
-    case, quantity = cases[0], "called twice on one object"
-    errors: list[float]
+    """A line where one object answers otherwise after a call in another dtype, and the reference
+    does not. A function is one object: what it has kept by now, it has kept."""
+    case = max(cases, key=lambda case: case.x.numel())
     for other in (torch.bfloat16, torch.float16):
         errors = []
         for fn in (mine, reference):
-            one = copy.deepcopy(fn).eval() if isinstance(fn, nn.Module) else fn
+            fresh, used = (_copy(fn), _copy(fn))
             options = {name: _to_dtype(v, torch.float32) for name, v in case.options.items()}
             try:
-                first = one(case.x.float(), **_fresh(options))
-                for between in cases[-1], case:
-                    with contextlib.suppress(Exception):  # a dtype that it refuses, as others do
-                        one(between.x.to(other), **_fresh(options))
-                again = one(case.x.float(), **_fresh(options))
+                first = fresh(case.x.float(), **_fresh(options))
+                with contextlib.suppress(Exception):  # it may refuse the dtype
+                    used(case.x.to(other), **_fresh(options))
+                again = used(case.x.float(), **_fresh(options))
                 errors.append(_distance(again, first.double()))
             except Exception:
                 return  # that it raises has a line of its own
         if errors[0] > errors[1]:
             note = f"float32 after {str(other)[6:]} is off by {errors[0]:.2g}: something is kept"
-            yield Line(quantity, "float32", case.name, errors[0], errors[1], 0.0, note)
+            own, others = errors
+            yield Line("called twice", "float32", case.name, own, others, 0.0, note)
             return
+
+
+def _copy(fn: Any) -> Any:
+    return copy.deepcopy(fn).eval() if isinstance(fn, nn.Module) else fn
 
 
 def _fresh(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,6 +307,7 @@ def _lines(
     case: Case,
     dtype: torch.dtype,
     may_refuse: bool,
+    in_float32: bool,
 ) -> Iterator[Line]:
     """Yield a line for every quantity that one call of each produces."""
     name = str(dtype).removeprefix("torch.")
@@ -319,7 +324,7 @@ def _lines(
     # carries the rounding of every addition. In float64 the truth is the reference itself, so its
     # own rounding is not measured apart; a sum of n numbers drifts by about √n units.
     units, remark, unit = 4 * torch.finfo(torch.float32).eps, "", torch.finfo(dtype).eps
-    if dtype == torch.float64 and _reads_float32(mine, reference, case):
+    if dtype == torch.float64 and in_float32:
         remark, unit = "computes in float32 inside", torch.finfo(torch.float32).eps
     elif dtype == torch.float64:
         units = 4 * torch.finfo(torch.float64).eps * case.x.numel() ** 0.5

@@ -179,6 +179,9 @@ def _of_norm(
         says["set"] = "unsure: no box of axes shares its statistics"
     elif math.prod(sets.shared) == 1:
         says["set"] = "one number: there are no statistics"
+        for p in parameters:
+            if p.role == "other":
+                subject.parameters[p.name].copy_(subject.starts[p.name])
         says["function"] = norm.which_function_of_one_number(subject, x)
         found.kind = "no statistics"
     else:

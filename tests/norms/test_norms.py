@@ -3,6 +3,7 @@ time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 import pytest
 import torch
@@ -357,3 +358,33 @@ def test_results_under_cuda_autocast_have_the_builtins_dtype(case):
     with torch.autocast("cuda", torch.bfloat16):
         dtypes = [case.apply(library, x.bfloat16(), weight, bias).dtype for library in (norms, F)]
     assert dtypes[0] == dtypes[1]
+
+
+# --- what torch has under another name, or not at all ---------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [-1, 1, (1, 2)], ids=str)
+def test_l2_norm_is_torchs_normalize_and_holds_in_half_precision_where_that_does_not(dim):
+    x = torch.randn(4, 5, 6, generator=torch.Generator().manual_seed(0))
+    assert_close(norms.l2_norm(x, dim), F.normalize(x, dim=dim))
+    large = torch.full((1, 4096), 1100.0).half()
+    assert_close(norms.l2_norm(large).float(), torch.full((1, 4096), 1 / 64), rtol=1e-3, atol=0)
+    assert norms.l2_norm(torch.zeros(2, 6).half()).eq(0).all()
+
+
+def test_an_offset_of_one_is_gemmas_norm_and_not_rounded_away_in_half_precision():
+    gemma = import_module("transformers.models.gemma.modeling_gemma").GemmaRMSNorm(96)
+    for dtype in (torch.float32, torch.bfloat16):
+        x, weight, *_ = (tensor.to(dtype) for tensor in LAYER.inputs(0))
+        gemma.weight = nn.Parameter(0.01 * weight)
+        mine = norms.rms_norm(x, (96,), gemma.weight, 1e-6, offset=1)
+        assert_close(mine, gemma(x), rtol=1e-5 if dtype == torch.float32 else 0, atol=1e-6)
+
+
+def test_scale_norm_has_the_length_that_it_was_given_and_refuses_more_than_one():
+    x = torch.randn(4, 96, generator=torch.Generator().manual_seed(0))
+    y = norms.scale_norm(x, torch.tensor([3.0]))
+    assert_close(y.norm(dim=-1), torch.full((4,), 3.0))
+    assert_close(y, 3 * F.normalize(x, dim=-1))
+    with pytest.raises(ValueError, match=r"one element: got shape \(2,\)"):
+        norms.scale_norm(x, torch.ones(2))

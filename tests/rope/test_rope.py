@@ -33,6 +33,7 @@ from course_utils.rope import (
     rope_inv_freq,
     sinusoidal,
     t5_relative_bucket,
+    xpos_cos_sin,
 )
 from course_utils.rope.embedding import TABLE_ROWS
 
@@ -461,3 +462,28 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
 def test_a_bad_argument_is_an_error_that_names_it(call, argument):
     with pytest.raises((ValueError, TypeError), match=argument):
         call()
+
+
+# Source: XPOS(8)(torch.ones(1, 4, 8)) of torchscale 0.3.0: its first pair, and its second, at each
+# of four positions, centred on the third; downscale=True for keys.
+XPOS = {
+    False: [
+        [1.0049056, 1.0049056, 1.0030016, 1.0030016],
+        [-0.3019064, 1.3851583, 0.8965132, 1.0964794],
+        [-1.3254442, 0.4931506, 0.7813973, 1.178736],
+        [-1.1283482, -0.846798, 0.6588283, 1.2489836],
+    ],
+    True: [
+        [0.9951184, 0.9951184, 0.9970074, 0.9970074],
+        [-0.3004326, 1.3783965, 0.8938304, 1.0931982],
+        [-1.3254442, 0.4931506, 0.7813973, 1.178736],
+        [-1.1338835, -0.850952, 0.6608058, 1.2527325],
+    ],
+}
+
+
+@pytest.mark.parametrize("keys", [False, True])
+def test_xpos_is_that_of_its_authors_code(keys):
+    tables = xpos_cos_sin(4, 8, centre=2, keys=keys)
+    turned = apply_rope(torch.ones(1, 4, 8), *tables, layout="interleaved")
+    torch.testing.assert_close(turned[0, :, :4], torch.tensor(XPOS[keys]), rtol=1e-6, atol=1e-6)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_utils import verify
+from course_utils import rope, verify
 from course_utils.verify import Case, cases_for
 
 BUILT_INS = [
@@ -210,6 +210,106 @@ def test_the_table_says_when_mine_is_closer_than_the_built_in():
     )
     line = next(line for line in comparison.lines if line.quantity == "gradient of bias")
     assert line.verdict == "ok, closer than the reference"
+
+
+# -- what somebody else wrote ----------------------------------------------------------------------
+
+
+class OtherNames(nn.Module):
+    """A layer norm as others write it: gain as 1 + g, float32 inside, or with a mistake."""
+
+    def __init__(self, size, mistake=""):
+        super().__init__()
+        self.shift, self.g = nn.Parameter(torch.zeros(size)), nn.Parameter(torch.zeros(size))
+        self.mistake = mistake
+
+    def forward(self, x):
+        z = x if self.mistake == "in float64" else x.float()
+        correction = 1 if self.mistake == "n − 1" else 0
+        variance = z.var(-1, correction=correction, keepdim=True)
+        y = (z - z.mean(-1, keepdim=True)) / (variance + 1e-5).sqrt()
+        return (y * (1 + self.g.to(y.dtype)) + self.shift.to(y.dtype)).to(x.dtype)
+
+
+def test_other_names_another_form_of_the_weight_and_float32_inside_are_no_difference():
+    comparison = verify.compare(OtherNames(6), nn.LayerNorm(6))
+    assert comparison.ok, comparison
+    remarks = {line.quantity: line.verdict for line in comparison.lines if line.remark}
+    assert remarks["state_dict both ways"] == "ok, under other names: shift for bias, g for weight"
+    assert remarks["output"] == "ok, computes in float32 inside"
+    given = verify.compare(
+        nn.LayerNorm(6), nn.LayerNorm(6), names={"weight": "weight", "bias": "bias"}
+    )
+    assert given.ok
+    with pytest.raises(ValueError, match=r"names must lead from .*: got gain"):
+        verify.compare(OtherNames(6), nn.LayerNorm(6), names={"gain": "weight"})
+
+
+def test_the_kind_of_a_difference_is_named():
+    comparison = verify.compare(OtherNames(6, "n − 1"), nn.LayerNorm(6), dtypes=[torch.float32])
+    assert not comparison.ok
+    assert (
+        "divides by: the root of: variance / (n − 1), not the root of: variance / n"
+        in comparison.why
+    )
+    with pytest.raises(AssertionError, match=r"variance / \(n − 1\), not"):
+        comparison.require()
+
+
+def test_another_order_of_axes_is_turned_round():
+    class ChannelsFirst(nn.LayerNorm):
+        def forward(self, x):
+            return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+    case = Case("image", torch.randn(2, 3, 4, 6, dtype=torch.float64))
+    axes = ("NCHW", "NHWC")
+    assert verify.compare(ChannelsFirst(6), nn.LayerNorm(6), [case], axes=axes).ok
+    with pytest.raises(ValueError, match="orders of the same letters"):
+        verify.compare(ChannelsFirst(6), nn.LayerNorm(6), [case], axes=("NCHW", "NHW"))
+
+
+def test_a_gradient_that_is_overwritten_and_a_state_that_is_kept_are_seen():
+    class InPlace(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, dy):
+            return dy.mul_(2)
+
+    case = Case("one", torch.randn(2, 3, dtype=torch.float64))
+    lines = verify.compare(InPlace.apply, lambda x: 2 * x, [case], dtypes=[torch.float32]).lines
+    assert [line.note for line in lines if not line.ok] == [
+        "overwritten: a residual needs it still"
+    ]
+
+    class Keeps(nn.Module):
+        table = torch.zeros(0)
+
+        def forward(self, x):
+            if len(self.table) < x.shape[-2]:
+                self.table = torch.arange(x.shape[-2]).to(x.dtype)
+            tables = rope.rope_cos_sin(self.table[: x.shape[-2]], rope.rope_inv_freq(8))
+            return rope.apply_rope(x, *tables)
+
+    cases = verify.rotation_cases(8)
+    comparison = verify.compare(Keeps(), rope.RotaryEmbedding(8), cases, dtypes=[torch.float32])
+    assert "float32 after bfloat16 is off by" in repr(comparison)
+
+
+def test_a_rotation_is_compared_over_cases_of_its_own_and_the_difference_named():
+    def in_half(x):
+        positions = torch.arange(x.shape[-2]).to(x.dtype)
+        return rope.apply_rope(x, *rope.rope_cos_sin(positions, rope.rope_inv_freq(8)))
+
+    rotary = rope.RotaryEmbedding(8)
+    comparison = verify.compare(
+        in_half, lambda x: rotary(x), verify.rotation_cases(8), dtypes=[torch.bfloat16]
+    )
+    assert {line.case for line in comparison.lines if not line.ok} == {"600 positions"}
+    assert any("bfloat16 queries: wrong" in reason for reason in comparison.why)
+    assert verify.rotation_cases(8, "BTHD")[0].x.shape == (2, 1, 3, 8)
 
 
 # -- what is allowed -------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Other people's code: what published layers compute, found by calling them."""
