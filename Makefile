@@ -64,7 +64,7 @@ check: $(VENV)/.test ## ruff and mypy, notebooks included
 	$(BIN)/mypy
 
 unit: $(VENV)/.test ## the unit tests and the doctests
-	$(BIN)/pytest -q -rs -n 3 --dist worksteal
+	$(BIN)/pytest -q -rs -n 3 --dist worksteal --durations 25
 
 lint: $(VENV)/.test ## what a reader of the notebooks would trip over (NB=02 for one)
 	$(TOOLS) lint $(NB)
