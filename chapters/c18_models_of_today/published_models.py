@@ -275,9 +275,10 @@ class _Ear:
         self.model = model
         depth = model.config.num_hidden_layers
         lists = (part for part in model.modules() if isinstance(part, nn.ModuleList))
-        self.layers = next((part for part in lists if len(part) == depth), None)
-        if self.layers is None:
+        layers = next((part for part in lists if len(part) == depth), None)
+        if layers is None:
             raise ValueError("its layers are in no list")
+        self.layers = list(layers)
         kinds = getattr(model.config, "layer_types", None) or ()
         other = any("attention" not in kind or "linear" in kind for kind in kinds)
         self.has_states = other or getattr(model, "_is_stateful", False)

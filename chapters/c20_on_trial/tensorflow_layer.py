@@ -1,5 +1,5 @@
-"""``python chapters/c20_on_trial/tensorflow_layer.py``: run Road to ML's layer as it was published, in
-TensorFlow, and record what it does.
+"""``python chapters/c20_on_trial/tensorflow_layer.py``: run Road to ML's layer as published,
+in TensorFlow, and record what it does.
 
 TensorFlow and Keras go into an environment of their own, made for this run and thrown away after
 it: nothing of the course needs them. The record, ``tensorflow_layer.json`` beside this file, is
@@ -18,7 +18,7 @@ from pathlib import Path
 REQUIREMENTS = ["tensorflow-cpu==2.21.0", "keras==3.15.1"]
 RECORD = Path(__file__).with_suffix(".json")
 
-# Road to ML's code, from its article on layer normalization in the series "Road to ML Engineer"; the
+# The code of an article on layer normalization in the series "Road to ML Engineer"; the
 # indentation is restored.
 PUBLISHED = """\
 class LayerNormalization(layers.Layer):

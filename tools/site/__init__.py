@@ -66,7 +66,7 @@ _NOTEBOOK_LINK = re.compile(r'(<a href="[\w.-]+)\.ipynb(?=["#])')
 _CLAIM = re.compile(r'(<div id="(claim-[\w-]+)" class="course-claim"[^>]*>)')
 _CODE = re.compile(r"(?<=<code>).*?(?=</code>)")
 _BREAKS = re.compile(r"([._(=])(?=\w)")
-_ROW = re.compile(r"<tr>(?=<td[^>]*>(.*?)</td>)")
+_ROW = re.compile(r"<tr>(?=<td[^>]*>(.*?)(?: \(.*?)?</td>)")  # keywords, in brackets, are no name
 _LOOKED_UP = ("conventions.table(", "glossary.table(")  # whose rows others may want to link to
 _PIECE = re.compile(r"bugs\.show\((\"[A-Z]\")\)")
 _CHECKED = re.compile(r"\n+check\.(\w+)\(\1\)\s*$")

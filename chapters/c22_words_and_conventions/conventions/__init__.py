@@ -6,7 +6,7 @@ or ``rope``.
 
 >>> from chapters.c22_words_and_conventions import conventions
 >>> conventions.table("ε").rows[0][0]
-'Which ε by default?'
+'Which ε by default? (LayerNorm and BatchNorm, default eps)'
 >>> conventions.proofs("ε").found[0][1]
 'of ±0.001: 0.30 with 1e-5, 0.032 with 1e-3'
 """
@@ -34,6 +34,7 @@ class Convention:
 
     theme: str  # the table that it stands in
     question: str
+    keywords: str  # what somebody types who looks for it
     here: str  # what PyTorch does, or transformers
     elsewhere: str  # what others do: papers, Keras 3, Flax, llama.cpp, vLLM, ONNX, older files
     convert: str  # how to get from one to the other
@@ -95,7 +96,12 @@ def table(theme: str) -> Table:
     """Return the conventions of one theme; a ``theme`` that is none of ``THEMES`` is a
     ValueError."""
     cells = [
-        (row.question, Inline(row.here), Inline(row.elsewhere), Inline(row.convert))
+        (
+            f"{row.question} ({row.keywords})",
+            Inline(row.here),
+            Inline(row.elsewhere),
+            Inline(row.convert),
+        )
         for row in _of(theme)
     ]
     return Table(("question", "PyTorch, transformers", "elsewhere", "to convert"), cells)
