@@ -15,7 +15,9 @@ from chapters.c16_longer_context import (
     long_context,
     long_context_tuning,
     longrope_search,
+    smollm2_agreement,
     smollm2_length,
+    smollm2_memory,
 )
 from course_utils.experiments.study import Study, run_study
 
@@ -30,6 +32,8 @@ MODULES = (
     reading,
     halved,
     smollm2_length,
+    smollm2_memory,
+    smollm2_agreement,
     long_context,
     long_context_tuning,
     hybrid_context,

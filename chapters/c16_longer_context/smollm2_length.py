@@ -72,14 +72,16 @@ def finds_needle(smol: pretrained.SmolLM2, tokens: int, seed: int) -> bool:
 
 
 @cache
-def _smollm2() -> pretrained.SmolLM2:
+def smollm2() -> pretrained.SmolLM2:
+    """Return the model, loaded once."""
     smol = pretrained.smollm2()
     if smol is None:
         raise FileNotFoundError(pretrained.MISSING)
     return smol
 
 
-def _versions() -> str:
+def versions() -> str:
+    """Return what the record of a run says of its libraries."""
     import transformers
 
     return f"transformers {transformers.__version__}, {pretrained.PACKAGE} {pretrained.VERSION}"
@@ -87,33 +89,33 @@ def _versions() -> str:
 
 def _loss(settings: Settings, progress: Progress) -> dict[str, Any]:
     """Return the loss of the excerpt's end, and the means of the bins of 512 tokens up to there."""
-    smol, length = _smollm2(), settings["length"]
+    smol, length = smollm2(), settings["length"]
     model = set_method(smol.model, settings["method"], settings["factor"], length)
     each = losses(model, smol.passage(ENDS[settings["excerpt"]] - length, length))
     # the first bin lacks a token
     means = [part.mean().item() for part in each.flip(0).split(TARGETS)][::-1]
-    return {"loss": means[-1], "by_position": means, "versions": _versions()}
+    return {"loss": means[-1], "by_position": means, "versions": versions()}
 
 
 def _gap(settings: Settings, progress: Progress) -> dict[str, Any]:
     """Return the loss of the last 128 of 512 tokens, when from token 256 on all positions are
     ``gap`` further."""
-    smol, half = _smollm2(), TARGETS // 2
+    smol, half = smollm2(), TARGETS // 2
     ids = smol.passage(ENDS[settings["excerpt"]] - LONGEST, TARGETS)
     positions = torch.arange(TARGETS)[None] + settings["gap"] * (torch.arange(TARGETS) >= half)
     model = set_method(smol.model, settings["method"], length=TARGETS + settings["gap"])
     each = pretrained.token_losses(
         model, ids, position_ids=positions, attention_mask=torch.ones_like(ids)
     )
-    return {"loss": each[0, -half // 2 :].mean().item(), "versions": _versions()}
+    return {"loss": each[0, -half // 2 :].mean().item(), "versions": versions()}
 
 
 def _find(settings: Settings, progress: Progress) -> dict[str, Any]:
-    smol = _smollm2()
+    smol = smollm2()
     set_method(smol.model, settings["method"])
     return {
         "found": finds_needle(smol, settings["tokens"], settings["seed"]),
-        "versions": _versions(),
+        "versions": versions(),
     }
 
 

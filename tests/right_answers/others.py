@@ -795,6 +795,58 @@ def culprits_read_only():
     return MappingProxyType(culprits_zip())
 
 
+def near_and_far_loops(model, tokens, distance, fillers, first_answer):
+    logits = model(tokens).double().tolist()
+    losses, answers = [], []
+    for said, stream, back in zip(logits, tokens.tolist(), distance.tolist(), strict=True):
+        for row, target, asked in zip(said, stream[1:], back, strict=False):
+            if target < fillers:
+                total = sum(math.exp(logit) for logit in row[:fillers])
+                losses.append(math.log(total) - row[target])
+            if asked:
+                answers.append(max(range(first_answer, len(row)), key=row.__getitem__) == target)
+    return sum(losses) / len(losses), sum(answers) / len(answers)
+
+
+def near_and_far_numpy(model, tokens, distance, fillers, first_answer):
+    logits, targets = model(tokens).detach().numpy()[:, :-1], tokens.numpy()[:, 1:]
+    mask = targets < fillers
+    rows, columns = logits[mask][:, :fillers].astype(np.float64), targets[mask]
+    near = (np.logaddexp.reduce(rows, 1) - rows[np.arange(len(rows)), columns]).mean()
+    values = logits[..., first_answer:].argmax(-1) + first_answer
+    return near, np.average(values == targets, weights=distance.numpy()[:, :-1] > 0)
+
+
+def near_and_far_ignored(model, tokens, distance, fillers, first_answer):
+    logits = model(tokens).transpose(1, 2)[..., :-1]
+    targets = tokens[:, 1:].masked_fill(tokens[:, 1:] >= fillers, -100)
+    near = F.cross_entropy(logits[:, :fillers], targets)
+    hit = logits[:, first_answer:].max(1).indices.add(first_answer) == tokens[:, 1:]
+    asked = distance[:, :-1].sign()
+    return near, (hit * asked).sum() / asked.sum()
+
+
+def near_and_far_by_places(model, tokens, distance, fillers, first_answer):
+    logits = model(tokens).log_softmax(-1)
+    stream, place = (tokens[:, 1:] < fillers).nonzero(as_tuple=True)
+    rows = logits[stream, place]
+    near = rows[:, :fillers].logsumexp(1) - rows[range(len(rows)), tokens[stream, place + 1]]
+    stream, place = distance[:, :-1].nonzero(as_tuple=True)
+    answers = logits[stream, place, first_answer:].topk(1).indices[:, 0] + first_answer
+    return near.mean(), (answers == tokens[stream, place + 1]).sum() / len(answers)
+
+
+def near_and_far_weighted(model, tokens, distance, fillers, first_answer):
+    sums = torch.zeros(4, dtype=torch.float64)
+    for said, stream, back in zip(model(tokens), tokens, distance, strict=True):
+        said, target, back = said[:-1], stream[1:], back[:-1]
+        mine = target < fillers
+        losses = -said[mine, :fillers].log_softmax(1).gather(1, target[mine, None])
+        hits = said[back > 0, first_answer:].argmax(1) == target[back > 0] - first_answer
+        sums += torch.tensor([losses.sum(), mine.sum(), hits.sum(), len(hits)])
+    return (sums[0] / sums[1]).item(), (sums[2] / sums[3]).item()
+
+
 RIGHT = {
     "culprits": [
         culprits_pairs, culprits_zip, culprits_by_mistake, culprits_keywords, culprits_read_only,
@@ -820,6 +872,10 @@ RIGHT = {
     ],
     "critical_dimension": [
         critical_formula, critical_while, critical_numpy, critical_bisect, critical_takewhile,
+    ],
+    "near_and_far": [
+        near_and_far_loops, near_and_far_numpy, near_and_far_ignored, near_and_far_by_places,
+        near_and_far_weighted,
     ],
     "sink_softmax": [sink_logaddexp, sink_by_hand, sink_pad, sink_vmap, sink_gate],
     "ada_layer_norm": [
