@@ -9,6 +9,7 @@
 #   MACHINES=sse,avx2     make machines plays these alone
 #   SOAK_MINUTES=60       make soak starts nothing after so many minutes
 #   RECORD=l4             make gpu names its record so
+#   PACKAGES=/tmp/packages  make packages installs other people's packages there
 #   QUICK=1               make gpu measures one shape, in two minutes
 
 PYTHON ?=
@@ -21,6 +22,7 @@ MACHINES ?=
 SOAK_MINUTES ?= 240
 RECORD ?= cuda
 QUICK ?=
+PACKAGES ?= /tmp/packages
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -32,7 +34,7 @@ WRITABLE_HOME := [ -w "$$HOME" ] || { HOME=$$(mktemp -d); export HOME; \
 INPUTS := pyproject.toml .ci/set_up $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab learn fresh test check unit lint notebooks machines browser browser-quick soak gpu run edit update links student class handbook html format ledger freeze clean
+.PHONY: help lab learn fresh test check unit lint notebooks machines browser browser-quick soak gpu run edit update links student class handbook html format ledger packages freeze clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +76,10 @@ notebooks: $(VENV)/.test ## run every notebook anew and compare its outputs (nbv
 
 machines: $(VENV)/.test ## every notebook as other machines compute: SSE, AVX2, other sums, threads (NB=02, MACHINES=sse,avx2)
 	MACHINES="$(MACHINES)" sh .ci/machines $(BIN)/python notebooks/$(NB)*.ipynb
+
+packages: $(VENV)/.test ## diagnose the published layers of chapter 19 in their newest versions; says what changed
+	$(BIN)/python -m pip install -q --upgrade --no-deps --target $(PACKAGES) -r chapters/c19_other_peoples_code/packages.txt
+	$(BIN)/python -m chapters.c19_other_peoples_code.packages $(PACKAGES)
 
 browser: $(VENV)/.test ## run every notebook in JupyterLab and move its widgets, in Chromium (NB=02 for one)
 	$(BIN)/pytest -v -rs -s --browser tests/browser $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)

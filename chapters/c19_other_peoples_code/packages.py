@@ -197,6 +197,7 @@ def _prepare(folder: Path) -> None:
     for name in (*PARTS, *(f"torchtune.{part}" for part in inner)):
         module = types.ModuleType(name)
         module.__path__ = [str(folder.joinpath(*name.split(".")))]
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
         sys.modules[name] = module
 
 
