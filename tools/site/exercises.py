@@ -1,6 +1,6 @@
 """Exercises to write on a page: what the page needs to judge an answer, found by torch.
 
-A probe that needs gradients or half precision is left to JupyterLab. For the others the page gets
+A probe that needs gradients is left to JupyterLab. For the others the page gets
 the inputs, the right outputs, and what each known mistake gives: alone, everyday ones also two or
 three at once. It holds an answer against these as `course_utils.check` does.
 """
@@ -49,7 +49,6 @@ WRITTEN_ON_PAGE = (
 _MOST_NUMBERS = 24  # of what a mistake gives: so many tell it from the others
 _FLOAT32_HOLDS = 1e-7  # what is compared less closely is stored in float32; so reads judge.js
 _MANY = 1_000
-_HALF = (torch.float16, torch.bfloat16)
 
 
 def write_python(scripts: Path) -> None:
@@ -60,7 +59,9 @@ def write_python(scripts: Path) -> None:
         module = module.replace(modular, plain)
     worker = (WRITE / "worker.js").read_text(encoding="utf-8")
     parts = {
-        "module": _packed(f"(async () => {{\n{module}\n{worker}\nserve(loadMicroPython);\n}})();".encode()),
+        "module": _packed(
+            f"(async () => {{\n{module}\n{worker}\nserve(loadMicroPython);\n}})();".encode()
+        ),
         "wasm": _packed((_INTERPRETER / "micropython.wasm").read_bytes()),
         "files": {path.name: path.read_text(encoding="utf-8") for path in PYTHON_FILES},
     }
@@ -124,7 +125,7 @@ def exercise_data(name: str) -> dict[str, Any]:
 
 
 def _can_be_run(probe: Probe) -> bool:
-    return not probe.gradients and all(x.dtype not in _HALF for _, x in probe.call.tensors())
+    return not probe.gradients
 
 
 def _few_rows(probe: Probe) -> Probe:
@@ -169,7 +170,7 @@ def _argument(exercise: Exercise, value: Any) -> Any:
         # in the order of memory, which strides then read
         size = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
         memory = value.as_strided((size if value.numel() else 0,), (1,))
-        numbers = _numbers(memory, kind != "float32")
+        numbers = _numbers(memory, value.dtype in (torch.float64, torch.int64))
         return ["tensor", kind, list(value.shape), list(value.stride()), numbers]
     if isinstance(value, tuple):
         return ["tuple", *value]

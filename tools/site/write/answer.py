@@ -29,10 +29,46 @@ class Moments:
     def __getitem__(self, index):
         return tuple(self)[index]
 
+    def variance(self, correction=0):
+        return self.m2 / (self.count - correction)
+
 
 def rope_inv_freq(dim, base=10_000.0):
     """The frequencies of chapter 14, (dim/2,), in float64."""
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+
+def _bit_length(number):
+    return len(bin(abs(number))) - 2 if number else 0
+
+
+def _float(value):
+    return float(value.item() if isinstance(value, Tensor) else value)
+
+
+def _is_of_name(letter):
+    return letter.isalpha() or letter.isdigit()
+
+
+def _in_our_words(source):
+    """What MicroPython's own numbers lack, as functions: ``bit_length``, and ``float`` of a tensor
+    (a ``__float__`` would make numbers of sums, too)."""
+    end = source.find(".bit_length()")
+    while end >= 0:
+        start, depth = end, 0
+        while start and (depth or source[start - 1] in ")]_." or _is_of_name(source[start - 1])):
+            start -= 1
+            depth += (source[start] in ")]") - (source[start] in "([")
+            if not depth and source[start] == "(":
+                break
+        call = f"_bit_length({source[start:end]})"
+        source = source[:start] + call + source[end + len(".bit_length()") :]
+        end = source.find(".bit_length()")
+    parts = source.split("float(")
+    for i, part in enumerate(parts[:-1]):
+        before = part[-1:]
+        parts[i] = part + ("float(" if before in (".", "_") or _is_of_name(before) else "_float(")
+    return "".join(parts)
 
 
 class _Math:
@@ -61,7 +97,7 @@ def _argument(coded):
         return array("d", bytes.fromhex(rest[0]))[0]
     if kind == "tensor":
         name, shape, strides, text = rest
-        values = list(array("f" if name == "float32" else "d", bytes.fromhex(text)))
+        values = list(array("d" if name in ("float64", "int64") else "f", bytes.fromhex(text)))
         dtype = getattr(torch, name)
         if dtype is torch.int64:
             values = [int(v) for v in values]
@@ -148,9 +184,9 @@ def load(job):
     _install()
     names = {"torch": torch, "math": _math, "F": torch.nn.functional, "nn": torch.nn}
     names.update({"Tensor": Tensor, "Moments": Moments, "rope_inv_freq": rope_inv_freq})
-    names.update({"print": note, "__name__": "answer"})
+    names.update({"print": note, "_bit_length": _bit_length, "_float": _float})
     try:
-        exec(compile(job["source"], "yours.py", "exec"), names)
+        exec(compile(_in_our_words(job["source"]), "yours.py", "exec"), names)
     except Exception as error:
         return json.dumps(_error(error))
     function = names.get(job["name"])

@@ -96,7 +96,7 @@ function observe(exercise, { expected }, call, result) {
 function inOrder([, kind, shape, strides, text]) {
   let places = [0];
   shape.forEach((n, dim) => (places = places.flatMap((at) => Array.from({ length: n }, (_, i) => at + i * strides[dim]))));
-  const memory = numbers(text, kind === "float32" ? Float32Array : Float64Array);
+  const memory = numbers(text, ["float64", "int64"].includes(kind) ? Float64Array : Float32Array);
   return Float64Array.from(places, (at) => memory[at]);
 }
 

@@ -25,9 +25,12 @@ class dtype_:
 
 bool_ = dtype_("bool", 0)
 int64 = dtype_("int64", 1)
-float32 = dtype_("float32", 2, 2.0**-23)
-float64 = dtype_("float64", 3, 2.0**-52)
-float16, bfloat16 = dtype_("float16", 2), dtype_("bfloat16", 2)
+float16 = dtype_("float16", 2, 2.0**-10)
+bfloat16 = dtype_("bfloat16", 2, 2.0**-7)
+float32 = dtype_("float32", 3, 2.0**-23)
+float64 = dtype_("float64", 4, 2.0**-52)
+# binary digits, the exponent below which there are fewer, the largest number
+_HALVES = {"float16": (11, -13, 65504.0), "bfloat16": (8, -125, 3.3895313892515355e38)}
 
 
 def _is_number(value):
@@ -57,9 +60,17 @@ def _strides(shape):
 def _round(values, kind):
     if kind is float32:
         return list(array("f", values))
-    if kind in (float16, bfloat16):
-        raise NotHere(f"this page has no {kind}; JupyterLab has it")
+    if kind.name in _HALVES:
+        return [_half(value, *_HALVES[kind.name]) for value in array("f", values)]
     return values
+
+
+def _half(value, digits, least, largest):
+    if value == 0 or value != value or abs(value) == math.inf:
+        return value
+    step = 2.0 ** (max(math.frexp(value)[1], least) - digits)
+    rounded = round(value / step) * step
+    return rounded if abs(rounded) <= largest else math.copysign(math.inf, value)
 
 
 def _kind_of(value):
@@ -80,9 +91,7 @@ def _common(*operands):
     for kind in kinds:
         if kind is None:
             continue
-        if result is None:
-            result = kind
-        elif min(kind.rank, 2) > min(result.rank, 2):
+        if result is None or min(kind.rank, 2) > min(result.rank, 2):
             result = kind
     return result
 
@@ -160,7 +169,7 @@ _ALL = _slice[:]
 
 class Tensor:
     def __init__(self, data, shape, dtype, strides=None, offset=0):
-        self._data, self.shape, self.dtype = data, Size(shape), dtype
+        self._data, self.shape, self.dtype = data, tuple(shape), dtype
         self._strides = _strides(shape) if strides is None else tuple(strides)
         self._offset = offset
 
@@ -254,6 +263,9 @@ class Tensor:
 
     def __add__(self, other):
         return self._with(other, lambda a, b: a + b)
+
+    def add(self, other, alpha=1):
+        return self + (other if alpha == 1 else other * alpha)
 
     def __radd__(self, other):
         return self._with(other, lambda a, b: a + b, turned=True)
@@ -362,7 +374,7 @@ class Tensor:
         return self._in_place(self / other)
 
     add_, sub_, mul_, div_ = __iadd__, __isub__, __imul__, __itruediv__
-    add, sub, mul, div, neg = __add__, __sub__, __mul__, __truediv__, __neg__
+    sub, mul, div, neg = __sub__, __mul__, __truediv__, __neg__
     eq, ne, lt, le, gt, ge = __eq__, __ne__, __lt__, __le__, __gt__, __ge__
     subtract, multiply, divide, true_divide = __sub__, __mul__, __truediv__, __truediv__
     matmul, pow = __matmul__, __pow__
@@ -408,6 +420,24 @@ class Tensor:
         return self._map(
             lambda v: (v > 0) - (v < 0) if isinstance(v, int) else 1.0 * ((v > 0) - (v < 0))
         )
+
+    def round(self):
+        return self._map(lambda v: round(v) * 1.0 if isinstance(v, float) else v)
+
+    def deg2rad(self):
+        return self._real(math.radians)
+
+    def log10(self):
+        return self._real(lambda v: _log(v) / math.log(10.0))
+
+    def lerp(self, end, weight):
+        return self + weight * (end - self)
+
+    def maximum(self, other):
+        return self.clamp(min=other)
+
+    def minimum(self, other):
+        return self.clamp(max=other)
 
     def isnan(self):
         return self._map(lambda v: v != v, bool_)
@@ -802,9 +832,6 @@ class Tensor:
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
         return bool(self.item())
 
-    def __float__(self):
-        return float(self.item())
-
     def __int__(self):
         return int(self.item())
 
@@ -903,6 +930,8 @@ pi, inf, nan, e = math.pi, math.inf, math.nan, math.e
 
 
 def tensor(values, dtype=None, device=None, requires_grad=False):
+    if isinstance(values, Tensor):
+        return values.to(dtype or values.dtype, copy=True)
     shape, flat = [], [values]
     while flat and isinstance(flat[0], (list, tuple)):
         shape.append(len(flat[0]))
@@ -914,8 +943,6 @@ def tensor(values, dtype=None, device=None, requires_grad=False):
         dtype = float32
         if flat:
             dtype = max([_kind_of(value) for value in flat], key=lambda kind: kind.rank)
-        if isinstance(values, Tensor):
-            dtype = values.dtype
     if dtype is int64:
         flat = [int(v) for v in flat]
     elif dtype is bool_:
@@ -963,6 +990,8 @@ empty_like = zeros_like
 
 def arange(start, end=None, step=1, dtype=None, device=None):
     start, end = (0, start) if end is None else (start, end)
+    if isinstance(end, Tensor) and end.ndim:
+        raise TypeError("arange(): argument 'end' must be Number, not Tensor")
     start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]
     if dtype is None:
         dtype = max([_kind_of(v) for v in (start, end, step)], key=lambda kind: kind.rank)
@@ -1061,13 +1090,13 @@ def matmul(a, b):
 
 
 def promote_types(a, b):
+    if a.rank == b.rank == 2 and a is not b:
+        return float32
     return a if a.rank >= b.rank else b
 
 
 class finfo:
     def __init__(self, kind=float32):
-        if kind in (float16, bfloat16):
-            raise NotHere(f"this page has no {kind}; JupyterLab has it")
         self.eps = kind.eps
 
 
@@ -1096,23 +1125,16 @@ class _Missing:
 
 def _of_method(name):
     def function(x, *args, **others):
-        x = x if isinstance(x, Tensor) else tensor(x)
+        if not isinstance(x, Tensor):
+            kind = type(x).__name__
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {kind}")
         return getattr(x, name)(*args, **others)
 
     return function
 
 
-METHODS = (
-    "abs add sub mul div neg square sqrt rsqrt reciprocal exp log sin cos floor sign clamp isnan "
-    "sum mean var std prod amax amin max min median norm cumsum any all reshape flatten unflatten "
-    "unsqueeze squeeze permute transpose split chunk unbind flip roll repeat_interleave numel clone "
-    "outer masked_fill narrow subtract multiply divide true_divide is_floating_point eq ne lt le gt ge"
-).split()
-OTHERS = (
-    "tensor as_tensor full zeros ones empty full_like zeros_like ones_like empty_like arange linspace "
-    "stack cat concat concatenate where einsum matmul promote_types finfo no_grad Tensor Size pi inf "
-    "nan e int64 float32 float64 float16 bfloat16"
-).split()
+METHODS = ["abs", "add", "sub", "mul", "div", "neg", "square", "sqrt", "rsqrt", "reciprocal", "exp", "log", "sin", "cos", "floor", "sign", "clamp", "isnan", "sum", "mean", "var", "std", "prod", "amax", "amin", "max", "min", "median", "norm", "cumsum", "any", "all", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "transpose", "split", "chunk", "unbind", "flip", "roll", "repeat_interleave", "numel", "clone", "outer", "lerp", "round", "deg2rad", "log10", "maximum", "minimum", "masked_fill", "narrow", "subtract", "multiply", "divide", "true_divide", "is_floating_point", "eq", "ne", "lt", "le", "gt", "ge"]
+OTHERS = ["tensor", "as_tensor", "full", "zeros", "ones", "empty", "full_like", "zeros_like", "ones_like", "empty_like", "arange", "linspace", "stack", "cat", "concat", "concatenate", "where", "einsum", "matmul", "promote_types", "finfo", "no_grad", "Tensor", "Size", "pi", "inf", "nan", "e", "int64", "float32", "float64", "float16", "bfloat16"]
 
 torch = _Missing("torch")
 for _name in METHODS:

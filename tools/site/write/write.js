@@ -99,7 +99,7 @@ function reportParts(exercise, report) {
   if (report.printed?.length) parts.push(folded("What it printed", element("pre", report.printed.join("\n"))));
   for (const remark of report.remarks ?? []) parts.push(element("p", "", {}, element("em", "Remark:"), ` ${remark}`));
   if (mistakes.length) parts.push(folded(report.message ? "Hint for 2" : "Hint", mistakes[0].hint));
-  if (report.passed && exercise.elsewhere) parts.push(element("p", `${exercise.elsewhere} more probes, of gradients and half precision, wait in JupyterLab.`));
+  if (report.passed && exercise.elsewhere) parts.push(element("p", `JupyterLab tries its gradients too (${exercise.elsewhere} more).`));
   return parts;
 }
 

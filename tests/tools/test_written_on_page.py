@@ -1,0 +1,126 @@
+"""An exercise on a page is judged as in JupyterLab, and its small torch computes as torch does."""
+
+import inspect
+import textwrap
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from written_on_page import reports, results
+
+from chapters import check
+from course_utils.check.catalogue import with_edits
+from course_utils.check.engine import examine
+from tools.notebooks import find_exercises, find_notebooks, read_notebook
+from tools.site import exercises
+from tools.site.exercises import WRITTEN_ON_PAGE, exercise_data
+
+CPU = torch.device("cpu")
+# of x and y (B, T, C), a row z (C,) and whole numbers n (B, T)
+FORMS = (
+    """
+x + y; x - 2; 3 - x; x * y; 2 * x; 1 / x; x / y; x ** 2; x.square(); 2.0 ** x; -x; x + z; x / n[..., None]
+n // 2; n % 3; n / 2; n * 0.5; n + x[..., 0]; x > y; x == x; (x > 0) & (y > 0); ~(x > 0); n.float() ** 0.5
+x.mean(); x.mean(-1); x.mean((0, 2), keepdim=True); x.mean([1]); x.sum(0); x.sum(); n.sum(-1); x.prod(-1)
+x.var(-1); x.var((0, 1), unbiased=False); x.var(-1, correction=0, keepdim=True); x.std(-1); torch.std(x, 0)
+x.std(-1, correction=0); x.amax(-1, keepdim=True); x.max(); x.min(); x.max(-1).values; x.median(-1).values
+x.norm(dim=-1); x.cumsum(1); (x > 0).any(-1); (x > 0).all(); n.max(); x.abs().sqrt(); x.abs().rsqrt()
+x.exp(); x.abs().log(); x.sin(); torch.cos(x); x.reciprocal(); x.clamp(min=0); x.clamp(-1, 1); x.round()
+x.floor(); x.sign(); torch.pow(x, 2); torch.maximum(x, y); torch.lerp(x, y, 0.3); x.mul(2).add(y, alpha=3)
+torch.where(x > 0, x, y); torch.where(x > 0, x, 0.0); torch.stack((x, y)); torch.stack((x, y), -1).flatten(-2)
+torch.cat((x, y), -1); torch.cat((x, y)); x[0]; x[:, 0]; x[..., ::2]; x[..., 1::2]; x[:, None]; x[:, -1:, 0]
+x[n[0] % 2]; z[z > 0]; x.reshape(-1); x.view(x.shape[0], -1); x.transpose(1, 2).reshape(x.shape[0], -1)
+x.flatten(1); x.unflatten(0, (1, -1)); x.unsqueeze(1); x[:1].squeeze(0); x.permute(2, 0, 1); x.mT; z[None].T
+x.chunk(2, -1)[0]; torch.cat(x.split(2, -1)); x.unbind(1)[0]; x.flip(-1); x.roll(1, -1); x.repeat(1, 2, 1)
+x.repeat_interleave(2, -1); x.expand(2, -1, -1, -1); torch.einsum("btc,bsc->bts", x, y); x @ y.mT; x @ z
+torch.einsum("btc,c->bt", x, z); torch.outer(z, z); torch.arange(5); torch.arange(0, 7, 2); torch.arange(1.5)
+torch.arange(0, 8, 2, dtype=torch.float64) / 3; torch.linspace(0, 1, 7); torch.zeros(2, 3); torch.ones_like(x)
+torch.full((2,), 3.0); torch.tensor([[1, 2], [3, 4]]); torch.tensor(2.5); x.double() / 3; x.to(torch.float64) + x
+x.double().mean(-1).float(); x.half() * 3; x.bfloat16() / 3; (x * 1000).half().square(); x.long(); n.double()
+x.masked_fill(x > 0, 0.0); x.contiguous(); torch.tensor(x[0, 0, 0].item()); x.clone()
+""".replace("; ", "\n")
+    .strip()
+    .splitlines()
+)
+
+
+def coded(value):
+    return exercises._argument(check.centre.exercise, value)
+
+
+@pytest.mark.slow
+def test_the_small_torch_computes_what_torch_does(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    calls, expected = [], []
+    for form in FORMS:
+        shape = torch.randint(1, 5, (3,), generator=generator).tolist()
+        shape[2] += shape[2] % 2
+        x, y = (torch.randn(shape, generator=generator) for _ in range(2))
+        z = torch.randn(shape[-1], generator=generator)
+        n = torch.randint(1, 9, shape[:2], generator=generator)
+        if shape[0] > 1:  # as a transposed tensor lies in memory
+            y = y.transpose(0, 1).contiguous().transpose(0, 1)
+        values = {"x": x, "y": y, "z": z, "n": n}
+        if form == "x[n[0] % 2]":
+            values["n"] = n * 0
+        expected.append(eval(form, {"torch": torch}, values))
+        source = f"def f(x, y, z, n):\n    return {form}\n"
+        calls.append(["f", list(values), source, [{k: coded(v) for k, v in values.items()}]])
+    for form, right, result in zip(FORMS, expected, results(tmp_path, calls), strict=True):
+        assert "results" in result and "parts" in result["results"][0], (form, result)
+        dtype, shape, text = result["results"][0]["parts"][0]
+        got = torch.from_numpy(np.frombuffer(bytes.fromhex(text)).copy()).reshape(shape)
+        assert f"torch.{dtype}" == str(right.dtype), form
+        assert got.shape == right.shape, form
+        tolerance = 4 * torch.finfo(right.dtype).eps if right.is_floating_point() else 0
+        torch.testing.assert_close(got, right.double(), rtol=tolerance, atol=tolerance, msg=form)
+
+
+def test_what_it_lacks_is_said_by_name(tmp_path):
+    answers = {
+        "torch.linalg": "torch.linalg.norm(x)",
+        "torch.nn.functional.layer_norm": "F.layer_norm(x, (1,))",
+        "Tensor.qr": "x.qr()",
+    }
+    sources = [f"def f(x):\n    return {answer}\n" for answer in answers.values()]
+    x = {"x": coded(torch.ones(1))}
+    told = results(tmp_path, [["f", ["x"], source, [x]] for source in sources])
+    for name, answer in zip(answers, told, strict=True):
+        (result,) = answer["results"]
+        assert result["error"] == "NotHere"
+        assert name in result["message"]
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    """The course's solution to each exercise, as a learner would write it."""
+    from answers import the_solution_as_the_learners_own
+
+    return {
+        exercise.names[0]: the_solution_as_the_learners_own(notebook, exercise)
+        for notebook in map(read_notebook, find_notebooks())
+        for exercise in find_exercises(notebook)
+        if exercise.names[0] in WRITTEN_ON_PAGE
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRITTEN_ON_PAGE)
+def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, solutions):
+    """The solution, and of ten mistakes one way to make each; with the evidence where one is
+    named."""
+    exercise = check[name].exercise
+    here = replace(exercise, probes=list(filter(exercises._can_be_run, exercise.probes)))
+    mistakes = [mistake for mistake in exercise.catalogue.values() if mistake.edits][:11]
+    reference = mistakes[0].reference
+    source = textwrap.dedent(inspect.getsource(reference))
+    texts = [with_edits(source, mistake.edits[0]) for mistake in mistakes]
+    texts = [text.replace(reference.__name__, name) for text in texts]
+    first, *others = reports(tmp_path, exercise_data(name), [solutions[name], *texts])
+    assert first["passed"], first
+    for mistake, report in zip(mistakes, others, strict=True):
+        right = examine(here, mistake.examples[0], CPU)
+        assert (report["passed"], tuple(report["keys"])) == (right.passed, right.misconceptions)
+        if right.misconceptions:
+            assert report["evidence"] == right.evidence.lines(), mistake.key
