@@ -89,7 +89,8 @@ class _GradientProjection(CourseWidget):
         along = (g * x_hat).mean() * x_hat
         left = g - constant - along  # dx / r
         length, length_left = np.linalg.norm(g), np.linalg.norm(left)
-        parts = {"g arrives": g, "taken off": g - left, "dx / r leaves": left}
+        mean = {"its mean": np.full(n, constant)} if norm == "layer" else {}
+        parts = {"g arrives": g, **mean, "its part along x̂": along, "dx / r leaves": left}
         figure = grouped_bars(
             parts, [str(place + 1) for place in range(n)], "gradient", number_format=None
         )
