@@ -1,14 +1,15 @@
-"""Chapter 04: one step of a running average."""
+"""Chapter 04: one step of a running average, and a pool's statistics from its parts'."""
 
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, read_probes
 
-__all__ = ["ema"]
+__all__ = ["ema", "pooled"]
 
 
 def _ema(average, value, momentum, convention="torch"):
@@ -24,3 +25,25 @@ def _step(average: Any, value: Any, **how: Any) -> Call:
 
 
 ema = Exercise("ema", _ema, read_probes(__file__, "ema", _step), load("ema", _ema))
+
+
+def _pooled(counts, means, variances):
+    weights = (counts / counts.sum())[:, None]
+    mean = (weights * means).sum(0)
+    within = (weights * variances).sum(0)
+    between = (weights * (means - mean) ** 2).sum(0)
+    return mean, within + between
+
+
+def _parts(counts: Tensor, means: Tensor, variances: Tensor) -> Call:
+    axes = {"counts": "B", "means": "BC", "variances": "BC"}
+    return Call({"counts": counts, "means": means, "variances": variances}, axes)
+
+
+pooled = Exercise(
+    "pooled",
+    _pooled,
+    read_probes(__file__, "pooled", _parts),
+    load("pooled", _pooled),
+    returns=("mean", "variance"),
+)

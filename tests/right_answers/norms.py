@@ -279,6 +279,50 @@ def batch_norm_function(
     return y.to(x.dtype)
 
 
+# pooled
+
+
+def pooled_one_by_one(counts, means, variances):
+    n, mean, m2 = 0, torch.zeros_like(means[0]), torch.zeros_like(means[0])
+    for count, batch_mean, variance in zip(counts, means, variances, strict=True):
+        delta, n = batch_mean - mean, n + count
+        mean = mean + delta * (count / n)
+        m2 = m2 + count * variance + delta * (batch_mean - mean) * count
+    return mean, m2 / n
+
+
+def pooled_pairs(counts, means, variances):
+    share = counts / counts.sum()
+    apart = (means[:, None] - means) ** 2  # of each two batches
+    between = torch.einsum("i,j,ijc->c", share, share, apart) / 2
+    return share @ means, share @ variances + between
+
+
+def pooled_numpy(counts, means, variances):
+    n, m, v = (tensor.double().numpy() for tensor in (counts, means, variances))
+    mean = np.average(m, axis=0, weights=n)
+    pool = np.average(v + (m - mean) ** 2, axis=0, weights=n)
+    return tuple(torch.from_numpy(each).to(means.dtype) for each in (mean, pool))
+
+
+def pooled_by_channel(counts, means, variances):
+    results = []
+    for m, v in zip(means.T, variances.T, strict=True):
+        mean = torch.dot(counts, m) / counts.sum()
+        results.append(
+            torch.stack([mean, torch.dot(counts, v + (m - mean).square()) / sum(counts)])
+        )
+    return torch.stack(results).unbind(1)
+
+
+def pooled_repeated(counts, means, variances):
+    values = []
+    for count, mean, variance in zip(counts.long().tolist(), means, variances, strict=True):
+        values += count * [torch.stack([mean - variance.sqrt(), mean + variance.sqrt()])]
+    values = torch.cat(values)
+    return [values.mean(0), values.var(0, correction=0)]
+
+
 # ema
 
 
@@ -1002,6 +1046,13 @@ RIGHT = {
         batch_norm_einsum,
         batch_norm_loop,
         batch_norm_function,
+    ],
+    "pooled": [
+        pooled_one_by_one,
+        pooled_pairs,
+        pooled_numpy,
+        pooled_by_channel,
+        pooled_repeated,
     ],
     "ema": [ema_match, ema_zip, ema_swap, ema_double, ema_einsum],
     "backward_steps": [steps_vjp, steps_sum_to_size, steps_means, steps_double, steps_closed],
