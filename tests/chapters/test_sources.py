@@ -36,7 +36,7 @@ def test_every_source_that_a_claim_names_is_known():
     ("source", "works"),
     [
         ("Kingma & Ba 2015, §3", ["Kingma & Ba 2015"]),  # and not Ba et al.
-        ("S0, Road to ML; Wu and He 2018 §1", ["Rico", "Road to ML", "Wu & He 2018"]),
+        ("Rico, Road to ML; Wu and He 2018 §1", ["Rico", "Road to ML", "Wu & He 2018"]),
         # each with its own year
         ("Xiong et al. 2020; Chen et al. 2023", ["Xiong et al. 2020", "Chen et al. 2023"]),
         ("YaRN §3.2; jquesnelle/yarn", ["Peng et al. 2023", "libraries"]),
