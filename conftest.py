@@ -29,7 +29,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # these modules, which doctests would import, cannot be imported; the chapter still runs, and the
 # package itself still imports.
 NEEDS_TRITON = ["notebooks/11_fused_kernels.ipynb", "course_utils/kernels/[lnrt]*.py"]
-collect_ignore_glob = [] if find_spec("triton") else NEEDS_TRITON
+# and these are for MicroPython, which has them under other names
+FOR_MICROPYTHON = ["tools/site/write/*.py"]
+collect_ignore_glob = FOR_MICROPYTHON + ([] if find_spec("triton") else NEEDS_TRITON)
 
 
 _start_once = nbval.kernel.start_new_kernel
