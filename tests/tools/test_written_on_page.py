@@ -113,8 +113,8 @@ def solutions():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRITTEN_ON_PAGE)
 def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, solutions):
-    """The solution, and of ten mistakes one way to make each; with the evidence where one is
-    named."""
+    """The solution, and of eleven mistakes one way to make each; what shows it may be another small
+    input than the search in JupyterLab ends at."""
     exercise = check[name].exercise
     here = replace(exercise, probes=list(filter(exercises._can_be_run, exercise.probes)))
     mistakes = [mistake for mistake in exercise.catalogue.values() if mistake.edits][:11]
@@ -128,4 +128,5 @@ def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, solution
         right = examine(here, mistake.examples[0], CPU)
         assert (report["passed"], tuple(report["keys"])) == (right.passed, right.misconceptions)
         if right.misconceptions:
-            assert report["evidence"] == right.evidence.lines(), mistake.key
+            due, got = (line.split(": ", 1)[1] for line in report["evidence"][-2:])
+            assert due != got, mistake.key
