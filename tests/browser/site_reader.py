@@ -46,4 +46,8 @@ class Reader:
 
     def strangers(self):
         """Return what was asked for elsewhere than in the site's own files."""
-        return [url for url in self.outside if not url.startswith((self.site.as_uri(), "data:"))]
+        return [
+            url
+            for url in self.outside
+            if not url.startswith((self.site.as_uri(), "data:", "blob:null"))
+        ]

@@ -67,7 +67,8 @@ def write_python(scripts: Path) -> None:
     }
     licence = (_INTERPRETER / "LICENSE").read_text(encoding="utf-8")
     judge = (WRITE / "judge.js").read_text(encoding="utf-8")
-    text = f"/* MicroPython is in this file:\n{licence}*/\n{judge}const coursePython = {json.dumps(parts)};\n"
+    notice = f"/* MicroPython is in this file:\n{licence}*/\n"
+    text = f"{notice}{judge}const coursePython = {json.dumps(parts)};\n"
     (scripts / "python.js").write_text(text, encoding="utf-8")
 
 
@@ -99,7 +100,8 @@ def editor(name: str, stub: str, scripts: Path, address: str, start: str = "") -
         f'<div class="course-write" data-exercise="{name}" data-static="{address}">'
         f'<script type="application/json">{values}</script></div>\n'
         f'<p class="course-note">Checked here on {count} of {len(probes)} probes{rest}. It runs in '
-        "your browser, in MicroPython; nothing leaves the page. 0.3 MB come with the first click.</p>"
+        "your browser, in MicroPython, and nothing leaves the page; under 1 MB comes with the "
+        "first click.</p>"
     )
 
 

@@ -528,6 +528,13 @@ class Tensor:
         middle = self._reduce(lambda g: sorted(g)[(len(g) - 1) // 2], dim, keepdim, self.dtype)
         return middle if dim is None else _Values(middle)
 
+    def sort(self, dim=-1, descending=False):
+        rows, values, n = self.transpose(dim, -1), [], self.shape[dim]
+        flat = rows._values()
+        for start in range(0, len(flat), n):
+            values += sorted(flat[start : start + n], reverse=descending)
+        return _Values(Tensor(values, rows.shape, self.dtype).transpose(dim, -1))
+
     def norm(self, p=2, dim=None, keepdim=False):
         if p != 2:
             raise NotHere("this page has no norm but that of p=2; JupyterLab has")
@@ -919,7 +926,8 @@ def _apply(function, operands, kind=None):
             )
         else:
             value = each * 1.0 if common.rank > 1 else each
-            columns.append(_round([value], common) * size if size else [])
+            wide = float32 if common.rank == 2 else common  # as torch takes a number beside halves
+            columns.append(_round([value], wide) * size if size else [])
     values = [function(a, b) for a, b in zip(*columns)]
     return Tensor(_round(values, result), shape, result)
 
@@ -1133,8 +1141,111 @@ def _of_method(name):
     return function
 
 
-METHODS = ["abs", "add", "sub", "mul", "div", "neg", "square", "sqrt", "rsqrt", "reciprocal", "exp", "log", "sin", "cos", "floor", "sign", "clamp", "isnan", "sum", "mean", "var", "std", "prod", "amax", "amin", "max", "min", "median", "norm", "cumsum", "any", "all", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "transpose", "split", "chunk", "unbind", "flip", "roll", "repeat_interleave", "numel", "clone", "outer", "lerp", "round", "deg2rad", "log10", "maximum", "minimum", "masked_fill", "narrow", "subtract", "multiply", "divide", "true_divide", "is_floating_point", "eq", "ne", "lt", "le", "gt", "ge"]
-OTHERS = ["tensor", "as_tensor", "full", "zeros", "ones", "empty", "full_like", "zeros_like", "ones_like", "empty_like", "arange", "linspace", "stack", "cat", "concat", "concatenate", "where", "einsum", "matmul", "promote_types", "finfo", "no_grad", "Tensor", "Size", "pi", "inf", "nan", "e", "int64", "float32", "float64", "float16", "bfloat16"]
+METHODS = [
+    "abs",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "neg",
+    "square",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "floor",
+    "sign",
+    "clamp",
+    "isnan",
+    "sum",
+    "mean",
+    "var",
+    "std",
+    "prod",
+    "amax",
+    "amin",
+    "max",
+    "min",
+    "median",
+    "sort",
+    "norm",
+    "cumsum",
+    "any",
+    "all",
+    "reshape",
+    "flatten",
+    "unflatten",
+    "unsqueeze",
+    "squeeze",
+    "permute",
+    "transpose",
+    "split",
+    "chunk",
+    "unbind",
+    "flip",
+    "roll",
+    "repeat_interleave",
+    "numel",
+    "clone",
+    "outer",
+    "lerp",
+    "round",
+    "deg2rad",
+    "log10",
+    "maximum",
+    "minimum",
+    "masked_fill",
+    "narrow",
+    "subtract",
+    "multiply",
+    "divide",
+    "true_divide",
+    "is_floating_point",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+]
+OTHERS = [
+    "tensor",
+    "as_tensor",
+    "full",
+    "zeros",
+    "ones",
+    "empty",
+    "full_like",
+    "zeros_like",
+    "ones_like",
+    "empty_like",
+    "arange",
+    "linspace",
+    "stack",
+    "cat",
+    "concat",
+    "concatenate",
+    "where",
+    "einsum",
+    "matmul",
+    "promote_types",
+    "finfo",
+    "no_grad",
+    "Tensor",
+    "Size",
+    "pi",
+    "inf",
+    "nan",
+    "e",
+    "int64",
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+]
 
 torch = _Missing("torch")
 for _name in METHODS:

@@ -1,0 +1,81 @@
+"""Exercises written on the built site, from its files: a wrong and a right answer to each, on a
+phone and on a screen."""
+
+import pytest
+from accessibility import serious_in
+from answers import the_solution_as_the_learners_own
+from axe_playwright_python.sync_playwright import Axe
+from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
+
+from tools.notebooks import NOTEBOOKS, find_exercises, find_notebooks, read_notebook
+from tools.site.exercises import WRITTEN_ON_PAGE
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning"
+)
+DONE = "place => place.querySelector('.course-verdict').dataset.verdict"
+
+
+def answers():
+    """Yield each exercise's page, its name and the course's solution."""
+    for path in find_notebooks():
+        notebook = read_notebook(path)
+        for exercise in find_exercises(notebook):
+            if exercise.names[0] in WRITTEN_ON_PAGE:
+                solution = the_solution_as_the_learners_own(notebook, exercise)
+                yield f"{NOTEBOOKS}/{path.stem}.html", exercise.names[0], solution
+
+
+def verdict(page, place, text):
+    """Type an answer, run it with the keyboard, and return what is said of it."""
+    area = place.locator("textarea")
+    area.fill(text)
+    area.press("Shift+Enter")
+    page.wait_for_function(DONE, arg=place.element_handle())
+    return place.locator(".course-verdict").inner_text()
+
+
+def test_a_wrong_and_a_right_answer_to_every_exercise(browser, site):
+    with browser.new_page() as page:
+        reader = Reader(page, site)
+        reader.watch()
+        for number, (address, name, solution) in enumerate(answers()):
+            page.set_viewport_size((PHONE, DESKTOP)[number % 2])
+            page.goto(f"{site.as_uri()}/{address}")
+            place = page.locator(f".course-write[data-exercise={name}]")
+            argument = solution.split("(", 1)[1].split(",")[0].split(")")[0]
+            head = solution.splitlines()[0]
+            wrong = verdict(page, place, f"{head}\n    return {argument}\n")
+            assert wrong.startswith(f"{name}: not yet, "), wrong
+            assert "It shows in:" in wrong
+            right = verdict(page, place, solution)
+            assert right.startswith(f"{name}: passed, "), right
+        assert reader.strangers() == reader.complaints == []
+
+
+def test_the_first_page_names_a_mistake_at_once_and_ends_a_loop(browser, site):
+    with browser.new_page(viewport=PHONE) as page:
+        page.goto(f"{site.as_uri()}/index.html")
+        place = page.locator(".course-write")
+        area = place.locator("textarea")
+        place.get_by_role("button", name="Run").click()
+        page.wait_for_function(DONE, arg=place.element_handle())
+        assert "It takes one mean over the whole tensor." in place.inner_text()
+        assert not page.evaluate(TOO_WIDE)
+        options = {"resultTypes": ["violations"], "preload": False}
+        found = Axe().run(page, context={"include": [[".course-write"]]}, options=options)
+        assert serious_in(found.response) == []
+        told = verdict(page, place, "def centre(x):\n    while True: pass\n")
+        assert "still running after 2 s" in told
+        area.fill("def centre(x):")
+        area.press("End")
+        area.press("Enter")
+        assert area.input_value().endswith(":\n    ")
+        page.reload()
+        assert area.input_value().endswith(":\n    ")  # it is kept
+        area.focus()
+        area.press("Escape")
+        area.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Run (Shift+Enter)"
+        place.get_by_role("button", name="Reset").click()
+        assert "x.mean()" in area.input_value()
