@@ -34,7 +34,7 @@ def ln_two_pass(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 def ln_shifted_one_pass(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """labml.ai's layer, E[x²] − E[x]², after subtracting a value of the row, which keeps the digits."""
+    """labml.ai's layer, E[x²] − E[x]², after subtracting a value of the row, which keeps digits."""
     z = wide(x).flatten(-len(normalized_shape))
     z = z - z[..., :1].detach()
     mean = z.mean(-1, keepdim=True)
