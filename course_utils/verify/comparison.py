@@ -11,6 +11,7 @@ import functools
 import inspect
 import math
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -223,7 +224,9 @@ def _twice(mine: Any, reference: Any, cases: Sequence[Case]) -> Iterator[Line]:
             options = {name: _to_dtype(v, torch.float32) for name, v in case.options.items()}
             try:
                 first = fresh(case.x.float(), **_fresh(options))
-                with contextlib.suppress(Exception):  # it may refuse the dtype
+                # it may refuse the dtype, or warn of the mix of dtypes that is asked for here
+                with contextlib.suppress(Exception), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
                     used(case.x.to(other), **_fresh(options))
                 again = used(case.x.float(), **_fresh(options))
                 errors.append(_distance(again, first.double()))
