@@ -169,7 +169,7 @@ def _on_all_tokens(function: Callable[..., Any]) -> Callable[..., tuple[Tensor, 
         parts = simulate_ranks(function, _tokens(dy, x, weight, rank, ranks))
         dx = torch.empty_like(dy)
         for r, part in enumerate(parts):
-            if not isinstance(part, tuple) or len(part) != 2:
+            if not isinstance(part, tuple | list) or len(part) != 2:
                 raise TypeError(f"rank {r} must return dx and dweight: got {type(part).__name__}")
             dx[rank == r] = part[0].detach()
         return dx, torch.stack([dweight.detach() for _, dweight in parts])

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 import torch
 import transformers
+from model_types import assert_read_or_refused
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from chapters.c18_models_of_today.published_models import PUBLISHED, read_layers
@@ -136,16 +137,9 @@ def test_a_model_that_is_none_of_these_is_refused_in_a_sentence(model_type):
         read_layers({"model_type": model_type})
 
 
-def test_every_causal_model_type_is_read_layer_by_layer_or_refused_in_a_sentence():
-    unread = []
-    for model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        try:
-            layers = read_layers({"model_type": model_type, "num_hidden_layers": 4}, length=2**16)
-        except ValueError:  # anything else is an error of read_layers
-            unread.append(model_type)
-        else:
-            assert [layer.index for layer in layers] == list(range(len(layers))), model_type
-    assert len(unread) < 0.5 * len(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES), unread
+def test_one_in_twelve_causal_model_types_is_read_layer_by_layer_or_refused_in_a_sentence():
+    """All of them in tests/soak."""
+    assert_read_or_refused(list(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)[::12])
 
 
 @pytest.mark.parametrize(
