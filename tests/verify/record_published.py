@@ -46,7 +46,7 @@ def _row(layer, made, example, found):
         for p in made.parameters():
             drawn = 0.5 + torch.rand(p.shape, generator=generator(4))
             p.data.copy_((100 * drawn).round() / 100)
-        parameters = {n: p.tolist() for n, p in made.named_parameters()}
+        parameters = {n: _hundredths(p) for n, p in made.named_parameters()}
         if any(True for _ in made.buffers()):
             made.train()
     with torch.no_grad():
@@ -58,9 +58,14 @@ def _row(layer, made, example, found):
         "layer": layer["make"],
         "call": found.call,
         "parameters": parameters,
-        "x": x.tolist(),
+        "x": _hundredths(x),
         "y": [round(v, 6) for v in y.flatten().tolist()],
     }
+
+
+def _hundredths(x):
+    """Numbers of two decimals, written so."""
+    return x.detach().double().mul(100).round().div(100).tolist()
 
 
 if __name__ == "__main__":
