@@ -21,19 +21,15 @@ def format_number(value: Any) -> str:
     rest as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
     if not isinstance(value, float):
-        return (
-            f"{value:,}"
-            if isinstance(value, int)
-            else value
-            if isinstance(value, str)
-            else str(value)
-        )
+        return f"{value:,}" if isinstance(value, int) else str(value)
     if value == 0 or value != value or value in (float("inf"), float("-inf")):
         return {"0.0": "0", "-0.0": "0", "nan": "NaN"}.get(str(value), str(value))
-    return format(
-        value, ".1e" if not 1e-3 <= abs(value) < 1e5 else ",.3g" if abs(value) < 999.5 else ",.0f"
-    )
+    if not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.1e}"
+    return f"{value:,.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
 
 
 class Inline(str):

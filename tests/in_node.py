@@ -32,5 +32,5 @@ def call_in_node(folder, module, function, calls):
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

@@ -4,22 +4,21 @@ import json
 
 from in_node import call_in_node
 
-from tools.site.exercises import PYTHON_FILES, WRITE
+from tools.site.exercises import WRITE, python_files
 
 __all__ = ["reports", "results"]
 
 _MODULE = """
 import { loadMicroPython } from "INTERPRETER";
 import { readFileSync } from "node:fs";
-const named = (path) => [path.split("/").pop(), readFileSync(path, "utf-8")];
-const files = Object.fromEntries(FILES.map(named));
-const run = await startPython(loadMicroPython, undefined, files, () => {});
+const run = await startPython(loadMicroPython, undefined, FILES, () => {});
 export function results(name, required, source, calls) {
   return run({ source, name, required, calls });
 }
 export function report(path, source) {
   const exercise = JSON.parse(readFileSync(path, "utf-8"));
-  const { name, required } = exercise;
+  const { name, required, piece } = exercise;
+  if (piece) return run({ source, name, required: ["ordinary"], piece });
   const inputs = (calls) => calls.map((call) => call.arguments);
   const ask = (calls) => results(name, required, source, inputs(calls)).results;
   const report = judge(exercise, ask(exercise.probes));
@@ -30,7 +29,7 @@ export function report(path, source) {
 
 def _module():
     interpreter = (WRITE / "micropython" / "micropython.mjs").as_uri()
-    files = json.dumps([str(path) for path in PYTHON_FILES])
+    files = json.dumps(python_files())
     scripts = [(WRITE / name).read_text(encoding="utf-8") for name in ("worker.js", "judge.js")]
     module = _MODULE.replace("INTERPRETER", interpreter).replace("FILES", files)
     return "\n".join([*scripts, module])

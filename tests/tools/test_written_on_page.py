@@ -3,6 +3,7 @@
 import inspect
 import textwrap
 from dataclasses import replace
+from itertools import filterfalse
 
 import numpy as np
 import pytest
@@ -110,8 +111,12 @@ def solutions():
     }
 
 
+def judges_inputs(name):
+    return name.startswith("input_")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WRITTEN_ON_PAGE)
+@pytest.mark.parametrize("name", [*filterfalse(judges_inputs, WRITTEN_ON_PAGE)])
 def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, solutions):
     """The solution, and of eleven mistakes one way to make each; what shows it may be another small
     input than the search in JupyterLab ends at."""
@@ -130,3 +135,44 @@ def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, solution
         if right.misconceptions:
             due, got = (line.split(": ", 1)[1] for line in report["evidence"][-2:])
             assert due != got, mistake.key
+
+
+INPUTS = {
+    "input_b": (
+        '{"num_heads": 64, "num_kv_heads": 8}',
+        '{"num_heads": 4, "num_kv_heads": 4}',
+        '{"weight": torch.zeros(8, 1)}',
+        '{"num_heads": 32, "num_kv_heads": 2}',
+        "3",
+    ),
+    "input_e": ('{"x": 0.01 * ordinary["x"]}', '{"x": torch.zeros(2, 4)}', '{"x": None}'),
+    "input_f": ('{"rotary_dim": 5}', '{"base": 1e9}', '{"rotary_dim": 8}', '{"y": 1}'),
+    "input_h": (
+        '{"x": torch.tensor([[3000.0, 3001.0], [1.0, 2.0]])}',
+        '{"x": ordinary["x"] * 1000}',
+        '{"x": torch.full((2, 4), 5000.0)}',
+        '{"x": ordinary["x"].double()}',
+        '{"x": torch.zeros(65, 16)}',
+    ),
+    "input_k": (
+        '{"query_length": 5, "key_length": 3}',
+        '{"num_heads": True}',
+        '{"query_length": 2, "key_length": 4}',
+        "{}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_an_input_that_shows_a_bug_or_not_gets_the_words_of_check(name, tmp_path, solutions):
+    assert list(INPUTS) == list(filter(judges_inputs, WRITTEN_ON_PAGE))
+    typed = [f"def {name}(ordinary):\n    return {value}\n" for value in INPUTS[name]]
+    sources = [solutions[name], *typed]
+    told = reports(tmp_path, exercise_data(name), sources)
+    assert told[0]["passed"], told[0]
+    for source, report in zip(sources, told, strict=True):
+        names = {"torch": torch}
+        exec(source, names)
+        right = check[name](names[name], record=False)
+        message = right.remarks[0] if right.passed else right.message
+        assert (report["passed"], report["message"]) == (right.passed, message), source

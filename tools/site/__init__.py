@@ -39,6 +39,7 @@ from chapters.c21_find_the_bug import bugs
 from chapters.contents import CHAPTERS, Chapter
 from tools.notebooks import (
     NOTEBOOKS,
+    find_exercises,
     has_tag,
     is_code,
     is_folded,
@@ -69,6 +70,7 @@ _BREAKS = re.compile(r"([._(=])(?=\w)")
 _ROW = re.compile(r"<tr>(?=<td[^>]*>(.*?)(?: \(.*?)?</td>)")  # keywords, in brackets, are no name
 _LOOKED_UP = ("conventions.table(", "glossary.table(")  # whose rows others may want to link to
 _PIECE = re.compile(r"bugs\.show\((\"[A-Z]\")\)")
+_HINT = re.compile(r"<details><summary>Hint .*?</details>", re.DOTALL)
 _CHECKED = re.compile(r"\n+check\.(\w+)\(\1\)\s*$")
 # what the first page asks for, with a slip to be told of
 _CENTRE = (
@@ -128,12 +130,29 @@ def _lay_out(project: Path, sources: Path, scripts: Path) -> None:
     write_python(scripts)
     parts = {
         "WRITE": editor("centre", _CENTRE.format("..."), scripts, "_static", _CENTRE.format(_SLIP)),
+        "HELP": _help(project / NOTEBOOKS / CHAPTERS[0].file, "centre"),
+        "COUNT": str(len(WRITTEN_ON_PAGE)),
         "PLAY": live_html(clocks, picture, scripts, "_static"),
         "CARDS": "".join(_card(project, chapter, scripts) for chapter in chapters),
         "GET": _how_to_get(project),
     }
-    index = re.sub("PLAY|WRITE|CARDS|GET", lambda name: parts[name[0]], index)
+    index = re.sub("|".join(parts), lambda name: parts[name[0]], index)
     (sources / "index.md").write_text("\n".join([index, *_contents(chapters)]), encoding="utf-8")
+
+
+def _help(path: Path, name: str) -> str:
+    """Return the hints to an exercise and its solution, folded as in the notebook, as Markdown."""
+    if not path.exists():
+        return ""
+    notebook = read_notebook(path)
+    exercise = next(each for each in find_exercises(notebook) if name in each.names)
+    texts = "\n".join(cell.source for cell in notebook.cells[: exercise.stub])
+    hints = _HINT.findall(texts)
+    assert exercise.solution is not None
+    definition = notebook.cells[exercise.solution].source.split("\n\n\n")[0]
+    code = definition.removeprefix(f"@check.{name}.solution\n").replace("_solution(", "(")
+    fold = f"<details><summary>The solution</summary>\n\n```python\n{code}\n```\n</details>"
+    return "\n\n".join([*hints, fold])
 
 
 def _how_to_get(project: Path) -> str:
@@ -161,7 +180,8 @@ def _card(project: Path, chapter: Chapter, static: Path) -> str:
     if first := next(filter(None, pictures), None):
         (static / f"{chapter.number}.png").write_bytes(base64.b64decode(first["data"]))
         values = 'class="values" ' if 'class="values"' in first["image"] else ""
-        picture = f'<img alt="{first["alt"]}" {values}src="_static/{chapter.number}.png">'
+        source = f'{values}loading="lazy" src="_static/{chapter.number}.png"'
+        picture = f'<img alt="{first["alt"]}" {source}>'
     address = f"{NOTEBOOKS}/{Path(chapter.file).stem}.html"
     about = chapter.about.replace("`", "")
     return (

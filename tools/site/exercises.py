@@ -6,7 +6,9 @@ three at once. It holds an answer against these as `course_utils.check` does.
 """
 
 import gzip
+import inspect
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -19,6 +21,9 @@ import torch
 from torch import Tensor
 
 from chapters import check
+from chapters.c21_find_the_bug.bugs import reply
+from chapters.c21_find_the_bug.bugs.judge import Judge
+from chapters.c21_find_the_bug.bugs.piece import Piece
 from course_utils.check.catalogue import Mistake
 from course_utils.check.comparison import Comparison
 from course_utils.check.diagnosis import Slips, function_with
@@ -29,11 +34,18 @@ from course_utils.check.report import evidence_for
 from course_utils.check.runner import Runner, trusted
 from course_utils.check.smallest import Shrink
 from course_utils.norms.statistics import Moments
+from course_utils.table import format_number
 
-__all__ = ["PYTHON_FILES", "WRITE", "WRITTEN_ON_PAGE", "editor", "exercise_data", "write_python"]
+__all__ = [
+    "WRITE",
+    "WRITTEN_ON_PAGE",
+    "editor",
+    "exercise_data",
+    "python_files",
+    "write_python",
+]
 
 WRITE = Path(__file__).with_name("write")
-PYTHON_FILES = (WRITE / "small_torch.py", WRITE / "answer.py")  # what the page's Python runs
 # a worker of a page that is read from a file is no module
 _AS_SCRIPT = {
     "export default _createMicroPythonModule;": "",
@@ -44,7 +56,7 @@ _INTERPRETER = WRITE / "micropython"
 
 WRITTEN_ON_PAGE = (
     "centre", "normalize", "layer_norm", "ema", "rms_norm", "merge_moments", "sinusoidal",
-    "alibi_slopes", "rope", "ntk_inv_freq",
+    "alibi_slopes", "rope", "ntk_inv_freq", *(f"input_{letter}" for letter in "befhk"),
 )  # fmt: skip
 _MOST_NUMBERS = 24  # of what a mistake gives: so many tell it from the others
 _FLOAT32_HOLDS = 1e-7  # what is compared less closely is stored in float32; so reads judge.js
@@ -63,13 +75,25 @@ def write_python(scripts: Path) -> None:
             f"(async () => {{\n{module}\n{worker}\nserve(loadMicroPython);\n}})();".encode()
         ),
         "wasm": _packed((_INTERPRETER / "micropython.wasm").read_bytes()),
-        "files": {path.name: path.read_text(encoding="utf-8") for path in PYTHON_FILES},
+        "files": python_files(),
     }
     licence = (_INTERPRETER / "LICENSE").read_text(encoding="utf-8")
     judge = (WRITE / "judge.js").read_text(encoding="utf-8")
     notice = f"/* MicroPython is in this file:\n{licence}*/\n"
     text = f"{notice}{judge}const coursePython = {json.dumps(parts)};\n"
     (scripts / "python.js").write_text(text, encoding="utf-8")
+
+
+def python_files() -> dict[str, str]:
+    """Return what the page's Python runs, by name."""
+    texts = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in (*sorted(WRITE.glob("*.py")), Path(reply.__file__))
+    }
+    text = re.sub(r"^from (typing|collections\.abc) import .*\n", "", texts["reply.py"], flags=re.M)
+    number = inspect.getsource(format_number)
+    texts["reply.py"] = text.replace("from course_utils.table import format_number\n", number)
+    return texts
 
 
 def _packed(data: bytes) -> str:
@@ -93,13 +117,14 @@ def editor(name: str, stub: str, scripts: Path, address: str, start: str = "") -
         file.write_text(f"(globalThis.courseExercises ??= {{}}).{name} = {data};\n", "utf-8")
     probes = check[name].exercise.probes
     count = sum(map(_can_be_run, probes))
+    checked = f" on {count} of {len(probes)} probes" if probes else ""
     rest = ", the rest in JupyterLab" if count < len(probes) else ""
     texts = {"stub": stub} | ({"start": start} if start else {})
     values = json.dumps(texts, ensure_ascii=False).replace("</", "<\\/")
     return (
         f'<div class="course-write" data-exercise="{name}" data-static="{address}">'
         f'<script type="application/json">{values}</script></div>\n'
-        f'<p class="course-note">Checked here on {count} of {len(probes)} probes{rest}. It runs in '
+        f'<p class="course-note">Checked here{checked}{rest}. It runs in '
         "your browser, in MicroPython, and nothing leaves the page; under 1 MB comes with the "
         "first click.</p>"
     )
@@ -108,6 +133,8 @@ def editor(name: str, stub: str, scripts: Path, address: str, start: str = "") -
 def exercise_data(name: str) -> dict[str, Any]:
     """Return what a page needs to judge an answer to an exercise, ready for JSON."""
     exercise = check[name].exercise
+    if isinstance(exercise.judge, Judge):
+        return {"name": name, "piece": _piece_data(exercise.judge.piece)}
     probes = [_few_rows(probe) for probe in exercise.probes if _can_be_run(probe)]
     here = replace(exercise, probes=probes)
     runners = [Runner(each, torch.device("cpu")) for each in (here, *here.by_convention.values())]
@@ -123,6 +150,19 @@ def exercise_data(name: str) -> dict[str, Any]:
             _trial(runner, words)
             for runner, words in zip(runners, ("", *here.conventions), strict=True)
         ],
+    }
+
+
+def _piece_data(piece: Piece) -> dict[str, Any]:
+    """Return what a page needs to say whether an input shows what is wrong with a piece; what has
+    an order as pairs."""
+    ordered = ("near", "unanswerable", "arguments", "limits")
+    plain = ("function", "source", "sizes", "tolerance")
+    return {
+        **{name: [*getattr(piece, name).items()] for name in ordered},
+        **{name: getattr(piece, name) for name in plain},
+        "mended": piece.mended_source,
+        "ordinary": [(name, _coded(value)) for name, value in piece.ordinary().items()],
     }
 
 
@@ -166,7 +206,11 @@ def _call(exercise: Exercise, call: Call) -> dict[str, Any]:
 
 def _argument(exercise: Exercise, value: Any) -> Any:
     if isinstance(value, Tensor) and exercise.name == "merge_moments":
-        return ["moments", *(_argument(check["ema"].exercise, x) for x in Moments.of(value))]
+        return ["moments", *map(_coded, Moments.of(value))]
+    return _coded(value)
+
+
+def _coded(value: Any) -> Any:
     if isinstance(value, Tensor):
         kind = str(value.dtype).removeprefix("torch.")
         # in the order of memory, which strides then read

@@ -36,18 +36,9 @@ def _block(x: Tensor, weight: Tensor) -> Tensor:
     return x + F.silu(F.rms_norm(x, x.shape[-1:], weight, eps=1e-6))
 
 
-def _to_interleaved(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
-    if num_heads % num_kv_heads or len(weight) % (2 * num_heads):
-        got = f"got {num_kv_heads}, {num_heads} and {len(weight)} rows"
-        raise ValueError(f"num_kv_heads must divide num_heads, and 2 · num_heads the rows: {got}")
-    return rope.half_to_interleaved(weight, num_kv_heads)
-
-
 def _batch_norm(
     x: Tensor, running_mean: Tensor, running_var: Tensor, training: bool, dy: Tensor | None = None
 ) -> Tensor:
-    if (running_var < 0).any():
-        raise ValueError("running_var must not be negative")
     with torch.enable_grad():
         y = F.batch_norm(
             x.requires_grad_(), running_mean, running_var, training=training, momentum=0.0
@@ -63,22 +54,9 @@ def _rotate(x: Tensor, start: int) -> Tensor:
 
 
 def _partial_rotate(x: Tensor, rotary_dim: int, base: float) -> Tensor:
-    if rotary_dim % 2 or rotary_dim > x.shape[1]:
-        raise ValueError(
-            f"rotary_dim must be even and at most D: got {rotary_dim}, with D = {x.shape[1]}"
-        )
     return rope.apply_rope(
         x, *rope.rope_cos_sin(len(x), rope.rope_inv_freq(rotary_dim, base), dtype=torch.float64)
     )
-
-
-def _alibi_bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    if query_length > key_length:
-        raise ValueError(
-            f"the queries are among the keys: got query_length={query_length}, "
-            f"key_length={key_length}"
-        )
-    return rope.alibi_bias(num_heads, query_length, key_length)
 
 
 def _dynamic(lengths: Sequence[int], window: int, factor: float) -> Tensor:
@@ -140,7 +118,7 @@ _SPECS = {
 
 def _piece(name: str, **code: Any) -> Piece:
     text = dict(_TEXTS[name])
-    limits = text.pop("limits")
+    limits = text["limits"]
     spec = {
         argument: read_spec(limits[argument]) if argument in limits else _SPECS[argument]
         for argument in text["arguments"]
@@ -176,7 +154,9 @@ _PIECES = (  # in the order of bugs.toml
             "num_heads": (8, 64)[below(2, rng)],
             "num_kv_heads": 8,
         },
-        right=_to_interleaved,
+        right=lambda weight, num_heads, num_kv_heads: rope.half_to_interleaved(
+            weight, num_kv_heads
+        ),
         solution=lambda ordinary: {
             "weight": torch.arange(64.0)[:, None],
             "num_heads": 32,
@@ -253,7 +233,7 @@ _PIECES = (  # in the order of bugs.toml
             "num_heads": 2 ** below(6, rng),
             **dict.fromkeys(("query_length", "key_length"), 1 + below(64, rng)),
         },
-        right=_alibi_bias,
+        right=rope.alibi_bias,
         solution=lambda ordinary: {"num_heads": 8, "query_length": 1, "key_length": 5},
     ),
     _piece(

@@ -6,24 +6,18 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from chapters.c21_find_the_bug.bugs.catalogue import BUGS, WORKED
 from chapters.c21_find_the_bug.bugs.piece import Arguments, Difference, Piece
+from chapters.c21_find_the_bug.bugs.reply import reply_to
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call
 from course_utils.check.report import Evidence, Quantity, Report, evidence_for
 from course_utils.check.sandbox import Outcome, Sandbox, describe_error
 from course_utils.check.smallest import CLEARLY_WRONG, smallest_failing
-from course_utils.table import format_number
 
 __all__ = ["FIND_BUG", "Judge", "input_0"]
 
 _MOST_INPUTS = 10  # in a list: whoever needs more has not read the code
-_CLOSER = (
-    3.0  # times: a difference so much larger than on the ordinary input is said to be on the way
-)
 
 
 @dataclass(frozen=True)
@@ -112,10 +106,9 @@ class Judge:
                 f"No wrong answer to show: the piece does not answer at all ({error})."
             )
         broken, mended = outcome.value
-        if broken.ratio <= 1:
-            return self._failure(self._agreement(arguments, broken))
-        if mended.ratio > 1:
-            return self._failure(_beyond(broken, mended))
+        before = partial(self.piece.difference, self.piece.broken, self.piece.ordinary())
+        if reply := reply_to(self.piece, arguments, broken, mended, before):
+            return self._failure(reply)
         return Report(
             self.name,
             passed=True,
@@ -124,30 +117,6 @@ class Judge:
             evidence=self._smallest(arguments, broken, sandbox),
             remarks=(f"On your input, {broken.message()}.",),
         )
-
-    def _agreement(self, arguments: Arguments, difference: Difference) -> str:
-        """Return what to say where the piece is right: how close it came, and what was left as it
-        was."""
-        ordinary = self.piece.ordinary()
-        changed = [name for name in arguments if not _equal(arguments[name], ordinary[name])]
-        if not changed:
-            return "This is the ordinary input, and on it the piece is right."
-        before = self.piece.difference(self.piece.broken, ordinary)
-        parts = [
-            f"The piece is right on this input: off by {_share(difference)} of what is allowed."
-        ]
-        larger = difference.ratio > _CLOSER * before.ratio and difference.ratio > 0.01
-        if larger and self.piece.is_clean:
-            parts.append("So far off is rounding, in a right version too.")
-        elif larger:
-            parts.append(f"You are on the way: on the ordinary input it is {_share(before)}.")
-        kept = [f"`{name}`" for name in arguments if name not in changed]
-        if message := self.piece.near_message(arguments):
-            parts.append(message)
-        elif kept:
-            was = "it was" if len(kept) == 1 else "they were"
-            parts.append(f"You left {' and '.join(kept)} as {was}.")
-        return " ".join(parts)
 
     def _smallest(self, arguments: Arguments, difference: Difference, sandbox: Sandbox) -> Evidence:
         """Return the smallest input found that shows the bug too."""
@@ -175,25 +144,6 @@ def _describe(outcome: Outcome) -> str:
     """Return an error in a few words, with the learner's line where it arose."""
     assert outcome.error is not None
     return describe_error(outcome.error) + (f", {outcome.place}" if outcome.place else "")
-
-
-def _beyond(broken: Difference, mended: Difference) -> str:
-    by = format_number(mended.error)
-    return (
-        f"The piece is wrong here ({broken.message()}), but a version without a bug is wrong too, "
-        f"by {by}: what you see is something else, such as the end of the dtype. Come a little "
-        "nearer to the ordinary input."
-    )
-
-
-def _share(difference: Difference) -> str:
-    return f"{100 * difference.ratio:.2g} %"
-
-
-def _equal(value: Any, other: Any) -> bool:
-    if isinstance(value, Tensor) and isinstance(other, Tensor):
-        return value.dtype == other.dtype and torch.equal(value, other)
-    return type(value) is type(other) and value == other
 
 
 def _exercise(piece: Piece) -> Exercise:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from chapters.c21_find_the_bug.bugs.reply import complaint, first_that_holds, what_is_off
 from chapters.c21_find_the_bug.bugs.spec import Spec, below
 from course_utils.check.catalogue import changed_lines, with_edits
 from course_utils.check.probes import Call, Tolerance, error_ratio
 from course_utils.session import generator
-from course_utils.table import format_number
 
 __all__ = ["Arguments", "Difference", "Markdown", "Piece"]
 
@@ -23,7 +23,6 @@ Arguments = dict[str, Any]
 
 _SOURCES = Path(__file__).with_name("pieces")
 _HINTS = ("Hint 1: a question", "Hint 2: a nudge", "Hint 3: the key")
-_ROUNDING = 1e-9  # what is smaller is rounding noise beside a zero, and other on every machine
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,7 @@ class Difference:
 
     def message(self) -> str:
         """Return it in words, to stand in a sentence: which element is what, and what is right."""
-        got, right = (
-            _without_rounding(output[self.place].item()) for output in (self.got, self.right)
-        )
-        return f"output {list(self.place)} of the piece is {got}, where {right} is right"
-
-
-def _without_rounding(value: float) -> str:
-    return format_number(0.0 if abs(value) < _ROUNDING else value)
+        return what_is_off(self.place, self.got[self.place].item(), self.right[self.place].item())
 
 
 @dataclass(frozen=True)
@@ -84,6 +76,7 @@ class Piece:
     function: str  # its name
     claim: str
     arguments: Mapping[str, str]  # what each argument may be, in words
+    limits: Mapping[str, Mapping[str, Any]]  # what that is
     # how far off is still right, relative to the largest element of the right answer (to 1 if less)
     tolerance: float
     because: str  # why so much
@@ -95,6 +88,8 @@ class Piece:
     spoil: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     # what to say to an input that meets a condition
     near: Mapping[str, str] = field(default_factory=dict)
+    # what to say to an input that has no right answer, by the condition
+    unanswerable: Mapping[str, str] = field(default_factory=dict)
     # why a line is right that has this text in it
     innocent: Mapping[str, str] = field(default_factory=dict)
     # of each axis: the least and the most
@@ -176,40 +171,11 @@ class Piece:
 
     def complaint(self, arguments: Mapping[str, Any]) -> str:
         """Return why ``arguments`` are no input of this piece, as a sentence, or nothing."""
-        if set(arguments) != set(self.spec):
-            return (
-                f"The arguments must be {', '.join(self.spec)}: got "
-                f"{', '.join(map(str, arguments)) or 'none'}."
-            )
-        for name, spec in self.spec.items():
-            if not spec.fits(arguments[name]):
-                return f"{name} must be {self.arguments[name]}: got {_described(arguments[name])}."
-        tensors = {name: arguments[name] for name in self.axes(arguments)}
-        return self._complaint_about_sizes(tensors) or _complaint_about_dtypes(tensors)
+        axes = {name: spec.axes for name, spec in self.spec.items()}
+        return complaint(self.arguments, self._fits, axes, self.sizes, arguments)
 
-    def _complaint_about_sizes(self, tensors: Mapping[str, Tensor]) -> str:
-        first: dict[
-            str, tuple[str, int]
-        ] = {}  # of each letter: the argument that has it first, and its size there
-        for name, axes in self.axes(tensors).items():
-            for letter, size in zip(axes, tensors[name].shape, strict=True):
-                other, expected = first.setdefault(letter, (name, size))
-                low, high = self.sizes[letter]
-                if size != expected:
-                    return (
-                        f"{name} and {other} must have the same {letter}: got {size} and "
-                        f"{expected}."
-                    )
-                if not low <= size <= high:
-                    return f"{letter} must be from {low:,} to {high:,}: got {size:,} in {name}."
-        return ""
-
-    def near_message(self, arguments: Arguments) -> str:
-        """Return what to say to an input that comes close, or nothing."""
-        names = {"torch": torch, **arguments}
-        return next(
-            (message for condition, message in self.near.items() if eval(condition, names)), ""
-        )
+    def _fits(self, name: str, value: Any) -> bool:
+        return self.spec[name].fits(value)
 
     def axes(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         """Return the letters of the axes of those ``arguments`` that are tensors."""
@@ -222,6 +188,8 @@ class Piece:
     def difference(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Difference:
         """Return how far ``function`` is from the right answer on ``arguments``; ValueError where
         there is none."""
+        if no_answer := first_that_holds(self.unanswerable, arguments):
+            raise ValueError(no_answer)
         call = Call(arguments)
         right = self.right(**call.fresh(double=True)).detach().double()
         got = function(**call.fresh()).detach().double()
@@ -288,20 +256,6 @@ class Piece:
             f"Why within {self.tolerance:g}: {self.because}.",
         ]
         return Markdown(_folded(f"Piece {self.letter}: the answer", "\n\n".join(paragraphs)))
-
-
-def _complaint_about_dtypes(tensors: Mapping[str, Tensor]) -> str:
-    dtypes = {name: _name(value.dtype) for name, value in tensors.items()}
-    if len(set(dtypes.values())) <= 1:
-        return ""
-    return f"The tensors must be of one dtype: got {', '.join(map(' '.join, dtypes.items()))}."
-
-
-def _described(value: Any) -> str:
-    if not isinstance(value, Tensor):
-        return type(value).__name__ if value is None else repr(value)
-    largest = f", elements up to {value.abs().max().item():,g}" if value.numel() else ""
-    return f"a {_name(value.dtype)} tensor {tuple(value.shape)}{largest}"
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -1,10 +1,12 @@
 """Chapter 21: what an argument of a piece may be, and a random one of these."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+
+from chapters.c21_find_the_bug.bugs.reply import allowed_values, fits
 
 __all__ = ["Spec", "below", "read_spec"]
 
@@ -20,50 +22,22 @@ class Spec(NamedTuple):
 
 
 def read_spec(limits: Mapping[str, Any]) -> Spec:
-    """Return what ``limits`` in bugs.toml say: a tensor, a number, one of some values, a whole
-    number."""
-    if "axes" in limits:
-        return _tensors(**limits)
-    if "low" in limits:
-        return _between(**limits)
-    return _one_of(limits.get("one_of") or range(limits["first"], limits["last"] + 1))
+    """Return what ``limits`` in bugs.toml say."""
 
+    def draw(rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> Any:
+        if "axes" in limits:
+            if limits.get("or_none") and below(2, rng):
+                return None
+            values = torch.randn([sizes[letter] for letter in limits["axes"]], generator=rng)
+            dtypes = limits.get("dtypes", ["float32"])
+            return values.to(getattr(torch, dtypes[dtype_number % len(dtypes)]))
+        if "low" in limits:
+            low, high = limits["low"], limits["high"]
+            return low + (high - low) * torch.rand((), generator=rng).item()
+        choices = allowed_values(limits)
+        return choices[below(len(choices), rng)]
 
-def _tensors(
-    axes: str, largest: float, dtypes: Sequence[str] = ("float32",), or_none: bool = False
-) -> Spec:
-    allowed = [getattr(torch, name) for name in dtypes]
-
-    def fits(value: Any) -> bool:
-        if value is None:
-            return or_none
-        if not isinstance(value, Tensor) or value.dtype not in allowed:
-            return False
-        is_alike = value.device.type == "cpu" and value.ndim == len(axes)
-        return is_alike and bool((value.abs() <= largest).all())  # no NaN is
-
-    def draw(rng: torch.Generator, sizes: Mapping[str, int], dtype_number: int) -> Tensor | None:
-        if or_none and below(2, rng):
-            return None
-        values = torch.randn([sizes[letter] for letter in axes], generator=rng)
-        return values.to(allowed[dtype_number % len(allowed)])
-
-    return Spec(fits, draw, axes)
-
-
-def _between(low: float, high: float) -> Spec:
-    def fits(value: Any) -> bool:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return is_number and low <= value <= high
-
-    return Spec(fits, lambda rng, *_: low + (high - low) * torch.rand((), generator=rng).item())
-
-
-def _one_of(values: Sequence[Any]) -> Spec:
-    return Spec(
-        lambda value: type(value) is type(values[0]) and value in values,  # True is no 1
-        lambda rng, *_: values[below(len(values), rng)],
-    )
+    return Spec(partial(fits, limits), draw, limits.get("axes", ""))
 
 
 def below(high: int, rng: torch.Generator) -> int:

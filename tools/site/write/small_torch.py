@@ -7,6 +7,7 @@ there against torch.
 """
 
 import math
+import random
 from array import array
 
 
@@ -1015,6 +1016,17 @@ def linspace(start, end, steps, dtype=float32, device=None):
     return tensor(values, dtype)
 
 
+def rand(*shape, generator=None, dtype=float32, device=None):
+    """Other numbers than torch's: no seed makes them the same."""
+    shape = _shape_of(shape)
+    return Tensor(_round([random.random() for _ in range(_size(shape))], dtype), shape, dtype)
+
+
+def randn(*shape, generator=None, dtype=float32, device=None):
+    u, v = [rand(*shape, dtype=float64) for _ in range(2)]
+    return ((-2 * (1 - u).log()).sqrt() * (2 * pi * v).cos()).to(dtype)
+
+
 def stack(tensors, dim=0):
     first = tensors[0]
     dim = dim % (first.ndim + 1)
@@ -1224,6 +1236,8 @@ OTHERS = [
     "empty_like",
     "arange",
     "linspace",
+    "rand",
+    "randn",
     "stack",
     "cat",
     "concat",

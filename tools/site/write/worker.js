@@ -17,16 +17,20 @@ async function startPython(load, wasm, files, beat) {
   python.runPython("import answer");
   const ask = (name, value) => {
     python.globals.set("asked", JSON.stringify(value));
-    python.runPython(`told = answer.${name}(asked)`);
+    python.runPython(`told = ${name}(asked)`);
     return JSON.parse(python.globals.get("told"));
   };
-  return ({ calls, ...answer }) => {
-    const error = ask("load", answer);
+  return ({ calls, piece, ...text }) => {
+    const error = ask("answer.load", text);
     if (error.error) return error;
+    if (piece) {
+      python.runPython("import show");
+      return ask("show.show", { ...piece, ordinary: piece.ordinary.map(([name, value]) => [name, inHex(value)]) });
+    }
     return {
       results: calls.map((call) => {
         beat();
-        return ask("call", Object.fromEntries(Object.entries(call).map(([name, value]) => [name, inHex(value)])));
+        return ask("answer.call", Object.fromEntries(Object.entries(call).map(([name, value]) => [name, inHex(value)])));
       }),
     };
   };
