@@ -1,7 +1,7 @@
 """What does each way of scaling RoPE do to a trained language model, SmolLM2-135M, within its
 window and beyond?
 
-Chapter 15. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is
+Chapter 16. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is
 trained. Three measures:
 
     length   the loss of the same last 512 tokens of an excerpt, after more or less of what stands
