@@ -106,7 +106,8 @@ rope = Exercise(
 def _half_to_interleaved(weight, num_heads):
     heads = num_heads
     grid = weight.reshape(heads, 2, -1, weight.shape[-1])  # (H, half, i, in_features)
-    return grid.transpose(1, 2).reshape(weight.shape)
+    pairs = grid.transpose(1, 2)
+    return pairs.reshape(weight.shape)
 
 
 def writes_into_chunks(weight, num_heads):
