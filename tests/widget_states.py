@@ -16,6 +16,7 @@ NAMES = (
     "axis_explorer",
     "normalize_row",
     "batch_neighbours",
+    "chance_by_eye",
     "gradient_projection",
     "code_ladder",
     "encoding_by_distance",
@@ -73,6 +74,8 @@ def _others(name, state, data, draw):
         return {"gradient": gradient, "features": draw.randint(2, 8), "picked": 0}
     if name == "batch_neighbours":
         return {field: draw.randint(low, high) for field, (low, high) in data["limits"].items()}
+    if name == "chance_by_eye":
+        return {"seed": draw.randint(*data["limits"]["seed"])}
     if name == "running_average":
         return {"corrected": draw.random() < 0.5, "seed": draw.randint(*data["seeds"])}
     if name == "code_ladder":

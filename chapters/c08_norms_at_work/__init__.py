@@ -1,9 +1,13 @@
 """Chapter 08, Norms at work: what its notebook alone needs.
 
 batch_size      does batch norm fail in small batches, and does it beat the others in a CNN
-exercises       which setting to choose, and what to report of it
+comparisons     the runs that are compared, each arm at the rate that other seeds chose
+exercises       what to report of two arms; a step of an LSTM with layer norm
+figures         learning curves, and what was recorded
 lstm_length     does layer norm help an LSTM, more on longer sequences, more in smaller batches?
 norm_placement  where a transformer has its norms
+shaken          is it stillness that batch norm helps by
+widgets         how often chance looks like a finding
 mistakes/       what is known to go wrong in each exercise
 claims.toml     what the chapter claims
 recorded/       what was measured, with where it comes from

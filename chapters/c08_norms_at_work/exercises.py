@@ -1,23 +1,25 @@
-"""Chapter 08: which setting to choose, and what to report of it."""
+"""Chapter 08: what to report of two arms, and a step of an LSTM with layer norm."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, read_probes
+from course_utils.check.probes import Call, Tolerance, integers, read_probes
 
-__all__ = ["choose_and_report"]
+__all__ = ["compare_arms", "lstm_step"]
 
 
-def _choose_and_report(validation, test):
-    arms = torch.arange(len(test))
-    rate = validation.mean(dim=2).argmax(dim=1)  # (A,)
-    at_rate = test[arms, rate]  # (A, S)
-    return rate, at_rate.mean(dim=1), at_rate.std(dim=1)
+def _compare_arms(validation, test):
+    rate = validation.mean(dim=2).argmax(dim=1)  # (2,)
+    one, other = test[torch.arange(2), rate]  # (S,) each
+    gaps = one - other
+    error = gaps.std() / len(gaps) ** 0.5
+    return rate, gaps.mean(), error
 
 
 def _runs(
@@ -36,12 +38,61 @@ def _runs(
     return Call(accuracies, {"validation": "ARS", "test": "ARS"})
 
 
-choose_and_report = Exercise(
-    "choose_and_report",
-    _choose_and_report,
-    read_probes(__file__, "choose_and_report", _runs, plain=True),
-    load("choose_and_report", _choose_and_report),
-    returns=("rate", "mean", "spread"),
+def _may_shrink(call: Call) -> bool:
+    arms, _, seeds = call.arguments["test"].shape
+    return arms == 2 and seeds > 1  # a comparison has two arms, and one seed has no spread
+
+
+compare_arms = Exercise(
+    "compare_arms",
+    _compare_arms,
+    read_probes(__file__, "compare_arms", _runs, plain=True),
+    load("compare_arms", _compare_arms),
+    returns=("rate", "difference", "error"),
     any_dtype=True,
-    may_shrink_to=lambda call: call.arguments["test"].shape[2] > 1,  # one seed has no spread
+    may_shrink_to=_may_shrink,
+)
+
+
+def _lstm_step(x, h, c, W_x, W_h, b, gamma=None):
+    def norm(z):
+        return z if gamma is None else gamma * F.layer_norm(z, z.shape[-1:])
+
+    from_state, from_input = norm(h @ W_h.T), norm(x @ W_x.T)
+    sums = from_state + from_input + b  # (B, 4H)
+    i, f, g, o = sums.chunk(4, dim=-1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    h = o.sigmoid() * norm(c).tanh()
+    return h, c
+
+
+def _step(size: Sequence[int], seed: int, dtype: str = "float32", gamma: Any = None) -> Call:
+    """Return a call with whole numbers, in eighths so that no gate is saturated; ``size`` is batch,
+    inputs and hidden features."""
+    batch, inputs, hidden = size
+    shapes = {
+        "x": (batch, inputs),
+        "h": (batch, hidden),
+        "c": (batch, hidden),
+        "W_x": (4 * hidden, inputs),
+        "W_h": (4 * hidden, hidden),
+        "b": (4 * hidden,),
+    }
+    kind = getattr(torch, dtype)
+    tensors = {
+        name: integers(*shape, seed=seed + place).to(kind) / 8
+        for place, (name, shape) in enumerate(shapes.items())
+    }
+    axes = {"x": "BD", "h": "BH", "c": "BH", "W_x": "GD", "W_h": "GH", "b": "G"}
+    return Call(tensors | ({} if gamma is None else {"gamma": gamma}), axes)
+
+
+lstm_step = Exercise(
+    "lstm_step",
+    _lstm_step,
+    read_probes(__file__, "lstm_step", _step, Tolerance(0.0, 1e-4), plain=True),
+    load("lstm_step", _lstm_step),
+    returns=("h", "c"),
+    # the rows of the weights are four gates of H
+    may_shrink_to=lambda call: len(call.arguments["b"]) == 4 * call.arguments["h"].shape[1],
 )

@@ -174,7 +174,7 @@ class _BatchNeighbours(CourseWidget):
         axes.set_xlim(-0.6, 6.6)
         axes.set_xticks(range(7), labels=list(map(str, NEIGHBOUR_STOPS["batch"])))
         axes.grid(visible=False, axis="x")
-        axes.set(title="output of the same sample", xlabel="batch size")
+        axes.set(title="output of the same sample (bar: mean ± one deviation)", xlabel="batch size")
         return figure, (
             f"One sample among {chosen - 1} neighbours of {pixels} pixels drawn {BATCHES} "
             f"times, {MODES[mode]} mode, "

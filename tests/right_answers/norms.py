@@ -846,50 +846,113 @@ def rms_norm_loop(x, normalized_shape, weight=None, eps=None):
     return torch.stack(out).reshape(x.shape).to(x.dtype)
 
 
-# choose_and_report
+# compare_arms
 
 
-def choose_loop(validation, test):
-    chosen, means, spreads = [], [], []
-    for tried, runs in zip(validation.tolist(), test.tolist(), strict=True):
+def compare_loop(validation, test):
+    chosen, runs = [], []
+    for tried, tested in zip(validation.tolist(), test.tolist(), strict=True):
         best = max(range(len(tried)), key=lambda r: sum(tried[r]))
         chosen.append(best)
-        means.append(statistics.fmean(runs[best]))
-        spreads.append(statistics.stdev(runs[best]))
-    kind = {"dtype": test.dtype}
-    return torch.tensor(chosen), torch.tensor(means, **kind), torch.tensor(spreads, **kind)
+        runs.append(tested[best])
+    gaps = [one - other for one, other in zip(*runs, strict=True)]
+    error = statistics.stdev(gaps) / math.sqrt(len(gaps))
+    return torch.tensor(chosen), torch.tensor(statistics.fmean(gaps)), torch.tensor(error)
 
 
-def choose_numpy(validation, test):
+def compare_numpy(validation, test):
     v, t = validation.numpy(), test.numpy()
     rate = np.argmax(v.mean(-1), axis=-1)
     runs = np.take_along_axis(t, rate[:, None, None], axis=1).squeeze(1)
-    answers = rate, runs.mean(-1), runs.std(-1, ddof=1)
+    gaps = runs[0] - runs[1]
+    answers = rate, gaps.mean(), gaps.std(ddof=1) / np.sqrt(gaps.size)
     return tuple(torch.from_numpy(np.asarray(a)) for a in answers)
 
 
-def choose_gather(validation, test):
+def compare_gather(validation, test):
     rate = validation.sum(-1).max(-1).indices
     runs = test.gather(1, rate[:, None, None].expand(-1, 1, test.shape[2])).squeeze(1)
-    std, mean = torch.std_mean(runs, dim=-1)
-    return [rate, mean, std]
+    std, mean = torch.std_mean(runs[0] - runs[1], dim=-1)
+    return [rate, mean, std / runs.shape[1] ** 0.5]
 
 
-def choose_vmap(validation, test):
-    def one(tried, runs):
-        rate = tried.mean(1).argmax()
-        run = runs.index_select(0, rate[None])[0]
-        return rate, run.mean(), run.var().sqrt()
+def compare_by_covariance(validation, test):
+    rate = validation.mean(2).argmax(1)
+    one, other = test[0, rate[0]], test[1, rate[1]]
+    cov = torch.cov(torch.stack([one, other]))
+    variance = cov[0, 0] + cov[1, 1] - 2 * cov[0, 1]
+    return rate, one.mean() - other.mean(), (variance / len(one)).sqrt()
 
-    return torch.vmap(one)(validation, test)
 
-
-def choose_one_hot(validation, test):
+def compare_one_hot(validation, test):
     rate = torch.argsort(-validation.mean(2), dim=1, stable=True)[:, 0]
     runs = torch.einsum("ar,ars->as", F.one_hot(rate, test.shape[1]).to(test.dtype), test)
-    mean = runs.sum(1) / runs.shape[1]
-    squares = (runs - mean[:, None]).square().sum(1)
-    return rate, mean, (squares / (runs.shape[1] - 1)).sqrt()
+    gaps = torch.tensor([1.0, -1.0]) @ runs
+    n = len(gaps)
+    mean = gaps.sum() / n
+    return rate, mean, ((gaps - mean).square().sum() / (n * (n - 1))).sqrt()
+
+
+# lstm_step
+
+
+def lstm_builtin(x, h, c, W_x, W_h, b, gamma=None):
+    if gamma is None:
+        return torch.lstm_cell(x, (h, c), W_x, W_h, b, torch.zeros_like(b))
+    return lstm_by_rows(x, h, c, W_x, W_h, b, gamma)
+
+
+def lstm_by_rows(x, h, c, W_x, W_h, b, gamma=None):
+    width = h.shape[1]
+    states, cells = [], []
+    for x_n, h_n, c_n in zip(x, h, c, strict=True):
+        parts = [W_h @ h_n, W_x @ x_n]
+        if gamma is not None:
+            parts = [gamma * F.layer_norm(part, (4 * width,)) for part in parts]
+        sums = parts[0] + parts[1] + b
+        i, f, o = (torch.sigmoid(sums[k * width : (k + 1) * width]) for k in (0, 1, 3))
+        c_n = f * c_n + i * torch.tanh(sums[2 * width : 3 * width])
+        seen = c_n if gamma is None else gamma * F.layer_norm(c_n, (width,))
+        states.append(o * torch.tanh(seen))
+        cells.append(c_n)
+    return torch.stack(states), torch.stack(cells)
+
+
+def lstm_by_hand(x, h, c, W_x, W_h, b, gamma=None):
+    def ln(z):
+        if gamma is None:
+            return z
+        variance, mean = torch.var_mean(z, dim=1, correction=0, keepdim=True)
+        return gamma * (z - mean) / (variance + 1e-5).sqrt()
+
+    sums = ln(F.linear(x, W_x)) + ln(F.linear(h, W_h)) + b
+    i, f, g, o = sums.view(len(x), 4, -1).unbind(1)
+    new = torch.sigmoid(f).mul(c) + torch.sigmoid(i).mul(torch.tanh(g))
+    return torch.sigmoid(o) * torch.tanh(ln(new)), new
+
+
+def lstm_einsum(x, h, c, W_x, W_h, b, gamma=None):
+    def norm(z):
+        weight = None if gamma is None else torch.full(z.shape[-1:], float(gamma), dtype=z.dtype)
+        return z if weight is None else F.layer_norm(z, weight.shape, weight)
+
+    sums = norm(torch.einsum("bh,gh->bg", h, W_h)) + norm(torch.einsum("bd,gd->bg", x, W_x)) + b
+    i, f, g, o = torch.tensor_split(sums, 4, dim=1)
+    c = c / (1 + torch.exp(-f)) + torch.tanh(g) / (1 + torch.exp(-i))
+    return [torch.tanh(norm(c)) / (1 + torch.exp(-o)), c]
+
+
+def lstm_numpy(x, h, c, W_x, W_h, b, gamma=None):
+    def norm(z):
+        if gamma is None:
+            return z
+        return gamma * (z - z.mean(1, keepdims=True)) / np.sqrt(z.var(1, keepdims=True) + 1e-5)
+
+    x, h, c, W_x, W_h, b = (t.numpy() for t in (x, h, c, W_x, W_h, b))
+    sums = norm(h @ W_h.T) + norm(x @ W_x.T) + b
+    i, f, g, o = np.split(sums, 4, axis=1)
+    c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
+    return torch.from_numpy(np.tanh(norm(c)) / (1 + np.exp(-o))), torch.from_numpy(c)
 
 
 # merge_moments
@@ -1074,7 +1137,14 @@ RIGHT = {
         instance_norm_function,
     ],
     "rms_norm": [rms_norm_einsum, rms_norm_hypot, rms_norm_vmap, rms_norm_function, rms_norm_loop],
-    "choose_and_report": [choose_loop, choose_numpy, choose_gather, choose_vmap, choose_one_hot],
+    "compare_arms": [
+        compare_loop,
+        compare_numpy,
+        compare_gather,
+        compare_by_covariance,
+        compare_one_hot,
+    ],
+    "lstm_step": [lstm_builtin, lstm_by_rows, lstm_by_hand, lstm_einsum, lstm_numpy],
     "merge_moments": [merge_pooled, merge_either, merge_stacked, merge_numpy, merge_fractions],
     "sync_backward": [sync_cat, sync_two_calls, sync_einsum, sync_double, sync_numpy],
     "sequence_backward": [

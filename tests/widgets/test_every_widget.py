@@ -50,6 +50,11 @@ def test_the_browsers_module_fetches_nothing(maker):
         ("batch_neighbours", {"batch": 3}, "batch must be one of 1, 2, 4, 8, 16, 32, 64: got 3"),
         ("running_average", {"momentum": 0.3}, "momentum must be"),
         ("gradient_projection", {"features": 9}, "features must be"),
+        (
+            "chance_by_eye",
+            {"seeds": 6},
+            "seeds must be one of 2, 3, 4, 5, 7, 10, 15, 20, 30: got 6",
+        ),
         ("sync_cost", {"ranks": 7}, "ranks must be one of 2, 4, 8"),
         (
             "least_time",

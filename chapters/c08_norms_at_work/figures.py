@@ -1,0 +1,279 @@
+"""What the chapter's experiments gave, as pictures: what was trained in front of the reader, and
+what was recorded.
+
+Chapter 08.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from chapters import records_of
+from chapters.c08_norms_at_work import shaken
+from chapters.c08_norms_at_work.comparisons import ONE_IMAGE, adding_runs, lead, saved
+from course_utils.experiments import Difference, Rows, at_best
+from course_utils.plots import error_curves, spread_curves
+from course_utils.plots.style import INK, MUTED, PALETTE, line_style, marker_style, new_figure
+
+__all__ = [
+    "adding_problem",
+    "by_batch_size",
+    "gradients_by_depth",
+    "leads",
+    "learning_curves",
+    "patch_grid",
+    "shaken_losses",
+    "transformer_rates",
+    "vit_curves",
+]
+
+_load = records_of("08")
+LENGTHS = (25, 50, 100)
+_BUDGETS = {"updates": "200 updates", "epochs": "2 epochs"}
+
+
+def learning_curves(
+    panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]],
+    ylabel: str,
+    *,
+    every: int = 1,
+    smooth: int = 1,
+    log_y: bool = False,
+) -> Figure:
+    """Draw a number against the update, a thin line for each seed, named in a legend.
+
+    Args:
+        panels: by the panel's title and the arm's name, one list for each seed.
+        ylabel: what the number is.
+        every: how many updates lie between two numbers.
+        smooth: over how many numbers a mean is taken, which are not drawn one by one.
+        log_y: whether the vertical axis is logarithmic.
+    """
+    figure, axes = new_figure(3.6, ncols=len(panels), sharey=True, squeeze=False)
+    for ax, (title, arms) in zip(axes[0], panels.items(), strict=True):
+        for series, (name, seeds) in enumerate(arms.items()):
+            for seed, values in enumerate(seeds):
+                means = np.convolve(values, np.ones(smooth) / smooth, mode="valid")
+                updates = every * (np.arange(len(means)) + smooth)
+                look = line_style(series) | {"linewidth": 1.6}
+                ax.plot(updates, means, label=name if seed == 0 else None, **look)
+        ax.set(title=title, xlabel="updates")
+        if log_y:
+            ax.set_yscale("log")
+    axes[0][0].set_ylabel(ylabel)
+    handles, names = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4)
+    return figure
+
+
+def by_batch_size() -> Figure:
+    """Draw the test accuracy by batch size, each norm at its best rate, three seeds, for the CNN at
+    equal updates and epochs, and for the MLP."""
+    best: dict[str, Any] = {"value": "validation", "level": ONE_IMAGE}
+    cnn = _load("batch-size").select(net="CNN")
+    rows = at_best(cnn, "lr", by=("equal", "norm", "batch"), **best)
+    titled = [{**row, "panel": f"CNN, {_BUDGETS[row['equal']]}"} for row in rows]
+    rows = at_best(_load("mlp-rates"), "lr", by=("norm", "batch"), **best)
+    titled += [{**row, "panel": "MLP, 2 epochs"} for row in rows]
+    return spread_curves(
+        [row for row in titled if row["norm"] != "none"],
+        "batch",
+        "test",
+        "norm",
+        panels="panel",
+        log_x=True,
+        xlabel="batch size",
+        ylabel="test accuracy",
+        height=3.8,
+    )
+
+
+def leads() -> Figure:
+    """Draw how far batch norm's test accuracy is ahead of layer norm's, ten new seeds each; the
+    interval of a decided difference leaves zero out."""
+    settings = [
+        ("MLP", 2, "2 epochs"),
+        ("MLP", 4, "2 epochs"),
+        ("CNN", 2, "2 epochs"),
+        *(("CNN", batch, budget) for budget in ("2 epochs", "15 epochs") for batch in (16, 64)),
+    ]
+    figure, (all_of_it, near_zero) = new_figure(3.6, ncols=2, sharey=True, width_ratios=[1, 2])
+    for ax in (all_of_it, near_zero):
+        ax.axvline(0, color=INK, linewidth=1)
+        for row, (network, batch, budget) in enumerate(settings):
+            difference = lead("batch", "layer", network, batch, budget)
+            _interval(ax, difference, -row, PALETTE[network == "MLP"])
+        ax.set_yticks(
+            -np.arange(len(settings)), labels=[f"{n}, batch {b}, {t}" for n, b, t in settings]
+        )
+        ax.grid(visible=False, axis="y")
+        ax.margins(y=0.1)
+    near_zero.set(xlim=(-0.05, 0.07), title="near zero")
+    all_of_it.set(title="all of it")
+    figure.supxlabel("batch norm's test accuracy minus layer norm's", fontsize=11)
+    return figure
+
+
+def _interval(axes: Axes, difference: Difference, y: float, colour: str) -> None:
+    reach = difference.t_needed * difference.error
+    axes.errorbar(difference.mean, y, xerr=reach, color=colour, marker="o", capsize=4, ls="")
+
+
+def shaken_losses(results: Mapping[str, shaken.Training]) -> Figure:
+    """Draw the loss against the learning rate: a line through the means of eight seeds, the seeds
+    as dots."""
+    curves = {name: result.loss.mean(1) for name, result in results.items()}
+    xlabel, ylabel = "learning rate", "training loss, last 20 of 120 updates"
+    figure = error_curves(shaken.RATES, curves, xlabel, ylabel)
+    for series, result in enumerate(results.values()):
+        for rate, losses in zip(shaken.RATES, result.loss, strict=True):
+            beside = rate * 1.03 ** (series - 1.5)
+            look: dict[str, Any] = {"color": PALETTE[series], "marker": ".", "ls": "", "alpha": 0.6}
+            figure.axes[0].plot([beside] * len(losses), losses.clamp_max(3.0), **look)
+    return figure
+
+
+def adding_problem() -> Figure:
+    """Draw the updates until the adding problem is solved by length, ten new seeds, and how many
+    times fewer they are than the plain LSTM's."""
+    figure, (needed, fewer) = new_figure(3.9, ncols=2)
+    for series, arm in enumerate(("LSTM", "LSTM, clipped", "LN-LSTM")):
+        look = line_style(series) | marker_style(series)
+        taken = [[row["taken"] for row in adding_runs(arm, length)] for length in LENGTHS]
+        needed.plot(LENGTHS, np.mean(taken, axis=1), label=arm, **look)
+        for length, seeds in zip(LENGTHS, taken, strict=True):
+            beside = [length * 1.03 ** (series - 1)] * len(seeds)
+            dots = {"marker": ".", "ls": "", "alpha": 0.7, "color": PALETTE[series]}
+            needed.plot(beside, seeds, **dots)
+        if series:
+            _factors(fewer, arm, series)
+    for ax in (needed, fewer):
+        ax.set_xscale("log")
+        ax.set_xticks(LENGTHS, labels=[str(length) for length in LENGTHS])
+        ax.minorticks_off()
+        ax.set(xlabel="length of the sequence (steps)")
+    needed.set(ylabel="updates", title="until the error is below 0.02", ylim=(0, 1600))
+    fewer.axhline(1, color=INK, linewidth=1)
+    fewer.set(ylabel="times", title="fewer than the plain LSTM", ylim=(0, 8))
+    figure.legend(*needed.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _factors(axes: Axes, arm: str, series: int) -> None:
+    logs = [saved(arm, length, value="log2") for length in LENGTHS]
+    reach = np.array([log.t_needed * log.error for log in logs])
+    means = np.array([log.mean for log in logs])
+    bars = np.stack([2**means - 2 ** (means - reach), 2 ** (means + reach) - 2**means])
+    beside = [length * 1.03 ** (2 * series - 3) for length in LENGTHS]
+    look = marker_style(series) | {"color": PALETTE[series], "ls": "", "capsize": 4}
+    axes.errorbar(beside, 2**means, yerr=bars, **look)
+
+
+def patch_grid(image: Tensor, tokens: Tensor) -> Figure:
+    """Draw an image (8, 8) with its patches of 2 × 2 numbered, and its tokens (16, 4)."""
+    figure, (whole, cut) = new_figure(2.8, ncols=2)
+    whole.imshow(image)
+    cut.imshow(tokens.T, aspect="auto")
+    for edge in np.arange(0.5, 7, 2) + 1:
+        for line in (whole.axhline, whole.axvline):
+            line(edge, color=PALETTE[4], linewidth=2)
+    for patch in range(16):
+        row, column = divmod(patch, 4)
+        look = {"color": "white", "ha": "center", "va": "center", "weight": "bold", "fontsize": 9}
+        stroke = {"facecolor": "black", "alpha": 0.55, "pad": 1.5, "edgecolor": "none"}
+        whole.text(2 * column + 0.5, 2 * row + 0.5, str(patch + 1), bbox=stroke, **look)
+    whole.set(title="an image, 16 patches", xticks=[], yticks=[])
+    cut.set(title="its 16 tokens of 4 values", xlabel="patch", ylabel="pixel of the patch")
+    cut.set_xticks(range(16), labels=range(1, 17), fontsize=9)
+    cut.set_yticks(range(4), labels=range(1, 5))
+    for ax in (whole, cut):
+        ax.grid(visible=False)
+    return figure
+
+
+def gradients_by_depth() -> Figure:
+    """Draw the gradient of each layer of 24, and that of the last layer by depth, with twice the
+    standard error of the mean of twenty seeds."""
+    rows = _load("gradient-depth")
+    depths = np.array(rows.values("depth"))
+    figure, (by_layer, by_depth) = new_figure(3.8, ncols=2)
+    for series, placement in enumerate(("pre", "post")):
+        mine = rows.select(placement=placement)
+        every = np.array([row["gradient"] for row in mine.select(depth=24)])  # (seeds, layers)
+        _mean_with_error(by_layer, np.arange(1, 25), every, series, f"{placement}-norm")
+        last = np.array([[row["last"] for row in mine.select(depth=d)] for d in depths])
+        _mean_with_error(by_depth, depths, last.T, series, f"{placement}-norm")
+        if placement == "pre":
+            root = last[0].mean() * (depths[0] / depths) ** 0.5
+            by_depth.plot(depths, root, color=MUTED, linestyle=":", label="as 1 / √L")
+    by_layer.set(title="each layer of 24", xlabel="layer", ylabel="norm of the gradient")
+    by_layer.set(xticks=[1, 6, 12, 18, 24], ylim=(0, 3))
+    by_depth.set(title="the last layer", xlabel="layers L", xscale="log", yscale="log")
+    by_depth.set_xticks(depths, labels=[str(d) for d in depths])
+    by_depth.set_yticks([0.4, 0.6, 1, 1.5, 2], labels=["0.4", "0.6", "1", "1.5", "2"])
+    by_depth.minorticks_off()
+    figure.legend(*by_depth.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _mean_with_error(
+    axes: Axes, x: np.ndarray, values: np.ndarray, series: int, label: str
+) -> None:
+    """Draw the mean of ``values`` (seeds, len(x)) with a band of two standard errors."""
+    mean, error = values.mean(0), values.std(0, ddof=1) / len(values) ** 0.5
+    colour = PALETTE[series]
+    axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(x, mean, label=label, **line_style(series))
+
+
+def transformer_rates() -> Figure:
+    """Draw the test accuracy by learning rate, three seeds as dots, for two depths, with a warm-up,
+    and with Xavier's weights; of the placements pre, post and none."""
+    vits, xavier = _load("vit-depth"), _load("vit-xavier")
+    deep = vits.select(depth=12)
+    parts = {
+        "2 layers": vits.select(depth=2),
+        "12 layers": deep.select(warm_up=0),
+        "12, warm-up": deep.select(warm_up=100),
+        "24, Xavier": xavier,
+    }
+    figure, axes = new_figure(3.8, ncols=len(parts), sharey=True)
+    for ax, (title, rows) in zip(axes, parts.items(), strict=True):
+        _accuracy_by_rate(ax, rows)
+        ax.set(title=title, xlabel="learning rate")
+    axes[0].set_ylabel("test accuracy")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _accuracy_by_rate(axes: Axes, rows: Rows) -> None:
+    rates = rows.values("lr")
+    placements = [p for p in ("pre", "post", "none") if p in rows.values("placement")]
+    for placement in placements:
+        series = ("pre", "post", "none").index(placement)
+        arm = rows.select(placement=placement)
+        test = np.array([[row["test"] for row in arm.select(lr=lr)] for lr in rates])
+        places = np.arange(len(rates)) + 0.1 * (series - 1)
+        name = "no norm" if placement == "none" else f"{placement}-norm"
+        axes.plot(places, test.mean(1), label=name, **line_style(series), **marker_style(series))
+        for place, seeds in zip(places, test, strict=True):
+            axes.plot([place] * len(seeds), seeds, ".", color=PALETTE[series], alpha=0.7)
+    axes.axhline(0.1, color=MUTED, linestyle=":", linewidth=1)
+    axes.set_xticks(range(len(rates)), labels=[f"{lr:g}" for lr in rates], fontsize=9)
+    axes.set(xlim=(-0.4, len(rates) - 0.6), ylim=(0, 1))
+
+
+def vit_curves() -> Mapping[str, Mapping[str, list[list[float]]]]:
+    """Return the recorded losses of a ViT of 12 layers, as ``learning_curves`` takes them."""
+    rows = _load("vit-curves")
+    return {
+        f"{placement}-norm": {
+            name: [row["loss"] for row in rows.select(placement=placement, warm_up=warm_up)]
+            for name, warm_up in (("no warm-up", 0), ("warm-up over 100 updates", 100))
+        }
+        for placement in ("pre", "post")
+    }
