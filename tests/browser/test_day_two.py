@@ -23,14 +23,6 @@ def save(opened):
     opened.page.evaluate("async () => await jupyterapp.commands.execute('docmanager:save')")
 
 
-def test_opening_and_saving_a_notebook_changes_no_byte(browser, server, file):
-    before = file.read_bytes()
-    opened = open_notebook(browser, server, COPY)
-    save(opened)
-    opened.close()
-    assert file.read_bytes() == before
-
-
 def test_a_widget_that_was_saved_is_drawn_before_anything_runs(browser, server, file):
     opened = open_notebook(browser, server, COPY)
     opened.run_all()

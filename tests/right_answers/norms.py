@@ -1,4 +1,4 @@
-"""Right answers in unusual styles: five of each exercise."""
+"""Right answers in unusual styles; the forms of accepted_answers.py are two more of each."""
 
 import math
 import statistics
@@ -28,10 +28,6 @@ def vjp(f, inputs, g):
 # centre
 
 
-def centre_einsum(x):
-    return x - torch.einsum("bc->b", x)[:, None] / x.shape[1]
-
-
 def centre_loop(x):
     rows = []
     for row in x:
@@ -43,10 +39,6 @@ def centre_vmap(x):
     return torch.vmap(lambda row: row - row.mean())(x)
 
 
-def centre_transposed(x):
-    return (x.T - x.mean(1)).T
-
-
 def centre_double(x):
     total = x.to(torch.float64).cumsum(-1)[:, [-1]]
     return torch.add(x, total, alpha=-1 / x.size(-1)).to(x.dtype)
@@ -55,30 +47,11 @@ def centre_double(x):
 # normalize
 
 
-def normalize_var_mean(x, dims, eps=1e-5):
-    var, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
-    return (x - mean) / (var + eps).sqrt()
-
-
 def normalize_by_layer_norm(x, dims, eps=1e-5):
     dims = [dims] if isinstance(dims, int) else list(dims)
     last = list(range(-len(dims), 0))
     moved = x.movedim(dims, last)
     return F.layer_norm(moved, moved.shape[-len(dims) :], eps=eps).movedim(last, dims)
-
-
-def normalize_sums(x, dims, eps=1e-5):
-    dims = (dims,) if type(dims) is int else tuple(dims)
-    n = math.prod(x.size(d) for d in dims)
-    z = x.double()
-    total = z
-    for d in dims:
-        total = total.sum(d, keepdim=True)
-    z = z - total / n
-    power = z * z
-    for d in dims:
-        power = power.sum(d, keepdim=True)
-    return (z / (power / n + eps) ** 0.5).to(x.dtype)
 
 
 def normalize_hypot(x, dims, eps=1e-5):
@@ -110,29 +83,6 @@ def normalize_function(x, dims, eps=1e-5):
 
 
 # layer_norm
-
-
-def layer_norm_einsum(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    flat = x.double().reshape(-1, math.prod(normalized_shape))
-    flat = flat - torch.einsum("nd->n", flat)[:, None] / flat.shape[1]
-    power = torch.einsum("nd,nd->n", flat, flat) / flat.shape[1]
-    y = torch.einsum("nd,n->nd", flat, (power + eps) ** -0.5).reshape(x.shape)
-    gain = 1 if weight is None else weight.double()
-    return (y * gain + (0 if bias is None else bias.double())).to(x.dtype)
-
-
-def layer_norm_vmap(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    def one(row):
-        var, mean = torch.var_mean(row, correction=0)
-        return (row - mean) / torch.sqrt(var + eps)
-
-    rows = wide(x).reshape(-1, *normalized_shape)
-    y = torch.vmap(one)(rows).view_as(x)
-    if weight is not None:
-        y = y * wide(weight)
-    if bias is not None:
-        y = y + wide(bias)
-    return y.type_as(x)
 
 
 class HandMadeNorm(Function):
@@ -182,25 +132,6 @@ def layer_norm_loop(x, normalized_shape, weight=None, bias=None, eps=1e-5, *, in
 # batch_norm
 
 
-def batch_norm_rows(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    last = wide(x).movedim(1, -1)
-    rows = last.reshape(-1, x.shape[1])
-    if training or running_mean is None:
-        mean = rows.mean(0)
-        var = ((rows - mean) ** 2).mean(0)
-    else:
-        mean, var = wide(running_mean), wide(running_var)
-    if training and running_mean is not None:
-        with torch.no_grad():
-            running_mean += momentum * (mean - running_mean)
-            running_var += momentum * (var * len(rows) / (len(rows) - 1) - running_var)
-    y = (last - mean) / (var + eps).sqrt()
-    y = y * (1 if weight is None else weight) + (0 if bias is None else bias)
-    return y.movedim(-1, 1).to(x.dtype)
-
-
 def batch_norm_lerp(
     x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
 ):
@@ -217,26 +148,6 @@ def batch_norm_lerp(
     scale = torch.rsqrt(var + eps)
     scale = scale if weight is None else scale * weight
     y = (z - beside(mean, x)) * beside(scale, x)
-    return (y if bias is None else y + beside(bias, x)).to(x.dtype)
-
-
-def batch_norm_einsum(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    z = x.double()
-    if use_batch := training or running_mean is None:
-        m = z.numel() / z.shape[1]
-        mean = torch.einsum("nc...->c", z) / m
-        z = z - beside(mean, x)
-        var = torch.einsum("nc...,nc...->c", z, z) / m
-    else:
-        mean, var = running_mean.double(), running_var.double()
-        z = z - beside(mean, x)
-    if use_batch and running_mean is not None:
-        for buffer, new in ((running_mean, mean), (running_var, var * (m / (m - 1)))):
-            buffer.copy_((buffer * (1 - momentum) + new * momentum).detach())
-    y = torch.einsum("nc...,c->nc...", z, (var + eps) ** -0.5)
-    y = y if weight is None else torch.einsum("nc...,c->nc...", y, weight.double())
     return (y if bias is None else y + beside(bias, x)).to(x.dtype)
 
 
@@ -282,15 +193,6 @@ def batch_norm_function(
 # pooled
 
 
-def pooled_one_by_one(counts, means, variances):
-    n, mean, m2 = 0, torch.zeros_like(means[0]), torch.zeros_like(means[0])
-    for count, batch_mean, variance in zip(counts, means, variances, strict=True):
-        delta, n = batch_mean - mean, n + count
-        mean = mean + delta * (count / n)
-        m2 = m2 + count * variance + delta * (batch_mean - mean) * count
-    return mean, m2 / n
-
-
 def pooled_pairs(counts, means, variances):
     share = counts / counts.sum()
     apart = (means[:, None] - means) ** 2  # of each two batches
@@ -305,16 +207,6 @@ def pooled_numpy(counts, means, variances):
     return tuple(torch.from_numpy(each).to(means.dtype) for each in (mean, pool))
 
 
-def pooled_by_channel(counts, means, variances):
-    results = []
-    for m, v in zip(means.T, variances.T, strict=True):
-        mean = torch.dot(counts, m) / counts.sum()
-        results.append(
-            torch.stack([mean, torch.dot(counts, v + (m - mean).square()) / sum(counts)])
-        )
-    return torch.stack(results).unbind(1)
-
-
 def pooled_repeated(counts, means, variances):
     values = []
     for count, mean, variance in zip(counts.long().tolist(), means, variances, strict=True):
@@ -324,22 +216,6 @@ def pooled_repeated(counts, means, variances):
 
 
 # ema
-
-
-def ema_match(average, value, momentum, convention="torch"):
-    match convention:
-        case "torch":
-            return average * (1 - momentum) + value * momentum
-        case "keras":
-            return average * momentum + value * (1 - momentum)
-    raise ValueError(convention)
-
-
-def ema_zip(average, value, momentum, convention="torch"):
-    weights = (1 - momentum, momentum)
-    if convention != "torch":
-        weights = weights[::-1]
-    return sum(w * v for w, v in zip(weights, (average, value), strict=True))
 
 
 def ema_swap(average, value, momentum, convention="torch"):
@@ -383,35 +259,6 @@ def steps_vjp(dy, steps, dims, rows):
     return d
 
 
-def steps_sum_to_size(dy, steps, dims, rows):
-    x, weight, bias, mean, centred, _, rstd, x_hat, _ = steps.values()
-    n = x.numel() / mean.numel()
-    d = {"bias": dy.sum_to_size(bias.shape), "weight": (dy * x_hat).sum_to_size(weight.shape)}
-    d["x_hat"] = dy * weight
-    d["rstd"] = (d["x_hat"] * centred).sum_to_size(rstd.shape)
-    d["variance"] = -d["rstd"] * rstd.pow(3) / 2
-    d["centred"] = d["x_hat"].mul(rstd).addcmul(d["variance"], centred, value=2 / n)
-    d["mean"] = -d["centred"].sum_to_size(mean.shape)
-    return d | {"x": d["centred"] + d["mean"] / n}
-
-
-def steps_means(dy, steps, dims, rows):
-    n = steps["x"].numel() // steps["mean"].numel()
-    rstd = steps["rstd"]
-    total = lambda t: n * t.mean(dims, keepdim=True)  # noqa: E731
-    db = dy.sum(rows).reshape_as(steps["bias"])
-    dw = torch.mul(dy, steps["x_hat"]).sum(rows).reshape_as(steps["weight"])
-    dh = steps["weight"] * dy
-    dr = total(dh * steps["centred"])
-    dv = dr / -2 * rstd * rstd * rstd
-    dc = rstd * dh + steps["centred"] * dv / (n / 2)
-    dm = total(-dc)
-    dx = dc + torch.ones_like(dc) / n * dm
-    answers = (db, dw, dh, dr, dv, dc, dm, dx)
-    names = "bias weight x_hat rstd variance centred mean x"
-    return dict(zip(names.split(), answers, strict=True))
-
-
 def steps_double(dy, steps, dims, rows):
     s = {name: t.double() for name, t in steps.items()}
     g = dy.double() * s["weight"]
@@ -443,17 +290,6 @@ def steps_closed(dy, steps, dims, rows):
 
 
 # layer_norm_backward
-
-
-def lnb_autograd(dy, x, normalized_shape, weight=None, eps=1e-5):
-    z = wide(x).detach().clone().requires_grad_()
-    like = x if weight is None else weight
-    w = torch.ones(normalized_shape) if weight is None else weight.detach().clone()
-    w, b = w.to(z.dtype).requires_grad_(), torch.zeros_like(w, dtype=z.dtype, requires_grad=True)
-    with torch.enable_grad():
-        y = F.layer_norm(z, normalized_shape, w, b, eps)
-    dx, dw, db = torch.autograd.grad(y, [z, w, b], dy.to(z.dtype))
-    return dx.to(x.dtype), dw.to(like.dtype), db.to(like.dtype)
 
 
 def lnb_numpy(dy, x, normalized_shape, weight=None, eps=1e-5):
@@ -496,51 +332,7 @@ def lnb_vjp(dy, x, normalized_shape, weight=None, eps=1e-5):
     return tuple(t.to(like.dtype) for t, like in zip(grads, (x, w, w), strict=True))
 
 
-def lnb_einsum(dy, x, normalized_shape, weight=None, eps=1e-5):
-    n = math.prod(normalized_shape)
-    z, d = wide(x).reshape(-1, n), wide(dy).reshape(-1, n)
-    z = z - torch.einsum("rn->r", z)[:, None] / n
-    r = (torch.einsum("rn,rn->r", z, z) / n + eps) ** -0.5
-    hat = torch.einsum("rn,r->rn", z, r)
-    g = d if weight is None else torch.einsum("rn,n->rn", d, wide(weight).flatten())
-    dx = g - torch.einsum("rn->r", g)[:, None] / n
-    dx = dx - torch.einsum("rn,rm,rm->rn", hat, g, hat) / n
-    dtype = x.dtype if weight is None else weight.dtype
-    return [
-        torch.einsum("rn,r->rn", dx, r).reshape(x.shape).to(x.dtype),
-        torch.einsum("rn,rn->n", d, hat).reshape(normalized_shape).to(dtype),
-        torch.einsum("rn->n", d).reshape(normalized_shape).to(dtype),
-    ]
-
-
 # batch_norm_backward
-
-
-def bnb_numpy(dy, x, weight=None, eps=1e-5):
-    axes = tuple(a for a in range(x.ndim) if a != 1)
-    a, g = x.detach().double().numpy(), dy.detach().double().numpy()
-    a = a - a.mean(axes, keepdims=True)
-    r = 1 / np.sqrt(np.square(a).mean(axes, keepdims=True) + eps)
-    hat = a * r
-    dx = r * (g - g.mean(axes, keepdims=True) - hat * (g * hat).mean(axes, keepdims=True))
-    dx, dw, db = (torch.from_numpy(t) for t in (dx, (g * hat).sum(axes), g.sum(axes)))
-    if weight is not None:
-        dx = dx * weight.double().reshape(1, -1, *[1] * (x.ndim - 2))
-    like = x if weight is None else weight
-    return dx.to(x.dtype), dw.to(like.dtype), db.to(like.dtype)
-
-
-def bnb_rows(dy, x, weight=None, eps=1e-5):
-    z, d = (wide(t).movedim(1, 0) for t in (x, dy))
-    shape = z.shape
-    z, d = z.flatten(1), d.flatten(1)
-    var, mean = torch.var_mean(z, 1, correction=0, keepdim=True)
-    hat = (z - mean) / (var + eps).sqrt()
-    g = d if weight is None else d * weight[:, None]
-    dx = (g - g.mean(1, True) - hat * (g * hat).mean(1, True)) / (var + eps).sqrt()
-    dtype = getattr(weight, "dtype", x.dtype)
-    dx = dx.reshape(shape).movedim(0, 1).to(x.dtype)
-    return dx, (d * hat).sum(1).to(dtype), d.sum(1).to(dtype)
 
 
 def bnb_loop(dy, x, weight=None, eps=1e-5):
@@ -609,31 +401,6 @@ def rmsb_autograd(dy, x, normalized_shape, weight=None, eps=None):
     return z.grad.to(x.dtype), w2.grad.to(w.dtype)
 
 
-def rmsb_vmap(dy, x, normalized_shape, weight=None, eps=None):
-    eps = default_eps(x, eps)
-
-    def one(d, z):
-        r = (z.square().mean() + eps).rsqrt()
-        g = d if weight is None else d * weight
-        return r * (g - z * r * (g * z * r).mean()), d * z * r
-
-    rows = (wide(t).reshape(-1, *normalized_shape) for t in (dy, x))
-    dx, dw = torch.vmap(one)(*rows)
-    like = x if weight is None else weight
-    return dx.reshape(x.shape).to(x.dtype), dw.sum(0).to(like.dtype)
-
-
-def rmsb_einsum(dy, x, normalized_shape, weight=None, eps=None):
-    n = math.prod(normalized_shape)
-    z, d = (wide(t).reshape(-1, n) for t in (x, dy))
-    r = (torch.einsum("rn,rn->r", z, z) / n + default_eps(x, eps)).rsqrt()
-    g = d if weight is None else d * wide(weight).reshape(n)
-    dots = torch.einsum("rn,rn,r->r", g, z, r**3) / n
-    dx = torch.einsum("rn,r->rn", g, r) - torch.einsum("rn,r->rn", z, dots)
-    dw = torch.einsum("rn,rn,r->n", d, z, r).reshape(normalized_shape)
-    return [dx.reshape(x.shape).to(x.dtype), dw.to(x.dtype if weight is None else weight.dtype)]
-
-
 def rmsb_loop(dy, x, normalized_shape, weight=None, eps=None):
     eps = default_eps(x, eps)
     z, d = x.double().reshape(-1, *normalized_shape), dy.double().reshape(-1, *normalized_shape)
@@ -669,22 +436,6 @@ def group_norm_chunks(x, num_groups, weight=None, bias=None, eps=1e-5):
     return affine(torch.cat(parts, 1), x, weight, bias)
 
 
-def group_norm_vmap(x, num_groups, weight=None, bias=None, eps=1e-5):
-    def one(group):
-        var, mean = torch.var_mean(group, correction=0)
-        return (group - mean) * (var + eps) ** -0.5
-
-    groups = wide(x).reshape(x.size(0), num_groups, x.size(1) // num_groups, *x.shape[2:])
-    return affine(torch.vmap(torch.vmap(one))(groups).reshape(x.shape), x, weight, bias)
-
-
-def group_norm_einsum(x, num_groups, weight=None, bias=None, eps=1e-5):
-    g = x.double().reshape(len(x), num_groups, -1)
-    g = g - torch.einsum("ngk->ng", g)[..., None] / g.shape[-1]
-    r = (torch.einsum("ngk,ngk->ng", g, g) / g.shape[-1] + eps).rsqrt()
-    return affine(torch.einsum("ngk,ng->ngk", g, r).reshape(x.shape), x, weight, bias)
-
-
 def group_norm_function(x, num_groups, weight=None, bias=None, eps=1e-5):
     groups = wide(x).contiguous().view(-1, x[0].numel() // num_groups)
     y = HandMadeNorm.apply(groups, -1, eps)
@@ -692,22 +443,6 @@ def group_norm_function(x, num_groups, weight=None, bias=None, eps=1e-5):
 
 
 # instance_norm
-
-
-def instance_norm_var_mean(
-    x, running_mean=None, running_var=None, weight=None, bias=None,
-    use_input_stats=True, momentum=0.1, eps=1e-5,
-):  # fmt: skip
-    flat = wide(x).flatten(2)
-    if use_input_stats:
-        var, mean = torch.var_mean(flat, -1, correction=0, keepdim=True)
-    else:
-        mean, var = (wide(t)[None, :, None] for t in (running_mean, running_var))
-    if use_input_stats and running_mean is not None:
-        unbiased = flat.detach().var(-1).mean(0)
-        running_mean.lerp_(mean.detach().mean((0, 2)).to(running_mean.dtype), momentum)
-        running_var.lerp_(unbiased.to(running_var.dtype), momentum)
-    return affine(((flat - mean) / (var + eps).sqrt()).view(x.shape), x, weight, bias)
 
 
 def instance_norm_loop(
@@ -731,26 +466,6 @@ def instance_norm_loop(
                 running_mean[j] = (1 - momentum) * running_mean[j] + momentum * new_mean
                 running_var[j] = (1 - momentum) * running_var[j] + momentum * new_var
     return affine(torch.stack(out).view(x.shape), x, weight, bias)
-
-
-def instance_norm_einsum(
-    x, running_mean=None, running_var=None, weight=None, bias=None,
-    use_input_stats=True, momentum=0.1, eps=1e-5,
-):  # fmt: skip
-    z = x.double().flatten(2)
-    k = z.shape[2]
-    if use_input_stats:
-        mean = torch.einsum("nck->nc", z) / k
-        z = z - mean[..., None]
-        power = torch.einsum("nck,nck->nc", z, z)
-        r = (power / k + eps).rsqrt()
-        if running_mean is not None:
-            for old, new in ((running_mean, mean), (running_var, power / (k - 1))):
-                old.data.mul_(1 - momentum).add_(new.detach().mean(0), alpha=momentum)
-    else:
-        z = z - running_mean.double()[:, None]
-        r = (running_var.double() + eps).rsqrt().expand(len(x), -1)
-    return affine(torch.einsum("nck,nc->nck", z, r).reshape(x.shape), x, weight, bias)
 
 
 def instance_norm_by_group_norm(x, running_mean=None, running_var=None, *args, **kwargs):
@@ -790,14 +505,6 @@ def instance_norm_function(
 # rms_norm
 
 
-def rms_norm_einsum(x, normalized_shape, weight=None, eps=None):
-    n = math.prod(normalized_shape)
-    flat = wide(x).reshape(-1, n)
-    r = (torch.einsum("rn,rn->r", flat, flat) / n + default_eps(x, eps)).rsqrt()
-    y = torch.einsum("rn,r->rn", flat, r).reshape(x.shape)
-    return (y * (1 if weight is None else weight)).to(x.dtype)
-
-
 def rms_norm_hypot(x, normalized_shape, weight=None, eps=None):
     z, dims = wide(x), [-i for i in range(1, len(normalized_shape) + 1)]
     length = (
@@ -805,15 +512,6 @@ def rms_norm_hypot(x, normalized_shape, weight=None, eps=None):
     )
     y = z / torch.hypot(length, torch.full_like(length, default_eps(x, eps) ** 0.5))
     return y.to(x.dtype) if weight is None else (y * weight).to(x.dtype)
-
-
-def rms_norm_vmap(x, normalized_shape, weight=None, eps=None):
-    def one(row):
-        y = row / (torch.dot(row.ravel(), row.ravel()) / row.numel() + default_eps(x, eps)).sqrt()
-        return y if weight is None else y * weight
-
-    rows = wide(x).reshape(-1, *normalized_shape)
-    return torch.vmap(one)(rows).reshape(x.shape).to(x.dtype)
 
 
 class HandMadeRms(Function):
@@ -860,21 +558,6 @@ def choose_loop(validation, test):
     return torch.tensor(chosen), torch.tensor(means, **kind), torch.tensor(spreads, **kind)
 
 
-def choose_numpy(validation, test):
-    v, t = validation.numpy(), test.numpy()
-    rate = np.argmax(v.mean(-1), axis=-1)
-    runs = np.take_along_axis(t, rate[:, None, None], axis=1).squeeze(1)
-    answers = rate, runs.mean(-1), runs.std(-1, ddof=1)
-    return tuple(torch.from_numpy(np.asarray(a)) for a in answers)
-
-
-def choose_gather(validation, test):
-    rate = validation.sum(-1).max(-1).indices
-    runs = test.gather(1, rate[:, None, None].expand(-1, 1, test.shape[2])).squeeze(1)
-    std, mean = torch.std_mean(runs, dim=-1)
-    return [rate, mean, std]
-
-
 def choose_vmap(validation, test):
     def one(tried, runs):
         rate = tried.mean(1).argmax()
@@ -893,13 +576,6 @@ def choose_one_hot(validation, test):
 
 
 # merge_moments
-
-
-def merge_pooled(a, b):
-    n = a.count + b.count
-    mean = torch.where(n > 0, (a.count * a.mean + b.count * b.mean) / n, 0.0)
-    m2 = sum(p.m2 + p.count * (p.mean - mean) ** 2 for p in (a, b))
-    return n, mean, m2
 
 
 def merge_either(a, b):
@@ -924,14 +600,6 @@ def merge_stacked(a, b):
     share = torch.nan_to_num(counts / total)
     mean = means[0] + (share * (means - means[0])).sum(0)
     return [total, mean, (m2s + counts * (means - mean).square()).sum(0)]
-
-
-def merge_numpy(a, b):
-    (na, ma, sa), (nb, mb, sb) = ([t.numpy() for t in part] for part in (a, b))
-    n = na + nb
-    safe = np.maximum(n, 1)
-    answers = n, ma + (mb - ma) * nb / safe, sa + sb + (mb - ma) ** 2 * na * nb / safe
-    return tuple(torch.as_tensor(t) for t in answers)
 
 
 def merge_fractions(a, b):
@@ -962,24 +630,6 @@ def sync_two_calls(g, x_hat, rstd, count, all_reduce):
     return rstd / count * (count * g - dg - x_hat * dgx)
 
 
-def sync_einsum(g, x_hat, rstd, count, all_reduce):
-    mean = all_reduce(torch.einsum("nc->c", g) / count)
-    along = all_reduce(torch.einsum("nc,nc->c", g, x_hat) / count)
-    return torch.einsum("nc,c->nc", g - mean - torch.einsum("nc,c->nc", x_hat, along), rstd)
-
-
-def sync_double(g, x_hat, rstd, count, all_reduce):
-    sums = torch.zeros(2, g.shape[1], dtype=torch.float64)
-    for row, hat in zip(g.double(), x_hat.double(), strict=True):
-        sums[0] += row
-        sums[1] += row * hat
-    sums = all_reduce(sums)
-    out = torch.empty_like(g)
-    for i in range(len(g)):
-        out[i] = rstd * (g[i] - sums[0] / count - x_hat[i] * sums[1] / count)
-    return out
-
-
 def sync_numpy(g, x_hat, rstd, count, all_reduce):
     a, b = g.numpy(), x_hat.numpy()
     sums = all_reduce(torch.from_numpy(np.stack([a.sum(0), np.vecdot(a, b, axis=0)])))
@@ -990,24 +640,11 @@ def sync_numpy(g, x_hat, rstd, count, all_reduce):
 # sequence_backward
 
 
-def tokens_einsum(dy, x_hat, rstd, weight, all_reduce):
-    along = torch.einsum("nc,nc,c->n", dy, x_hat, weight) / dy.shape[1]
-    dx = torch.einsum("nc,no->nc", dy * weight - torch.einsum("n,nc->nc", along, x_hat), rstd)
-    return dx, all_reduce(torch.einsum("nc,nc->c", dy, x_hat))
-
-
 def tokens_autograd(dy, x_hat, rstd, weight, all_reduce):
     x, gamma = (x_hat / rstd).requires_grad_(), weight.clone().requires_grad_()
     y = x * x.square().mean(1, keepdim=True).rsqrt() * gamma
     dx, part = torch.autograd.grad(y, (x, gamma), dy)
     return dx, all_reduce(part)
-
-
-def tokens_numpy(dy, x_hat, rstd, weight, all_reduce):
-    a, b, r, w = (t.numpy() for t in (dy, x_hat, rstd, weight))
-    g = a * w
-    dx = r * (g - b * np.vecdot(g, b)[:, None] / g.shape[1])
-    return torch.from_numpy(dx), all_reduce(torch.from_numpy((a * b).sum(0)))
 
 
 def tokens_matmul(dy, x_hat, rstd, weight, all_reduce):
@@ -1025,63 +662,21 @@ def tokens_loop(dy, x_hat, rstd, weight, all_reduce):
 
 
 RIGHT = {
-    "centre": [centre_einsum, centre_loop, centre_vmap, centre_transposed, centre_double],
-    "normalize": [
-        normalize_var_mean,
-        normalize_by_layer_norm,
-        normalize_sums,
-        normalize_hypot,
-        normalize_function,
-    ],
-    "layer_norm": [
-        layer_norm_einsum,
-        layer_norm_vmap,
-        layer_norm_function,
-        layer_norm_by_rms,
-        layer_norm_loop,
-    ],
-    "batch_norm": [
-        batch_norm_rows,
-        batch_norm_lerp,
-        batch_norm_einsum,
-        batch_norm_loop,
-        batch_norm_function,
-    ],
-    "pooled": [
-        pooled_one_by_one,
-        pooled_pairs,
-        pooled_numpy,
-        pooled_by_channel,
-        pooled_repeated,
-    ],
-    "ema": [ema_match, ema_zip, ema_swap, ema_double, ema_einsum],
-    "backward_steps": [steps_vjp, steps_sum_to_size, steps_means, steps_double, steps_closed],
-    "layer_norm_backward": [lnb_autograd, lnb_numpy, lnb_vmap, lnb_vjp, lnb_einsum],
-    "batch_norm_backward": [bnb_numpy, bnb_rows, bnb_loop, bnb_jacobian, bnb_vjp],
-    "rms_norm_backward": [rmsb_numpy, rmsb_autograd, rmsb_vmap, rmsb_einsum, rmsb_loop],
-    "group_norm": [
-        group_norm_by_layer_norm,
-        group_norm_chunks,
-        group_norm_vmap,
-        group_norm_einsum,
-        group_norm_function,
-    ],
-    "instance_norm": [
-        instance_norm_var_mean,
-        instance_norm_loop,
-        instance_norm_einsum,
-        instance_norm_by_group_norm,
-        instance_norm_function,
-    ],
-    "rms_norm": [rms_norm_einsum, rms_norm_hypot, rms_norm_vmap, rms_norm_function, rms_norm_loop],
-    "choose_and_report": [choose_loop, choose_numpy, choose_gather, choose_vmap, choose_one_hot],
-    "merge_moments": [merge_pooled, merge_either, merge_stacked, merge_numpy, merge_fractions],
-    "sync_backward": [sync_cat, sync_two_calls, sync_einsum, sync_double, sync_numpy],
-    "sequence_backward": [
-        tokens_einsum,
-        tokens_autograd,
-        tokens_numpy,
-        tokens_matmul,
-        tokens_loop,
-    ],
+    "centre": [centre_loop, centre_vmap, centre_double],
+    "normalize": [normalize_by_layer_norm, normalize_hypot, normalize_function],
+    "layer_norm": [layer_norm_function, layer_norm_by_rms, layer_norm_loop],
+    "batch_norm": [batch_norm_lerp, batch_norm_loop, batch_norm_function],
+    "pooled": [pooled_pairs, pooled_numpy, pooled_repeated],
+    "ema": [ema_swap, ema_double, ema_einsum],
+    "backward_steps": [steps_vjp, steps_double, steps_closed],
+    "layer_norm_backward": [lnb_numpy, lnb_vmap, lnb_vjp],
+    "batch_norm_backward": [bnb_loop, bnb_jacobian, bnb_vjp],
+    "rms_norm_backward": [rmsb_numpy, rmsb_autograd, rmsb_loop],
+    "group_norm": [group_norm_by_layer_norm, group_norm_chunks, group_norm_function],
+    "instance_norm": [instance_norm_loop, instance_norm_by_group_norm, instance_norm_function],
+    "rms_norm": [rms_norm_hypot, rms_norm_function, rms_norm_loop],
+    "choose_and_report": [choose_loop, choose_vmap, choose_one_hot],
+    "merge_moments": [merge_either, merge_stacked, merge_fractions],
+    "sync_backward": [sync_cat, sync_two_calls, sync_numpy],
+    "sequence_backward": [tokens_autograd, tokens_matmul, tokens_loop],
 }

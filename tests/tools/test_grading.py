@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from functools import partial
-from operator import methodcaller
 from pathlib import Path
 
 import nbformat
@@ -403,8 +402,6 @@ CALLS = {
     "by name": ("torch's layer_norm", lambda *a: getattr(F, "layer" + "_norm")(*a)),
     "aten": ("torch's native_layer_norm", lambda *a: torch.ops.aten.native_layer_norm(*a)[0]),
     "partial": ("torch's layer_norm", lambda *a: partial(torch.layer_norm, *a)()),
-    "map": ("torch's layer_norm", lambda *a: next(map(torch.layer_norm, *([one] for one in a)))),
-    "methodcaller": ("torch's layer_norm", lambda *a: methodcaller("layer_norm", *a)(torch)),
     "references": ("torch's native_layer_norm", lambda *a: torch._refs.native_layer_norm(*a)[0]),
     "the course's": ("the course's layer_norm", lambda *a: layer_norm(*a)),
     "the oracle": ("check.layer_norm.oracle", lambda *a: check.layer_norm.oracle(*a)),
