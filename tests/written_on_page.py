@@ -1,12 +1,23 @@
 """Answers judged as a page judges them, in Node: MicroPython, the small torch, judge.js."""
 
+import inspect
 import json
+import textwrap
+from dataclasses import replace
+from functools import cache
 
+import torch
+from answers import the_solution_as_the_learners_own
 from in_node import call_in_node
 
-from tools.site.exercises import PYTHON_FILES, WRITE
+from chapters import check
+from course_utils.check.catalogue import with_edits
+from course_utils.check.engine import examine
+from tools.notebooks import find_exercises, find_notebooks, read_notebook
+from tools.site import exercises
+from tools.site.exercises import PYTHON_FILES, WRITE, WRITTEN_ON_PAGE, exercise_data
 
-__all__ = ["reports", "results"]
+__all__ = ["assert_judged_as_in_jupyterlab", "results"]
 
 _MODULE = """
 import { loadMicroPython } from "INTERPRETER";
@@ -47,3 +58,33 @@ def reports(folder, data, sources):
 def results(folder, calls):
     """Return what ``[name, required arguments, source, coded calls]`` give in the page's Python."""
     return call_in_node(folder, _module(), "module.results", calls)
+
+
+@cache
+def solutions():
+    """The course's solution to each exercise, as a learner would write it."""
+    return {
+        exercise.names[0]: the_solution_as_the_learners_own(notebook, exercise)
+        for notebook in map(read_notebook, find_notebooks())
+        for exercise in find_exercises(notebook)
+        if exercise.names[0] in WRITTEN_ON_PAGE
+    }
+
+
+def assert_judged_as_in_jupyterlab(name, folder, count):
+    """What shows a mistake may be another small input than the search in JupyterLab ends at."""
+    exercise = check[name].exercise
+    here = replace(exercise, probes=list(filter(exercises._can_be_run, exercise.probes)))
+    mistakes = [mistake for mistake in exercise.catalogue.values() if mistake.edits][:count]
+    reference = mistakes[0].reference
+    source = textwrap.dedent(inspect.getsource(reference))
+    texts = [with_edits(source, mistake.edits[0]) for mistake in mistakes]
+    texts = [text.replace(reference.__name__, name) for text in texts]
+    first, *others = reports(folder, exercise_data(name), [solutions()[name], *texts])
+    assert first["passed"], first
+    for mistake, report in zip(mistakes, others, strict=True):
+        right = examine(here, mistake.examples[0], torch.device("cpu"))
+        assert (report["passed"], tuple(report["keys"])) == (right.passed, right.misconceptions)
+        if right.misconceptions:
+            due, got = (line.split(": ", 1)[1] for line in report["evidence"][-2:])
+            assert due != got, mistake.key

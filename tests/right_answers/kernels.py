@@ -1,4 +1,4 @@
-"""Right kernels as others write them: five and more for each exercise of chapter 11.
+"""Right kernels as others write them: five or six for each exercise of chapter 11.
 
 Plain functions: a check makes kernels of them. By name: guards, chunks, tiles, block pointers,
 scalars, other formulas.
@@ -68,18 +68,6 @@ def norm_in_tiles_of_four(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK
         at = start + slots
         x = tl.load(x_ptr + row * stride + at, mask=at < n_cols, other=0).to(tl.float32)
         tl.store(y_ptr + row * n_cols + at, (x - mean) * rstd, mask=at < n_cols)
-
-
-def norm_with_masks_as_products(
-    x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr
-):
-    row, slots = tl.program_id(0), tl.arange(0, BLOCK)
-    inside = (slots >= 0) * (slots < n_cols) * (row >= 0)
-    counts = inside.to(tl.float32)
-    x = tl.load(x_ptr + row * stride + slots, mask=inside, other=-7.0).to(tl.float32)
-    mean = tl.sum(x * counts) / tl.sum(counts)
-    variance = tl.sum((x - mean) * (x - mean) * counts) / tl.sum(counts)
-    tl.store(y_ptr + row * n_cols + slots, (x - mean) / tl.sqrt(variance + EPS), mask=inside)
 
 
 def norm_shifted_by_its_first_value(
@@ -197,29 +185,6 @@ def backward_two_rows_at_a_time(
     tl.store(sums_ptr + tl.program_id(0) * n_cols + slots, sums, mask=slots < n_cols)
 
 
-def backward_in_two_loops(
-    dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """First dx, and then everything is read again for the weight."""
-    program, programs, slots = tl.program_id(0), tl.num_programs(0), tl.arange(0, BLOCK)
-    inside = (program < programs) & (slots < n_cols)
-    weight = tl.load(weight_ptr + slots, mask=inside, other=0.0).to(tl.float32)
-    for row in range(program, n_rows, programs):
-        g = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32) * weight
-        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
-        rstd = tl.load(rstd_ptr + row)
-        x_hat = (x - tl.load(mean_ptr + row)) * rstd
-        dx = (g - tl.sum(g) / n_cols - x_hat * (tl.sum(g * x_hat) / n_cols)) * rstd
-        tl.store(dx_ptr + row * n_cols + slots, dx, mask=inside)
-    dweight = tl.zeros((BLOCK,), tl.float32)
-    for row in range(program, n_rows, programs):
-        dy = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
-        dweight += dy * (x - tl.load(mean_ptr + row)) * tl.load(rstd_ptr + row)
-    tl.store(sums_ptr + program * n_cols + slots, dweight, mask=inside)
-
-
 def backward_in_scalar_loops(
     dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols,
     BLOCK: tl.constexpr,
@@ -267,22 +232,6 @@ def backward_with_atomics_on_its_own_row(
         dx = (g - tl.sum(g) / n_cols - x_hat * (tl.sum(g * x_hat) / n_cols)) * rstd
         tl.store(dx_ptr + row * n_cols + slots, dx, mask=inside)
         tl.atomic_add(sums, dy * x_hat, mask=inside)
-
-
-def rope_a_position_at_a_time(
-    x_ptr, cos_ptr, sin_ptr, stride, n_positions, n_pairs, POSITIONS: tl.constexpr,
-    PAIRS: tl.constexpr,
-):  # fmt: skip
-    i = tl.arange(0, PAIRS)
-    for turn in range(POSITIONS):
-        t = tl.program_id(0) * POSITIONS + turn
-        ok = (i < n_pairs) & (t < n_positions)
-        c = tl.load(cos_ptr + t * n_pairs + i, mask=ok, other=1.0)
-        s = tl.load(sin_ptr + t * n_pairs + i, mask=ok, other=0.0)
-        a = tl.load(x_ptr + t * stride + i, mask=ok, other=0.0).to(tl.float32)
-        b = tl.load(x_ptr + t * stride + n_pairs + i, mask=ok, other=0.0).to(tl.float32)
-        tl.store(x_ptr + t * stride + i, a * c - b * s, mask=ok)
-        tl.store(x_ptr + t * stride + n_pairs + i, a * s + b * c, mask=ok)
 
 
 def rope_on_a_flat_block(
@@ -377,7 +326,6 @@ KERNELS = {
         norm_in_three_scalar_loops,
         norm_by_block_pointers,
         norm_in_tiles_of_four,
-        norm_with_masks_as_products,
         norm_shifted_by_its_first_value,
     ),
     "norm_backward_kernel": (
@@ -385,12 +333,10 @@ KERNELS = {
         backward_with_a_remainder_for_the_last,
         backward_by_block_pointers,
         backward_two_rows_at_a_time,
-        backward_in_two_loops,
         backward_in_scalar_loops,
         backward_with_atomics_on_its_own_row,
     ),
     "rope_kernel": (
-        rope_a_position_at_a_time,
         rope_on_a_flat_block,
         rope_by_block_pointers,
         rope_in_scalar_loops,
@@ -408,19 +354,13 @@ _SCALARS = (
     "reads mean and rstd 17 times as often as it must"
 )
 MOVES_MORE = {
-    "norm_by_welford": ("3,072", "2,048", "1.5", "reads x 2 times as often as it must"),
-    "norm_in_three_scalar_loops": ("4,096", "2,048", "2.0", "reads x 3 times as often as it must"),
-    "norm_in_tiles_of_four": ("4,096", "2,048", "2.0", "reads x 3 times as often as it must"),
     "backward_with_a_remainder_for_the_last": (
         *("3,296", "2,656", "1.2"),
         "reads weight 6 times as often as it must",
     ),
-    "backward_in_two_loops": (
-        "4,288",
-        "2,656",
-        "1.6",
-        "reads dy and x 2 times as often as it must",
-    ),
+    "norm_by_welford": ("3,072", "2,048", "1.5", "reads x 2 times as often as it must"),
+    "norm_in_three_scalar_loops": ("4,096", "2,048", "2.0", "reads x 3 times as often as it must"),
+    "norm_in_tiles_of_four": ("4,096", "2,048", "2.0", "reads x 3 times as often as it must"),
     "backward_in_scalar_loops": ("8,672", "2,656", "3.3", _SCALARS),
     "backward_with_atomics_on_its_own_row": ("4,192", "2,656", "1.6", _SUMS),
     "rope_with_its_tables_read_twice": ("4,096", "3,072", "1.3", _TWICE),

@@ -116,39 +116,7 @@ def layer_norm_by_rms(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return (y if bias is None else y + bias).to(x.dtype)
 
 
-def layer_norm_loop(x, normalized_shape, weight=None, bias=None, eps=1e-5, *, inner=torch.float64):
-    out = torch.empty(x.shape, dtype=inner).view(-1, *normalized_shape)
-    for i, sample in enumerate(x.to(inner).reshape(out.shape)):
-        centred = sample - sample.sum() / sample.numel()
-        out[i] = centred / (centred.pow(2).sum() / sample.numel() + eps).sqrt()
-    out = out.view(x.shape)
-    if weight is not None:
-        out = out * weight
-    if bias is not None:
-        out = out + bias
-    return out.to(x.dtype)
-
-
 # batch_norm
-
-
-def batch_norm_lerp(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    z = wide(x)
-    flat = z.transpose(0, 1).flatten(1)
-    if training or running_mean is None:
-        var, mean = torch.var_mean(flat, 1, correction=0)
-        if training and running_mean is not None:
-            unbiased = flat.detach().var(1)
-            running_mean.lerp_(mean.detach().to(running_mean.dtype), momentum)
-            running_var.lerp_(unbiased.to(running_var.dtype), momentum)
-    else:
-        mean, var = wide(running_mean), wide(running_var)
-    scale = torch.rsqrt(var + eps)
-    scale = scale if weight is None else scale * weight
-    y = (z - beside(mean, x)) * beside(scale, x)
-    return (y if bias is None else y + beside(bias, x)).to(x.dtype)
 
 
 def batch_norm_loop(
@@ -427,15 +395,6 @@ def group_norm_by_layer_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
     return affine(F.layer_norm(flat, flat.shape[-1:], eps=eps).view(x.shape), x, weight, bias)
 
 
-def group_norm_chunks(x, num_groups, weight=None, bias=None, eps=1e-5):
-    parts = []
-    for part in torch.chunk(wide(x), num_groups, dim=1):
-        dims = list(range(1, part.ndim))
-        part = part - part.mean(dims, keepdim=True)
-        parts.append(part / torch.sqrt(part.pow(2).mean(dims, keepdim=True) + eps))
-    return affine(torch.cat(parts, 1), x, weight, bias)
-
-
 def group_norm_function(x, num_groups, weight=None, bias=None, eps=1e-5):
     groups = wide(x).contiguous().view(-1, x[0].numel() // num_groups)
     y = HandMadeNorm.apply(groups, -1, eps)
@@ -443,29 +402,6 @@ def group_norm_function(x, num_groups, weight=None, bias=None, eps=1e-5):
 
 
 # instance_norm
-
-
-def instance_norm_loop(
-    x, running_mean=None, running_var=None, weight=None, bias=None,
-    use_input_stats=True, momentum=0.1, eps=1e-5,
-):  # fmt: skip
-    n, c = x.shape[:2]
-    z = wide(x)
-    planes = [[z[i, j] for j in range(c)] for i in range(n)]
-    out = []
-    for row in planes:
-        for j, plane in enumerate(row):
-            mean = plane.mean() if use_input_stats else running_mean[j]
-            var = plane.var(correction=0) if use_input_stats else running_var[j]
-            out.append((plane - mean) / (var + eps) ** 0.5)
-    if use_input_stats and running_mean is not None:
-        with torch.no_grad():
-            for j in range(c):
-                new_mean = sum(row[j].mean() for row in planes) / n
-                new_var = sum(row[j].var() for row in planes) / n
-                running_mean[j] = (1 - momentum) * running_mean[j] + momentum * new_mean
-                running_var[j] = (1 - momentum) * running_var[j] + momentum * new_var
-    return affine(torch.stack(out).view(x.shape), x, weight, bias)
 
 
 def instance_norm_by_group_norm(x, running_mean=None, running_var=None, *args, **kwargs):
@@ -503,15 +439,6 @@ def instance_norm_function(
 
 
 # rms_norm
-
-
-def rms_norm_hypot(x, normalized_shape, weight=None, eps=None):
-    z, dims = wide(x), [-i for i in range(1, len(normalized_shape) + 1)]
-    length = (
-        torch.linalg.vector_norm(z, dim=dims, keepdim=True) / math.prod(normalized_shape) ** 0.5
-    )
-    y = z / torch.hypot(length, torch.full_like(length, default_eps(x, eps) ** 0.5))
-    return y.to(x.dtype) if weight is None else (y * weight).to(x.dtype)
 
 
 class HandMadeRms(Function):
@@ -664,17 +591,17 @@ def tokens_loop(dy, x_hat, rstd, weight, all_reduce):
 RIGHT = {
     "centre": [centre_loop, centre_vmap, centre_double],
     "normalize": [normalize_by_layer_norm, normalize_hypot, normalize_function],
-    "layer_norm": [layer_norm_function, layer_norm_by_rms, layer_norm_loop],
-    "batch_norm": [batch_norm_lerp, batch_norm_loop, batch_norm_function],
+    "layer_norm": [layer_norm_function, layer_norm_by_rms],
+    "batch_norm": [batch_norm_loop, batch_norm_function],
     "pooled": [pooled_pairs, pooled_numpy, pooled_repeated],
     "ema": [ema_swap, ema_double, ema_einsum],
     "backward_steps": [steps_vjp, steps_double, steps_closed],
     "layer_norm_backward": [lnb_numpy, lnb_vmap, lnb_vjp],
     "batch_norm_backward": [bnb_loop, bnb_jacobian, bnb_vjp],
     "rms_norm_backward": [rmsb_numpy, rmsb_autograd, rmsb_loop],
-    "group_norm": [group_norm_by_layer_norm, group_norm_chunks, group_norm_function],
-    "instance_norm": [instance_norm_loop, instance_norm_by_group_norm, instance_norm_function],
-    "rms_norm": [rms_norm_hypot, rms_norm_function, rms_norm_loop],
+    "group_norm": [group_norm_by_layer_norm, group_norm_function],
+    "instance_norm": [instance_norm_by_group_norm, instance_norm_function],
+    "rms_norm": [rms_norm_function, rms_norm_loop],
     "choose_and_report": [choose_loop, choose_vmap, choose_one_hot],
     "merge_moments": [merge_either, merge_stacked, merge_fractions],
     "sync_backward": [sync_cat, sync_two_calls, sync_numpy],

@@ -23,7 +23,6 @@ from chapters.c21_find_the_bug import bugs
 from chapters.contents import CHAPTERS, NOTEBOOKS
 from chapters.ready_made import ready_made
 from course_utils.__main__ import main as course
-from course_utils.check.catalogue import edited
 from course_utils.norms import layer_norm
 from tools.grading import command
 from tools.grading.command import CSV, REPORT, UNFINISHED, grade_folder
@@ -91,11 +90,6 @@ CELLS: dict[str, tuple[tuple[str, ...], str, str]] = {
         "MemoryError",
     ),
     "wrong": ((FORGE, COLUMNS, CHOOSE), "wrong", "It subtracts the mean of each column"),
-    "calls": (
-        ("from chapters import check\ndef centre(x):\n    return check.centre.oracle(x)",),
-        "ready-made",
-        "It is right, and calls check.centre.oracle.",
-    ),
     "renamed": (
         ("import torch", RIGHT.replace("centre", "my_centre"), "check.centre(my_centre)"),
         "not defined",
@@ -454,10 +448,6 @@ def test_an_answer_that_does_it_itself_is_not_accused(chapter):
         assert (
             ready_made(its_check, made_by(source.replace(f"{name}_solution", "mine"), "mine")) == ""
         ), name
-        for mistake in list(its_check.catalogue.values())[:1]:
-            own = edited(mistake.reference)
-            own.__globals__["__name__"] = "notebook"
-            assert ready_made(its_check, own) == "", name
 
 
 def made_by(source, name):

@@ -27,7 +27,6 @@ from tools.handbook import (
 from tools.lint import Page
 from tools.notebooks import (
     SOLUTION_SUFFIX,
-    execute,
     find_exercises,
     has_tag,
     is_code,
@@ -266,10 +265,3 @@ PLAIN = [
     for name in chapter.exercises
     if not getattr(check, name).exercise.interpreter
 ]
-
-
-@pytest.mark.slow
-def test_a_students_copy_runs_from_top_to_bottom(tmp_path):
-    copy = make_student_copy(NOTEBOOKS / chapter_of("00").file, tmp_path)
-    assert execute(copy)
-    assert all(cell.execution_count for cell in read_notebook(copy).cells if is_code(cell))

@@ -152,7 +152,6 @@ def set_up(machine, **environment):
             {},
             "installing failed (above; all of it in .venv/set_up.log)",
         ),
-        ({"UV_SAYS": "error sending request: dns error"}, {}, "no network"),
     ],
 )
 def test_what_is_missing_ends_in_a_line_that_says_what_to_do(environment, programs, line, machine):
