@@ -95,7 +95,6 @@ CELLS: dict[str, tuple[tuple[str, ...], str, str]] = {
         "not defined",
         "No cell defines centre. Cell 3 checks my_centre by that name; rename it.",
     ),
-    "stub": (('def centre(x):\n    """Centre."""\n    ...', CHOOSE), "not attempted", ""),
 }
 
 
