@@ -7,5 +7,5 @@ from tools.site.exercises import WRITTEN_ON_PAGE
 
 
 @pytest.mark.parametrize("name", WRITTEN_ON_PAGE)
-def test_eleven_mistakes_get_the_verdict_of_check(name, tmp_path):
-    assert_judged_as_in_jupyterlab(name, tmp_path, 11)
+def test_eleven_mistakes_get_the_verdict_of_check(name, tmp_path, site):
+    assert_judged_as_in_jupyterlab(name, tmp_path, site, 11)

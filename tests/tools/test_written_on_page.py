@@ -92,6 +92,6 @@ def test_what_it_lacks_is_said_by_name(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRITTEN_ON_PAGE)
-def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path):
+def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, site):
     """The solution, and of four mistakes (in tests/soak of eleven) one way to make each."""
-    assert_judged_as_in_jupyterlab(name, tmp_path, 4)
+    assert_judged_as_in_jupyterlab(name, tmp_path, site, 4)
