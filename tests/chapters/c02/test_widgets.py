@@ -15,10 +15,10 @@ def test_means_weights_and_refusals_are_those_of_layer_norm(figures):
     for state, figure in figures("normalized_shape", "shapesFigure", 600):
         if figure["problem"]:
             continue
+        messages.add(figure["refusal"][:20])
         shape, normalized, weight = (figure[name] for name in ("shape", "normalized", "weight"))
         if figure["drawn"] is None:  # what cannot be made, or nothing to normalize
             assert figure["refusal"] == said_by_pytorch(shape, normalized, weight), state
-            messages.add(figure["refusal"][:20])
             continue
         x = torch.arange(math.prod(shape), dtype=torch.float64).view(shape).square()
         gain = (
