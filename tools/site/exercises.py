@@ -204,7 +204,8 @@ def _trial(runner: Runner, convention: str) -> dict[str, Any]:
         if len(comparisons) < len(tables):  # it was stopped
             continue
         rows = [
-            _place(*known, one) for *known, one in zip(tables, places, comparisons, strict=True)
+            _place(table, known, each)
+            for table, known, each in zip(tables, places, comparisons, strict=True)
         ]
         candidate: dict[str, Any] = {"slips": slips, "rows": rows}
         failed = next((each for each in comparisons if not each.passed), None)
