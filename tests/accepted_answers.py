@@ -5,6 +5,7 @@ import inspect
 from chapters import check
 from course_utils.check.functions import argument_names
 
+# the other convention of rope, the one exercise that has one
 NEIGHBOURS = """import torch
 
 TYPE = torch.float64
@@ -18,9 +19,6 @@ def rope(x, positions, base=10_000.0, dtype=TYPE):
     a, b = x.to(wide)[..., ::2], x.to(wide)[..., 1::2]
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2).to(x.dtype)
 """
-# answers for each convention beside the exercise's own
-CONVENTIONS = {"rope": [NEIGHBOURS]}
-
 # Every check takes other names and places of arguments, a list for a tuple, any real number for a
 # number, a module for a function, and any dtype where that is free.
 FORMS = {

@@ -3,7 +3,7 @@ smallest input."""
 
 import torch
 
-from course_utils.check.diagnosis import Diagnosis
+from course_utils.check.diagnosis import Diagnosis, function_with
 from course_utils.check.runner import Runner, run_by_nearest_convention
 
 
@@ -13,6 +13,15 @@ def keys_of(its_check, function):
     if trial.passed:
         return None
     return [mistake.key for mistake in Diagnosis(trial).explanation()[1]]
+
+
+def assert_named_among(its_check, slips):
+    """Assert that a function with all of ``slips`` is told of some of them, and of nothing else."""
+    function = function_with(its_check.exercise, tuple((key, 0) for key in slips))
+    assert function is not None, f"edits overlap: {slips}"
+    named = keys_of(its_check, function)
+    assert named, slips
+    assert set(named) <= set(slips)
 
 
 def assert_passes(its_check, function):

@@ -1,12 +1,23 @@
 """Answers judged as a page judges them, in Node: MicroPython, the small torch, judge.js."""
 
+import inspect
 import json
+import textwrap
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
 
+from answers import the_solution_as_the_learners_own
 from in_node import call_in_node
+from naming import keys_of
 
-from tools.site.exercises import WRITE, python_files
+from chapters import check
+from course_utils.check.catalogue import with_edits
+from tools.notebooks import find_exercises, find_notebooks, read_notebook
+from tools.site import exercises
+from tools.site.exercises import WRITE, WRITTEN_ON_PAGE, python_files
 
-__all__ = ["reports", "results"]
+__all__ = ["assert_judged_as_in_jupyterlab", "data_of", "reports", "results", "solutions"]
 
 _MODULE = """
 import { loadMicroPython } from "INTERPRETER";
@@ -46,3 +57,39 @@ def reports(folder, data, sources):
 def results(folder, calls):
     """Return what ``[name, required arguments, source, coded calls]`` give in the page's Python."""
     return call_in_node(folder, _module(), "module.results", calls)
+
+
+def data_of(site, name):
+    """Return what the page of an exercise has to judge it by."""
+    script = (site / "_static" / f"write_{name}.js").read_text(encoding="utf-8")
+    return json.loads(script.partition(f".{name} = ")[2].rstrip(";\n"))
+
+
+@cache
+def solutions():
+    """The course's solution to each exercise, as a learner would write it."""
+    return {
+        exercise.names[0]: the_solution_as_the_learners_own(notebook, exercise)
+        for notebook in map(read_notebook, find_notebooks())
+        for exercise in find_exercises(notebook)
+        if exercise.names[0] in WRITTEN_ON_PAGE
+    }
+
+
+def assert_judged_as_in_jupyterlab(name, folder, site, count):
+    """What shows a mistake may be another small input than the search in JupyterLab ends at."""
+    exercise = check[name].exercise
+    here = replace(exercise, probes=list(filter(exercises._can_be_run, exercise.probes)))
+    mistakes = [mistake for mistake in exercise.catalogue.values() if mistake.edits][:count]
+    reference = mistakes[0].reference
+    source = textwrap.dedent(inspect.getsource(reference))
+    texts = [with_edits(source, mistake.edits[0]) for mistake in mistakes]
+    texts = [text.replace(reference.__name__, name) for text in texts]
+    first, *others = reports(folder, data_of(site, name), [solutions()[name], *texts])
+    assert first["passed"], first
+    for mistake, report in zip(mistakes, others, strict=True):
+        keys = keys_of(SimpleNamespace(exercise=here), mistake.examples[0])
+        assert (report["passed"], report["keys"]) == (keys is None, keys or [])
+        if keys:
+            due, got = (line.split(": ", 1)[1] for line in report["evidence"][-2:])
+            assert due != got, mistake.key

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from jupyterlab_driver import open_notebook
-from widget_driver import find_widgets
+from widget_driver import widgets_on
 
 from tools.notebooks import NOTEBOOKS
 
@@ -23,23 +23,15 @@ def save(opened):
     opened.page.evaluate("async () => await jupyterapp.commands.execute('docmanager:save')")
 
 
-def test_opening_and_saving_a_notebook_changes_no_byte(browser, server, file):
-    before = file.read_bytes()
-    opened = open_notebook(browser, server, COPY)
-    save(opened)
-    opened.close()
-    assert file.read_bytes() == before
-
-
 def test_a_widget_that_was_saved_is_drawn_before_anything_runs(browser, server, file):
     opened = open_notebook(browser, server, COPY)
     opened.run_all()
-    widgets = len(find_widgets(opened.page))
+    widgets = len(widgets_on(opened.page))
     save(opened)
     opened.close()
     assert b"course-widget" in file.read_bytes()  # its state is in the file
     opened = open_notebook(browser, server, COPY)
     opened.page.locator(".course-widget").first.wait_for(timeout=10_000)
-    assert len(find_widgets(opened.page)) == widgets > 0
+    assert len(widgets_on(opened.page)) == widgets > 0
     assert opened.page.get_by_text("model not found").count() == 0
     opened.close()

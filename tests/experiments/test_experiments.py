@@ -6,17 +6,6 @@ from studies import toy
 from course_utils.experiments import Spread, run_study
 
 
-def test_every_run_gives_a_row_of_its_settings_and_its_result():
-    rows = run_study(toy(), progress=False)
-    assert [dict(row) for row in rows] == [
-        {"arm": "a", "seed": 0, "loss": 0.0},
-        {"arm": "a", "seed": 1, "loss": 1.0},
-        {"arm": "b", "seed": 0, "loss": 10.0},
-        {"arm": "b", "seed": 1, "loss": 11.0},
-    ]
-    assert rows.origin == ""
-
-
 def test_rows_know_mean_standard_deviation_and_extremes_over_seeds():
     rows = run_study(toy(), "full", progress=False)
     assert rows.mean_and_spread("loss", ("arm",)) == {

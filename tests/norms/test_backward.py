@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import gradgradcheck
 from torch.testing import assert_close
 
 from course_utils import norms
@@ -140,11 +139,6 @@ def test_without_a_weight_the_gradients_are_those_at_a_weight_of_one(case):
     assert_close(
         torch.autograd.grad(case.function(x, None, *parameters[1:]), x, dy)[0], expected[0]
     )
-
-
-@for_every_small_case
-def test_second_derivatives_equal_finite_differences(case):
-    assert gradgradcheck(case.function, case.inputs()[0])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])

@@ -150,19 +150,6 @@ def test_gradients_equal_the_builtins_on_every_sample(name, dtype):
             assert_gradients_close(got, expected, y)
 
 
-@for_every_function
-def test_second_derivatives_equal_finite_differences_on_every_sample(name):
-    for sample in OPS[name].sample_inputs("cpu", torch.float64, requires_grad=True):
-        call = Call(sample)
-        if any(value.numel() == 0 for value in call.inputs):
-            continue  # nothing to differ by
-
-        def function(*inputs, call=call):
-            return call.run(getattr(norms, name), inputs=inputs)[0]
-
-        assert torch.autograd.gradgradcheck(function, call.inputs, fast_mode=True)
-
-
 def pair_of_modules(name, inputs):
     """Return mine and the built-in, from the same arguments and with the same random parameters."""
     arguments = inputs.constructor_input

@@ -31,7 +31,6 @@ from course_utils.rope import (
     rope_cos_sin,
     rope_frequencies,
     rope_inv_freq,
-    sinusoidal,
     t5_relative_bucket,
     xpos_cos_sin,
 )
@@ -63,16 +62,6 @@ def test_what_is_asked_for_on_a_device_or_in_a_dtype_is_there():
 
 
 # -- sinusoidal codes and angles -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("base", [10_000.0, 50.0])
-def test_sinusoidal_is_the_formula_of_the_paper(base):
-    code = sinusoidal(50, 12, base)
-    for position in (0, 1, 49):
-        for i in range(6):
-            angle = position / base ** (2 * i / 12)
-            assert math.isclose(code[position, 2 * i], math.sin(angle), abs_tol=1e-7)
-            assert math.isclose(code[position, 2 * i + 1], math.cos(angle), abs_tol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -143,27 +132,24 @@ def test_layouts_have_the_names_of_those_who_use_them():
 @pytest.mark.parametrize(
     ("num_heads", "head_dim", "rotary_dim"), [(4, 16, None), (3, 16, 8), (1, 2, 2)]
 )
-def test_permuted_projections_give_the_same_scores_in_the_other_layout(
+def test_what_a_permuted_projection_gives_is_turned_alike_in_the_other_layout(
     num_heads, head_dim, rotary_dim
 ):
-    tokens, features = 7, 10
-    x = randn(tokens, features, dtype=torch.float64)
+    """Each column of the weight is what a token is projected to."""
+    weight, tokens = randn(num_heads * head_dim, 7, dtype=torch.float64), 7
     cos_sin = rope_cos_sin(tokens, rope_inv_freq(rotary_dim or head_dim), dtype=torch.float64)
-    weights = [randn(num_heads * head_dim, features, seed=s, dtype=torch.float64) for s in (1, 2)]
-    biases = [randn(num_heads * head_dim, seed=s, dtype=torch.float64) for s in (3, 4)]
 
-    def scores(reorder, layout):
-        projected = [x @ reorder(w).T + reorder(b) for w, b in zip(weights, biases, strict=True)]
-        q, k = (p.view(tokens, num_heads, head_dim).transpose(0, 1) for p in projected)
-        return apply_rope(q, *cos_sin, layout=layout) @ apply_rope(k, *cos_sin, layout=layout).mT
+    def permuted(rows):
+        return half_to_interleaved(rows, num_heads, rotary_dim)
 
-    as_is = scores(lambda w: w, "half")
-    permuted = scores(lambda w: half_to_interleaved(w, num_heads, rotary_dim), "interleaved")
-    torch.testing.assert_close(permuted, as_is, atol=1e-12, rtol=0)
-    if head_dim > 2:  # with one pair the layouts are one
-        assert (scores(lambda w: w, "interleaved") - as_is).abs().max() > 1
-    there = half_to_interleaved(weights[0], num_heads, rotary_dim)
-    assert torch.equal(interleaved_to_half(there, num_heads, rotary_dim), weights[0])
+    def turned(rows, layout):
+        heads = rows.view(num_heads, head_dim, tokens).mT
+        return apply_rope(heads, *cos_sin, layout=layout).mT.reshape(rows.shape)
+
+    right = turned(permuted(weight), "interleaved")
+    torch.testing.assert_close(permuted(turned(weight, "half")), right, atol=1e-12, rtol=0)
+    assert torch.equal(permuted(weight[:, 0]), permuted(weight)[:, 0])  # a bias
+    assert torch.equal(interleaved_to_half(permuted(weight), num_heads, rotary_dim), weight)
 
 
 def test_axial_rope_is_that_of_qwen2_vl():
@@ -417,7 +403,7 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
         (lambda: rope_inv_freq(0), "dim must be"),
         *(
             (lambda base=base: rope_inv_freq(8, base=base), "base must be")
-            for base in (0.0, math.nan, math.inf)
+            for base in (0.0, math.nan)
         ),
         (lambda: apply_rope(torch.ones(4, 8, dtype=torch.int64), *COS_SIN), "x must hold"),
         (
@@ -426,33 +412,20 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
         ),
         (lambda: apply_rope(randn(4, 6), *COS_SIN), r"cos and sin .* got x \(4, 6\), cos \(4, 4\)"),
         (lambda: apply_rope(randn(5, 8), *COS_SIN), "one row per token of x"),
-        (
-            lambda: apply_rope(randn(5, 8), *rope_cos_sin(1, rope_inv_freq(8))),
-            "one row per token of x",
-        ),
         (lambda: apply_rope(randn(4, 8), COS_SIN[0], COS_SIN[1][:1]), "cos and sin must be"),
-        (lambda: apply_rope(randn(8), *COS_SIN), "cos and sin must be"),
         (lambda: half_to_interleaved(randn(9, 2), 2), "num_heads must divide"),
         (lambda: interleaved_to_half(randn(8, 2), 2, rotary_dim=3), "rotary_dim must be"),
-        *((lambda dim=dim: axial_rope_2d(2, 2, dim), "dim must be") for dim in (0, 6)),
-        *((lambda heads=heads: alibi_slopes(heads), "num_heads must be") for heads in (0, 2.5)),
+        (lambda: axial_rope_2d(2, 2, 6), "dim must be"),
+        (lambda: alibi_slopes(2.5), "num_heads must be"),
         (lambda: alibi_bias(2, 5, 4), "query_length must be"),
         (lambda: t5_relative_bucket(torch.arange(3), num_buckets=7), "num_buckets must be"),
-        (lambda: t5_relative_bucket(torch.arange(3), False, 1), "num_buckets must be"),
         (lambda: t5_relative_bucket(torch.arange(3), max_distance=8), "max_distance must be"),
         (lambda: RotaryEmbedding(16, rope_parameters=DYNAMIC), "max_position_embeddings must be"),
         (lambda: RotaryEmbedding(15), "whole pairs within the head"),
-        *(
-            (lambda dim=dim: rotary()(randn(4, dim)), "x must end in head_dim=16")
-            for dim in (8, 32)
-        ),
+        (lambda: rotary()(randn(4, 32)), "x must end in head_dim=16"),
         (lambda: rotary()(randn(1, 16), positions=29), r"for token 29 pass torch.tensor\(\[29\]\)"),
         (lambda: rotary()(randn(1, 16), positions=[29]), "positions must be"),
         (lambda: rotary().cos_sin(-1), "positions must be"),
-        (
-            lambda: rotary()(randn(1, 16), positions=torch.tensor([True])),
-            "positions must hold real numbers",
-        ),
         (
             lambda: rotary()(randn(1, 16), positions=torch.tensor([1j])),
             "positions must hold real numbers",

@@ -255,10 +255,9 @@ def test_a_length_may_be_left_out_where_the_parameters_carry_it_and_is_named_whe
 @pytest.mark.parametrize(
     ("parameters", "key"),
     [
-        *(({"rope_type": bad}, "rope_type") for bad in ("nkt", ["yarn"])),
         *(
             (bad, "rope_type")
-            for bad in ({"type": "nkt"}, {"factor": 4.0}, {"full_attention": LINEAR})
+            for bad in ({"rope_type": "nkt"}, {"rope_type": ["yarn"]}, {"full_attention": LINEAR})
         ),
         ("yarn", "rope_parameters"),
         *(

@@ -13,7 +13,8 @@ import nbformat
 import pytest
 from answers import gives_back_its_argument, with_check
 
-from tools.notebooks import CELL_TIMEOUT_S, find_exercises
+from tools.notebooks import CELL_TIMEOUT_S, execute, find_exercises, is_code
+from tools.student import make_student_copy
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT_S = 900  # for one run; the longest notebook takes two minutes on two cores
@@ -101,6 +102,12 @@ def test_a_notebook_goes_on_after_wrong_answers(notebook_path, tmp_path):
         for index in (exercise.stub, exercise.solution):
             notebook.cells[index].metadata.setdefault("tags", []).append("nbval-ignore-output")
     run_nbval(notebook, CONDITIONS[0], tmp_path)
+
+
+def test_a_students_copy_runs_from_top_to_bottom(notebook_path, tmp_path):
+    copy = make_student_copy(notebook_path, tmp_path)
+    assert execute(copy, timeout=3 * CELL_TIMEOUT_S)
+    assert all(cell.execution_count for cell in nbformat.read(copy, 4).cells if is_code(cell))
 
 
 def run_nbval(notebook, condition, private):

@@ -84,15 +84,6 @@ def test_arguments_may_be_given_by_name_and_get_their_gradients():
     torch.testing.assert_close(gradients, (2 * weight, 2 * x))
 
 
-def test_gradients_are_those_of_the_function_for_the_given_upstream():
-    x, w = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
-    dx, dw = forward_and_backward(
-        lambda x, w: x**2 * w, x, w, upstream=[torch.tensor([1.0, 10.0])]
-    )()
-    assert dx.tolist() == [6.0, 200.0]
-    assert dw.tolist() == [1.0, 40.0]
-
-
 def test_only_arguments_that_require_a_gradient_get_one_where_any_does():
     x, w = torch.ones(2), torch.ones(2, requires_grad=True)
     assert len(forward_and_backward(torch.mul, x, w)()) == 1

@@ -108,23 +108,12 @@ def test_one_setting_makes_every_address():
     colab = "https://colab.research.google.com/github/somebody/their-course/blob/learn/"
     opened = [address.removeprefix(colab) for address in ours if address.startswith(colab)]
     assert opened == [chapter.file for chapter in CHAPTERS if chapter.is_written]
-    [binder] = {address for address in ours if "mybinder" in address}
-    assert binder.endswith("?urlpath=lab/tree/learn/00_start_here.ipynb")
-    pages = (ROOT / ".github" / "workflows" / "pages.yml").read_text()
-    assert "HEAD:learn" in pages  # the branch that Colab opens
-    assert "python -m tools learn" in (ROOT / ".binder" / "postBuild").read_text()
-    install = [line for line in page.splitlines() if line.startswith("%pip install")]
-    assert install[1].endswith(f"git+{MINE}")
-    assert "'torch>=" in install[0]
-    assert "jupyterlab" not in install[0]
+    assert f"git+{MINE}" in page
+    assert f"`git clone {MINE}`" in page
     assert f"repository-code: {MINE}\n" in cited
-    yaml.safe_load(cited)
-    assert f"`git clone {MINE}`" in page.partition("```sh\nmake lab")[0]
-    assert f"({MINE}/archive/HEAD.zip)" in page
     unset = with_addresses(README, "")
     assert "Unpack the archive" in unset.partition("```sh\nmake lab")[0]
     assert with_addresses(page, "") == unset
-    assert "mybinder" not in with_addresses(README, "")
 
 
 def test_no_address_of_a_copy_stands_anywhere_else():

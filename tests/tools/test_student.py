@@ -6,7 +6,6 @@ from contextlib import suppress
 from zipfile import ZipFile
 
 import pytest
-from small_notebooks import notebook_of
 
 from chapters import check
 from chapters.c21_find_the_bug import bugs
@@ -91,22 +90,6 @@ def given_away(copy):
             if report.passed or right > len(its_check.probes) / 2:
                 answers.append((name, its_check.name))
     return answers
-
-
-def test_a_function_that_gives_an_answer_away_is_found():
-    source = (
-        "import torch\n---\n"
-        "def centre_and_scale(z, dim=-1, eps=1e-5):\n"
-        "    centred = z - z.mean(dim, keepdim=True)\n"
-        "    return centred * torch.rsqrt(centred.square().mean(dim, keepdim=True) + eps)\n\n\n"
-        "def nearly(z, dim=-1, eps=1e-5):\n"
-        "    return centre_and_scale(z.detach(), dim, eps)\n\n\n"
-        "def one_mean(z, dim=-1, eps=1e-5):\n"
-        "    return (z - z.mean()) / z.std()\n---\n"
-        "def normalize(x, dims, eps=1e-5):\n    ...\n\n\ncheck.normalize(normalize)"
-    )
-    copy = notebook_of(source, tagged={2: ["exercise"]})
-    assert given_away(copy) == [("centre_and_scale", "normalize"), ("nearly", "normalize")]
 
 
 def test_the_archive_for_a_class_holds_the_copies_and_no_notebook_with_its_solutions(tmp_path):

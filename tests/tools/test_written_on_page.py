@@ -1,21 +1,21 @@
 """An exercise on a page is judged as in JupyterLab, and its small torch computes as torch does."""
 
-import inspect
-import textwrap
-from dataclasses import replace
 from itertools import filterfalse
 
 import numpy as np
 import pytest
 import torch
-from written_on_page import reports, results
+from written_on_page import (
+    assert_judged_as_in_jupyterlab,
+    data_of,
+    reports,
+    results,
+    solutions,
+)
 
 from chapters import check
-from course_utils.check.catalogue import with_edits
-from course_utils.check.engine import examine
-from tools.notebooks import find_exercises, find_notebooks, read_notebook
 from tools.site import exercises
-from tools.site.exercises import WRITTEN_ON_PAGE, exercise_data
+from tools.site.exercises import WRITTEN_ON_PAGE
 
 CPU = torch.device("cpu")
 # of x and y (B, T, C), a row z (C,) and whole numbers n (B, T)
@@ -98,43 +98,15 @@ def test_what_it_lacks_is_said_by_name(tmp_path):
         assert name in result["message"]
 
 
-@pytest.fixture(scope="module")
-def solutions():
-    """The course's solution to each exercise, as a learner would write it."""
-    from answers import the_solution_as_the_learners_own
-
-    return {
-        exercise.names[0]: the_solution_as_the_learners_own(notebook, exercise)
-        for notebook in map(read_notebook, find_notebooks())
-        for exercise in find_exercises(notebook)
-        if exercise.names[0] in WRITTEN_ON_PAGE
-    }
-
-
 def judges_inputs(name):
     return name.startswith("input_")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*filterfalse(judges_inputs, WRITTEN_ON_PAGE)])
-def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, solutions):
-    """The solution, and of eleven mistakes one way to make each; what shows it may be another small
-    input than the search in JupyterLab ends at."""
-    exercise = check[name].exercise
-    here = replace(exercise, probes=list(filter(exercises._can_be_run, exercise.probes)))
-    mistakes = [mistake for mistake in exercise.catalogue.values() if mistake.edits][:11]
-    reference = mistakes[0].reference
-    source = textwrap.dedent(inspect.getsource(reference))
-    texts = [with_edits(source, mistake.edits[0]) for mistake in mistakes]
-    texts = [text.replace(reference.__name__, name) for text in texts]
-    first, *others = reports(tmp_path, exercise_data(name), [solutions[name], *texts])
-    assert first["passed"], first
-    for mistake, report in zip(mistakes, others, strict=True):
-        right = examine(here, mistake.examples[0], CPU)
-        assert (report["passed"], tuple(report["keys"])) == (right.passed, right.misconceptions)
-        if right.misconceptions:
-            due, got = (line.split(": ", 1)[1] for line in report["evidence"][-2:])
-            assert due != got, mistake.key
+def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, site):
+    """The solution, and of eleven mistakes one way to make each."""
+    assert_judged_as_in_jupyterlab(name, tmp_path, site, 11)
 
 
 INPUTS = {
@@ -164,11 +136,11 @@ INPUTS = {
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_an_input_that_shows_a_bug_or_not_gets_the_words_of_check(name, tmp_path, solutions):
+def test_an_input_that_shows_a_bug_or_not_gets_the_words_of_check(name, tmp_path, site):
     assert list(INPUTS) == list(filter(judges_inputs, WRITTEN_ON_PAGE))
     typed = [f"def {name}(ordinary):\n    return {value}\n" for value in INPUTS[name]]
-    sources = [solutions[name], *typed]
-    told = reports(tmp_path, exercise_data(name), sources)
+    sources = [solutions()[name], *typed]
+    told = reports(tmp_path, data_of(site, name), sources)
     assert told[0]["passed"], told[0]
     for source, report in zip(sources, told, strict=True):
         names = {"torch": torch}

@@ -96,7 +96,7 @@ def build_site(site: Path, project: Path = Path()) -> int:
         scripts = built / "_static"
         scripts.mkdir(parents=True)
         _lay_out(project, sources, scripts)
-        options = ["-q", "--fail-on-warning", "-b", "html", "-c", str(_HERE), "-d", str(doctrees)]
+        options = ["-qW", "-j", "auto", "-b", "html", "-c", str(_HERE), "-d", str(doctrees)]
         status = sphinx_build([*options, str(sources), str(built)])
         shutil.move(built, site)  # MyST-NB leaves a folder of its own beside what it builds
     if not repository() and _is_in_git(project):

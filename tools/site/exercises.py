@@ -237,6 +237,7 @@ def _trial(runner: Runner, convention: str) -> dict[str, Any]:
     """Return what is right by a convention, and what the known mistakes give beside it."""
     exercise = runner.exercise
     tables: list[list[Comparison]] = [[] for _ in exercise.probes]
+    places: list[dict[Any, int]] = [{} for _ in exercise.probes]
     candidates, smallest = [], {}
     calls: list[dict[str, Any]] = []
     for slips in _slips(exercise):
@@ -246,7 +247,10 @@ def _trial(runner: Runner, convention: str) -> dict[str, Any]:
         comparisons = runner.run(function)
         if len(comparisons) < len(tables):  # it was stopped
             continue
-        rows = [_place(table, each) for table, each in zip(tables, comparisons, strict=True)]
+        rows = [
+            _place(table, known, each)
+            for table, known, each in zip(tables, places, comparisons, strict=True)
+        ]
         candidate: dict[str, Any] = {"slips": slips, "rows": rows}
         failed = next((each for each in comparisons if not each.passed), None)
         if failed is None:
@@ -284,13 +288,30 @@ def _slips(exercise: Exercise) -> Iterator[Slips]:
     yield from combinations([forms[0] for forms in everyday], 3)
 
 
-def _place(table: list[Comparison], comparison: Comparison) -> int:
+def _place(table: list[Comparison], places: dict[Any, int], comparison: Comparison) -> int:
     """Return where in the table what is shown stands, and put it there if it does not yet."""
-    for place, known in enumerate(table):
-        if comparison.agrees_with(known) and known.agrees_with(comparison):
-            return place
-    table.append(comparison)
-    return len(table) - 1
+    shown = _shown(comparison)  # most mistakes show on most probes what another one has shown
+    if shown not in places:
+        alike = (
+            place
+            for place, known in enumerate(table)
+            if comparison.agrees_with(known) and known.agrees_with(comparison)
+        )
+        places[shown] = next(alike, len(table))
+        if places[shown] == len(table):
+            table.append(comparison)
+    return places[shown]
+
+
+def _shown(comparison: Comparison) -> Any:
+    """Return what decides with what a comparison agrees: a finding, or what is wrong."""
+    if finding := comparison.observed.finding:
+        return finding.kind, finding.what
+    values = comparison.observed.values
+    return tuple(
+        (name, ratio <= 1 or values[name].numpy().tobytes())
+        for name, ratio in comparison.ratios.items()
+    )
 
 
 def _expected(comparison: Comparison) -> dict[str, Any]:

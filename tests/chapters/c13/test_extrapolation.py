@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from chapters.c13_why_position import extrapolation, load
+from chapters.c13_why_position import extrapolation
 from chapters.c13_why_position.extrapolation import (
     GUESSING,
     IGNORED,
@@ -120,9 +120,3 @@ def test_points_have_a_row_for_each_run_task_and_length():
     found = [(row["task"], row["times"], row["right"]) for row in rows]
     assert found == [("echo", 1, 1.0), ("echo", 4, 0.5), ("recall", 1, 0.9), ("recall", 4, 0.2)]
     assert rows.origin == "somewhere"
-
-
-def test_every_recorded_score_is_a_share_and_never_below_guessing_by_much():
-    for row in extrapolation.points(load("extrapolation")):
-        # 512 questions at each length: four standard deviations of a share of 1/8 are 0.06
-        assert GUESSING[row["task"]] - 0.06 < row["right"] <= 1

@@ -59,12 +59,6 @@ def test_losses_in_parts_are_those_of_the_whole():
     torch.testing.assert_close(losses(model, ids), pretrained.token_losses(model, ids)[0])
 
 
-def test_bins_by_position_end_with_the_last_512_tokens():
-    for row in load("smollm2-length"):
-        assert len(row["by_position"]) == row["length"] / smollm2_length.TARGETS
-        assert row["by_position"][-1] == row["loss"]
-
-
 @pytest.mark.skipif(not pretrained.available(), reason=pretrained.MISSING)
 def test_the_record_is_what_the_model_gives_today():
     recorded = next(

@@ -5,7 +5,7 @@ import copy
 
 import pytest
 import torch
-from accepted_answers import CONVENTIONS
+from accepted_answers import NEIGHBOURS
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from chapters import yours
@@ -18,7 +18,7 @@ from course_utils.swap import compare_layers, swap
 def rope(tmp_path, monkeypatch):
     """A learner's rope that turns neighbours, as ``yours`` gives it back."""
     monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path))
-    progress.keep("rope", CONVENTIONS["rope"][0])
+    progress.keep("rope", NEIGHBOURS)
     return yours.rope
 
 

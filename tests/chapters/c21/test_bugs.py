@@ -330,10 +330,3 @@ def test_the_course_s_input_keeps_no_learner_from_passing(monkeypatch, tmp_path,
     assert check.input_d.choose(mine, courses) is mine
     assert "input_d" in progress.passed()
     assert "Using your input_d from here." in capsys.readouterr().out
-
-
-def test_that_all_tensors_have_one_dtype_stands_among_the_arguments():
-    for bug in bugs.BUGS.values():
-        tensors = [value for value in bug.ordinary().values() if torch.is_tensor(value)]
-        said = "Arguments, all tensors of one dtype:" in bug.show()._repr_markdown_()
-        assert said == (len(tensors) > 1), bug.letter

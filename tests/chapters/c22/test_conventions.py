@@ -11,7 +11,6 @@ from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
 from transformers.models.phi import modeling_phi
-from transformers.models.qwen3 import modeling_qwen3
 
 from chapters.c22_words_and_conventions import conventions
 from chapters.c22_words_and_conventions.conventions import CONVENTIONS, THEMES, Convention, Proofs
@@ -55,7 +54,7 @@ def half_split(tensor, sin, cos, real=positions.apply_rope):
     return real(tensor, cos[0, :, None], sin[0, :, None])
 
 
-APPLY, COS_SIN = positions.apply_rope, positions.rope_cos_sin
+COS_SIN = positions.rope_cos_sin
 
 # the row, what is sabotaged, with what
 SABOTAGE = [
@@ -82,12 +81,6 @@ SABOTAGE = [
         "PhiRotaryEmbedding",
         modeling_llama.LlamaRotaryEmbedding,
     ),
-    (
-        "Who is dimension 0's partner?",
-        modeling_qwen3,
-        "apply_rotary_pos_emb",
-        modeling_cohere.apply_rotary_pos_emb,
-    ),
     ("What shape is the weight?", nn, "RMSNorm", lambda shape: nn.LayerNorm(shape[-1:])),
     (
         "Meta's file or the Hub's?",
@@ -95,25 +88,6 @@ SABOTAGE = [
         "interleaved_to_half",
         lambda weight, num_heads: weight,
     ),
-    (
-        "Are a GGUF's q and k the Hub's?",
-        positions,
-        "interleaved_to_half",
-        positions.half_to_interleaved,
-    ),
-    (
-        "Where does GGUF put Gemma's 1?",
-        GemmaRMSNorm,
-        "forward",
-        lambda self, x: F.rms_norm(x, (4,), self.weight, 1e-6),
-    ),
-    (
-        "Which layout by which name?",
-        positions,
-        "apply_rope",
-        lambda x, cos, sin, layout: APPLY(x, cos, sin),
-    ),
-    ("What does ONNX take for granted?", F, "batch_norm", keras_momentum),
     ("What does ONNX take for granted?", F, "layer_norm", eps_outside),
     (
         "Where is Llama 3's scaling?",
