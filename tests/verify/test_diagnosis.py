@@ -38,7 +38,7 @@ CALLS = [
         nn.GroupNorm(4, 16),
         "norms.group_norm(x, 4, weight=layer.weight, bias=layer.bias, eps=1e-05)",
     ),
-    (F.normalize, "norms.l2_norm(x.movedim(1, -1), dim=-1, eps=1e-12).movedim(-1, 1)"),
+    (F.normalize, "norms.l2_norm(x, dim=1, eps=1e-12)"),
     (rope.RotaryEmbedding(32, layout="interleaved"), "layout='interleaved')"),
 ]
 
