@@ -184,29 +184,37 @@ def _first_that_agrees(
 
 # -- norms
 
+CALLS = (
+    "layer_norm({x}, {sizes}{weights}, eps={eps}){back}",
+    "rms_norm({x}, {sizes}{weights}, eps={eps}){back}",
+    "rms_norm({x}, {sizes}{weights}, eps={eps_of_mean}){back} / {n}**0.5",
+    "group_norm({x}, {groups}{weights}, eps={eps}){back}",
+    "instance_norm({x}{weights}, eps={eps}){back}",
+    "batch_norm({x}, None, None{weights}, training=True, eps={eps}){back}",
+    "l2_norm({x}, dim={dims}, eps={eps}){back}",
+    "l2_norm({x}, dim={dims}, eps={eps_of_length}){back} * {n}**0.5",
+)
+
 
 def _of_norm(name: str, subject: Subject, x: Tensor) -> Diagnosis:
-    parameters = parameter_roles(subject, 3 * x + 2)
-    found = Diagnosis(name, "norm", parameters=parameters)
+    found = Diagnosis(name, "norm", parameters=parameter_roles(subject, 3 * x + 2))
     found.unlike = "unlike anything known in course_utils.norms"
     says = found.answers
-    says["parameters"] = _words_of(parameters)
+    says["parameters"] = _words_of(found.parameters)
     sets = norm.which_numbers_share_statistics(subject, 3 * x + 2)
+    says["set"] = _set_words(sets)
+    found.summary = f"a norm over {says['set']}, and not (x − mean) / s"
     if sets is None:
-        says["set"] = "unsure: no box of axes shares its statistics"
-        found.summary = f"a norm over {says['set']}"
         return found
     if not sets.axes:
-        found.kind, says["set"] = "no statistics", "one number: there are no statistics"
-        fresh = subject.fresh(subject.dtype, [p for p in parameters if p.role in "γβ"])
-        says["function"] = norm.which_function_of_one_number(fresh, x)
+        subject.roles = [p for p in found.parameters if p.role in "γβ"]
+        says["function"] = norm.which_function_of_one_number(subject.fresh(), x)
+        found.kind = "no statistics"
         found.summary = f"no norm: {says['function']} of each number by itself"
         return found
-    says["set"] = _set_words(sets)
     formula = norm.what_is_subtracted_and_divided_by(subject, x, sets)
     if formula is None:
         says["divides by"] = "unsure: (x − mean) / s holds for no statistic known"
-        found.summary = f"a norm over {says['set']}, and not (x − mean) / s"
         return found
     says["mean"] = "subtracted" if formula.centred else "not subtracted"
     root = "" if "|" in formula.statistic else "the root of: "
@@ -216,51 +224,26 @@ def _of_norm(name: str, subject: Subject, x: Tensor) -> Diagnosis:
     formula = with_eps or formula
     unsure = "unsure: neither inside the root, nor outside, nor a floor"
     says["ε"] = _eps_words(formula) if with_eps else unsure
-    says["zeros give"] = norm.what_do_zeros_give(subject, x)
-    says["float64"] = norm.what_is_computed_in_float64(subject, x, formula)
-    says |= _in_other_dtypes(subject, x, formula, parameters)
-    trained = subject.fresh(subject.dtype, parameters)
-    kept = norm.what_do_the_buffers_keep(trained, x, formula)
-    says |= {f"buffer {name}": what for name, what in kept.items()}
-    if kept:
-        says["different in eval"] = norm.what_is_different_in_eval(trained, x)
-    for p in parameters:
-        start = subject.fresh(subject.dtype).parameters[p.name].unique()
+    for question, probe in norm.QUESTIONS.items():
+        try:
+            answer = probe(subject, x, formula)
+        except Exception as error:
+            answer = f"raises {_said(error, 80)}"
+        says |= {question: answer} if answer else {}
+    says |= norm.what_do_the_buffers_keep(subject, x, formula)
+    for p in found.parameters:
+        start = Subject(subject.original, subject.dtype).parameters[p.name].unique()
         if p.role in "γβ" and (start != p.neutral).any():
             says[f"{p.name} holds"] = f"{start[0]:g}" if len(start) == 1 else "different numbers"
     found.summary = _norm_summary(found, formula)
     if with_eps is not None:
-        fresh, v, eps = subject.fresh(subject.dtype), normal(x.shape, 11), formula.eps
+        fresh, v, eps = subject.fresh(), normal(x.shape, 11), formula.eps
         fresh.draw()
         # where ε shows, and where it does not
-        inputs = [
-            3 * v + 2,
-            *(scale * v for scale in (1, 1e-3, 1e-6, eps**0.5, eps)),
-        ]
-        found.call = _first_that_agrees(_norm_calls(formula, parameters), inputs, fresh, 2e-5)
+        inputs = [3 * v + 2, *(scale * v for scale in (1, 1e-3, 1e-6, eps**0.5, eps))]
+        found.call = _first_that_agrees(_norm_calls(formula, found.parameters), inputs, fresh, 2e-5)
         found.unlike = "" if found.call else f"{found.unlike}: {_nearest(formula, subject, x)}"
     return found
-
-
-def _in_other_dtypes(
-    subject: Subject, x: Tensor, formula: norm.Formula, parameters: Sequence[Parameter]
-) -> dict[str, str]:
-    says = {}
-    if formula.centred:
-        single = subject.fresh(torch.float32, parameters)
-        far = norm.how_far_from_zero_does_it_hold(single, x, formula)
-        says["at an offset of 10,000"] = far
-    for dtype in (torch.bfloat16, torch.float16):
-        try:
-            half = subject.fresh(dtype, parameters)
-            answer = norm.what_is_rounded_in_half_precision(half, x, formula, parameters)
-            exact_zeros = norm.what_do_zeros_give(subject, x)
-            if norm.what_do_zeros_give(half, x) == "NaN" != exact_zeros:
-                answer += "; zeros give NaN"
-        except Exception as error:
-            answer = f"raises {_said(error, 80)}"
-        says[str(dtype).removeprefix("torch.")] = answer
-    return says
 
 
 def _words_of(parameters: Sequence[Parameter]) -> str:
@@ -269,18 +252,23 @@ def _words_of(parameters: Sequence[Parameter]) -> str:
         "other": "unsure: neither multiplies nor adds",
         "unused": "changes nothing",
     }
-    return "; ".join(f"{p.name}: {meanings.get(p.role, p.form)}" for p in parameters) or "none"
+    words = [f"{p.name}: {meanings.get(p.role, p.form)}" for p in parameters]
+    for i, p in enumerate(parameters):
+        words[i] += ", unsure along which axis" * (p.role in "γβ" and p.shape is None)
+    return "; ".join(words) or "none"
 
 
-def _set_words(sets: norm.Formula) -> str:
+def _set_words(sets: norm.Formula | None) -> str:
     """The axes that share statistics, such as "axis 1 (16 of 64) × axis 2 × axis 3"."""
+    if sets is None:
+        return "unsure: no box of axes shares its statistics"
     words = []
     for axis in sets.axes:
         size, count, stride = sets.shape[axis], sets.shared[axis], sets.strides[axis]
         word = {0: "the batch", len(sets.shape) - 1: "the last axis"}.get(axis, f"axis {axis}")
         every = f", every {stride}th" if stride > 1 else ""
         words.append(word if count == size else f"{word} ({count} of {size}{every})")
-    return " × ".join(words)
+    return " × ".join(words) or "one number: there are no statistics"
 
 
 def _eps_words(formula: norm.Formula) -> str:
@@ -288,9 +276,8 @@ def _eps_words(formula: norm.Formula) -> str:
     eps, place, n = formula.eps, formula.place, math.prod(formula.shared)
     if place == "nowhere":
         return "none seen"
-    for dtype in (torch.float64, torch.float32):
-        if abs(eps / torch.finfo(dtype).eps - 1) < 2e-3:
-            return f"{eps:g} {place}: the machine epsilon of {str(dtype).removeprefix('torch.')}"
+    if eps in norm.MACHINE_EPSILONS:
+        return f"{eps:.3g} {place}: the machine epsilon of {norm.MACHINE_EPSILONS[eps]}"
     readings = {place: eps}
     if formula.statistic == "mean square":
         readings["as a floor of the L2 norm"] = eps * n**0.5
@@ -340,44 +327,40 @@ def _norm_summary(found: Diagnosis, formula: norm.Formula) -> str:
 
 def _norm_calls(formula: norm.Formula, parameters: Sequence[Parameter]) -> Iterator[str]:
     """The course's norms over these axes, as text: weight and bias as arguments, or after it."""
-    shared, part, eps, n = formula.axes, formula.part, formula.eps, math.prod(formula.shared)
-    axes, ends = tuple(shared), tuple(range(-len(shared), 0))
-    if len(shared) == 1:
+    n, part = math.prod(formula.shared), formula.part
+    axes, ends = tuple(formula.axes), tuple(range(-len(formula.axes), 0))
+    if len(axes) == 1:
         axes, ends = axes[0], -1
-    groups = 1 if part is None else formula.shape[part] // formula.shared[part]
-    split = f"x.movedim({part}, -1).unflatten(-1, {(groups, n)})"
+    last = f"x.movedim({part}, -1)"
+    numbers = {
+        "sizes": tuple(formula.shared[axis] for axis in formula.axes),
+        "groups": 1 if part is None else formula.shape[part] // formula.shared[part],
+        "n": n,
+        "eps": formula.eps,
+        "eps_of_mean": norm.rounded(formula.eps / n),
+        "eps_of_length": norm.rounded(formula.eps * n**0.5),
+    }
     views = [
         ("x", "", axes),
         ("x.movedim(-1, 1)", ".movedim(1, -1)", axes),
         (f"x.movedim({axes}, {ends})", f".movedim({ends}, {axes})", ends),
-        (split, f".flatten(-2).movedim(-1, {part})", -1),
-    ]
-    sizes = tuple(formula.shared[axis] for axis in shared)
-    functions = [
-        (f"layer_norm({{x}}, {sizes}{{weights}}", eps, ""),
-        (f"rms_norm({{x}}, {sizes}{{weights}}", eps, ""),
-        (f"rms_norm({{x}}, {sizes}{{weights}}", norm.rounded(eps / n), f" / {n}**0.5"),
-        (f"group_norm({{x}}, {groups}{{weights}}", eps, ""),
-        ("instance_norm({x}{weights}", eps, ""),
-        ("batch_norm({x}, None, None{weights}, training=True", eps, ""),
-        ("l2_norm({x}, dim={dims}", eps, ""),
-        ("l2_norm({x}, dim={dims}", norm.rounded(eps * n**0.5), f" * {n}**0.5"),
+        (f"{last}.unflatten(-1, (-1, {n}))", f".flatten(-2).movedim(-1, {part})", -1),
     ]
     weights, gains, shifts = "", "", ""
     for p in parameters:
-        flat = p.expression(tuple(size for size in p.shape if size != 1))
-        plain = p.expression(p.shape)
+        shape = p.shape or p.own
+        flat, whole = p.expression(tuple(n for n in shape if n != 1)), p.expression(shape)
         if p.role == "γ":
             weights += f", weight={flat}" + (f", offset={p.offset:g}" if p.offset else "")
-            gains += f" * ({p.offset:g} + {plain})" if p.offset else f" * {plain}"
+            gains += f" * ({p.offset:g} + {whole})" if p.offset else f" * {whole}"
         if p.role == "β":
             weights += f", bias={flat}"
-            shifts += f" + {plain}"
+            shifts += f" + {whole}"
     ways = [(weights, ""), ("", gains + shifts)]
-    for (weights, after), (x, back, dims), (call, eps, root) in product(ways, views, functions):
-        call = call.format(x=x, weights=weights, dims=dims)
-        if not weights or "weight" in call:
-            yield f"norms.{call}, eps={eps!r}){back}{root}{after}"
+    for (weights, after), (x, back, dims), call in product(ways, views, CALLS):
+        numbers |= {"x": x, "back": back, "dims": dims, "weights": weights}
+        if not weights or "weights" in call:
+            yield f"norms.{call.format(**numbers)}{after}"
 
 
 def _nearest(formula: norm.Formula, subject: Subject, x: Tensor) -> str:
@@ -415,21 +398,19 @@ def _of_rotation(name: str, subject: Subject, x: Tensor) -> Diagnosis:
         says["pairs"] = "unsure: columns do not turn in pairs"
         found.summary = "linear, with the position, and no rotation of pairs"
         return found
-    layout = position.which_layout_have_the_pairs(turns)
     pairs, dim, start = len(turns.pairs), shape[-1], turns.pairs[0][0]
-    says["layout"] = layout
+    says["layout"] = position.which_layout_have_the_pairs(turns)
     if turns.order is not None:
         evens = turns.order[:pairs] == list(range(0, 2 * pairs, 2))
         says["output order"] = "evens, then odds" if evens else "another than the input's"
     says["turns"] = f"{2 * pairs} of {dim}" + (f", from column {start} on" if start else "")
-    found.summary = f"rotary embedding, {layout} layout, {says['turns']} columns, "
+    found.summary = f"rotary embedding, {says['layout']} layout, {says['turns']} columns, "
     if not position.do_angles_grow_evenly(turns):
         says["angles"] = position.which_grid(turns)
         found.summary += f"angles: {says['angles']}"
         return found
     signs, f = turns.frequencies.sign(), turns.frequencies.abs()
-    sign = int(signs[0])
-    says["sign"] = {1: "+", -1: "−"}[sign] if (signs == sign).all() else "unsure: both"
+    says["sign"] = {-pairs: "−", pairs: "+"}.get(int(signs.sum()), "unsure: both")
     says["first position"] = f"{turns.first:g}"
     parameters, says["frequencies"] = position.which_frequencies(f, dim)
     says["length changes"], tables = position.does_the_length_change(turns)
@@ -440,31 +421,30 @@ def _of_rotation(name: str, subject: Subject, x: Tensor) -> Diagnosis:
         found.summary += f", length: {says['length changes']}"
     if "a longer text" in says:
         found.summary += ", other frequencies in a longer text"
-
     base = (parameters or {}).get("rope_theta", 10_000.0)
     positions = f"torch.arange(x.shape[{axis}])" + (f" + {turns.first:g}" if turns.first else "")
     values = {
-        "positions": positions if sign > 0 else f"-({positions})",
+        "positions": positions if signs[0] > 0 else f"-({positions})",
         "frequencies": f"rope.rope_frequencies({parameters}, {dim})",
         "base": f"{base:g}",
     }
-    moved, back = "x", ""
-    if axis != len(shape) - 2:
-        moved, back = f"x.movedim({axis}, -2)", f".movedim(-2, {axis})"
-    reorder = ".unflatten(-1, (-1, 2)).mT.flatten(-2)" if turns.order is not None else ""
-    calls = (
-        f"rope.apply_rope({moved}, *{t.format(**values)}, layout={layout!r}){reorder}{back}"
-        for t in ("rope.rope_cos_sin({positions}, *{frequencies})", tables)
-    )
+    order = ".unflatten(-1, (-1, 2)).mT.flatten(-2)" if turns.order is not None else ""
+    to, back = f".movedim({axis}, -2)", f".movedim(-2, {axis})"
+    calls = []
+    for table in ("rope.rope_cos_sin({positions}, *{frequencies})", tables):
+        table = table.format(**values)
+        call = f"rope.apply_rope(x{to}, *{table}, layout={says['layout']!r}){order}{back}"
+        if axis == len(shape) - 2:
+            call = call.replace(to, "").replace(back, "")
+        calls.append(call)
     found.call = _first_that_agrees(calls, [normal(shape, 11)], subject, 2e-4)
     trained = rope.rope_inv_freq(2 * pairs, base)
     other = ((f - trained).abs() > 1e-3 * trained).nonzero().flatten().tolist()
-    if found.call is not None:
-        found.unlike = ""
-    elif other:
+    found.unlike = "" if found.call else found.unlike
+    for pair in [] if found.call else other[:1]:
         found.unlike += (
-            f": from one position to the next pair {other[0]} turns by {f[other[0]]:.4g}, where a "
-            f"base of 10,000 without scaling gives {trained[other[0]]:.4g}"
+            f": from one position to the next pair {pair} turns by {f[pair]:.4g}, where a base of "
+            f"{base:,.6g} without scaling gives {trained[pair]:.4g}"
         )
     return found
 
@@ -494,23 +474,24 @@ def _of_table(name: str, table: Tensor, positions: Tensor | None) -> Diagnosis:
     elif positions is not None and positions.shape == table.shape:
         found.kind = "buckets of relative positions"
         found.call, found.answers = position.which_buckets(positions, table)
-    elif table.dim() in (1, 2, 3):
-        slopes = table.dim() == 1
+    elif table.dim() == 1:
+        found.kind, found.answers = "slopes", {"slopes": "ALiBi's"}
+        calls = [f"rope.alibi_slopes({keys})"]
+    elif table.dim() in (2, 3):
         table = table.reshape(heads, queries, keys)
-        found.answers = position.which_bias(table.mT if slopes else table)
-        calls = [f"rope.alibi_slopes({keys})[None, None]", f"rope.alibi_bias{tuple(table.shape)}"]
-        if not found.answers and queries > 1:
+        found.answers = position.which_bias(table)
+        calls = [f"rope.alibi_bias{tuple(table.shape)}"]
+        if not found.answers:
             distance = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
             largest = table[table.abs().amax((1, 2)).argmax()]
             found.call, found.answers = position.which_buckets(distance, largest)
-    if not found.answers:
+    same = Subject(lambda _: table, torch.float64)
+    found.call = found.call or _first_that_agrees(calls, [table], same, 1e-5)
+    if not found.answers or (found.kind == "slopes" and not found.call):
         raise ValueError(
             f"{name} is neither a norm nor a position that is known: it returns a table of shape "
             f"{tuple(table.shape)}"
         )
-
-    same = Subject(lambda _: table, torch.float64)
-    found.call = found.call or _first_that_agrees(calls, [table], same, 1e-5)
     rows = ", ".join(f"{question}: {answer}" for question, answer in found.answers.items())
     found.summary = f"{found.kind}, {rows}"
     found.unlike = "" if found.call else "unlike anything known in course_utils.rope"

@@ -5,18 +5,19 @@ y = (x − mean) / s on each set, s from one statistic and ε.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
 
 from course_utils.session import generator
-from course_utils.verify.subject import Parameter, Subject, share_of
+from course_utils.verify.subject import Subject, share_of
 
-__all__ = ["Formula", "rounded"]
+__all__ = ["QUESTIONS", "Formula", "rounded"]
 
+MACHINE_EPSILONS = {torch.finfo(torch.float64).eps: "float64", torch.finfo().eps: "float32"}
 ROUNDING = 2e-5  # a share that float32 inside cannot reach, and no other convention falls short of
 
 
@@ -103,11 +104,10 @@ def which_numbers_share_statistics(subject: Subject, x: Tensor) -> Formula | Non
         members = moved.movedim(axis, 0).flatten(1).any(1).nonzero().flatten()
         shared.append(len(members))
         strides.append(int(members[1] - members[0]) if len(members) > 1 else 1)
-    sets = Formula(tuple(x.shape), tuple(shared), tuple(strides))
-    if not moved.any() or any(n % count for n, count in zip(x.shape, shared, strict=True)):
+    whole = moved.any() and not any(n % count for n, count in zip(x.shape, shared, strict=True))
+    if not whole or moved.sum() != math.prod(shared):
         return None
-    own = sets.sets[(sets.sets == moved.flatten().nonzero()[0]).any(1)]
-    return sets if own.flatten().tolist() == moved.flatten().nonzero().flatten().tolist() else None
+    return Formula(tuple(x.shape), tuple(shared), tuple(strides))
 
 
 def what_is_subtracted_and_divided_by(subject: Subject, x: Tensor, sets: Formula) -> Formula | None:
@@ -147,7 +147,7 @@ def how_large_is_eps_and_where(subject: Subject, x: Tensor, formula: Formula) ->
     return None
 
 
-def what_do_zeros_give(subject: Subject, x: Tensor) -> str:
+def what_do_zeros_give(subject: Subject, x: Tensor, formula: Formula) -> str:
     """Zero, or NaN where ε is missing or too small for the dtype."""
     y = subject(torch.zeros_like(x))
     if not y.isfinite().all():
@@ -167,8 +167,10 @@ def what_is_computed_in_float64(subject: Subject, x: Tensor, formula: Formula) -
 
 def how_far_from_zero_does_it_hold(subject: Subject, x: Tensor, formula: Formula) -> str:
     """Float32 at an offset of 10,000: E[x²] − E[x]² loses everything there, two passes little."""
+    if not formula.centred:
+        return ""
     far = (x + 1e4).float()
-    error = (subject(far) - formula(far)).abs().max().nan_to_num(nan=math.inf).item()
+    error = (subject.fresh(torch.float32)(far) - formula(far)).abs().max().nan_to_num(math.inf)
     if error > 0.1:
         return "no: E[x²] − E[x]²"
     if error > 0.02:
@@ -176,31 +178,32 @@ def how_far_from_zero_does_it_hold(subject: Subject, x: Tensor, formula: Formula
     return "yes, two passes" if error > 3e-5 else "yes, the mean exact (centred twice, or float64)"
 
 
-def what_is_rounded_in_half_precision(
-    subject: Subject, x: Tensor, formula: Formula, parameters: Sequence[Parameter]
-) -> str:
+def what_is_rounded(dtype: torch.dtype, subject: Subject, x: Tensor, formula: Formula) -> str:
     """Half precision in: bit by bit, the output is that of one rounding, of two, or of more."""
-    half = (x + 8 * formula.centred).to(subject.dtype)
+    half = subject.fresh(dtype)
+    zeros = what_do_zeros_give(half, x, formula)
+    only_here = zeros == "NaN" != what_do_zeros_give(subject, x, formula)
+    z = (x + 8 * formula.centred).to(dtype)
     gain = torch.ones((), dtype=torch.float64)
-    for seed, weight in enumerate(p for p in parameters if p.role == "γ"):
-        value = subject.parameters[weight.name]
+    for seed, weight in enumerate(p for p in subject.roles if p.role == "γ" and p.shape):
+        value = half.parameters[weight.name]
         value.copy_(0.5 + torch.rand(value.shape, generator=generator(seed)))
-        gain = gain * (weight.offset + value.cpu().double().reshape(weight.shape))
-    y, x_hat = subject(half), formula(half)
-    if subject.raw_dtype != subject.dtype:
+        gain = gain * (weight.offset + value.cpu().double().reshape(weight.shape or ()))
+    y, x_hat = half(z), formula(z)
+    once = (x_hat * gain).to(dtype)
+    twice = (x_hat.to(dtype).double() * gain).to(dtype)
+    if half.raw_dtype != dtype:
         exact = (y - x_hat * gain).abs().max() < 1e-4 * (1 + y.abs().max())
         kept = "float32 inside" if exact else "rounded on the way"
-        return f"{kept}, returns {str(subject.raw_dtype).removeprefix('torch.')}"
-    once = (x_hat * gain).to(subject.dtype)
-    twice = (x_hat.to(subject.dtype).double() * gain).to(subject.dtype)
-    for answer, expected in (
-        ("float32 inside, rounded once", once),
-        ("float32 inside, rounded before the weight and after it", twice),
-    ):
-        if (y == expected).double().mean() > 0.985:
-            return answer
-    others = (y != once).double().mean().item()
-    return f"rounded on the way: {others:.0%} of the values differ from one rounding"
+        answer = f"{kept}, returns {str(half.raw_dtype).removeprefix('torch.')}"
+    elif (y == once).double().mean() > 0.985:
+        answer = "float32 inside, rounded once"
+    elif (y == twice).double().mean() > 0.985:
+        answer = "float32 inside, rounded before the weight and after it"
+    else:
+        others = (y != once).double().mean()
+        answer = f"rounded on the way: {others:.0%} of the values differ from one rounding"
+    return answer + "; zeros give NaN" * only_here
 
 
 def what_do_the_buffers_keep(subject: Subject, x: Tensor, formula: Formula) -> dict[str, str]:
@@ -211,16 +214,17 @@ def what_do_the_buffers_keep(subject: Subject, x: Tensor, formula: Formula) -> d
         "the variance / n": z.var(-1, correction=0),
         "the variance / (n − 1)": z.var(-1, correction=1),
     }
-    buffers = [subject.buffers]
+    trained = subject.fresh()
+    buffers = [trained.buffers]
     for _ in range(2):
-        subject(3 * x + 5)
-        buffers.append(subject.buffers)
+        trained(3 * x + 5)
+        buffers.append(trained.buffers)
     kept = {}
     for name in buffers[0]:
         start, first, second = (state[name].flatten() for state in buffers)
         if torch.equal(start, first) or len(z) % len(start):
             continue
-        kept[name] = "unsure: it moves towards no statistic of the batch"
+        kept[f"buffer {name}"] = "unsure: it moves towards no statistic of the batch"
         for what, value in statistics.items():
             # instance norm has a set a sample: their average
             target = value.reshape(-1, len(start)).mean(0)
@@ -230,16 +234,18 @@ def what_do_the_buffers_keep(subject: Subject, x: Tensor, formula: Formula) -> d
             if steps.max() < 1e-3 * (first - start).abs().max():
                 average = abs(share - 1) < 1e-3
                 how = f"the new with a share of {rounded(share):g}"
-                kept[name] = f"{what}, {'all batches averaged' if average else how}"
+                kept[f"buffer {name}"] = f"{what}, {'all batches averaged' if average else how}"
     return kept
 
 
-def what_is_different_in_eval(subject: Subject, x: Tensor) -> str:
+def what_is_different_in_eval(subject: Subject, x: Tensor, formula: Formula) -> str:
     """The same input in both modes, after a call has moved the running statistics."""
-    assert isinstance(subject.layer, nn.Module)
-    train = subject(3 * x + 5)
-    subject.layer.eval()
-    same = (train - subject(3 * x + 5)).abs().max() < 1e-6
+    trained = subject.fresh()
+    if not subject.buffers or not isinstance(trained.layer, nn.Module):
+        return ""
+    train = trained(3 * x + 5)
+    trained.layer.eval()
+    same = (train - trained(3 * x + 5)).abs().max() < 1e-6
     return "nothing" if same else "it takes the running statistics"
 
 
@@ -255,7 +261,20 @@ def which_function_of_one_number(subject: Subject, x: Tensor) -> str:
 
 
 def rounded(value: float) -> float:
-    """The shortest decimal within what float32 leaves open."""
+    """A machine epsilon or the shortest decimal, within what float32 leaves open."""
+    for eps in MACHINE_EPSILONS:
+        if abs(value / eps - 1) < 1e-3:
+            return eps
     candidates = (float(f"{value:.{digits}e}") for digits in range(3))
     near = (c for d, c in enumerate(candidates) if abs(c / value - 1) < 1e-3 * 10**-d)
     return next(near, float(f"{value:.3e}"))
+
+
+QUESTIONS: dict[str, Callable[[Subject, Tensor, Formula], str]] = {
+    "zeros give": what_do_zeros_give,
+    "float64": what_is_computed_in_float64,
+    "at an offset of 10,000": how_far_from_zero_does_it_hold,
+    "bfloat16": partial(what_is_rounded, torch.bfloat16),
+    "float16": partial(what_is_rounded, torch.float16),
+    "different in eval": what_is_different_in_eval,
+}

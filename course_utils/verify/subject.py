@@ -31,14 +31,14 @@ class Parameter:
     """What one parameter, of shape ``own``, does: ``role`` is "γ" (multiplies the result, as
     ``offset`` + γ), "β" (is added), "before" (multiplies the input), "unused", or "other".
 
-    ``shape`` is that in which it broadcasts with the input.
+    ``shape`` is that in which it broadcasts with the input, None where that is not known.
     """
 
     name: str
     own: tuple[int, ...]
     role: str = "other"
     offset: float = 0.0
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] | None = None
 
     @property
     def form(self) -> str:
@@ -70,6 +70,7 @@ class Subject:
         self.dtype, self.rest = dtype, rest
         self.raw_dtype, self.overwrites, self.device = dtype, False, torch.device("cpu")
         self.parameters: dict[str, Tensor] = {}
+        self.roles: Sequence[Parameter] = ()  # once they are known
         if not isinstance(layer, nn.Module):
             return
         try:
@@ -107,11 +108,10 @@ class Subject:
         self.raw_dtype = y.dtype
         return y.detach().cpu().double()
 
-    def fresh(self, dtype: torch.dtype, parameters: Sequence[Parameter] = ()) -> "Subject":
-        """Another copy of the layer as it was handed over, with these parameters where they do
-        nothing."""
-        subject = Subject(self.original, dtype, self.rest)
-        subject.neutralize(parameters)
+    def fresh(self, dtype: torch.dtype | None = None) -> "Subject":
+        """Another copy of the layer, its parameters where they do nothing."""
+        subject = Subject(self.original, dtype or self.dtype, self.rest)
+        subject.neutralize(self.roles)
         return subject
 
     def draw(self) -> None:
@@ -135,7 +135,7 @@ class Subject:
         return y
 
 
-def parameter_roles(subject: Subject, x: Tensor) -> list[Parameter]:
+def parameter_roles(subject: Subject, x: Tensor) -> Sequence[Parameter]:
     """Find what each parameter does, and leave each where it does nothing: γ at 1, β at 0."""
     starts = {name: p.clone() for name, p in subject.parameters.items()}
     subject.draw()  # a zero would hide the others
@@ -147,36 +147,39 @@ def parameter_roles(subject: Subject, x: Tensor) -> list[Parameter]:
     for name, p in roles.items():
         if p.role == "other" and starts[name].any():  # at zero it might hide the statistics
             subject.parameters[name].copy_(starts[name])
-    return [*roles.values()]
+    subject.roles = [*roles.values()]
+    return subject.roles
 
 
 def _role(subject: Subject, p: Parameter, x: Tensor) -> Parameter:
     """Set it to 0, to 1 and to drawn numbers, and hold the last result against each role."""
     drawn = _between_half_and_three_halves(p.own, 99)
-    zero, one, with_drawn = (subject.with_value(p.name, value, x) for value in (0.0, 1.0, drawn))
+    zero, one, two, with_drawn = (
+        subject.with_value(p.name, value, x) for value in (0.0, 1.0, 2.0, drawn)
+    )
     step = one - zero
     near = 1e-4 * (1 + step.abs().max())
 
-    def agrees(expected: Tensor) -> bool:
-        return bool((expected - with_drawn).abs().max() < near)
+    def agrees(y: Tensor, expected: Tensor) -> bool:
+        return bool((y - expected).abs().max() < near)
 
-    if agrees(one) and agrees(zero):
+    if agrees(with_drawn, one) and agrees(with_drawn, zero):
         return replace(p, role="unused")
     offset = share_of(step, zero)
     offset = round(offset) if abs(offset - round(offset)) < 1e-4 else offset
-    for shape in _broadcast_shapes(p.own, x.shape):
-        value = drawn.reshape(shape)
-        if agrees(zero + value):
+    values = [(shape, drawn.reshape(shape), with_drawn) for shape in _broadcasts(p.own, x.shape)]
+    for shape, value, y in [*values, (None, torch.tensor(2.0), two)]:
+        if agrees(y, zero + value):
             return replace(p, role="β", shape=shape)
-        if agrees((offset + value) * step):
+        if agrees(y, (offset + value) * step):
             return replace(p, role="γ", offset=offset, shape=shape)
         for before in (0.0, 1.0):
-            if agrees(subject.with_value(p.name, 1 - before, x * (before + value))):
+            if shape and agrees(y, subject.with_value(p.name, 1 - before, x * (before + value))):
                 return replace(p, role="before", offset=before, shape=shape)
     return p
 
 
-def _broadcast_shapes(own: Sequence[int], against: Sequence[int]) -> list[tuple[int, ...]]:
+def _broadcasts(own: Sequence[int], against: Sequence[int]) -> list[tuple[int, ...]]:
     """The shapes in which a parameter can broadcast with an input: at its end, or along one axis of
     its length."""
     size, dims = torch.Size(own).numel(), len(against)
