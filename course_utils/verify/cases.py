@@ -105,20 +105,21 @@ def _module_shapes(module: Any) -> list[tuple[int, ...]]:
     return [(4, channels, *sizes) for sizes in spatial[kind]]
 
 
-def rotation_cases(head_dim: int, axes: str = "BHTD") -> list[Case]:
+def rotation_cases(head_dim: int, axes: str = "BHTD", positions: bool = False) -> list[Case]:
     """Return queries to rotate, of shape ``axes``: one position, many, more than half precision
     counts, non-contiguous.
 
-    ``axes`` orders B batch, H heads, T positions and D = ``head_dim``; B and H may be missing.
+    ``axes`` orders B batch, H heads, T positions and D = ``head_dim``; B and H may be missing. With
+    ``positions`` each call is handed those of its tokens under this name, and ``compare`` decodes.
     """
     lengths = {"one position": 1, "64 positions": 64, "600 positions": 600}
     cases = []
     for name, length in lengths.items():
         sizes = {"B": 2, "H": 3, "T": length, "D": head_dim}
-        shape = [sizes[axis] for axis in axes]
-        cases.append(Case(name, torch.randn(shape, generator=generator(0), dtype=torch.float64)))
+        x = torch.randn([sizes[axis] for axis in axes], generator=generator(0)).double()
+        cases.append(Case(name, x, {"positions": torch.arange(length)} if positions else {}))
     turned = cases[1].x.mT.contiguous().mT
-    return [*cases, Case("non-contiguous", turned)]
+    return [*cases, Case("non-contiguous", turned, cases[1].options)]
 
 
 def name_of(fn: Any, otherwise: str) -> str:

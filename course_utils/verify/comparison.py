@@ -214,29 +214,43 @@ def _why(mine: Any, reference: Any, case: Case) -> list[str]:
 
 @torch.no_grad()
 def _twice(mine: Any, reference: Any, cases: Sequence[Case]) -> Iterator[Line]:
-    """A line where one object answers otherwise after a call in another dtype, and the reference
-    does not. A function is one object: what it has kept by now, it has kept."""
-    case = max(cases, key=lambda case: case.x.numel())
-    for other in (torch.bfloat16, torch.float16):
+    """A line where one object answers otherwise after a call in another dtype or of another length,
+    or where the last of ``positions`` alone is not the last of the whole, and the reference's is. A
+    function is one object: what it has kept by now, it has kept."""
+    longest = _cast(max(cases, key=lambda case: case.x.numel()), torch.float32)
+    pairs = [(_cast(longest, dtype), longest, str(dtype)[6:]) for dtype in DTYPES[2:]]
+    for other in {case.x.shape: _cast(case, torch.float32) for case in reversed(cases)}.values():
+        pairs += [(other, longest, other.name), (longest, other, longest.name)]
+    positions = longest.options.get("positions")
+    if isinstance(positions, Tensor):
+        axis = longest.x.shape.index(len(positions))
+        options = {**longest.options, "positions": positions[-1:]}
+        last = Case("the last position alone", longest.x.narrow(axis, -1, 1), options)
+        pairs.append((longest, last, longest.name))
+    for before, case, name in pairs:
+        decodes = case.name == "the last position alone"
         errors = []
         for fn in (mine, reference):
-            fresh, used = (_copy(fn), _copy(fn))
-            options = {name: _to_dtype(v, torch.float32) for name, v in case.options.items()}
+            used = _copy(fn)
             try:
-                first = fresh(case.x.float(), **_fresh(options))
+                whole = before if decodes else case
+                first = _copy(fn)(whole.x, **_fresh(whole.options))
                 # it may refuse the dtype, or warn of the mix of dtypes that is asked for here
                 with contextlib.suppress(Exception), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    used(case.x.to(other), **_fresh(options))
-                again = used(case.x.float(), **_fresh(options))
-                errors.append(_distance(again, first.double()))
+                    used(before.x, **_fresh(before.options))
+                again = used(case.x, **_fresh(case.options))
             except Exception:
-                return  # that it raises has a line of its own
-        if errors[0] > errors[1]:
-            note = f"float32 after {str(other)[6:]} is off by {errors[0]:.2g}: something is kept"
+                break  # that it raises has a line of its own
+            expected = first.narrow(axis, -1, 1) if decodes else first
+            errors.append(_distance(again, expected.double()))
+        else:
             own, others = errors
-            yield Line("called twice", "float32", case.name, own, others, 0.0, note)
-            return
+            if own > others + 1e-6 * decodes:
+                after = f"float32 after {name}" if case is longest else f"{case.name} after {name}"
+                note = f"{after} is off by {own:.2g}: something is kept"
+                yield Line("called twice", "float32", case.name, own, others, 0.0, note)
+                return
 
 
 def _copy(fn: Any) -> Any:
