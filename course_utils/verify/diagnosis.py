@@ -421,7 +421,7 @@ def _of_rotation(name: str, subject: Subject, x: Tensor) -> Diagnosis:
         found.summary += f", length: {says['length changes']}"
     if "a longer text" in says:
         found.summary += ", other frequencies in a longer text"
-    base = (parameters or {}).get("rope_theta", 10_000.0)
+    base = parameters.get("rope_theta", 10_000.0)
     positions = f"torch.arange(x.shape[{axis}])" + (f" + {turns.first:g}" if turns.first else "")
     values = {
         "positions": positions if signs[0] > 0 else f"-({positions})",
@@ -457,20 +457,18 @@ def _of_table(name: str, table: Tensor, positions: Tensor | None) -> Diagnosis:
     found, calls = Diagnosis(name, "bias of relative positions"), []
     turns, order = position.which_code(table) if table.dim() == 2 else (None, "")
     if turns is not None:
-        parameters, base = position.which_frequencies(turns.frequencies, keys)
+        parameters, words = position.which_frequencies(turns.frequencies, keys)
         size = turns.z.abs().mean().item()
         found.kind = "code of positions"
         found.answers = {
             "order of the columns": order,
-            "base": base.removeprefix("base ").removesuffix(", not scaled"),
+            "base": words.removeprefix("base ").removesuffix(", not scaled"),
             "first position": f"{turns.first:g}",
             "size": f"{size:.4g}",
         }
-        theta = (parameters or {}).get("rope_theta", 0)
-        calls = [
-            f"rope.sinusoidal(torch.arange({queries}) + {turns.first:g}, {keys}, {theta:g}) * "
-            f"{position.nearest(size, 1e-5):.6g}"
-        ]
+        places = f"torch.arange({queries}) + {turns.first:g}"
+        base, size = parameters.get("rope_theta", 0), position.nearest(size, 1e-5)
+        calls = [f"rope.sinusoidal({places}, {keys}, {base:g}) * {size:.6g}"]
     elif positions is not None and positions.shape == table.shape:
         found.kind = "buckets of relative positions"
         found.call, found.answers = position.which_buckets(positions, table)

@@ -95,9 +95,9 @@ def which_columns_are_pairs(subject: Subject, shape: Sequence[int], axis: int) -
 
 def which_layout_have_the_pairs(turns: Turns) -> str:
     """Neighbours, or halves of what turns."""
-    gaps = {b - a for a, b in turns.pairs}
-    names = {1: "interleaved", len(turns.pairs): "half"}
-    return names.get(*gaps, f"pairs {gaps} apart") if len(gaps) == 1 else f"pairs {gaps} apart"
+    gaps = sorted({b - a for a, b in turns.pairs})
+    names = {"[1]": "interleaved", f"[{len(turns.pairs)}]": "half"}
+    return names.get(str(gaps), f"pairs {gaps} apart")
 
 
 def how_do_they_turn(subject: Subject, shape: Sequence[int], turns: Turns, length: int) -> Turns:
@@ -129,28 +129,30 @@ def which_grid(turns: Turns) -> str:
     return "unsure: they do not grow evenly with the position"
 
 
-def which_frequencies(f: Tensor, dim: int) -> tuple[dict[str, Any] | None, str]:
-    """The dictionary of ``rope_frequencies`` that gives f (P,), and what it says in words; None
+def which_frequencies(f: Tensor, dim: int) -> tuple[dict[str, Any], str]:
+    """The dictionary of ``rope_frequencies`` that gives f (P,), and what it says in words; empty
     where none was found."""
     pairs = len(f)
     if not f.min() > 0 or pairs < 3:
-        return None, "unsure: too few pairs turn"
+        return {}, "unsure: too few pairs turn"
     ratios = (f[1:] / f[:-1]).log()
     even = (ratios - ratios.mean()).abs().max() < 2e-3
     ratio, tolerance = (ratios.mean(), 2e-3) if even else (ratios[0], 2e-2)
     base = nearest(math.exp(-ratio.item() * pairs), tolerance)
-    words = f"base {base:,.6g}{_as_others_say_it(base, pairs) if even else ''}"
     share = f * base ** (torch.arange(pairs) / pairs)  # of the trained frequency
     factor = nearest((share.max() / share.min()).item(), 1e-2)
+    words = f"base {base:,.6g}{_as_others_say_it(base, pairs) if even else ''}"
     slower = nearest(1 / f[0].item(), 1e-3)
-    candidates: list[tuple[str, dict[str, Any]]] = [("not scaled", {})]
-    if even and slower > 1:
-        linear = {"rope_type": "linear", "factor": slower}
-        candidates.append((f"all frequencies divided by {slower:g} (linear)", linear))
-    if not even:
-        for window, (how, ramp) in product(WINDOWS, RAMPS.items()):
-            keys = {**ramp, "factor": factor, "original_max_position_embeddings": window}
-            candidates.append((how.format(f"{factor:g}", window), keys))
+    candidates: list[tuple[str, dict[str, Any]]] = [
+        ("not scaled", {}),
+        (
+            f"all frequencies divided by {slower:g} (linear)",
+            {"rope_type": "linear", "factor": max(slower, 1.0)},
+        ),
+    ]
+    for window, (how, ramp) in product([] if even else WINDOWS, RAMPS.items()):
+        keys = {**ramp, "factor": factor, "original_max_position_embeddings": window}
+        candidates.append((how.format(f"{factor:g}", window), keys))
     for how, keys in candidates:
         parameters = {**keys, "rope_theta": base}
         if 2 * pairs != dim:
@@ -159,11 +161,11 @@ def which_frequencies(f: Tensor, dim: int) -> tuple[dict[str, Any] | None, str]:
         if ((expected - f).abs() < (3e-2 if even else 1e-3) * expected).all():
             return parameters, f"{words}, {how}"
     if even:
-        return None, f"{words}, all frequencies times {f[0]:.4g}"
+        return {}, f"{words}, all frequencies times {f[0]:.4g}"
     if (share.diff() > -1e-2).all() and abs(share[0] * factor - 1) < 2e-2:
         how = f"the FAST pairs divided by {factor:g} and the slow ones kept: a ramp upside down"
-        return None, f"{words}, {how}"
-    return None, f"unsure: a factor for each pair, from {share.max():.3g} to {share.min():.3g}"
+        return {}, f"{words}, {how}"
+    return {}, f"unsure: a factor for each pair, from {share.max():.3g} to {share.min():.3g}"
 
 
 def does_the_length_change(turns: Turns) -> tuple[str, str]:
@@ -211,25 +213,27 @@ def what_changes_far_away(subject: Subject, shape: Sequence[int], turns: Turns) 
         )
         if not after.startswith("raises"):
             break
-    far = None
+    far = turns
     for longer in (length, 4096):
         with contextlib.suppress(Exception):
-            far = how_do_they_turn(subject.fresh(subject.dtype), shape, turns, longer)
-    if far is None:
-        return {"angles": "unsure: no text longer than 64 positions runs"}
+            far = how_do_they_turn(subject.fresh(), shape, turns, longer)
+    rows = f"{len(far.z):,} positions"
+    if far is turns:
+        return {"angles": f"unsure: no text longer than {rows} runs"}
     near = far.steps[:63].mean(0)
     if not after and (near - frequencies).abs().max() > 1e-4 * frequencies.abs().max():
-        return {"a longer text": f"has other frequencies at {len(far.z):,} positions"}
-    says = {"bfloat16 queries": half or "turn by the same angles"}
-    says["float32 after bfloat16, one object"] = after or "as before"
+        return {"a longer text": f"has other frequencies at {rows}"}
+    says = {
+        "bfloat16 queries": half or "turn by the same angles",
+        "float32 after bfloat16, one object": after or "as before",
+    }
     if subject.buffers:
         cast = wrong(subject.fresh(torch.bfloat16), torch.bfloat16, length)
         says["the module in bfloat16"] = cast or "turns by the same angles"
-    elif after:
-        return says  # and there is no other object to ask
-    error = far.errors(far.frequencies, first).max().item()
-    kind = "exact" if error < 3e-6 else "float32 products" if error < 0.01 else "unsure: not even"
-    says["angles"] = f"{kind}, off by {error:.0e} within {len(far.z):,} positions"
+    if subject.buffers or not after:  # else there is no other object to ask
+        off = far.errors(far.frequencies, first).max().item()
+        kind = "exact" if off < 3e-6 else "float32 products" if off < 0.01 else "unsure: not even"
+        says["angles"] = f"{kind}, off by {off:.0e} within {rows}"
     return says
 
 
@@ -289,13 +293,10 @@ def which_buckets(distance: Tensor, values: Tensor) -> tuple[str | None, dict[st
 def nearest(value: float, tolerance: float) -> float:
     """A known base, or the roundest number within a share of ``tolerance``; the value itself where
     none is round."""
-    for base in BASES:
-        if abs(value / base - 1) < tolerance:
-            return base
-    for digits in range(4):
-        rounded = float(f"{value:.{digits}e}")
-        if abs(rounded - value) <= tolerance * max(abs(value), 1e-3) * 10**-digits:
-            return rounded
+    rounded = [(float(f"{value:.{digits}e}"), 10**-digits) for digits in range(4)]
+    for candidate, share in [*((base, 1.0) for base in BASES), *rounded]:
+        if abs(candidate - value) <= tolerance * max(abs(value), 1e-3) * share:
+            return candidate
     return value
 
 
