@@ -212,53 +212,50 @@ def _why(mine: Any, reference: Any, case: Case) -> list[str]:
     return [f"{q}: {own[q]}, not {others[q]}" for q in both if own[q] != others[q]]
 
 
-@torch.no_grad()
 def _twice(mine: Any, reference: Any, cases: Sequence[Case]) -> Iterator[Line]:
-    """A line where one object answers otherwise after a call in another dtype or of another length,
-    or where the last of ``positions`` alone is not the last of the whole, and the reference's is. A
-    function is one object: what it has kept by now, it has kept."""
+    """A line where mine, and not the reference, answers otherwise after a call in another dtype or
+    of another length, or makes of the last of ``positions`` alone what is not the last of all."""
     longest = _cast(max(cases, key=lambda case: case.x.numel()), torch.float32)
-    pairs = [(_cast(longest, dtype), longest, str(dtype)[6:]) for dtype in DTYPES[2:]]
+    calls = [(longest, _cast(longest, dtype), longest) for dtype in DTYPES[2:]]
     for other in {case.x.shape: _cast(case, torch.float32) for case in reversed(cases)}.values():
-        pairs += [(other, longest, other.name), (longest, other, longest.name)]
+        calls += [(longest, other, longest), (other, longest, other)]
     positions = longest.options.get("positions")
     if isinstance(positions, Tensor):
-        axis = longest.x.shape.index(len(positions))
+        last = longest.x.narrow(longest.x.shape.index(len(positions)), -1, 1)
         options = {**longest.options, "positions": positions[-1:]}
-        last = Case("the last position alone", longest.x.narrow(axis, -1, 1), options)
-        pairs.append((longest, last, longest.name))
-    for before, case, name in pairs:
-        decodes = case.name == "the last position alone"
-        errors = []
-        for fn in (mine, reference):
-            used = _copy(fn)
-            try:
-                whole = before if decodes else case
-                first = _copy(fn)(whole.x, **_fresh(whole.options))
-                # it may refuse the dtype, or warn of the mix of dtypes that is asked for here
-                with contextlib.suppress(Exception), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    used(before.x, **_fresh(before.options))
-                again = used(case.x, **_fresh(case.options))
-            except Exception:
-                break  # that it raises has a line of its own
-            expected = first.narrow(axis, -1, 1) if decodes else first
-            errors.append(_distance(again, expected.double()))
-        else:
-            own, others = errors
-            if own > others + 1e-6 * decodes:
-                after = f"float32 after {name}" if case is longest else f"{case.name} after {name}"
-                note = f"{after} is off by {own:.2g}: something is kept"
-                yield Line("called twice", "float32", case.name, own, others, 0.0, note)
-                return
+        calls.append((longest, longest, Case("the last position alone", last, options)))
+    for whole, before, case in calls:
+        own, others = (_after(fn, whole, before, case) for fn in (mine, reference))
+        if own > others + 1e-6 * (whole is before):  # a shorter call may round otherwise
+            after = f"{case.name} after {before.name}"
+            if before.x.dtype != torch.float32:
+                after = f"float32 after {str(before.x.dtype)[6:]}"
+            note = f"{after} is off by {own:.2g}: something is kept"
+            yield Line("called twice", "float32", case.name, own, others, 0.0, note)
+            return
 
 
-def _copy(fn: Any) -> Any:
-    return copy.deepcopy(fn).eval() if isinstance(fn, nn.Module) else fn
+@torch.no_grad()
+def _after(fn: Any, whole: Case, before: Case, case: Case) -> float:
+    """How far an object that has made another call is from the end of what a fresh one makes of
+    the whole; NaN where one raises, which has a line of its own. A function is one object: what it
+    has kept by now, it has kept."""
+    is_module = isinstance(fn, nn.Module)
+    fresh, used = (copy.deepcopy(fn).eval() if is_module else fn for _ in range(2))
 
+    def call(layer: Any, case: Case) -> Tensor:
+        return layer(case.x, **copy.deepcopy(dict(case.options)))
 
-def _fresh(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v.clone() if isinstance(v, Tensor) else v for k, v in options.items()}
+    try:
+        expected = call(fresh, whole).double()
+        # it may refuse the dtype, or warn of the mix of dtypes that is asked for here
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call(used, before)
+        y = call(used, case)
+    except Exception:
+        return math.nan
+    return _distance(y, expected[tuple(slice(-n, None) for n in y.shape)])
 
 
 def max_error(
