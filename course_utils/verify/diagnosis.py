@@ -240,7 +240,7 @@ def _of_norm(name: str, subject: Subject, x: Tensor) -> Diagnosis:
         fresh, v, eps = subject.fresh(), normal(x.shape, 11), formula.eps
         fresh.draw()
         # where ε shows, and where it does not
-        inputs = [3 * v + 2, *(scale * v for scale in (1, 1e-3, 1e-6, eps**0.5, eps))]
+        inputs = [3 * v + 2, *(scale * v for scale in {1, 1e-3, 1e-6, eps**0.5, eps} - {0})]
         found.call = _first_that_agrees(_norm_calls(formula, found.parameters), inputs, fresh, 2e-5)
         found.unlike = "" if found.call else f"{found.unlike}: {_nearest(formula, subject, x)}"
     return found
@@ -328,9 +328,9 @@ def _norm_summary(found: Diagnosis, formula: norm.Formula) -> str:
 def _norm_calls(formula: norm.Formula, parameters: Sequence[Parameter]) -> Iterator[str]:
     """The course's norms over these axes, as text: weight and bias as arguments, or after it."""
     n, part = math.prod(formula.shared), formula.part
-    axes, ends = tuple(formula.axes), tuple(range(-len(formula.axes), 0))
-    if len(axes) == 1:
-        axes, ends = axes[0], -1
+    axes, ends = str(tuple(formula.axes)), str(tuple(range(-len(formula.axes), 0)))
+    if len(formula.axes) == 1:
+        axes, ends = str(formula.axes[0]), "-1"
     last = f"x.movedim({part}, -1)"
     numbers = {
         "sizes": tuple(formula.shared[axis] for axis in formula.axes),
@@ -344,7 +344,7 @@ def _norm_calls(formula: norm.Formula, parameters: Sequence[Parameter]) -> Itera
         ("x", "", axes),
         ("x.movedim(-1, 1)", ".movedim(1, -1)", axes),
         (f"x.movedim({axes}, {ends})", f".movedim({ends}, {axes})", ends),
-        (f"{last}.unflatten(-1, (-1, {n}))", f".flatten(-2).movedim(-1, {part})", -1),
+        (f"{last}.unflatten(-1, (-1, {n}))", f".flatten(-2).movedim(-1, {part})", "-1"),
     ]
     weights, gains, shifts = "", "", ""
     for p in parameters:

@@ -136,14 +136,15 @@ def how_large_is_eps_and_where(subject: Subject, x: Tensor, formula: Formula) ->
             scan.append((torch.tensor(t).double(), formula.factor * t / share))
     if not scan or scan[-1][1] < 1.05 * scan[-1][0]:
         return formula
-    t, smallest = scan[-1]
-    for place, eps in (
-        ("inside the root", smallest**2 - t**2),
-        ("outside the root", smallest - t),
-        ("as a floor", smallest),
-    ):
-        if all(abs(PLACES[place](t, float(eps)) / s - 1) < 1e-3 for t, s in scan):
-            return replace(formula, place=place, eps=rounded(float(eps)))
+    smallest, its_size = scan[-1][0].item(), scan[-1][1]
+    values = {
+        "inside the root": its_size**2 - smallest**2,
+        "outside the root": its_size - smallest,
+        "as a floor": its_size,
+    }
+    for place, eps in values.items():
+        if all(abs(PLACES[place](t, eps) / s - 1) < 1e-3 for t, s in scan):
+            return replace(formula, place=place, eps=rounded(eps))
     return None
 
 
@@ -265,9 +266,9 @@ def rounded(value: float) -> float:
     for eps in MACHINE_EPSILONS:
         if abs(value / eps - 1) < 1e-3:
             return eps
-    candidates = (float(f"{value:.{digits}e}") for digits in range(3))
-    near = (c for d, c in enumerate(candidates) if abs(c / value - 1) < 1e-3 * 10**-d)
-    return next(near, float(f"{value:.3e}"))
+    shorter = [float(f"{value:.{digits}e}") for digits in range(4)]
+    near = (c for d, c in enumerate(shorter) if abs(c - value) <= 1e-3 * 10**-d * abs(value))
+    return next(near, shorter[-1])
 
 
 QUESTIONS: dict[str, Callable[[Subject, Tensor, Formula], str]] = {

@@ -75,10 +75,15 @@ def along_which_axis_are_the_positions(subject: Subject, shape: Sequence[int]) -
 
 
 def which_columns_are_pairs(subject: Subject, shape: Sequence[int], axis: int) -> Turns | None:
-    """Unit vectors in, one column at a time: each comes back in two columns, its own and its
-    partner's."""
-    columns = [subject(unit.expand(tuple(shape))) for unit in torch.eye(shape[-1])]
-    matrix = torch.stack([_rows(y, axis) for y in columns], -1)  # (T, into, from)
+    """Unit vectors in, one a head: each comes back in two columns, its own and its partner's."""
+    heads = [n for d, n in enumerate(shape[:-1]) if d != axis]
+    columns = []
+    for units in torch.eye(shape[-1]).split(math.prod(heads)):
+        x = torch.zeros(shape[axis], math.prod(heads), shape[-1])
+        x[:, : len(units)] = units
+        y = subject(x.unflatten(1, heads or (1,)).movedim(0, axis).reshape(*shape))
+        columns.append(y.movedim(axis, 0).reshape(x.shape)[:, : len(units)])
+    matrix = torch.cat(columns, 1).mT  # (T, into, from)
     start, order = matrix[0].abs() > 0.5, None
     if (start.sum(0) == 1).all() and not start.diagonal().all():
         order = start.float().argmax(0).tolist()  # nothing turns at 0: what is left is an order
@@ -104,7 +109,8 @@ def how_do_they_turn(subject: Subject, shape: Sequence[int], turns: Turns, lengt
     """All first columns of the pairs at once, at ``length`` positions."""
     x = torch.zeros([length if d == turns.axis else n for d, n in enumerate(shape)])
     x[..., [a for a, _ in turns.pairs]] = 1
-    y = _rows(subject(x), turns.axis)[:, turns.order or slice(None)]
+    y = subject(x).movedim(turns.axis, 0).reshape(length, -1, x.shape[-1])
+    y = y[:, 0, turns.order or slice(None)]
     z = torch.complex(*(y[:, list(columns)] for columns in zip(*turns.pairs, strict=True)))
     return Turns(z, turns.pairs)
 
@@ -310,8 +316,3 @@ def _as_others_say_it(base: float, pairs: int) -> str:
         if 1.4 < factor < 100 and abs(2 * factor - round(2 * factor)) < 4e-3:
             return f" ({known:,.0f} with an NTK-aware factor of {round(2 * factor) / 2:g})"
     return ""
-
-
-def _rows(y: Tensor, axis: int) -> Tensor:
-    """What the first head of the first text has at each position, (T, D)."""
-    return y.movedim(axis, 0).reshape(y.shape[axis], -1, y.shape[-1])[:, 0]

@@ -39,6 +39,7 @@ CALLS = [
         "norms.group_norm(x, 4, weight=layer.weight, bias=layer.bias, eps=1e-05)",
     ),
     (F.normalize, "norms.l2_norm(x, dim=1, eps=1e-12)"),
+    (lambda x: x / x.square().mean(-1, keepdim=True).sqrt(), "norms.rms_norm(x, (64,), eps=0.0)"),
     (rope.RotaryEmbedding(32, layout="interleaved"), "layout='interleaved')"),
 ]
 
