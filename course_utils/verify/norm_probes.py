@@ -71,16 +71,13 @@ class Formula:
     @cached_property
     def sets(self) -> Tensor:
         """The places of the numbers of each set in x flattened, (sets, n)."""
-        index = torch.arange(math.prod(self.shape)).reshape(self.shape)
-        for axis, count in enumerate(self.shared):
-            groups = self.shape[axis] // count
-            sizes = (groups, count) if self.strides[axis] == 1 else (count, groups)
-            index = index.unflatten(2 * axis, sizes)
-            index = index if self.strides[axis] == 1 else index.transpose(2 * axis, 2 * axis + 1)
-        within = range(1, index.dim(), 2)
-        return index.movedim(tuple(within), tuple(range(-len(within), 0))).reshape(
-            -1, math.prod(self.shared)
-        )
+        label = torch.zeros(self.shape, dtype=torch.long)  # of the set that a number is in
+        for axis, size in enumerate(self.shape):
+            count, stride = self.shared[axis], self.strides[axis]
+            places = torch.arange(size)
+            own = places // count if stride == 1 else places % stride
+            label = label * size + own.reshape([-1] + [1] * (len(self.shape) - axis - 1))
+        return label.flatten().argsort(stable=True).reshape(-1, math.prod(self.shared))
 
     def __call__(self, x: Tensor) -> Tensor:
         """The norm of x, in float64."""
@@ -99,15 +96,13 @@ def which_numbers_share_statistics(subject: Subject, x: Tensor) -> Formula | Non
         bumped = x.clone()
         bumped[at] += bump
         moved |= (subject(bumped) - y).abs() > 1e-5
-    shared, strides = [], []
-    for axis in range(x.dim()):
-        members = moved.movedim(axis, 0).flatten(1).any(1).nonzero().flatten()
-        shared.append(len(members))
-        strides.append(int(members[1] - members[0]) if len(members) > 1 else 1)
-    whole = moved.any() and not any(n % count for n, count in zip(x.shape, shared, strict=True))
-    if not whole or moved.sum() != math.prod(shared):
+    members = [places.unique().tolist() for places in moved.nonzero().T]
+    shared = tuple(len(places) for places in members)
+    strides = tuple(places[1] - places[0] if len(places) > 1 else 1 for places in members)
+    is_box = moved.any() and moved.sum() == math.prod(shared)
+    if not is_box or any(n % count for n, count in zip(x.shape, shared, strict=True)):
         return None
-    return Formula(tuple(x.shape), tuple(shared), tuple(strides))
+    return Formula(tuple(x.shape), shared, strides)
 
 
 def what_is_subtracted_and_divided_by(subject: Subject, x: Tensor, sets: Formula) -> Formula | None:
