@@ -47,8 +47,9 @@ class Adapted(nn.Module):
         layer = self.layer[0].to(x.dtype).train(self.training)
         state = {}
         for own, name in self.names.items():
-            value = getattr(self, name) - self.offsets.get(own, 0)
-            state[own] = value.reshape(self.shapes[own])
+            value = getattr(self, name)  # itself, where it is a buffer that a call updates
+            offset = self.offsets.get(own)
+            state[own] = (value - offset if offset else value).reshape(self.shapes[own])
         return _in_order(lambda z: functional_call(layer, state, z), x, self.order)
 
 

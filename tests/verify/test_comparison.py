@@ -245,6 +245,24 @@ def test_other_names_another_form_of_the_weight_and_float32_inside_are_no_differ
         verify.compare(OtherNames(6), nn.LayerNorm(6), names={"gain": "weight"})
 
 
+@pytest.mark.parametrize("momentum", [0.1, 0.2])
+def test_running_statistics_under_other_names_are_compared_too(momentum):
+    class Renamed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.shift = nn.Parameter(torch.ones(6)), nn.Parameter(torch.zeros(6))
+            self.register_buffer("mean", torch.zeros(6))
+            self.register_buffer("var", torch.ones(6))
+
+        def forward(self, x):
+            options = (self.scale, self.shift, self.training, momentum)
+            return F.batch_norm(x, self.mean, self.var, *options)
+
+    comparison = verify.compare(Renamed(), nn.BatchNorm1d(6), dtypes=[torch.float64])
+    wrong = {"running_mean", "running_var", "output in eval"} if momentum == 0.2 else set()
+    assert {line.quantity for line in comparison.lines if not line.ok} == wrong, comparison
+
+
 def test_the_kind_of_a_difference_is_named():
     comparison = verify.compare(OtherNames(6, "n − 1"), nn.LayerNorm(6), dtypes=[torch.float32])
     assert not comparison.ok
