@@ -54,7 +54,8 @@ class Parameter:
         """Python for it, in this shape."""
         plain = f"layer.{self.name}" if self.name.isidentifier() else None
         value = plain or f"layer.get_parameter({self.name!r})"
-        return value if self.own == shape else f"{value}.reshape({shape})"
+        aligned = (1,) * (len(shape) - len(self.own)) + self.own
+        return value if aligned == shape else f"{value}.reshape({shape})"
 
 
 class Subject:

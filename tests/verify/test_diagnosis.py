@@ -28,6 +28,15 @@ def test_of_layers_with_random_conventions_nearly_all_is_found_and_nothing_wrong
     assert counts["right"] >= 0.97 * sum(counts.values()), others
 
 
+class WeightBefore(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(16))
+
+    def forward(self, x):
+        return F.rms_norm((1 + self.w) * x, (16,), eps=3e-4)
+
+
 CALLS = [
     (
         nn.LayerNorm(16),
@@ -39,6 +48,7 @@ CALLS = [
         "norms.group_norm(x, 4, weight=layer.weight, bias=layer.bias, eps=1e-05)",
     ),
     (F.normalize, "norms.l2_norm(x, dim=1, eps=1e-12)"),
+    (WeightBefore(), "norms.rms_norm((x * (1 + layer.w)), (16,), eps=0.0003)"),
     (lambda x: x / x.square().mean(-1, keepdim=True).sqrt(), "norms.rms_norm(x, (64,), eps=0.0)"),
     (rope.RotaryEmbedding(32, layout="interleaved"), "layout='interleaved')"),
 ]
