@@ -220,7 +220,7 @@ def _twice(mine: Any, reference: Any, cases: Sequence[Case]) -> Iterator[Line]:
     for other in {case.x.shape: _cast(case, torch.float32) for case in reversed(cases)}.values():
         calls += [(longest, other, longest), (other, longest, other)]
     positions = longest.options.get("positions")
-    if isinstance(positions, Tensor):
+    if isinstance(positions, Tensor) and positions.dim() == 1:
         last = longest.x.narrow(longest.x.shape.index(len(positions)), -1, 1)
         options = {**longest.options, "positions": positions[-1:]}
         calls.append((longest, longest, Case("the last position alone", last, options)))

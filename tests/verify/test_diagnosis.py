@@ -63,6 +63,38 @@ def test_the_course_s_own_call_is_named_where_it_computes_the_same(layer, call):
     assert not found.unlike
 
 
+def axial(x):
+    return rope.apply_rope(x, *rope.axial_rope_2d(8, 8, 32))
+
+
+def xpos(x):
+    return rope.apply_rope(x, *rope.xpos_cos_sin(x.shape[-2], 32))
+
+
+DYNAMIC = {"rope_type": "dynamic", "factor": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("layer", "example", "question", "answer"),
+    [
+        (norms.DynamicTanh(8), (), "function", "tanh(0.5·x)"),
+        (axial, ((2, 64, 32),), "angles", "8 columns wide; 8 pairs by row, rows first"),
+        (xpos, ((2, 64, 32),), "length changes", "with the position: xPos for queries, scale base"),
+        (
+            rope.RotaryEmbedding(32, rope_parameters=DYNAMIC, max_position_embeddings=512),
+            ((2, 64, 32),),
+            "a longer text",
+            "has other frequencies at 4,096 positions",
+        ),
+        (rope.alibi_slopes, (8,), "slopes", "ALiBi's"),
+    ],
+    ids=["tanh", "axial", "xPos", "dynamic", "slopes"],
+)
+def test_rarer_conventions_have_their_answer(layer, example, question, answer):
+    example = [torch.zeros(e) if isinstance(e, tuple) else e for e in example]
+    assert diagnose(layer, *example)[question].startswith(answer)
+
+
 def test_running_statistics_momentum_and_eval_are_found():
     found = diagnose(nn.BatchNorm2d(8, momentum=0.2))
     assert found["buffer running_var"] == "the variance / (n − 1), the new with a share of 0.2"
