@@ -144,7 +144,9 @@ def compare(
     within what rounding alone explains: how far the truth itself moves when every input moves by a
     few units in the last place of the arithmetic (float32 for half-precision inputs), plus one
     rounding of the result. Where ``mine`` reads no more of a float64 input than float32 holds, its
-    arithmetic is float32, and the line says so.
+    arithmetic is float32, and the line says so. One object is also called twice: after another
+    dtype, after each other length among the cases, and, where a case has an option ``positions``
+    (T,), on the last of them alone, which must be the end of the whole.
 
     Args:
         mine: a function ``fn(x, **options)`` or an ``nn.Module``, with any names of parameters.
