@@ -490,17 +490,13 @@ def _observe(
     arguments = _random_state(reference, rounded) if module else case.options
     # are changed in place
     buffers = dict(module.named_buffers()) if module else ("running_mean", "running_var")
-    options = {}
+    options, leaves = {}, {"x": x}
     for name, value in arguments.items():
         if isinstance(value, Tensor):
             value = _nudge(_to_dtype(value, dtype), step).detach().clone()
-            value.requires_grad_(value.is_floating_point() and name not in buffers)
+            if value.is_floating_point() and name not in buffers:
+                leaves[name] = value.requires_grad_()
         options[name] = value
-    leaves = {
-        name: v
-        for name, v in {"x": x, **options}.items()
-        if isinstance(v, Tensor) and v.requires_grad
-    }
     try:
         y = functional_call(module, options, x, strict=True) if module else fn(x, **options)
         handed = _nudge(upstream.to(dtype), step)
@@ -508,15 +504,10 @@ def _observe(
         # What y does not depend on has a gradient of zero, and that is what the reference's is held
         # against.
         gradients = torch.autograd.grad(
-            y,
-            list(leaves.values()),
-            handed,
-            allow_unused=True,
-            materialize_grads=True,
+            y, [*leaves.values()], handed, allow_unused=True, materialize_grads=True
         )
-        values = {"output": y}
-        for name, gradient in zip(leaves, gradients, strict=True):
-            values[f"gradient of {name}"] = gradient
+        names = (f"gradient of {name}" for name in leaves)
+        values = {"output": y, **dict(zip(names, gradients, strict=True))}
         if module:
             with torch.no_grad():
                 values["output in eval"] = functional_call(module.eval(), options, x)
