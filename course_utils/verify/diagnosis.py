@@ -465,10 +465,13 @@ def _of_table(name: str, table: Tensor, positions: Tensor | None) -> Diagnosis:
     if turns is not None:
         parameters, words = position.which_frequencies(turns.frequencies, keys)
         size, steps = turns.z.abs().mean().item(), ", its exponent in steps of 1/(d/2)"
+        words = words.removeprefix("base ").replace(", not scaled", steps)
+        if "d/2 − 1" in words:  # then the base is the one in brackets
+            words = words.partition("(")[2].removesuffix(f"){steps}")
         found.kind = "code of positions"
         found.answers = {
             "order of the columns": order,
-            "base": words.removeprefix("base ").replace(", not scaled", steps),
+            "base": words,
             "first position": f"{turns.first:g}",
             "size": f"{size:.4g}",
         }
