@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from course_utils.experiments.study import Progress, Settings, planned, seeded
 from course_utils.experiments.training import fit
-from course_utils.models import CausalAttention, TransformerBlock
+from course_utils.models import SelfAttention, TransformerBlock
 from course_utils.norms import DynamicTanh
 
 LETTERS, LENGTH, BATCH = 16, 8, 16
@@ -43,6 +43,37 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
     "dynamic tanh, α = 2": partial(DynamicTanh, alpha_init=2.0),
     "none": lambda width: nn.Identity(),
 }
+
+
+class CausalAttention(SelfAttention):
+    """Multi-head self-attention in which a token looks back only.
+
+    ``qk_norm`` is RMS norm over each head of q and k (as Qwen3 and Gemma 3; Dehghani et al. 2023,
+    §2, with layer norm).
+    """
+
+    def __init__(self, width: int, heads: int, qk_norm: bool = False) -> None:
+        super().__init__(width, heads)
+        self.norm_q, self.norm_k = (
+            nn.RMSNorm(width // heads) if qk_norm else nn.Identity() for _ in range(2)
+        )
+
+    def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return q and k with their norms, and v, of ``x`` (B, T, C), each (B, heads, T, C /
+        heads)."""
+        q, k, v = super().parts(x)
+        return self.norm_q(q), self.norm_k(k), v
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return what the softmax is taken of, (B, heads, T, T), −∞ for tokens ahead."""
+        ahead = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).triu(1)
+        return (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(ahead, -math.inf)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (B, T, C)."""
+        q, k, v = self.parts(x)
+        mixed = self.scores(q, k).softmax(-1) @ v  # (B, heads, T, C / heads)
+        return self.out(mixed.transpose(1, 2).flatten(-2))
 
 
 class Copier(nn.Module):

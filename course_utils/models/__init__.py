@@ -13,7 +13,6 @@ from course_utils.models import pretrained
 from course_utils.models.decoder import POSITIONS, Decoder
 from course_utils.models.networks import (
     LSTM,
-    CausalAttention,
     DigitsCNN,
     DigitsMLP,
     MinGRU,
@@ -29,7 +28,6 @@ from course_utils.rooms import submodules
 __all__ = [
     "LSTM",
     "POSITIONS",
-    "CausalAttention",
     "Decoder",
     "DigitsCNN",
     "DigitsMLP",

@@ -160,37 +160,6 @@ class SelfAttention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(-2))
 
 
-class CausalAttention(SelfAttention):
-    """Multi-head self-attention in which a token looks back only. Chapter 07.
-
-    ``qk_norm`` is RMS norm over each head of q and k (as Qwen3 and Gemma 3; Dehghani et al. 2023,
-    §2, with layer norm).
-    """
-
-    def __init__(self, width: int, heads: int, qk_norm: bool = False) -> None:
-        super().__init__(width, heads)
-        self.norm_q, self.norm_k = (
-            nn.RMSNorm(width // heads) if qk_norm else nn.Identity() for _ in range(2)
-        )
-
-    def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return q and k with their norms, and v, of ``x`` (B, T, C), each (B, heads, T, C /
-        heads)."""
-        q, k, v = super().parts(x)
-        return self.norm_q(q), self.norm_k(k), v
-
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return what the softmax is taken of, (B, heads, T, T), −∞ for tokens ahead."""
-        ahead = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).triu(1)
-        return (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(ahead, -math.inf)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (B, T, C)."""
-        q, k, v = self.parts(x)
-        mixed = self.scores(q, k).softmax(-1) @ v  # (B, heads, T, C / heads)
-        return self.out(mixed.transpose(1, 2).flatten(-2))
-
-
 class TransformerBlock(nn.Module):
     """Attention and a feed-forward part, each with a residual connection around it and a norm in
     one of two places.

@@ -1,7 +1,9 @@
 """A layer with other names, another form of its weight or another order of axes, as one with the
 reference's."""
 
+import math
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
 
 import torch
@@ -43,12 +45,11 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         layer = self.layer[0].to(x.dtype).train(self.training)
-        state: dict[str, Tensor] = {}
+        state = {}
         for own, name in self.names.items():
-            value = getattr(self, name)
-            if offset := self.offsets.get(own):
-                value = value - offset
-            state[own] = value.reshape(self.shapes[own])
+            value = getattr(self, name)  # itself, where it is a buffer that a call updates
+            offset = self.offsets.get(own)
+            state[own] = (value - offset if offset else value).reshape(self.shapes[own])
         return _in_order(lambda z: functional_call(layer, state, z), x, self.order)
 
 
@@ -95,29 +96,23 @@ def _by_role(
     """Pair what multiplies with what multiplies and what adds with what adds; buffers by name, or
     by their shape and order."""
     x_mine = x if order is None else x.permute(order)
-    names: dict[str, str] = {}
-    offsets: dict[str, float] = {}
     try:
-        roles = parameter_roles(Subject(mine, torch.float64), x_mine.double())
-        wanted = parameter_roles(Subject(reference, torch.float64), x.double())
+        own = parameter_roles(Subject(mine, torch.float64), x_mine)
+        wanted = parameter_roles(Subject(reference, torch.float64), x)
     except Exception:
         return {}, {}
-    for p in roles:
-        for other in wanted:
-            alike = (other.role, torch.Size(other.own).numel()) == (
-                p.role, torch.Size(p.own).numel()
-            )  # fmt: skip
-            if alike and other.name not in names.values():
-                names[p.name] = other.name
-                offsets[p.name] = p.offset - other.offset
-                break
-    buffers = [dict(layer.named_buffers()) for layer in (mine, reference)]
-    for name, buffer in buffers[1].items():
-        for own, tensor in buffers[0].items():
-            same = own == name or (name not in buffers[0] and tensor.shape == buffer.shape)
-            if same and own not in names:
-                names[own] = name
-                break
+    names: dict[str, str] = {}
+    offsets: dict[str, float] = {}
+    for p, other in product(own, wanted):
+        is_free = p.name not in names and other.name not in names.values()
+        if is_free and p.role == other.role and math.prod(p.own) == math.prod(other.own):
+            names[p.name], offsets[p.name] = other.name, p.offset - other.offset
+    own_buffers = dict(mine.named_buffers())
+    for (name, buffer), own_name in product(reference.named_buffers(), own_buffers):
+        same_shape = name not in own_buffers and own_buffers[own_name].shape == buffer.shape
+        is_free = own_name not in names and name not in names.values()
+        if is_free and (own_name == name or same_shape):
+            names[own_name] = name
     return names, offsets
 
 

@@ -56,33 +56,30 @@ def _awkward_inputs(shape: tuple[int, ...]) -> Iterator[tuple[str, Tensor]]:
 
 
 def _functional_shapes(name: str) -> tuple[list[tuple[int, ...]], list[dict[str, Any]]]:
-    def affine(*shape: int) -> list[dict[str, Any]]:
-        weight = 1 + 0.5 * torch.randn(shape, generator=generator(1), dtype=torch.float64)
-        bias = torch.randn(shape, generator=generator(2), dtype=torch.float64)
-        return [{"weight": weight, "bias": bias}, {"weight": weight}, {"bias": bias}, {}]
+    def drawn(seed: int) -> Tensor:
+        return torch.randn(6, generator=generator(seed), dtype=torch.float64)
 
-    running = {
-        "running_mean": torch.randn(6, generator=generator(3), dtype=torch.float64),
-        "running_var": 0.5 + torch.rand(6, generator=generator(4), dtype=torch.float64),
-    }
+    weight, bias = {"weight": 1 + 0.5 * drawn(1)}, {"bias": drawn(2)}
+    both = weight | bias
+    affine = [both, weight, bias, {}]
+    variance = 0.5 + torch.rand(6, generator=generator(4), dtype=torch.float64)
+    running = {"running_mean": drawn(3), "running_var": variance}
+    images = [(4, 6, 5), (2, 6, 3, 4)]
     match name:
         case "layer_norm":
-            return [(4, 6), (2, 3, 6), (8, 6)], [{"normalized_shape": (6,), **a} for a in affine(6)]
+            return [(4, 6), (2, 3, 6), (8, 6)], [{"normalized_shape": (6,), **a} for a in affine]
         case "rms_norm":
-            return [(4, 6), (2, 3, 6)], [
-                {"normalized_shape": (6,), **a} for a in affine(6) if "bias" not in a
-            ]
+            return [(4, 6), (2, 3, 6)], [{"normalized_shape": (6,), **a} for a in (weight, {})]
         case "group_norm":
             # before torch 2.14 its own backward pass stops on a CPU where there is a bias and no
             # weight
-            pairs = [a for a in affine(6) if "weight" in a or "bias" not in a]
-            return [(4, 6, 5), (2, 6, 3, 4)], [{"num_groups": 3, **a} for a in pairs]
+            return images, [{"num_groups": 3, **a} for a in (both, weight, {})]
         case "instance_norm":
-            return [(4, 6, 5), (2, 6, 3, 4)], affine(6)
+            return images, affine
         case "batch_norm":
-            trains = [{**running, "training": True, **a} for a in affine(6)]
+            trains = [{**running, "training": True, **a} for a in affine]
             alone = {"running_mean": None, "running_var": None, "training": True}
-            return [(8, 6), (4, 6, 5), (2, 6, 3, 4)], [*trains, {**running, **affine(6)[0]}, alone]
+            return [(8, 6), *images], [*trains, {**running, **both}, alone]
     raise ValueError(
         "cases must be given for a reference that is not one of torch's norms: got "
         f"{name or 'unnamed'}"
@@ -105,20 +102,21 @@ def _module_shapes(module: Any) -> list[tuple[int, ...]]:
     return [(4, channels, *sizes) for sizes in spatial[kind]]
 
 
-def rotation_cases(head_dim: int, axes: str = "BHTD") -> list[Case]:
+def rotation_cases(head_dim: int, axes: str = "BHTD", positions: bool = False) -> list[Case]:
     """Return queries to rotate, of shape ``axes``: one position, many, more than half precision
     counts, non-contiguous.
 
-    ``axes`` orders B batch, H heads, T positions and D = ``head_dim``; B and H may be missing.
+    ``axes`` orders B batch, H heads, T positions and D = ``head_dim``; B and H may be missing. With
+    ``positions`` each call is handed those of its tokens under this name, and ``compare`` decodes.
     """
     lengths = {"one position": 1, "64 positions": 64, "600 positions": 600}
     cases = []
     for name, length in lengths.items():
         sizes = {"B": 2, "H": 3, "T": length, "D": head_dim}
-        shape = [sizes[axis] for axis in axes]
-        cases.append(Case(name, torch.randn(shape, generator=generator(0), dtype=torch.float64)))
+        x = torch.randn([sizes[axis] for axis in axes], generator=generator(0)).double()
+        cases.append(Case(name, x, {"positions": torch.arange(length)} if positions else {}))
     turned = cases[1].x.mT.contiguous().mT
-    return [*cases, Case("non-contiguous", turned)]
+    return [*cases, Case("non-contiguous", turned, cases[1].options)]
 
 
 def name_of(fn: Any, otherwise: str) -> str:

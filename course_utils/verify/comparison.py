@@ -144,7 +144,9 @@ def compare(
     within what rounding alone explains: how far the truth itself moves when every input moves by a
     few units in the last place of the arithmetic (float32 for half-precision inputs), plus one
     rounding of the result. Where ``mine`` reads no more of a float64 input than float32 holds, its
-    arithmetic is float32, and the line says so.
+    arithmetic is float32, and the line says so. One object is also called twice: after another
+    dtype, after each other length among the cases, and, where a case has an option ``positions``
+    (T,), on the last of them alone, which must be the end of the whole.
 
     Args:
         mine: a function ``fn(x, **options)`` or an ``nn.Module``, with any names of parameters.
@@ -212,39 +214,50 @@ def _why(mine: Any, reference: Any, case: Case) -> list[str]:
     return [f"{q}: {own[q]}, not {others[q]}" for q in both if own[q] != others[q]]
 
 
-@torch.no_grad()
 def _twice(mine: Any, reference: Any, cases: Sequence[Case]) -> Iterator[Line]:
-    """A line where one object answers otherwise after a call in another dtype, and the reference
-    does not. A function is one object: what it has kept by now, it has kept."""
-    case = max(cases, key=lambda case: case.x.numel())
-    for other in (torch.bfloat16, torch.float16):
-        errors = []
-        for fn in (mine, reference):
-            fresh, used = (_copy(fn), _copy(fn))
-            options = {name: _to_dtype(v, torch.float32) for name, v in case.options.items()}
-            try:
-                first = fresh(case.x.float(), **_fresh(options))
-                # it may refuse the dtype, or warn of the mix of dtypes that is asked for here
-                with contextlib.suppress(Exception), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    used(case.x.to(other), **_fresh(options))
-                again = used(case.x.float(), **_fresh(options))
-                errors.append(_distance(again, first.double()))
-            except Exception:
-                return  # that it raises has a line of its own
-        if errors[0] > errors[1]:
-            note = f"float32 after {str(other)[6:]} is off by {errors[0]:.2g}: something is kept"
-            own, others = errors
+    """A line where mine, and not the reference, answers otherwise after a call in another dtype or
+    of another length, or makes of the last of ``positions`` alone what is not the last of all."""
+    longest = _cast(max(cases, key=lambda case: case.x.numel()), torch.float32)
+    calls = [(longest, _cast(longest, dtype), longest) for dtype in DTYPES[2:]]
+    for other in {case.x.shape: _cast(case, torch.float32) for case in reversed(cases)}.values():
+        calls += [(longest, other, longest), (other, longest, other)]
+    positions = longest.options.get("positions")
+    if isinstance(positions, Tensor) and positions.dim() == 1:
+        last = longest.x.narrow(longest.x.shape.index(len(positions)), -1, 1)
+        options = {**longest.options, "positions": positions[-1:]}
+        calls.append((longest, longest, Case("the last position alone", last, options)))
+    for whole, before, case in calls:
+        own, others = (_after(fn, whole, before, case) for fn in (mine, reference))
+        if own > others + 1e-6 * (whole is before):  # a shorter call may round otherwise
+            after = f"{case.name} after {before.name}"
+            if before.x.dtype != torch.float32:
+                after = f"float32 after {str(before.x.dtype)[6:]}"
+            note = f"{after} is off by {own:.2g}: something is kept"
             yield Line("called twice", "float32", case.name, own, others, 0.0, note)
             return
 
 
-def _copy(fn: Any) -> Any:
-    return copy.deepcopy(fn).eval() if isinstance(fn, nn.Module) else fn
+@torch.no_grad()
+def _after(fn: Any, whole: Case, before: Case, case: Case) -> float:
+    """How far an object that has made another call is from the end of what a fresh one makes of
+    the whole; NaN where one raises, which has a line of its own. A function is one object: what it
+    has kept by now, it has kept."""
+    is_module = isinstance(fn, nn.Module)
+    fresh, used = (copy.deepcopy(fn).eval() if is_module else fn for _ in range(2))
 
+    def call(layer: Any, case: Case) -> Tensor:
+        return layer(case.x, **copy.deepcopy(dict(case.options)))
 
-def _fresh(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v.clone() if isinstance(v, Tensor) else v for k, v in options.items()}
+    try:
+        expected = call(fresh, whole).double()
+        # it may refuse the dtype, or warn of the mix of dtypes that is asked for here
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call(used, before)
+        y = call(used, case)
+    except Exception:
+        return math.nan
+    return _distance(y, expected[tuple(slice(-n, None) for n in y.shape)])
 
 
 def max_error(
@@ -477,17 +490,13 @@ def _observe(
     arguments = _random_state(reference, rounded) if module else case.options
     # are changed in place
     buffers = dict(module.named_buffers()) if module else ("running_mean", "running_var")
-    options = {}
+    options, leaves = {}, {"x": x}
     for name, value in arguments.items():
         if isinstance(value, Tensor):
             value = _nudge(_to_dtype(value, dtype), step).detach().clone()
-            value.requires_grad_(value.is_floating_point() and name not in buffers)
+            if value.is_floating_point() and name not in buffers:
+                leaves[name] = value.requires_grad_()
         options[name] = value
-    leaves = {
-        name: v
-        for name, v in {"x": x, **options}.items()
-        if isinstance(v, Tensor) and v.requires_grad
-    }
     try:
         y = functional_call(module, options, x, strict=True) if module else fn(x, **options)
         handed = _nudge(upstream.to(dtype), step)
@@ -495,15 +504,10 @@ def _observe(
         # What y does not depend on has a gradient of zero, and that is what the reference's is held
         # against.
         gradients = torch.autograd.grad(
-            y,
-            list(leaves.values()),
-            handed,
-            allow_unused=True,
-            materialize_grads=True,
+            y, [*leaves.values()], handed, allow_unused=True, materialize_grads=True
         )
-        values = {"output": y}
-        for name, gradient in zip(leaves, gradients, strict=True):
-            values[f"gradient of {name}"] = gradient
+        names = (f"gradient of {name}" for name in leaves)
+        values = {"output": y, **dict(zip(names, gradients, strict=True))}
         if module:
             with torch.no_grad():
                 values["output in eval"] = functional_call(module.eval(), options, x)

@@ -2,12 +2,14 @@
 call that does the same.
 
 Every answer is what a probe returned; where a probe cannot decide, the answer begins with "unsure".
+The course's own call is found by trying: candidates with the numbers that the probes found are run
+beside the layer, and the first that agrees is it.
 """
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -37,16 +39,14 @@ class Diagnosis:
     summary: str = ""
     call: str | None = None
     unlike: str = ""
-    parameters: list[Parameter] = field(default_factory=list, repr=False)
-    formula: norm.Formula | None = field(default=None, repr=False)
+    parameters: Sequence[Parameter] = field(default=(), repr=False)
 
     def __getitem__(self, question: str) -> str:
         return self.answers[question]
 
     def table(self) -> Table:
         """Questions and answers, the course's call last."""
-        rows = [*self.answers.items()]
-        rows.append(("the course's own", self.call or self.unlike))
+        rows = [*self.answers.items(), ("the course's own", self.call or self.unlike)]
         return Table(("question", "answer"), rows, f"{self.name}: {self.summary}")
 
     def __repr__(self) -> str:
@@ -76,10 +76,9 @@ def diagnose(layer: Callable[..., Any] | Tensor, *example: Any) -> Diagnosis:
     if isinstance(layer, Tensor):
         return _of_table(name, layer.detach().cpu().double(), None)
     subject, x = _first_call(layer, example)
-    y = subject(x)
+    y, other = subject(x), normal(x.shape, 7)
     if y.shape != x.shape or not x.is_floating_point() or not x.dim():
         return _of_table(name, y, None if x.is_floating_point() else x)
-    other = normal(x.shape, 7)
     code = _same_for_all(subject, x, other)
     if code is not None and subject.parameters:
         subject.draw()  # a weight that starts at zero hides everything
@@ -88,14 +87,15 @@ def diagnose(layer: Callable[..., Any] | Tensor, *example: Any) -> Diagnosis:
         if (code - code[..., :1, :1]).abs().max() < 1e-4:
             raise ValueError(f"{name} is neither a norm nor a position: it is x, or a constant")
         return _of_table(name, code.reshape(-1, *code.shape[-2:])[0], None)
-    y, y_other, both = (subject(v) for v in (x, other, x + other))
+    y = subject(x)
+    sum_of_two = y + subject(other) - subject(x + other)
     near = 1e-4 * (y.abs().max() + 1e-3)
-    if (both - y - y_other).abs().max() < near:
-        found = _of_rotation(name, layer, subject, x, example[1:])
-    elif (both - y - y_other + subject(0 * x)).abs().max() < near:
+    if sum_of_two.abs().max() < near:
+        found = _of_rotation(name, subject, x)
+    elif (sum_of_two - subject(0 * x)).abs().max() < near:
         raise ValueError(f"{name} is neither a norm nor a position: it is linear, and adds a bias")
     else:
-        found = _of_norm(name, layer, subject, x, example[1:])
+        found = _of_norm(name, subject, x)
     if subject.overwrites:
         found.answers["its input"] = "is overwritten: it was handed copies"
     return found
@@ -115,9 +115,8 @@ def _first_call(layer: Callable[..., Any], example: Sequence[Any]) -> tuple[Subj
     errors: list[Exception] = []
     call, rest, inputs = layer, example[1:], [e for e in example[:1] if isinstance(e, Tensor)]
     if example and not inputs:  # numbers in, a table out
-        inputs, rest = [torch.zeros(())], ()
-        call = functools.partial(_ignoring, layer, example)
-    whole = [x for x in inputs if not x.is_floating_point() and x.dim()]
+        call, rest, inputs = (lambda _: layer(*example)), (), [torch.zeros(())]
+    whole = [x for x in inputs if not x.is_floating_point()]
     for dtype in (torch.float64, torch.float32):
         subject = Subject(call, dtype, rest)
         subject.dtype = whole[0].dtype if whole else dtype
@@ -133,13 +132,9 @@ def _first_call(layer: Callable[..., Any], example: Sequence[Any]) -> tuple[Subj
     raise ValueError(_why_not(_name(layer), errors, bool(example))) from errors[0]
 
 
-def _ignoring(layer: Callable[..., Any], arguments: Sequence[Any], x: Tensor) -> Any:
-    return layer(*arguments)
-
-
-def _why_not(name: str, errors: list[Exception], given: bool) -> str:
+def _why_not(name: str, errors: Sequence[Exception], given: bool) -> str:
     """One sentence for a layer that could not be called."""
-    messages = [f"{type(e).__name__}: {(str(e).splitlines() or [''])[0][:160]}" for e in errors]
+    messages = [_said(error, 160) for error in errors]
     for message in messages:
         if any(word in message for word in ("CUDA", "cuda", "0 active drivers", "Triton")):
             return f"{name} runs only on a GPU, and its parameters are not on one here: {message}"
@@ -151,209 +146,179 @@ def _why_not(name: str, errors: list[Exception], given: bool) -> str:
     )
 
 
+def _said(error: Exception, length: int) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:length]}"
+
+
 def _shapes(subject: Subject) -> list[tuple[int, ...]]:
     """What x may be: (..., C), images, a list of vectors, C by the largest tensor of the layer."""
-    buffers = subject.layer.buffers() if isinstance(subject.layer, nn.Module) else ()
-    largest = max((*subject.parameters.values(), *buffers), key=Tensor.numel, default=Tensor())
-    if largest.numel() < 2:
+    tensors = (*subject.parameters.values(), *subject.buffers.values())
+    own = tuple(max(tensors, key=Tensor.numel, default=Tensor()).shape)
+    if math.prod(own) < 2:
         return [(2, 5, 4, 64), (3, 5, 64), (6, 64, 5, 4), (6, 64)]
-    c, own = largest.numel(), tuple(largest.shape)
+    c = math.prod(own)
     shapes = [(3, 5, c), (6, c, 5, 4), (6, c, 5), (6, c), (6, c, 3, 4, 2)]
     full = tuple(5 if n == 1 else n for n in own)
     return [(2, 3, *own), (2, *full), *shapes] if len(own) > 1 else shapes
 
 
+@torch.no_grad()
+def _first_that_agrees(
+    calls: Iterable[str], inputs: Sequence[Tensor], subject: Subject, within: float
+) -> str | None:
+    """The first of the course's calls, of x and ``layer`` as text, that makes the same of every
+    input, ``within`` a share of the largest number."""
+    names = {"norms": norms, "rope": rope, "torch": torch, "layer": subject.layer}
+    expected = [subject(x) for x in inputs]
+    for call in calls:
+        try:
+            for x, y in zip(inputs, expected, strict=True):
+                mine = eval(call, names | {"x": x.to(subject.device, subject.dtype)})
+                finite = y.isfinite()  # a bias may be −∞ ahead
+                error = (mine.cpu().double() - y)[finite].abs().max()
+                assert error <= within * y[finite].abs().max()
+        except Exception:
+            continue  # it differs, or takes no such shape or argument
+        return call
+    return None
+
+
 # -- norms
 
+CALLS = (
+    "layer_norm({x}, {sizes}{weights}, eps={eps}){back}",
+    "rms_norm({x}, {sizes}{weights}, eps={eps}){back}",
+    "rms_norm({x}, {sizes}{weights}, eps={eps_of_mean}){back} / {n}**0.5",
+    "group_norm({x}, {groups}{weights}, eps={eps}){back}",
+    "instance_norm({x}{weights}, eps={eps}){back}",
+    "batch_norm({x}, None, None{weights}, training=True, eps={eps}){back}",
+    "l2_norm({x}, dim={dims}, eps={eps}){back}",
+    "l2_norm({x}, dim={dims}, eps={eps_of_length}){back} * {n}**0.5",
+)
 
-def _of_norm(
-    name: str, layer: Callable[..., Any], subject: Subject, x: Tensor, rest: Sequence[Any]
-) -> Diagnosis:
-    parameters = parameter_roles(subject, 3 * x + 2)
-    found = Diagnosis(name, "norm", parameters=parameters)
+
+def _of_norm(name: str, subject: Subject, x: Tensor) -> Diagnosis:
+    found = Diagnosis(name, "norm", parameters=parameter_roles(subject, 3 * x + 2))
+    found.unlike = "unlike anything known in course_utils.norms"
     says = found.answers
+    says["parameters"] = _words_of(found.parameters)
     sets = norm.which_numbers_share_statistics(subject, 3 * x + 2)
-    nothing_known = "unlike anything known in course_utils.norms"
-    says["parameters"] = _words_of(parameters)
+    says["set"] = _set_words(sets)
+    found.summary = f"a norm over {says['set']}, and not (x − mean) / s"
     if sets is None:
-        says["set"] = "unsure: no box of axes shares its statistics"
-    elif math.prod(sets.shared) == 1:
-        says["set"] = "one number: there are no statistics"
-        for p in parameters:
-            if p.role == "other":
-                subject.parameters[p.name].copy_(subject.starts[p.name])
-        says["function"] = norm.which_function_of_one_number(subject, x)
+        return found
+    if not sets.axes:
+        subject.roles = [p for p in found.parameters if p.role in "γβ"]
+        says["function"] = norm.which_function_of_one_number(subject.fresh(), x)
         found.kind = "no statistics"
-    else:
-        says["set"] = _set_words(sets, x.shape)
-        formula = norm.what_is_subtracted_and_divided_by(subject, x, sets)
-        if formula is None:
-            says["divides by"] = "unsure: (x − mean) / s holds for no statistic known"
-        else:
-            _ask_a_norm(found, layer, subject, x, formula, rest)
-    found.summary = _norm_summary(found, x.shape)
-    if found.formula is not None and "unsure" not in says["ε"]:
-        found.call = _norm_call(found.formula, parameters, x.shape)
-        worst = None if found.call is None else _check(found.call, layer, x, subject, rest)
-        if worst is None or worst > 1:
-            found.call, found.unlike = None, f"{nothing_known}: {_nearest(found, subject, x)}"
-    else:
-        found.unlike = nothing_known
+        found.summary = f"no norm: {says['function']} of each number by itself"
+        return found
+    formula = norm.what_is_subtracted_and_divided_by(subject, x, sets)
+    if formula is None:
+        says["divides by"] = "unsure: (x − mean) / s holds for no statistic known"
+        return found
+    says["mean"] = "subtracted" if formula.centred else "not subtracted"
+    root = "" if "|" in formula.statistic else "the root of: "
+    times = "" if formula.factor == 1 else f", times {1 / formula.factor:.4g}"
+    says["divides by"] = f"{root}{formula.statistic}{times}"
+    with_eps = norm.how_large_is_eps_and_where(subject, x, formula)
+    formula = with_eps or formula
+    unsure = "unsure: neither inside the root, nor outside, nor a floor"
+    says["ε"] = _eps_words(formula) if with_eps else unsure
+    for question, probe in norm.QUESTIONS.items():
+        try:
+            answer = probe(subject, x, formula)
+        except Exception as error:
+            answer = f"raises {_said(error, 80)}"
+        says |= {question: answer} if answer else {}
+    says |= norm.what_do_the_buffers_keep(subject, x, formula)
+    for p in found.parameters:
+        start = Subject(subject.original, subject.dtype).parameters[p.name].unique()
+        if p.role in "γβ" and (start != p.neutral).any():
+            says[f"{p.name} holds"] = f"{start[0]:g}" if len(start) == 1 else "different numbers"
+    found.summary = _norm_summary(found, formula)
+    if with_eps is not None:
+        fresh, v, eps = subject.fresh(), normal(x.shape, 11), formula.eps
+        fresh.draw()
+        # where ε shows, and where it does not
+        inputs = [3 * v + 2, *(scale * v for scale in {1, 1e-3, 1e-6, eps**0.5, eps} - {0})]
+        found.call = _first_that_agrees(_norm_calls(formula, found.parameters), inputs, fresh, 2e-5)
+        found.unlike = "" if found.call else f"{found.unlike}: {_nearest(formula, subject, x)}"
     return found
 
 
-def _ask_a_norm(
-    found: Diagnosis,
-    layer: Callable[..., Any],
-    subject: Subject,
-    x: Tensor,
-    formula: norm.Formula,
-    rest: Sequence[Any],
-) -> None:
-    says = found.answers
-    says["mean"] = "subtracted" if formula.centred else "not subtracted"
-    says["divides by"] = _root(formula.statistic)
-    if formula.factor != 1:
-        says["divides by"] += f", times {1 / formula.factor:.4g}"
-    with_eps = norm.how_large_is_eps_and_where(subject, x, formula)
-    if with_eps is None:
-        says["ε"] = "unsure: neither inside the root, nor outside, nor a floor"
-    else:
-        formula = with_eps
-        says["ε"] = _eps_words(formula, x.shape)
-    found.formula = formula
-    says["zeros give"] = norm.what_do_zeros_give(subject, x)
-    says["float64"] = norm.what_is_computed_in_float64(subject, x, formula)
-    if formula.centred:
-        single = _neutral(Subject(layer, torch.float32, rest), found.parameters)
-        says["at an offset of 10,000"] = norm.how_far_from_zero_does_it_hold(single, x, formula)
-    for dtype in (torch.bfloat16, torch.float16):
-        try:
-            half = _neutral(Subject(layer, dtype, rest), found.parameters)
-            answer = norm.what_is_rounded_in_half_precision(half, x, formula, found.parameters)
-            if norm.what_do_zeros_give(half, x) == "NaN" and says["zeros give"] != "NaN":
-                answer += "; zeros give NaN"
-        except Exception as error:
-            answer = f"raises {type(error).__name__}: {(str(error).splitlines() or [''])[0][:80]}"
-        says[str(dtype).removeprefix("torch.")] = answer
-    trained = _neutral(Subject(layer, subject.dtype, rest), found.parameters)
-    kept = norm.what_do_the_buffers_keep(trained, x, formula)
-    says |= {f"buffer {name}": what for name, what in kept.items()}
-    if kept and isinstance(layer, nn.Module):
-        says["different in eval"] = norm.what_is_different_in_eval(trained, x)
-    for p in found.parameters:
-        if p.role in "γβ" and p.gain != {"γ": 1.0, "β": 0.0}[p.role]:
-            says[f"{p.name} holds"] = "different numbers" if p.start is None else f"{p.start:g}"
-
-
-def _neutral(subject: Subject, parameters: list[Parameter]) -> Subject:
-    for p in parameters:
-        if p.role != "other":
-            subject.parameters[p.name].fill_(0.0 if p.role == "β" else 1.0 - p.offset)
-    return subject
-
-
-def _words_of(parameters: list[Parameter]) -> str:
+def _words_of(parameters: Sequence[Parameter]) -> str:
     meanings = {
         "before": "multiplies the input",
         "other": "unsure: neither multiplies nor adds",
         "unused": "changes nothing",
     }
-    forms = [f"{p.name}: {meanings.get(p.role, p.form)}" for p in parameters]
-    forms = [
-        form + (", unsure along which axis" if p.role in "γβ" and p.shape is None else "")
-        for form, p in zip(forms, parameters, strict=True)
-    ]
-    return "; ".join(forms) or "none"
+    words = [f"{p.name}: {meanings.get(p.role, p.form)}" for p in parameters]
+    for i, p in enumerate(parameters):
+        words[i] += ", unsure along which axis" * (p.role in "γβ" and p.shape is None)
+    return "; ".join(words) or "none"
 
 
-def _set_words(sets: norm.Formula, shape: torch.Size) -> str:
+def _set_words(sets: norm.Formula | None) -> str:
     """The axes that share statistics, such as "axis 1 (16 of 64) × axis 2 × axis 3"."""
-    last, part = len(shape) - 1, sets.grouped(shape)
+    if sets is None:
+        return "unsure: no box of axes shares its statistics"
     words = []
-    for axis, count in enumerate(sets.shared):
-        if count == 1:
-            continue
-        word = "the last axis" if axis == last else "the batch" if axis == 0 else f"axis {axis}"
-        if axis == part:
-            spread = f", every {shape[axis] // count}th" if sets.strided else ""
-            word += f" ({count} of {shape[axis]}{spread})"
-        words.append(word)
-    return " × ".join(words)
+    for axis in sets.axes:
+        size, count, stride = sets.shape[axis], sets.shared[axis], sets.strides[axis]
+        word = {0: "the batch", len(sets.shape) - 1: "the last axis"}.get(axis, f"axis {axis}")
+        every = f", every {stride}th" if stride > 1 else ""
+        words.append(word if count == size else f"{word} ({count} of {size}{every})")
+    return " × ".join(words) or "one number: there are no statistics"
 
 
-def _root(statistic: str) -> str:
-    return statistic if "|" in statistic else f"the root of: {statistic}"
-
-
-def _eps_words(formula: norm.Formula, shape: torch.Size) -> str:
-    if formula.place == "nowhere":
+def _eps_words(formula: norm.Formula) -> str:
+    """ε by the reading that makes it the shortest decimal."""
+    eps, place, n = formula.eps, formula.place, math.prod(formula.shared)
+    if place == "nowhere":
         return "none seen"
-    eps, n = formula.eps, math.prod(formula.shared)
-    machine = [
-        str(d) for d in (torch.float64, torch.float32) if abs(eps / torch.finfo(d).eps - 1) < 2e-3
-    ]
-    of_sum = formula.statistic == "mean square"
-    words = f"{eps:g} {formula.place}"
-    if machine:
-        words += f": the machine epsilon of {machine[0].removeprefix('torch.')}"
-    elif of_sum and formula.place == "as a floor" and _shorter(eps * n**0.5, eps):
-        words = f"{_round(eps * n**0.5):g} as a floor of the L2 norm"
-    elif of_sum and formula.place == "inside the root" and _shorter(eps * n, eps):
-        words = f"{_round(eps * n):g} inside the root, added to the sum of squares"
-    elif formula.place == "as a floor" and _shorter(eps**2, eps):
-        words = f"{_round(eps**2):g} as a floor below the root"
-    return words
+    if eps in norm.MACHINE_EPSILONS:
+        return f"{eps:.3g} {place}: the machine epsilon of {norm.MACHINE_EPSILONS[eps]}"
+    readings = {place: eps}
+    if formula.statistic == "mean square":
+        readings["as a floor of the L2 norm"] = eps * n**0.5
+        readings["inside the root, added to the sum of squares"] = eps * n
+    readings["as a floor below the root"] = eps**2
+    words = [f"{norm.rounded(e):g} {how}" for how, e in readings.items() if how.startswith(place)]
+    return min(words, key=lambda text: len(text.partition(" ")[0].partition("e")[0]))
 
 
-def _round(value: float) -> float:
-    return float(f"{value:.2e}")
-
-
-def _shorter(one: float, other: float) -> bool:
-    """Whether one number has fewer digits than another, and is what its digits say."""
-    digits = [len(f"{_round(v):g}".split("e")[0]) for v in (one, other)]
-    return digits[0] < digits[1] and abs(_round(one) / one - 1) < 1e-3
-
-
-def _family(formula: norm.Formula, shape: torch.Size) -> tuple[str, str]:
+def _family(formula: norm.Formula) -> tuple[str, str]:
     """The field's word for it, and the layer of torch that is nearest."""
-    spatial, axes = f"{max(len(shape) - 2, 1)}d", formula.shared
+    spatial, axes = f"{max(len(formula.shape) - 2, 1)}d", formula.axes
+    if not formula.centred and "sum" in formula.statistic:
+        return "L2 norm", "functional.normalize"
     if not formula.centred:
-        return (
-            ("L2 norm", "functional.normalize")
-            if "sum" in formula.statistic
-            else ("RMS norm", "RMSNorm")
-        )
-    if axes[0] > 1:
+        return "RMS norm", "RMSNorm"
+    if 0 in axes:
         return "batch norm", f"BatchNorm{spatial}"
-    if formula.grouped(shape) is not None or (len(shape) > 2 and all(n > 1 for n in axes[1:])):
+    if formula.part is not None or len(axes) == len(formula.shape) - 1 > 1:
         return "group norm", "GroupNorm"
-    if axes[-1] > 1 and len(shape) > 3 and axes[1] == 1:
+    if axes == [*range(2, len(formula.shape))] and len(axes) > 1:
         return "instance norm", f"InstanceNorm{spatial}"
     return "layer norm", "LayerNorm"
 
 
-def _norm_summary(found: Diagnosis, shape: torch.Size) -> str:
-    says, formula = found.answers, found.formula
-    if found.kind == "no statistics":
-        return f"no norm: {says['function']} of each number by itself"
-    if formula is None:
-        return f"a norm over {says['set']}, and not (x − mean) / s"
-    family, torchs = _family(formula, shape)
+def _norm_summary(found: Diagnosis, formula: norm.Formula) -> str:
+    says = found.answers
+    family, torchs = _family(formula)
     named = [p.name if p.name == "bias" else f"{p.name} {p.form}" for p in found.parameters]
     eps = says["ε"] if says["ε"].startswith(("none", "unsure")) else f"ε {says['ε']}"
     parts = [f"{family} over {says['set']}", eps, ", ".join(named) or "no weight"]
     parts += ["float32 inside"] if says["float64"] == "float32 inside" else []
-    usual = {"layer norm": "variance / n", "RMS norm": "mean square", "L2 norm": "sum of squares"}
+    usual = {"RMS norm": "mean square", "L2 norm": "sum of squares"}.get(family, "variance / n")
+    place = "as a floor" if family == "L2 norm" else "inside the root"
     odd = {
-        "the divisor": formula.statistic != usual.get(family, "variance / n")
-        or formula.factor != 1,
-        "ε": formula.place
-        not in ("nowhere", "as a floor" if family == "L2 norm" else "inside the root"),
+        "the divisor": (formula.statistic, formula.factor) != (usual, 1),
+        "ε": formula.place not in ("nowhere", place),
         "the weight": any(p.role != "β" and p.form != "γ" for p in found.parameters),
-        "the axis": family in usual and not formula.shared[-1] > 1,
-        "which channels are a group": formula.strided,
+        "the axis": family[:2] in ("la", "RM", "L2") and len(formula.shape) - 1 not in formula.axes,
+        "which channels are a group": max(formula.strides) > 1,
         "E[x²] − E[x]²": "E[x²]" in says.get("at an offset of 10,000", ""),
     }
     but = [what for what, is_odd in odd.items() if is_odd]
@@ -361,336 +326,183 @@ def _norm_summary(found: Diagnosis, shape: torch.Size) -> str:
     return f"{', '.join(parts)}: `torch.nn.{torchs}`{end}"
 
 
-def _norm_call(formula: norm.Formula, parameters: list[Parameter], shape: torch.Size) -> str | None:
-    """The course's call for a formula, as text; None where the course has none."""
-    if any(p.role in ("other", "before") or p.shape is None for p in parameters):
-        return None
-    if formula.strided or formula.factor != 1:
-        return None
-    eps, dims, part = f"eps={formula.eps!r}", len(shape), formula.grouped(shape)
-    shared = [d for d, n in enumerate(formula.shared) if n > 1]
-    kind = (formula.centred, formula.statistic, formula.place)
-    layer_like = kind in ((True, "variance / n", place) for place in ("inside the root", "nowhere"))
-    x, back, after = "x", "", ""
-    trailing = shared == list(range(dims - len(shared), dims))
-    sizes = tuple(formula.shared[d] for d in shared)
-    inside = (1,) * (dims - len(sizes)) + sizes  # the shape of a weight of each number of a set
-    if layer_like and 0 in shared and dims - 1 not in shared and dims > 2:
-        x, back, inside = "x.movedim(-1, 1)", ".movedim(1, -1)", (1,) * (dims - 1) + shape[-1:]
-        function, first = "batch_norm", "None, None"
-    elif layer_like and 0 in shared and shared == [0, *range(2, dims)]:
-        function, first = "batch_norm", "None, None"
-        inside = (1, shape[1], *[1] * (dims - 2))
-    elif layer_like and 0 not in shared and part == 1 and shared == list(range(1, dims)):
-        function, first = "group_norm", f"{shape[1] // formula.shared[1]}"
-        inside = (1, shape[1], *[1] * (dims - 2))
-    elif layer_like and part == dims - 1 and shared == list(range(1, dims)):
-        x, back, inside = "x.movedim(-1, 1)", ".movedim(1, -1)", (1,) * (dims - 1) + shape[-1:]
-        function, first = "group_norm", f"{shape[-1] // formula.shared[-1]}"
-    elif part is not None and shared == [part]:
-        x, back = f"x.unflatten({part}, (-1, {sizes[0]}))", f".flatten({part}, {part + 1})"
-        x += "" if part == dims - 1 else f".movedim({part + 1}, -1)"
-        back = ("" if part == dims - 1 else f".movedim(-1, {part + 1})") + back
-        function, first, inside = "", f"{sizes}", (0,)
-    elif part is not None or 0 in shared:
-        return None
-    elif not trailing:
-        ends = -1 if len(shared) == 1 else tuple(range(-len(shared), 0))
-        starts = shared[0] if len(shared) == 1 else tuple(shared)
-        x, back = f"x.movedim({starts}, {ends})", f".movedim({ends}, {starts})"
-        inside = tuple(formula.shared)
-        function, first = "", f"{sizes}"
-    else:
-        function, first = "", f"{sizes}"
-    if not function and layer_like:
-        function = "layer_norm"
-    elif not function and not formula.centred:
-        n = math.prod(sizes)
-        last = "dim=-1" if len(sizes) == 1 else f"dim={tuple(range(-len(sizes), 0))}"
-        match formula.statistic, formula.place:
-            case "mean square", "inside the root" | "nowhere":
-                function = "rms_norm"
-            case "sum of squares", "inside the root" | "nowhere":
-                function, eps = "rms_norm", f"eps={formula.eps / n!r}"
-                after = f" / {n}**0.5"
-            case "sum of squares" | "mean square", "as a floor":
-                function, first = "l2_norm", last
-                root = formula.statistic == "mean square"
-                eps = f"eps={_round(formula.eps * n**0.5) if root else formula.eps!r}"
-                after = f" * {n}**0.5" if root else ""
-    if not function:
-        return None
-    return _with_parameters(function, x, first, eps, back, after, parameters, inside)
+def _norm_calls(formula: norm.Formula, parameters: Sequence[Parameter]) -> Iterator[str]:
+    """The course's norms over these axes, as text: weight and bias as arguments, or after it."""
+    n, part = math.prod(formula.shared), formula.part
+    axes, ends = str(tuple(formula.axes)), str(tuple(range(-len(formula.axes), 0)))
+    if len(formula.axes) == 1:
+        axes, ends = str(formula.axes[0]), "-1"
+    numbers = {
+        "sizes": tuple(formula.shared[axis] for axis in formula.axes),
+        "groups": 1 if part is None else formula.shape[part] // formula.shared[part],
+        "n": n,
+        "eps": formula.eps,
+        "eps_of_mean": norm.rounded(formula.eps / n),
+        "eps_of_length": norm.rounded(formula.eps * n**0.5),
+    }
+    gains, shifts, before, weights = "", "", "x", ""
+    for p in parameters:
+        shape = p.shape or p.own
+        flat, whole = p.expression(tuple(n for n in shape if n != 1)), p.expression(shape)
+        whole = f"({p.offset:g} + {whole})" if p.offset else whole
+        if p.role == "before":
+            before = f"({before} * {whole})"
+        if p.role == "γ":
+            weights += f", weight={flat}" + (f", offset={p.offset:g}" if p.offset else "")
+            gains += f" * {whole}"
+        if p.role == "β":
+            weights += f", bias={flat}"
+            shifts += f" + {whole}"
+    last = f"{before}.movedim({part}, -1)"
+    views = [
+        (before, "", axes),
+        (f"{before}.movedim(-1, 1)", ".movedim(1, -1)", axes),
+        (f"{before}.movedim({axes}, {ends})", f".movedim({ends}, {axes})", ends),
+        (f"{last}.unflatten(-1, (-1, {n}))", f".flatten(-2).movedim(-1, {part})", "-1"),
+    ]
+    ways = [(weights, ""), ("", gains + shifts)]
+    for (weights, after), (x, back, dims), call in product(ways, views, CALLS):
+        numbers |= {"x": x, "back": back, "dims": dims, "weights": weights}
+        if not weights or "weights" in call:
+            yield f"norms.{call.format(**numbers)}{after}"
 
 
-def _with_parameters(
-    function: str,
-    x: str,
-    first: str,
-    eps: str,
-    back: str,
-    after: str,
-    parameters: list[Parameter],
-    inside: tuple[int, ...],
-) -> str:
-    """Hand weight and bias to the function where it takes them so, and apply them after it where
-    not."""
-    arguments, gains, shifts = [x, first], [], []
-    takes = {"rms_norm": ("weight", "offset"), "l2_norm": ()}.get(function, ("weight", "bias"))
-    weights = [p for p in parameters if p.role == "γ"]
-    biases = [p for p in parameters if p.role == "β"]
-    fits = len(weights) == 1 and weights[0].shape == inside and not after and "weight" in takes
-    fits = fits and (not weights[0].offset or ("offset" in takes and weights[0].offset == 1))
-    squeezed = tuple(n for n in inside if n != 1)
-    for p in weights:
-        if fits:
-            arguments.append(f"weight={p.expression(squeezed)}")
-            arguments += ["offset=1"] if p.offset else []
-        else:
-            form = p.expression(p.shape or ())
-            gains.append(f"({p.offset:g} + {form})" if p.offset else form)
-    for p in biases:
-        if p.shape == inside and "bias" in takes and (fits or not weights):
-            arguments.append(f"bias={p.expression(squeezed)}")
-        else:
-            shifts.append(p.expression(p.shape or ()))
-    arguments += ["training=True"] if function == "batch_norm" else []
-    call = f"norms.{function}({', '.join([*arguments, eps])}){back}{after}"
-    return " + ".join([" * ".join([call, *gains]), *shifts])
-
-
-def _check(
-    call: str, layer: Callable[..., Any], x: Tensor, subject: Subject, rest: Sequence[Any]
-) -> float:
-    """Run the call beside the layer, with drawn parameters, where ε shows and where it does not:
-    the largest error as a share of what rounding explains."""
-    fresh = Subject(layer, subject.dtype, rest)
-    fresh.draw()
-    errors = []
-    for scale, shift in ((1.0, 0.0), (3.0, 2.0), (1e-3, 0.0), (1e-6, 0.0)):
-        drawn = scale * normal(x.shape, 11) + shift
-        names = {"norms": norms, "rope": rope, "torch": torch, "layer": fresh.layer}
-        with torch.no_grad():
-            mine = eval(call, names | {"x": drawn.to(fresh.device, fresh.dtype)}).cpu().double()
-        theirs = fresh(drawn)
-        errors.append(((mine - theirs).abs().max() / (2e-5 * theirs.abs().max())).item())
-    return max(errors)
-
-
-def _nearest(found: Diagnosis, subject: Subject, x: Tensor) -> str:
-    """The smallest of a few plain inputs on which the layer leaves the nearest norm of the
-    course."""
-    formula = found.formula
-    assert formula is not None
-    plain = norm.Formula(formula.shared, False, formula.centred)
-    plain = replace(plain, statistic="variance / n" if formula.centred else "mean square")
-    plain = replace(plain, eps=formula.eps, place="inside the root")
+def _nearest(formula: norm.Formula, subject: Subject, x: Tensor) -> str:
+    """The smallest input on which the layer leaves the nearest norm of the course."""
+    statistic = "variance / n" if formula.centred else "mean square"
+    plain = replace(formula, statistic=statistic, factor=1.0, place="inside the root")
     one = torch.zeros_like(x)
     one[tuple(0 for _ in x.shape)] = 1.0
-    ladder = torch.arange(x.numel(), dtype=torch.float64).reshape(x.shape) % 7
-    for words, plain_input in (
-        ("a single 1 among zeros", one),
-        ("0, 1, 2, …, 6 again and again", ladder),
-        ("a single 0.0001 among zeros", 1e-4 * one),
-    ):
-        theirs, ours = subject(plain_input), plain(plain_input)
-        differs = (theirs - ours).abs() > 1e-4
-        if differs.any():
-            at = tuple(int(n) for n in differs.nonzero()[0])
-            name = _family(plain, x.shape)[0]
+    for scale in (1.0, 1e-4):
+        theirs, ours = subject(scale * one), plain(scale * one)
+        for at in (theirs - ours).abs().gt(1e-4).nonzero().tolist():
+            at = tuple(at)
             return (
-                f"of {words} it makes {theirs[at]:.4g} at {at}, where {name} makes {ours[at]:.4g}"
+                f"of a single {scale:g} among zeros it makes {theirs[at]:.4g} at {at}, where "
+                f"{_family(plain)[0]} makes {ours[at]:.4g}"
             )
-    return "its parameters act otherwise"
+    return "its parameters or its groups act otherwise"
 
 
 # -- positions
 
 
-def _of_rotation(
-    name: str, layer: Callable[..., Any], subject: Subject, x: Tensor, rest: Sequence[Any]
-) -> Diagnosis:
+def _of_rotation(name: str, subject: Subject, x: Tensor) -> Diagnosis:
     found = Diagnosis(name, "rotation", unlike="unlike anything known in course_utils.rope")
-    says = found.answers
-    axis = position.along_which_axis_are_the_positions(subject, x.shape)
+    says, shape = found.answers, list(x.shape)
+    axis = position.along_which_axis_are_the_positions(subject, shape)
     if axis is None:
         raise ValueError(
             f"{name} is linear and the same at every position: it rotates nothing by position"
         )
-    shape = list(x.shape)
-    if len(rest) == 0:
-        shape[axis] = 64
-    turns = position.which_columns_are_pairs(subject, shape, axis)
+    shape[axis] = shape[axis] if subject.rest else 64
     says["positions along"] = f"axis {axis} of {len(shape)}"
+    turns = position.which_columns_are_pairs(subject, shape, axis)
     if turns is None:
         says["pairs"] = "unsure: columns do not turn in pairs"
         found.summary = "linear, with the position, and no rotation of pairs"
         return found
-    pairs, dim = len(turns.pairs), turns.dim
-    says["layout"] = turns.layout
+    pairs, dim, start = len(turns.pairs), shape[-1], turns.pairs[0][0]
+    says["layout"] = position.which_layout_have_the_pairs(turns)
     if turns.order is not None:
         evens = turns.order[:pairs] == list(range(0, 2 * pairs, 2))
         says["output order"] = "evens, then odds" if evens else "another than the input's"
-    start = turns.pairs[0][0]
     says["turns"] = f"{2 * pairs} of {dim}" + (f", from column {start} on" if start else "")
+    found.summary = f"rotary embedding, {says['layout']} layout, {says['turns']} columns, "
     if not position.do_angles_grow_evenly(turns):
-        grid = position.which_grid(turns)
-        says["angles"] = grid or "unsure: they do not grow evenly with the position"
-        found.summary = f"rotation in pairs ({turns.layout}), {grid or 'of unknown angles'}"
+        says["angles"] = position.which_grid(turns)
+        found.summary += f"angles: {says['angles']}"
         return found
-    signs = turns.frequencies.sign()
-    sign = int(signs[0])
-    says["sign"] = {1: "+", -1: "−"}[sign] if (signs == sign).all() else "unsure: both"
-    first = _whole((torch.angle(turns.z[0]) / turns.frequencies)[0].item())
-    says["first position"] = f"{first:g}"
-    parameters, says["frequencies"] = position.which_rope_parameters(turns.frequencies, dim)
-    factor, says["length changes"] = position.does_the_length_change(turns)
-    if len(rest) == 0:
-        _ask_far_positions(says, layer, subject, shape, turns, first)
-    summary = (
-        f"rotary embedding, {turns.layout} layout, {says['turns']} columns, {says['frequencies']}"
-    )
-    summary += "" if factor == 1 else f", length: {says['length changes']}"
+    signs, f = turns.frequencies.sign(), turns.frequencies.abs()
+    says["sign"] = {-pairs: "−", pairs: "+"}.get(int(signs.sum()), "unsure: both")
+    says["first position"] = f"{turns.first:g}"
+    parameters, says["frequencies"] = position.which_frequencies(f, dim)
+    says["length changes"], tables = position.does_the_length_change(turns)
+    if not subject.rest:
+        says |= position.what_changes_far_away(subject, shape, turns)
+    found.summary += says["frequencies"]
+    if says["length changes"] != "no":
+        found.summary += f", length: {says['length changes']}"
     if "a longer text" in says:
-        summary += ", other frequencies in a longer text"
-    found.summary = summary
-    trained = (parameters or {}).get("rope_theta", 10_000.0) ** (-torch.arange(pairs) / pairs)
-    other = ((turns.frequencies.abs() - trained).abs() > 1e-3 * trained).nonzero().flatten()
-    if len(other):
-        i = int(other[0])
-        found.unlike += (
-            f": from one position to the next pair {i} turns by {turns.frequencies[i]:.4g}, where "
-            f"a base of 10,000 without scaling gives {trained[i]:.4g}"
-        )
-    if parameters is None or start or says["layout"] not in ("half", "interleaved"):
-        return found
-    if math.isnan(factor):
-        if "xPos" not in says["length changes"] or "rope_type" in parameters:
-            return found
-        words = says["length changes"].split()
-        scale, middle = float(words[words.index("base") + 1].rstrip(",")), float(words[-1])
-        centre = f"x.shape[{axis}] // 2" if middle == shape[axis] // 2 else f"{middle:g}"
-        base, keys = parameters["rope_theta"], "for keys" in says["length changes"]
-        tables = (
-            f"rope.xpos_cos_sin(POSITIONS, {2 * pairs}, base={base:g}, scale_base={scale:g}, "
-            f"centre={centre}, keys={keys})"
-        )
-    else:
-        _, expected = rope.rope_frequencies(parameters, dim)
-        if abs(expected - factor) > 1e-4 and parameters.get("rope_type") == "yarn":
-            parameters["attention_factor"] = factor
-        tables = f"rope.rope_cos_sin(POSITIONS, *rope.rope_frequencies({parameters}, {dim}))"
-        if abs(expected - factor) > 1e-4 and parameters.get("rope_type") != "yarn":
-            tables = tables.replace("*rope.", "rope.").replace(
-                f", {dim})", f", {dim})[0], {factor:g}"
-            )
-    positions = f"torch.arange(x.shape[{axis}])" + (f" + {first:g}" if first else "")
-    positions = positions if sign > 0 else f"-({positions})"
-    move = axis != len(shape) - 2
-    moved = f"x.movedim({axis}, -2)" if move else "x"
-    back = f".movedim(-2, {axis})" if move else ""
-    tables = tables.replace("POSITIONS", positions)
-    reorder = ".unflatten(-1, (-1, 2)).mT.flatten(-2)" if turns.order is not None else ""
-    found.call = f"rope.apply_rope({moved}, *{tables}, layout={turns.layout!r}){reorder}{back}"
-    error = _check_rotation(found.call, subject, shape)
-    if error < 1e-3:
+        found.summary += ", other frequencies in a longer text"
+    base = parameters.get("rope_theta", 10_000.0)
+    positions = f"torch.arange(x.shape[{axis}])" + (f" + {turns.first:g}" if turns.first else "")
+    values = {
+        "positions": positions if signs[0] > 0 else f"-({positions})",
+        "frequencies": f"rope.rope_frequencies({parameters}, {dim})",
+        "base": f"{base:g}",
+    }
+    order = ".unflatten(-1, (-1, 2)).mT.flatten(-2)" if turns.order is not None else ""
+    to, back = f".movedim({axis}, -2)", f".movedim(-2, {axis})"
+    calls = []
+    for table in ("rope.rope_cos_sin({positions}, *{frequencies})", tables):
+        table = table.format(**values)
+        call = f"rope.apply_rope(x{to}, *{table}, layout={says['layout']!r}){order}{back}"
+        if axis == len(shape) - 2:
+            call = call.replace(to, "").replace(back, "")
+        calls.append(call)
+    found.call = _first_that_agrees(calls, [normal(shape, 11)], subject, 2e-4)
+    trained = rope.rope_inv_freq(2 * pairs, base)
+    other = ((f - trained).abs() > 1e-3 * trained).nonzero().flatten().tolist()
+    if found.call is not None:
         found.unlike = ""
-    else:
-        found.call = None
+    elif other:
+        found.unlike += (
+            f": from one position to the next pair {other[0]} turns by {f[other[0]]:.4g}, where a "
+            f"base of {base:,.6g} without scaling gives {trained[other[0]]:.4g}"
+        )
     return found
-
-
-def _ask_far_positions(
-    says: dict[str, str],
-    layer: Callable[..., Any],
-    subject: Subject,
-    shape: list[int],
-    turns: position.Turns,
-    first: float,
-) -> None:
-    """What changes with the dtype, the order of calls on one object, and the length. The far
-    positions come first in bfloat16: a table that float32 has filled would hide what it does."""
-    frequencies = turns.frequencies
-
-    def wrong(probe: Subject, length: int) -> str | None:
-        try:
-            z = position.how_do_they_turn(probe, shape, turns, length)[:, :1]
-        except Exception as error:
-            return f"raises {type(error).__name__}"
-        off = position.how_far_is_it_from(z, frequencies[:1], first).max().item()
-        return f"wrong by up to {off:.1g} rad" if off > 0.03 else None
-
-    one_object = Subject(layer, torch.float32)
-    answers: dict[tuple[int, torch.dtype], str | None] = {}
-    for length in (1024, 256):
-        for one_object.dtype in (torch.bfloat16, torch.float32):  # of the queries alone
-            answers[length, one_object.dtype] = wrong(one_object, length)
-        if not (answers[length, torch.float32] or "").startswith("raises"):
-            break
-    far = None
-    for longer in (4096, length):
-        try:
-            far = position.how_do_they_turn(Subject(layer, subject.dtype), shape, turns, longer)
-        except Exception:
-            continue
-        break
-    if far is None:
-        says["angles"] = "unsure: no text longer than 64 positions runs"
-        return
-    near = torch.angle(far[1:64] / far[:63]).mean(0)
-    spoilt = answers[length, torch.float32]
-    if not spoilt and (near - frequencies).abs().max() > 1e-4 * frequencies.abs().max():
-        says["a longer text"] = f"has other frequencies at {len(far):,} positions"
-        return
-    says["bfloat16 queries"] = answers[length, torch.bfloat16] or "turn by the same angles"
-    says["float32 after bfloat16, one object"] = spoilt or "as before"
-    if isinstance(layer, nn.Module) and dict(layer.named_buffers()):
-        cast = wrong(Subject(layer, torch.bfloat16), length)
-        says["the module in bfloat16"] = cast or "turns by the same angles"
-    elif spoilt:
-        return  # and there is no other object to ask
-    exact = torch.angle(far[1:] / far[:-1]).mean(0)
-    error = position.how_far_is_it_from(far, exact, first).max().item()
-    kind = "exact" if error < 3e-6 else "float32 products" if error < 0.01 else "unsure: not even"
-    says["angles"] = f"{kind}, off by {error:.0e} within {len(far):,} positions"
-
-
-def _check_rotation(call: str, subject: Subject, shape: Sequence[int]) -> float:
-    x = normal(shape, 11)
-    mine = eval(call, {"rope": rope, "torch": torch, "x": x}).double()
-    return (mine - subject(x)).abs().max().item()
 
 
 def _of_table(name: str, table: Tensor, positions: Tensor | None) -> Diagnosis:
     """A code (T, D), a bias (H, Q, K) or (1, H, Q, K), slopes (H,), buckets of relative
     positions."""
-    if positions is not None and positions.shape == table.shape:
-        call, rows = position.which_buckets(positions, table)
-        kind = "buckets of relative positions"
+    table = table[0] if table.dim() > 2 and len(table) == 1 else table
+    shape = tuple(table.shape)
+    heads, queries, keys = (1, 1, 1, *shape)[-3:]
+    found, calls = Diagnosis(name, "bias of relative positions"), []
+    turns, order = position.which_code(table) if table.dim() == 2 else (None, "")
+    if turns is not None:
+        parameters, words = position.which_frequencies(turns.frequencies, keys)
+        size, steps = turns.z.abs().mean().item(), ", its exponent in steps of 1/(d/2)"
+        words = words.removeprefix("base ").replace(", not scaled", steps)
+        if "d/2 − 1" in words:  # then the base is the one in brackets
+            words = words.partition("(")[2].removesuffix(f"){steps}")
+        found.kind = "code of positions"
+        found.answers = {
+            "order of the columns": order,
+            "base": words,
+            "first position": f"{turns.first:g}",
+            "size": f"{size:.4g}",
+        }
+        places = f"torch.arange({queries}) + {turns.first:g}"
+        base, size = parameters.get("rope_theta", 0), position.nearest(size, 1e-5)
+        calls = [f"rope.sinusoidal({places}, {keys}, {base:g}) * {size:.6g}"]
+    elif positions is not None and positions.shape == table.shape:
+        found.kind = "buckets of relative positions"
+        found.call, found.answers = position.which_buckets(positions, table)
     elif table.dim() == 1:
-        known = torch.allclose(table, rope.alibi_slopes(len(table)).double(), rtol=1e-4)
-        call = f"rope.alibi_slopes({len(table)})" if known else None
-        rows, kind = [("slopes", "ALiBi's")] if known else [], "slopes"
-    else:
-        table = table[0] if table.dim() in (3, 4) and len(table) == 1 else table
-        call, rows = position.which_code(table) if table.dim() == 2 else (None, [])
-        kind = "code of positions"
-        if not rows and table.dim() in (2, 3):
-            heads = table if table.dim() == 3 else table[None]
-            call, rows = position.which_bias(heads)
-            kind = "bias of relative positions"
-    if not rows:
+        found.kind, found.answers = "slopes", {"slopes": "ALiBi's"}
+        calls = [f"rope.alibi_slopes({keys})"]
+    elif table.dim() in (2, 3):
+        table = table.reshape(heads, queries, keys)
+        found.answers = position.which_bias(table)
+        calls = [f"rope.alibi_bias{tuple(table.shape)}"]
+        if not found.answers:
+            distance = torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
+            largest = table[table.abs().amax((1, 2)).argmax()]
+            found.call, found.answers = position.which_buckets(distance, largest)
+    same = Subject(lambda _: table, torch.float64)
+    found.call = found.call or _first_that_agrees(calls, [table], same, 1e-5)
+    if not found.answers or (found.kind == "slopes" and not found.call):
         raise ValueError(
             f"{name} is neither a norm nor a position that is known: it returns a table of shape "
-            f"{tuple(table.shape)}"
+            f"{shape}"
         )
-    summary = f"{kind}, " + ", ".join(f"{question}: {answer}" for question, answer in rows)
-    unlike = "" if call else "unlike anything known in course_utils.rope"
-    return Diagnosis(name, kind, dict(rows), summary, call, unlike)
-
-
-def _whole(value: float) -> float:
-    return float(round(value)) if abs(value - round(value)) < 1e-3 else value
+    rows = ", ".join(f"{question}: {answer}" for question, answer in found.answers.items())
+    found.summary = f"{found.kind}, {rows}"
+    found.unlike = "" if found.call else "unlike anything known in course_utils.rope"
+    return found
 
 
 def _name(layer: Any) -> str:

@@ -8,7 +8,6 @@ from torch.testing import assert_close
 
 from course_utils.models import (
     LSTM,
-    CausalAttention,
     DigitsCNN,
     DigitsMLP,
     TransformerBlock,
@@ -66,19 +65,6 @@ def test_with_layer_norm_a_step_is_the_papers():
         h, c = lstm_step_of_the_paper(cell, x[:, t], h, c)
         assert_close(outputs[:, t], h, atol=1e-14, rtol=0)
     assert_close((last_h, last_c), (h, c), atol=1e-14, rtol=0)
-
-
-@pytest.mark.parametrize("qk_norm", [False, True], ids=["plain", "norms on q and k"])
-def test_causal_attention_is_torchs_with_is_causal(qk_norm):
-    mine = CausalAttention(8, 2, qk_norm).double()
-    for i, parameter in enumerate(mine.parameters()):
-        parameter.data = random(*parameter.shape, seed=30 + i)
-    x = random(3, 5, 8)
-    q, k, v = (part.view(3, 5, 2, 4).transpose(1, 2) for part in mine.qkv(x).split(8, dim=-1))
-    if qk_norm:
-        q, k = F.rms_norm(q, (4,), mine.norm_q.weight), F.rms_norm(k, (4,), mine.norm_k.weight)
-    mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    assert_close(mine(x), mine.out(mixed.transpose(1, 2).reshape(3, 5, 8)), atol=1e-13, rtol=0)
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])

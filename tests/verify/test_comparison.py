@@ -245,6 +245,24 @@ def test_other_names_another_form_of_the_weight_and_float32_inside_are_no_differ
         verify.compare(OtherNames(6), nn.LayerNorm(6), names={"gain": "weight"})
 
 
+@pytest.mark.parametrize("momentum", [0.1, 0.2])
+def test_running_statistics_under_other_names_are_compared_too(momentum):
+    class Renamed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.shift = nn.Parameter(torch.ones(6)), nn.Parameter(torch.zeros(6))
+            self.register_buffer("mean", torch.zeros(6))
+            self.register_buffer("var", torch.ones(6))
+
+        def forward(self, x):
+            options = (self.scale, self.shift, self.training, momentum)
+            return F.batch_norm(x, self.mean, self.var, *options)
+
+    comparison = verify.compare(Renamed(), nn.BatchNorm1d(6), dtypes=[torch.float64])
+    wrong = {"running_mean", "running_var", "output in eval"} if momentum == 0.2 else set()
+    assert {line.quantity for line in comparison.lines if not line.ok} == wrong, comparison
+
+
 def test_the_kind_of_a_difference_is_named():
     comparison = verify.compare(OtherNames(6, "n − 1"), nn.LayerNorm(6), dtypes=[torch.float32])
     assert not comparison.ok
@@ -296,6 +314,42 @@ def test_a_gradient_that_is_overwritten_and_a_state_that_is_kept_are_seen():
     cases = verify.rotation_cases(8)
     comparison = verify.compare(Keeps(), rope.RotaryEmbedding(8), cases, dtypes=[torch.float32])
     assert "float32 after bfloat16 is off by" in repr(comparison)
+
+
+class StaleCache(nn.Module):
+    """A rotation stretched for the longest text so far, or by the first rows of its table whatever
+    the positions are."""
+
+    def __init__(self, mistake):
+        super().__init__()
+        self.mistake, self.longest = mistake, 0
+
+    def forward(self, x, positions=None):
+        length = x.shape[-2]
+        self.longest = max(self.longest, length)
+        factor = self.longest / length if self.mistake == "length" else 1
+        if positions is None or self.mistake == "decode":
+            positions = torch.arange(length)
+        return rope.apply_rope(x, *rope.rope_cos_sin(positions, rope.rope_inv_freq(8) / factor))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "note"),
+    [
+        ("", None),
+        ("length", "64 positions after 600 positions is off by"),
+        ("decode", "the last position alone after 600 positions is off by"),
+    ],
+    ids=["right", "length", "decode"],
+)
+def test_a_cache_that_another_length_spoils_or_that_decoding_misreads_is_seen(mistake, note):
+    cases = verify.rotation_cases(8, positions=True)
+    comparison = verify.compare(
+        StaleCache(mistake), rope.RotaryEmbedding(8), cases, dtypes=[torch.float32]
+    )
+    notes = [line.note for line in comparison.lines if line.quantity == "called twice"]
+    assert len(notes) == (note is not None)
+    assert all(text.startswith(note) for text in notes)
 
 
 def test_a_rotation_is_compared_over_cases_of_its_own_and_the_difference_named():

@@ -28,6 +28,15 @@ def test_of_layers_with_random_conventions_nearly_all_is_found_and_nothing_wrong
     assert counts["right"] >= 0.97 * sum(counts.values()), others
 
 
+class WeightBefore(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(16))
+
+    def forward(self, x):
+        return F.rms_norm((1 + self.w) * x, (16,), eps=3e-4)
+
+
 CALLS = [
     (
         nn.LayerNorm(16),
@@ -38,7 +47,9 @@ CALLS = [
         nn.GroupNorm(4, 16),
         "norms.group_norm(x, 4, weight=layer.weight, bias=layer.bias, eps=1e-05)",
     ),
-    (F.normalize, "norms.l2_norm(x.movedim(1, -1), dim=-1, eps=1e-12).movedim(-1, 1)"),
+    (F.normalize, "norms.l2_norm(x, dim=1, eps=1e-12)"),
+    (WeightBefore(), "norms.rms_norm((x * (1 + layer.w)), (16,), eps=0.0003)"),
+    (lambda x: x / x.square().mean(-1, keepdim=True).sqrt(), "norms.rms_norm(x, (64,), eps=0.0)"),
     (rope.RotaryEmbedding(32, layout="interleaved"), "layout='interleaved')"),
 ]
 
@@ -50,6 +61,38 @@ def test_the_course_s_own_call_is_named_where_it_computes_the_same(layer, call):
     )
     assert found.call.endswith(call), found
     assert not found.unlike
+
+
+def axial(x):
+    return rope.apply_rope(x, *rope.axial_rope_2d(8, 8, 32))
+
+
+def xpos(x):
+    return rope.apply_rope(x, *rope.xpos_cos_sin(x.shape[-2], 32))
+
+
+DYNAMIC = {"rope_type": "dynamic", "factor": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("layer", "example", "question", "answer"),
+    [
+        (norms.DynamicTanh(8), (), "function", "tanh(0.5·x)"),
+        (axial, ((2, 64, 32),), "angles", "8 columns wide; 8 pairs by row, rows first"),
+        (xpos, ((2, 64, 32),), "length changes", "with the position: xPos for queries, scale base"),
+        (
+            rope.RotaryEmbedding(32, rope_parameters=DYNAMIC, max_position_embeddings=512),
+            ((2, 64, 32),),
+            "a longer text",
+            "has other frequencies at 4,096 positions",
+        ),
+        (rope.alibi_slopes, (8,), "slopes", "ALiBi's"),
+    ],
+    ids=["tanh", "axial", "xPos", "dynamic", "slopes"],
+)
+def test_rarer_conventions_have_their_answer(layer, example, question, answer):
+    example = [torch.zeros(e) if isinstance(e, tuple) else e for e in example]
+    assert diagnose(layer, *example)[question].startswith(answer)
 
 
 def test_running_statistics_momentum_and_eval_are_found():
@@ -154,23 +197,29 @@ RECORDED = [
 ]
 
 
-class Recorded:
-    """The parameters that a recorded layer had."""
+class Recorded(nn.Module):
+    """What a published layer computed by its record, with the parameters that it had."""
 
-    def __init__(self, parameters):
-        self.parameters = {name: torch.tensor(value) for name, value in parameters.items()}
-        vars(self).update(self.parameters)
+    def __init__(self, row):
+        super().__init__()
+        self.call = row["call"]
+        for name, value in row["parameters"].items():
+            without_dots = name.replace(".", ":")
+            self.call = self.call.replace(name, without_dots)
+            self.register_parameter(without_dots, nn.Parameter(torch.tensor(value)))
 
-    def named_parameters(self):
-        return self.parameters.items()
+    @torch.no_grad()
+    def forward(self, x, call=None):
+        names = {"norms": norms, "rope": rope, "torch": torch, "layer": self, "x": x}
+        return eval(call or self.call, names)
 
 
 @pytest.mark.parametrize("row", RECORDED, ids=lambda row: f"{row['package']}: {row['layer']}")
-def test_the_call_that_was_named_gives_what_a_published_layer_gave(row):
-    x, y = torch.tensor(row["x"]), torch.tensor(row["y"])
-    names = {"norms": norms, "rope": rope, "torch": torch, "x": x}
-    mine = eval(row["call"], names | {"layer": Recorded(row["parameters"])})
-    torch.testing.assert_close(mine.flatten().float(), y, rtol=1e-5, atol=1e-5)
+def test_a_published_layer_is_known_again_by_a_call_that_gives_what_it_gave(row):
+    layer, x, y = Recorded(row), torch.tensor(row["x"]), torch.tensor(row["y"])
+    for call in (layer.call, diagnose(layer, torch.zeros(x.shape)).call):
+        mine = layer(x, call).flatten().float()
+        torch.testing.assert_close(mine, y, rtol=1e-5, atol=1e-5)
 
 
 def test_enough_was_recorded():

@@ -5,12 +5,15 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
 
 from chapters.c07_norms_of_models import copying
 from chapters.c07_norms_of_models.copying import (
     LENGTH,
     LETTERS,
     NORMS,
+    CausalAttention,
     Copier,
     logits_and_entropy,
     words,
@@ -22,6 +25,20 @@ SETTINGS = {"qk_norm": False, "lr": 0.01, "norm": "layer norm", "depth": 1, "ste
 
 def batch(seed=0):
     return words(torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("qk_norm", [False, True], ids=["plain", "norms on q and k"])
+def test_causal_attention_is_torchs_with_is_causal(qk_norm):
+    mine = CausalAttention(8, 2, qk_norm).double()
+    rng = torch.Generator().manual_seed(0)
+    for parameter in mine.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=rng, dtype=torch.float64)
+    x = torch.randn(3, 5, 8, generator=rng, dtype=torch.float64)
+    q, k, v = (part.view(3, 5, 2, 4).transpose(1, 2) for part in mine.qkv(x).split(8, dim=-1))
+    if qk_norm:
+        q, k = F.rms_norm(q, (4,), mine.norm_q.weight), F.rms_norm(k, (4,), mine.norm_k.weight)
+    mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert_close(mine(x), mine.out(mixed.transpose(1, 2).reshape(3, 5, 8)), atol=1e-13, rtol=0)
 
 
 @pytest.mark.parametrize("norm", NORMS)
