@@ -27,6 +27,7 @@ NAMES = (
     "rope_shapes",
     "kernel_blocks",
     "scan_rounds",
+    "large_feature",
 )
 MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
 MAKERS = {
