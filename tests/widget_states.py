@@ -28,6 +28,7 @@ NAMES = (
     "kernel_blocks",
     "scan_rounds",
     "large_feature",
+    "launch_queue",
 )
 MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
 MAKERS = {
