@@ -136,7 +136,8 @@ class _LaunchQueue(CourseWidget):
     def ends(self, kernels: int = KERNELS["count"]) -> tuple[list[float], list[float]]:
         """Return when each kernel ends, in µs: launched one by one, and in a graph."""
         launch, kernel = self.state["launch"], self.state["kernel"]
-        one_by_one, graph = [], []
+        one_by_one: list[float] = []
+        graph: list[float] = []
         for place in range(kernels):
             free = one_by_one[-1] if one_by_one else 0
             one_by_one.append(max((place + 1) * launch, free) + kernel)
