@@ -28,6 +28,8 @@ NAMES = (
     "rope_shapes",
     "kernel_blocks",
     "scan_rounds",
+    "large_feature",
+    "launch_queue",
 )
 MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
 MAKERS = {

@@ -1,12 +1,13 @@
 """Chapter 07, Norms in today's models: what its notebook alone needs.
 
 copying            do QK norm and dynamic tanh do for a small transformer what their papers say
-exercises          a layer norm whose weight and bias come from a condition
-figures            where a transformer has its norms
+exercises          where the norms stand; a layer norm whose weight and bias come from a condition
+figures            where a transformer has its norms; one large number among thousands
+widgets            ``large_feature``: what a norm makes of a row with one large number
 without_norms      can a deep residual network do without norms
-mistakes/          what is known to go wrong in the exercise
+mistakes/          what is known to go wrong in each exercise
 claims.toml        what the chapter claims
-probes.toml        what is tried in the exercise
+probes.toml        what is tried in each exercise
 real_model.jsonl   what its notebook computes with a language model, for those who lack it
 recorded/          what was measured, with where it comes from
 studies.toml       which studies there are, and the settings of their runs

@@ -1,4 +1,9 @@
-"""Chapter 07: a layer norm whose weight and bias come from a condition."""
+"""Chapter 07: where a transformer's norms stand; a layer norm whose weight and bias come from a
+condition."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -6,8 +11,79 @@ from torch import Tensor
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, read_probes
+from course_utils.check.report import format_tensor
 
-__all__ = ["ada_layer_norm"]
+__all__ = ["ada_layer_norm", "place_norms"]
+
+
+def _place_norms(x, blocks, norm, place):
+    stream = x
+    if place == "peri":
+        stream = norm(stream)
+    for attention, mlp in blocks:
+        if place == "parallel":
+            h = norm(stream)
+            stream = stream + attention(h) + mlp(h)
+            continue
+        for f in (attention, mlp):
+            if place == "post":
+                stream = norm(stream + f(stream))
+            elif place == "pre":
+                stream = stream + f(norm(stream))
+            elif place == "after":
+                stream = stream + norm(f(stream))
+            else:  # sandwich, peri
+                stream = stream + norm(f(norm(stream)))
+    return stream
+
+
+def _of_matrices(place_norms: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``place_norms`` as a function of the matrices (blocks, 2, C, C) of its parts."""
+
+    def of_matrices(x, weights, offset, place):
+        def part(weight, h):
+            # a number is added: N(W N(x)) alone would be N(W x)
+            return h @ weight.to(h.dtype) + offset
+
+        def norm(h):
+            return h * torch.rsqrt(h.square().mean(-1, keepdim=True) + 1e-6)
+
+        blocks = [tuple(partial(part, weight) for weight in pair) for pair in weights]
+        return place_norms(x, blocks, norm, place)
+
+    return of_matrices
+
+
+def _format_blocks(call: Call) -> list[str]:
+    x, weights, offset, place = call.arguments.values()
+    added = f" + {offset:g}" if offset else ""
+    parts = [
+        f"block {i}: {name}(h) = h @ W{added}, W = {format_tensor(weight)}"
+        for i, pair in enumerate(weights)
+        for name, weight in zip(("attention", "mlp"), pair, strict=True)
+    ]
+    return [f'place_norms(x, blocks, norm, "{place}")', f"x = {format_tensor(x)}", *parts]
+
+
+def _stream(x: Tensor, weights: Tensor, place: str, offset: float = 1.0) -> Call:
+    return Call(
+        {"x": x, "weights": weights, "offset": offset, "place": place},
+        {"x": "TC", "weights": "LPCC"},
+    )
+
+
+place_norms = Exercise(
+    "place_norms",
+    _place_norms,
+    read_probes(__file__, "place_norms", _stream),
+    load("place_norms", _place_norms),
+    adapt=_of_matrices,
+    # a block has two parts, and of two features or one there is little to see
+    may_shrink_to=lambda call: (
+        call.arguments["weights"].shape[1] == 2 and call.arguments["x"].shape[-1] > 2
+    ),
+    format_call=_format_blocks,
+)
 
 
 def _ada_layer_norm(x, condition, weight, bias, eps=1e-6):

@@ -1,15 +1,18 @@
-"""Where a transformer has its norms: six diagrams of a block. Chapter 07."""
+"""Where a transformer has its norms: six diagrams of a block; one large number among thousands.
+Chapter 07."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
+from numpy.typing import NDArray
 
 from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 
-__all__ = ["block_diagrams"]
+__all__ = ["block_diagrams", "massive_activation", "strips"]
 
 NORM, STREAM = PALETTE[1], PALETTE[0]
 # in units of a panel: the stream, the branch beside it, where it leaves and returns
@@ -24,20 +27,20 @@ _PLACES = {  # of the boxes of a branch, from below: their heights, and whether 
 
 
 def block_diagrams(titles: Sequence[tuple[str, str, str, str]]) -> Figure:
-    """Draw six blocks, two in a row: the stream as a thick line from below, the branch beside it,
+    """Draw six blocks, three in a row: the stream as a thick line from below, the branch beside it,
     norms in colour.
 
     Args:
         titles: of each block its place, a key of ``_PLACES`` or "QK", its name, its formula, and
             what uses it.
     """
-    figure, grid = new_figure(12.2, nrows=3, ncols=2)
+    figure, grid = new_figure(7.0, nrows=2, ncols=3)
     for axes, (place, name, formula, used_by) in zip(grid.flat, titles, strict=True):
         axes.set_axis_off()
-        axes.set(xlim=(0, 10), ylim=(-0.7, 10.7), aspect="equal")
-        axes.text(0.2, 10.3, name, weight="bold", fontsize=16, va="center")
-        axes.text(9.9, 10.3, formula, fontsize=13, va="center", ha="right")
-        axes.text(0.2, 9.5, used_by, color=MUTED, fontsize=13, va="center")
+        axes.set(xlim=(0, 10), ylim=(-0.7, 12.6), aspect="equal")
+        axes.text(0.2, 12.2, name, weight="bold", fontsize=13, va="center")
+        axes.text(0.2, 11.1, formula, fontsize=11, va="center")
+        axes.text(0.2, 10.1, used_by, color=MUTED, fontsize=9.5, va="center")
         _draw_stream(axes, on_stream=place)
         if place == "QK":
             _draw_attention(axes)
@@ -48,20 +51,61 @@ def block_diagrams(titles: Sequence[tuple[str, str, str, str]]) -> Figure:
     return figure
 
 
+def massive_activation(stream: NDArray, name: str) -> Figure:
+    """Draw the sizes of all numbers of a stream (tokens, features) as ridges, a token behind the
+    other, the first in front; ``name`` is written at the largest."""
+    tokens, features = stream.shape
+    sizes = np.abs(stream)
+    largest = sizes.max()
+    token, feature = np.unravel_index(sizes.argmax(), sizes.shape)
+    figure, axes = new_figure(4.2)
+    axes.set_axis_off()
+    across = np.arange(features) / features
+    depth, aslant = 0.45 / tokens, 0.35 / tokens  # how far a token lies behind the one before it
+    for row in reversed(range(tokens)):
+        ridge = sizes[row] / largest + depth * row
+        axes.fill_between(across + aslant * row, depth * row, ridge, color=PAPER, zorder=-row)
+        colour = PALETTE[1] if row == token else PALETTE[0]
+        axes.plot(across + aslant * row, ridge, color=colour, lw=0.9, ls="-", zorder=-row)
+    peak = across[feature] + aslant * token
+    axes.text(peak - 0.02, 1.0, name, ha="right", va="top", fontsize=12, weight="bold")
+    for place in (0, 200, 400):
+        axes.text(place / features, -0.04, str(place), ha="center", va="top", color=MUTED)
+    axes.text(0.5, -0.12, "feature", ha="center", va="top")
+    end = 1 + aslant * (tokens - 1)
+    axes.text(1.02, 0.0, "token 0", va="center", color=PALETTE[1])
+    axes.text(end + 0.02, depth * (tokens - 1), f"token {tokens - 1}", va="center")
+    axes.set(xlim=(-0.02, end + 0.14), ylim=(-0.2, 1.05))
+    return figure
+
+
+def strips(groups: Mapping[str, Sequence[float]], xlabel: str) -> Figure:
+    """Draw each group's values as dots in a row of its own, logarithmic, and their medians."""
+    figure, axes = new_figure(0.9 + 0.62 * len(groups))
+    for row, values in enumerate(groups.values()):
+        spread = 0.12 * np.sin(2.4 * np.arange(len(values)))  # equal values are seen to be several
+        axes.plot(values, row + spread, "o", color=PALETTE[row], mec=INK, mew=0.6, ms=8, zorder=3)
+        axes.plot([np.median(values)] * 2, [row - 0.32, row + 0.32], color=INK, lw=2, ls="-")
+    axes.set(xscale="log", xlabel=xlabel, ylim=(len(groups) - 0.5, -0.5))
+    axes.set_yticks(range(len(groups)), list(groups))
+    axes.grid(visible=False, axis="y")
+    return figure
+
+
 def _draw_stream(axes: Axes, on_stream: str) -> None:
-    arrow = {"arrowstyle": "-|>,head_width=0.45,head_length=0.8", "color": STREAM, "linewidth": 5}
+    arrow = {"arrowstyle": "-|>,head_width=0.45,head_length=0.8", "color": STREAM, "linewidth": 4}
     arrow |= {"shrinkA": 0, "shrinkB": 0}
     axes.annotate("", (_STREAM, _TOP), (_STREAM, -0.6), arrowprops=arrow)
     _draw_line(axes, [(_BRANCH, _RETURNS), (_STREAM + 0.45, _RETURNS)], arrow=True)
     axes.add_patch(
         Circle((_STREAM, _RETURNS), 0.42, facecolor=PAPER, edgecolor=INK, lw=2, zorder=3)
     )
-    axes.text(_STREAM, _RETURNS - 0.03, "+", fontsize=18, ha="center", va="center", zorder=4)
+    axes.text(_STREAM, _RETURNS - 0.03, "+", fontsize=13, ha="center", va="center", zorder=4)
     if on_stream == "post":
         _draw_box(axes, _STREAM, 7.45, "norm", is_norm=True, width=2.6, height=0.9)
     if on_stream == "peri":  # once, on what the embedding gives
         _draw_box(axes, _STREAM, -0.15, "norm", is_norm=True, width=2.6, height=0.9)
-        axes.text(_STREAM + 1.6, -0.15, "once, on the embedding", fontsize=13, va="center")
+        axes.text(_STREAM + 1.6, -0.15, "once, at the start", fontsize=9.5, va="center")
 
 
 def _draw_attention(axes: Axes) -> None:
@@ -70,10 +114,10 @@ def _draw_attention(axes: Axes) -> None:
     for name, x in columns.items():
         _draw_line(axes, [(_BRANCH, 2.55), (x, 2.55), (x, 5.6)])
         if name == "v":
-            axes.text(x, 4.0, " v ", fontsize=14, ha="center", va="center", backgroundcolor=PAPER)
+            axes.text(x, 4.0, " v ", fontsize=10, ha="center", va="center", backgroundcolor=PAPER)
         else:
-            axes.text(x - 0.3, 3.0, name, fontsize=14, ha="right", va="center")
-            _draw_box(axes, x, 4.0, "norm", is_norm=True, width=1.7, height=1.0)
+            axes.text(x - 0.3, 3.0, name, fontsize=10, ha="right", va="center")
+            _draw_box(axes, x, 4.0, "norm", is_norm=True, width=1.75, height=1.0)
     _draw_box(axes, _BRANCH, 1.6, "norm", is_norm=True, height=1.0)
     _draw_box(axes, _BRANCH, 5.6, "softmax(q·k) v", is_norm=False)
 
@@ -95,7 +139,7 @@ def _draw_box(
     shape = "round,pad=0,rounding_size=0.25"
     axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=shape, lw=2, zorder=3, **look))
     style: dict[str, Any] = {"color": "white", "weight": "bold"} if is_norm else {"color": INK}
-    axes.text(x, y - 0.04, text, fontsize=13, ha="center", va="center", zorder=4, **style)
+    axes.text(x, y - 0.04, text, fontsize=9.5, ha="center", va="center", zorder=4, **style)
 
 
 def _draw_line(axes: Axes, points: Sequence[tuple[float, float]], arrow: bool = False) -> None:

@@ -1,14 +1,16 @@
 """The figures of the chapter on time."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from course_utils.plots import error_curves
 from course_utils.plots.style import INK, MUTED, PALETTE, marker_style, new_figure
 
-__all__ = ["recorded_ladder", "roofline", "timeline"]
+__all__ = ["bandwidth_by_size", "cache_sizes", "recorded_ladder", "roofline", "timeline"]
 
 
 def roofline(
@@ -85,6 +87,8 @@ def recorded_ladder(
     }
     words = f"{operation.replace('_', ' ')}, {tuple(shape)} {dtype}, {direction}"
     slow_to_fast = sorted(record.select(**case), key=lambda result: -result["median_ms"])
+    # written for what the compiler makes of it, which the course no longer does
+    slow_to_fast = [r for r in slow_to_fast if r["implementation"] != "compiled, tuned"]
     if not slow_to_fast:
         raise ValueError(f"record must hold the case: got {record.name}, without {words}")
     several = record.provenance["processes"] > 1
@@ -122,10 +126,46 @@ def recorded_ladder(
     )
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.5 * furthest)
-    xlabel = "useful bandwidth (1e9 bytes per second); dashed: a copy of the same size"
+    xlabel = "useful bandwidth (GB/s); dashed: a copy of the same size"
     if several:
-        xlabel += "\nthe line on a bar: from the slowest measurement to the fastest"
+        xlabel += "\nthe line on a bar: slowest to fastest process"
     axes.set(xlabel=xlabel, title=f"{words}\n{record.origin}")
+    return figure
+
+
+def cache_sizes() -> dict[str, int]:
+    """Return the sizes of this processor's caches in kilobytes, by their name, the smallest first;
+    nothing where the system (Linux) does not say."""
+    sizes = {}
+    for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = (
+            (cache / name).read_text().strip() for name in ("level", "type", "size")
+        )
+        if kind != "Instruction" and size.endswith("K"):
+            sizes[f"L{level}"] = int(size[:-1])
+    return sizes
+
+
+def bandwidth_by_size(
+    sizes_kb: Sequence[float], gbps: Mapping[str, Sequence[float]], caches_kb: Mapping[str, float]
+) -> Figure:
+    """Draw bandwidths against the size of the input, and where input and output together outgrow
+    each cache."""
+    figure = error_curves(
+        sizes_kb, gbps, xlabel="size of the input (kB)", ylabel="useful bandwidth (GB/s)"
+    )
+    axes = figure.axes[0]
+    smallest, largest = axes.get_xlim()
+    ends = [kb / 2 for kb in caches_kb.values() if kb / 2 < largest]
+    for end in ends:
+        axes.axvline(end, color=MUTED, linewidth=1.2, linestyle=":")
+    borders = [smallest, *ends, largest]
+    names = [*caches_kb][: len(ends)] + ["memory"] * (len(ends) == len(caches_kb))
+    for name, left, right in zip(names, borders, borders[1:], strict=False):
+        axes.text(
+            (left * right) ** 0.5, 0.99, name, transform=axes.get_xaxis_transform(),
+            ha="center", va="top", color=MUTED, weight="bold",
+        )  # fmt: skip
     return figure
 
 

@@ -1,4 +1,5 @@
-"""A layer norm's bytes and operations on this machine, and what they take at least."""
+"""A layer norm's bytes and operations on this machine, and what they take at least; kernels that
+wait for their launch."""
 
 import json
 from collections.abc import Callable
@@ -12,12 +13,12 @@ import torch.nn.functional as F
 from matplotlib.figure import Figure
 
 from chapters.c10_where_the_time_goes.exercises import norm_bytes
-from course_utils.plots import grouped_bars
+from course_utils.plots.style import INK, PALETTE, PAPER, new_figure
 from course_utils.table import format_number
 from course_utils.timing import Roofline, forward_and_backward, measure_in_turns
 from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module, one_of
 
-__all__ = ["least_time", "measured_ms", "record"]
+__all__ = ["launch_queue", "least_time", "measured_ms", "record"]
 
 # a machine and its times, as `record` writes
 RECORDED = Path(__file__).with_name("least_time.json")
@@ -79,15 +80,26 @@ class _LeastTime(AnsweringWidget):
         return {"measured_ms": measured_ms(**self.state)}
 
     def picture(self) -> tuple[Figure, str]:
-        rows, features, dtype, direction = (
-            self.state[name] for name in ("rows", "features", "dtype", "direction")
-        )
-        machine = Roofline(self.data["bandwidth_gbps"], self.data["peak_gflops"])
+        """Return what a page without a kernel shows: the machine on which it was recorded."""
+        setting = [self.state[name] for name in ("rows", "features", "dtype", "direction")]
+        rows, features, dtype, direction = setting
+        machine = Roofline(**_recorded()["machine"])
+        measured = _recorded()["measured_ms"]["/".join(map(str, setting))]
         moved = norm_bytes.oracle(rows, features, ITEMSIZES[dtype], backward=direction == "both")
         operations = OPERATIONS[direction] * rows * features
         memory_ms, arithmetic_ms = machine.predicted_ms(moved), machine.predicted_ms(0, operations)
-        times = {"least": [1e3 * memory_ms, 1e3 * arithmetic_ms]}
-        figure = grouped_bars(times, ("of the bytes", "of the operations"), "least time (µs)")
+        bars = {"from memory": memory_ms, "by arithmetic": arithmetic_ms, "measured": measured}
+        figure, axes = new_figure(2.6)
+        colours = (PALETTE[0], PALETTE[2], PALETTE[1])
+        axes.barh(list(bars), [1e3 * ms for ms in bars.values()], color=colours)
+        for row, ms in enumerate(bars.values()):
+            axes.text(1.15e3 * ms, row, f"{format_number(1e3 * ms)} µs", va="center")
+        least = 1e3 * max(memory_ms, arithmetic_ms)
+        axes.axvline(least, color=INK, linestyle="--")
+        longest = 1e3 * max(bars.values())
+        axes.set(xscale="log", xlim=(min(0.1, least), 8 * longest), ylim=(2.6, -0.6))
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel("time (µs), logarithmic; dashed: the least")
         return figure, (
             f"Layer norm, {DIRECTIONS[direction]}, of {rows} rows of {features} features in "
             f"{dtype}: {moved:,} bytes take at least "
@@ -95,7 +107,61 @@ class _LeastTime(AnsweringWidget):
             f"{format_number(1e3 * arithmetic_ms)} µs on a machine of "
             f"{format_number(machine.bandwidth_gbps)} GB/s and "
             f"{format_number(machine.peak_gflops)} GFLOP/s: bound by "
-            f"{'memory' if memory_ms >= arithmetic_ms else 'arithmetic'}."
+            f"{'memory' if memory_ms >= arithmetic_ms else 'arithmetic'}. Measured there: "
+            f"{format_number(1e3 * measured)} µs."
+        )
+
+
+LAUNCH_STOPS = {
+    "launch": [1, 2, 3, 5, 8, 12, 20],
+    "kernel": [1, 2, 3, 5, 8, 12, 20, 50, 100, 200],
+}
+KERNELS = {"count": 100, "shown": 12}
+
+
+def launch_queue(launch: int = 5, kernel: int = 2) -> CourseWidget:
+    """Return kernels on a line of time, launched one by one and in a graph, ready to display.
+
+    Args:
+        launch: what Python needs for a launch, in µs: 1, 2, 3, 5, 8, 12 or 20.
+        kernel: what a kernel takes, in µs: 1, 2, 3, 5, 8, 12, 20, 50, 100 or 200.
+    """
+    chosen = one_of(LAUNCH_STOPS, launch=launch, kernel=kernel)
+    return _LaunchQueue(chosen, {"stops": LAUNCH_STOPS, **KERNELS})
+
+
+class _LaunchQueue(CourseWidget):
+    _esm = browser_module(Path(__file__).with_name("launch_queue.js"))
+
+    def ends(self, kernels: int = KERNELS["count"]) -> tuple[list[float], list[float]]:
+        """Return when each kernel ends, in µs: launched one by one, and in a graph."""
+        launch, kernel = self.state["launch"], self.state["kernel"]
+        one_by_one: list[float] = []
+        graph: list[float] = []
+        for place in range(kernels):
+            free = one_by_one[-1] if one_by_one else 0
+            one_by_one.append(max((place + 1) * launch, free) + kernel)
+            graph.append(launch + (place + 1) * kernel)
+        return one_by_one, graph
+
+    def picture(self) -> tuple[Figure, str]:
+        launch, kernel = self.state["launch"], self.state["kernel"]
+        shown = KERNELS["shown"]
+        figure, axes = new_figure(3.0)
+        rows = [[(launch * (i + 1), launch) for i in range(shown)]]
+        rows += [[(end, kernel) for end in ends] for ends in self.ends(shown)]
+        for row, ends in enumerate(rows):
+            bars = [(end - wide, wide) for end, wide in ends]
+            look = {"facecolor": PALETTE[row], "edgecolor": PAPER}
+            axes.broken_barh(bars, (row - 0.3, 0.6), **look)
+        names = ("Python:\nlaunches", "GPU:\nkernels", "GPU: in\na graph")
+        axes.set_yticks(range(3), names)
+        axes.grid(visible=False, axis="y")
+        axes.set(xlabel=f"time of the first {shown} kernels (µs)", xlim=(0, None), ylim=(2.6, -0.6))
+        done, by_graph = (ends[-1] for ends in self.ends())
+        return figure, (
+            f"{KERNELS['count']} kernels of {kernel} µs, {launch} µs for each launch: launched "
+            f"one by one they are done after {done:,} µs, in a graph after {by_graph:,}."
         )
 
 

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from course_utils.plots.style import INK, PALETTE, PAPER, RULE, as_series, new_figure
+from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, RULE, as_series, new_figure
 
-__all__ = ["row_slots", "slots_of_a_lane"]
+__all__ = ["partial_sums", "row_slots", "slots_of_a_lane"]
 
 _PHONE = 3.6  # inches: 360 pixels, so that nothing is cut off or made small on a phone
 
@@ -59,34 +59,59 @@ def row_slots(steps: Mapping[str, ArrayLike], num_columns: int) -> Figure:
 
 
 def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 1, at_once: int = 8) -> Figure:
-    """Draw which slots of a block one lane holds: ``at_once`` of each load, whose bytes lie
-    together; 32 lanes a warp, ``loads`` loads."""
-    figure, axes = new_figure(3.1)
+    """Draw which slots of a block each warp loads and which one lane holds, ``at_once`` of each
+    load; and below the bytes of warp 0's first load, a piece a lane, beside pieces that lie
+    apart."""
+    figure, (above, below) = new_figure(5.0, nrows=2, height_ratios=(5, 3.4))
     figure.set_figwidth(_PHONE)
     for load in range(loads):
         for warp in range(warps):
             place = warp * 33.0, float(load)
-            axes.add_patch(Rectangle(place, 32, 0.7, facecolor=RULE, edgecolor=INK, linewidth=0.6))
             first = (load * warps + warp) * 32 * at_once
-            if not warp:
-                axes.add_patch(Rectangle((lane, load), 1.6, 0.7, facecolor=PALETTE[1]))
-                own = first + lane * at_once
-                text = f"{own}–{own + at_once - 1}"
-                axes.text(lane + 2, load + 0.35, text, va="center", size=8)
-    words = f"lane {lane} of warp 0 holds {loads} × {at_once} slots,\n"
-    words += f"a load of 16 bytes for each {at_once} in bfloat16"
-    axes.text(0, loads + 0.05, words, va="top", size=10)
-    each = 32 * at_once * warps
-    axes.set_yticks(
-        [load + 0.35 for load in range(loads)],
-        labels=["slot 0", *(f"{load * each}" for load in range(1, loads))],
-        size=10,
+            chosen = load == warp == 0
+            fill = PALETTE[5] if chosen else RULE
+            above.add_patch(Rectangle(place, 32, 0.7, facecolor=fill, edgecolor=INK, linewidth=0.6))
+            above.add_patch(Rectangle((place[0] + lane, load), 1.6, 0.7, facecolor=PALETTE[1]))
+            text = f"{first}–{first + 32 * at_once - 1}"
+            above.text(place[0] + 17.5, load + 0.35, text, ha="center", va="center", size=7)
+    above.set_yticks([load + 0.35 for load in range(loads)])
+    above.set_yticklabels([f"load {load}" for load in range(loads)], size=10)
+    above.set_xticks([warp * 33.0 + 16 for warp in range(warps)])
+    above.set_xticklabels([f"warp {warp}" for warp in range(warps)], size=10)
+    above.set(xlim=(-0.5, warps * 33), ylim=(loads, -0.05))
+    above.xaxis.tick_top()
+    above.set_xlabel(f"numbers: slots; orange: lane {lane} of each warp", size=9.5)
+    words = ("load 0 of warp 0: one stretch of 512 bytes", "each lane far from the next: 32 pieces")
+    for row, (gap, title) in enumerate(zip((1.0, 4.0), words, strict=True)):
+        below.text(0, 1.7 * row - 0.15, title, size=9.5, va="bottom")
+        for number in range(32):
+            colour = PALETTE[1] if number == lane else PALETTE[5]
+            piece = Rectangle((number * gap, 1.7 * row), 1, 0.7, facecolor=colour, edgecolor=INK)
+            piece.set_linewidth(0.5)
+            if gap > 1:  # what is fetched with the piece and not used
+                whole = Rectangle((number * gap, 1.7 * row), gap, 0.7, facecolor=RULE)
+                whole.set(edgecolor=INK, linewidth=0.5)
+                below.add_patch(whole)
+            below.add_patch(piece)
+    below.text(34, 0.35, "16 bytes a lane", size=9, va="center")
+    below.set(xlim=(-0.5, 128.5), ylim=(2.6, -0.8), xticks=[], yticks=[])
+    for axes in (above, below):
+        _without_axes(axes)
+    return figure
+
+
+def partial_sums(rows: int, at: float) -> Figure:
+    """Draw what partial sums add to a backward pass over so many rows, in percent of the bytes that
+    must move, against the number of programs; ``at`` is where it is a tenth."""
+    figure, axes = new_figure(3.6)
+    programs = [0.0, 2.0 * at]
+    axes.plot(programs, [100 * 16 * each / (6 * rows) for each in programs], linestyle="-")
+    axes.plot([at, at, 0], [0, 10, 10], color=MUTED, linestyle=":", linewidth=1.5)
+    axes.plot(at, 10, "o", color=PALETTE[1])
+    axes.annotate(
+        f"{at:.0f} programs: a tenth", (at, 10), (8, -14), textcoords="offset points", weight="bold"
     )
-    axes.set_xticks([warp * 33.0 + 16 for warp in range(warps)])
-    axes.set_xticklabels([f"warp {warp}" for warp in range(warps)], size=10)
-    axes.set(xlim=(-0.5, warps * 33), ylim=(loads + 1.0, -0.05))
-    _without_axes(axes)
-    axes.xaxis.tick_top()
+    axes.set(xlabel="programs", ylabel="added bytes (%)", xlim=(0, 2 * at), ylim=(0, 20))
     return figure
 
 

@@ -56,17 +56,36 @@ class _KernelBlocks(CourseWidget):
         )
         memory, address = np.array(MEMORY[: rows * columns]), np.arange(block) + row * columns
         own = np.arange(block) < columns
-        held = np.where(
-            own | (mask == "none"), np.pad(memory, (0, block), constant_values=-1)[address], 0
-        )
-        texts = np.where(held < 0, "?", held.astype(str))[None]
+        inside = address < memory.size
+        held = np.where(own & inside, np.pad(memory, (0, block))[address], 0)
+        if mask == "none":
+            held = np.pad(memory.astype(float), (0, block), constant_values=np.nan)[address]
+        mean = held.sum() / columns
+        centred = held - mean
+        if mask == "both":
+            centred = np.where(own, centred, 0.0)
+        variance, right = (centred**2).sum() / columns, memory.reshape(rows, columns)[row].var()
         slots = np.where(own, 0, 1)[None]
-        x = memory.reshape(rows, columns)
-        cards = [("x in memory", np.full(x.shape, 2), x), (f"slots of program {row}", slots, texts)]
+        read = np.isin(np.arange(memory.size), address if mask == "none" else address[own])
+        cards = [
+            ("x in memory", np.where(read, 0, 2).reshape(rows, columns), memory),
+            (f"slots, sum {_text(held.sum())}", slots, held),
+            (f"− mean, variance {_text(variance)}", slots, centred),
+        ]
+        drawn = [
+            (title, ids, np.vectorize(_text, otypes=[object])(values).reshape(ids.shape))
+            for title, ids, values in cards
+        ]
         beyond = max(0, block - columns)
-        return draw_cards(cards), (
+        return draw_cards(drawn), (
             f"A kernel's program {row} with {block} slots on a matrix of {rows} rows and {columns} "
             "columns in memory, masked: "
             f"{MASKS[mask]}. {beyond} slots are beyond the row; the slots hold "
-            f"{', '.join(texts[0])}."
+            f"{', '.join(map(_text, held))}; their variance comes out as {_text(variance)}, "
+            f"that of the row is {_text(right)}."
         )
+
+
+def _text(value: float) -> str:
+    """A number with three digits; "?" for what lies behind the end of memory."""
+    return "?" if np.isnan(value) else f"{value:.3g}".replace("-", "−")

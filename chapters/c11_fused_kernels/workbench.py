@@ -2,14 +2,15 @@
 guard.
 
 Without Triton a cell that defines a kernel still runs; only starting the kernel says what is
-missing.
+missing, and ``pass_over_kernels`` has the notebook go on behind it.
 """
 
+import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from course_utils.kernels import available
 
-__all__ = ["Requested", "guarded", "language", "requested"]
+__all__ = ["Requested", "guarded", "language", "pass_over_kernels", "requested"]
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,21 @@ def language() -> tuple[Any, Any]:
     ...     pass
     """
     if find_spec("triton") is None:
-        return SimpleNamespace(jit=lambda fn: _AbsentKernel()), SimpleNamespace(constexpr=None)
+        return _Absent(jit=lambda fn: _AbsentKernel()), _Absent(constexpr=None)
     import triton
     import triton.language as tl
 
     return triton, tl
+
+
+class _Absent:
+    """A module of Triton's on a machine without it: what defining a kernel needs is ``present``."""
+
+    def __init__(self, **present: Any) -> None:
+        vars(self).update(present)
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(available("cpu").reason)
 
 
 class _AbsentKernel:
@@ -58,6 +69,46 @@ class _AbsentKernel:
 
     def __getitem__(self, grid: Any) -> Any:
         raise RuntimeError(available("cpu").reason)
+
+
+def pass_over_kernels() -> None:
+    """Where Triton's interpreter is missing: have IPython leave out the rest of a cell that starts
+    or compiles a kernel, and of one that needs a name which such a cell would have made."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    if shell is not None and not available("cpu"):
+        shell.ast_transformers.append(_PassOver(shell.user_ns))
+
+
+class _PassOver(ast.NodeTransformer):
+    """Put each cell into a ``try``; a name at its end is still shown."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.missing: set[str] = set()
+        namespace["_pass_over"] = self.pass_over
+
+    def visit_Module(self, cell: ast.Module) -> ast.Module:
+        names = {node.id for node in ast.walk(cell) if isinstance(node, ast.Name)}
+        guard = ast.parse(
+            f"try:\n    pass\nexcept Exception as _error:\n    _pass_over(_error, {sorted(names)})"
+        ).body[0]
+        assert isinstance(guard, ast.Try)
+        shown = [
+            node
+            for node in cell.body[-1:]
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Name)
+        ]
+        guard.body += cell.body[: len(cell.body) - len(shown)]
+        cell.body = [guard, *shown]
+        return ast.fix_missing_locations(cell)
+
+    def pass_over(self, error: Exception, names: Sequence[str]) -> None:
+        """Go on if Triton was missing, or a name that is missing since then."""
+        follows = isinstance(error, NameError) and error.name in self.missing
+        if not follows and "Triton" not in str(error):
+            raise error
+        self.missing.update(names)
 
 
 def requested(call: Callable[[], Any], **tensors: Tensor) -> dict[str, Requested]:

@@ -738,6 +738,94 @@ def ada_two_maps(x, condition, weight, bias, eps=1e-6):
     return (y * (1 + maps[1]) + maps[0]).transpose(0, 1)
 
 
+FORMULAS = {
+    "post": lambda x, f, n: n(x + f(x)),
+    "pre": lambda x, f, n: x + f(n(x)),
+    "after": lambda x, f, n: x + n(f(x)),
+    "sandwich": lambda x, f, n: x + n(f(n(x))),
+    "peri": lambda x, f, n: x + n(f(n(x))),
+}
+
+
+def place_table(x, blocks, norm, place):
+    if place == "parallel":
+        for both in blocks:
+            seen = norm(x)
+            x = x + sum(f(seen) for f in both)
+        return x
+    parts = itertools.chain.from_iterable(blocks)
+    start = norm(x) if place == "peri" else x
+    return functools.reduce(lambda s, f: FORMULAS[place](s, f, norm), parts, start)
+
+
+def place_flags(x, blocks, norm, place):
+    def same(h):
+        return h
+
+    before = norm if place in {"pre", "sandwich", "peri", "parallel"} else same
+    behind = norm if place in {"after", "sandwich", "peri"} else same
+    on_stream = norm if place == "post" else same
+    x = norm(x) if place == "peri" else x
+    for attention, mlp in blocks:
+        read = before(x)
+        after_attention = on_stream(x + behind(attention(read)))
+        read = read if place == "parallel" else before(after_attention)
+        x = on_stream(after_attention + behind(mlp(read)))
+    return x
+
+
+def place_recursive(x, blocks, norm, place):
+    if place == "peri":
+        return place_recursive(norm(x), blocks, norm, "sandwich")
+    if not blocks:
+        return x
+    first, *others = blocks
+    if place == "parallel":
+        seen = norm(x)
+        return place_recursive(x + first[1](seen) + first[0](seen), others, norm, place)
+    for f in first:
+        x = FORMULAS[place](x, f, norm)
+    return place_recursive(x, others, norm, place)
+
+
+def place_match(x, blocks, norm, place):
+    stream = x.clone()
+    match place:
+        case "parallel":
+            for a, m in blocks:
+                h = norm(stream)
+                stream += a(h)
+                stream += m(h)
+            return stream
+        case "peri":
+            stream = norm(stream)
+    for pair in blocks:
+        for f in pair:
+            h = stream if place in ("post", "after") else norm(stream)
+            h = f(h)
+            if place not in ("post", "pre"):
+                h = norm(h)
+            stream = torch.add(stream, h)
+            if place == "post":
+                stream = norm(stream)
+    return stream
+
+
+def place_differences(x, blocks, norm, place):
+    """Each part's addition, kept apart and summed at the end."""
+    added = [norm(x) if place == "peri" else x]
+    for attention, mlp in blocks:
+        h = norm(sum(added))
+        if place == "parallel":
+            added += [attention(h), mlp(h)]
+            continue
+        for f in (attention, mlp):
+            x = sum(added)
+            branch = FORMULAS[place](x, f, norm)
+            added = [branch] if place == "post" else [*added, branch - x]
+    return sum(added)
+
+
 def error_numpy(y, truth):
     error = np.abs(y.detach().double().numpy() - truth.numpy())
     return float(np.where(np.isnan(error), np.inf, error).max())
@@ -881,5 +969,6 @@ RIGHT = {
     "ada_layer_norm": [
         ada_builtin, ada_by_moments, ada_sample_by_sample, ada_vmap, ada_two_maps,
     ],
+    "place_norms": [place_table, place_flags, place_recursive, place_match, place_differences],
     "largest_error": [error_numpy, error_loop, error_early, error_reduce, error_both_ends],
 }  # fmt: skip

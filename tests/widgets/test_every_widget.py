@@ -66,6 +66,8 @@ def test_the_browsers_module_fetches_nothing(maker):
         ("normalized_shape", {"shape": "W"}, "shape must be one of C, T,C, B,T,C, T: got 'W'"),
         ("rope_shapes", {"cos": "T"}, "cos must be one of T,D, T,1,D: got 'T'"),
         ("scan_rounds", {"done": 4}, "done must be one of 0, 1, 2, 3: got 4"),
+        ("launch_queue", {"kernel": 4}, "kernel must be one of 1, 2, 3, 5"),
+        ("large_feature", {"value": 2}, "value must be one of 1, 3, 10"),
         ("kernel_blocks", {"block": 3}, "block must be one of 2, 4, 8, 16: got 3"),
         ("rope_clocks", {"reach": 65}, "reach must be one of 64, 512, 4096: got 65"),
         ("rope_scaling", {"methods": ("linear", "magic")}, "methods must be among linear, abf"),

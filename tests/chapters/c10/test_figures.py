@@ -9,7 +9,12 @@ from clipping import assert_nothing_is_clipped
 from matplotlib.colors import to_hex
 
 from chapters.c10_where_the_time_goes import records
-from chapters.c10_where_the_time_goes.figures import recorded_ladder, roofline, timeline
+from chapters.c10_where_the_time_goes.figures import (
+    bandwidth_by_size,
+    recorded_ladder,
+    roofline,
+    timeline,
+)
 from chapters.c10_where_the_time_goes.ladder import Case
 from course_utils.timing import Roofline
 
@@ -24,6 +29,11 @@ FIGURES = {
     "roofline": lambda: a_roofline(),
     "timeline": lambda: timeline(
         [("batch", 0.0, 9e3), ("forward", 9e3, 30e3), ("step", 30e3, 40e3)], [(8e3, 8.5e3)]
+    ),
+    "bandwidth": lambda: bandwidth_by_size(
+        [1, 16, 256, 4096, 65_536],
+        {"copy": [3, 20, 60, 50, 8]},
+        {"L1": 32, "L2": 512, "L3": 32_768},
     ),
     "ladder": lambda: recorded_ladder(
         records.load("cpu"), "rms_norm", "forward", (4096, 1024), "float32"
@@ -56,6 +66,7 @@ def test_a_case_of_a_record_is_drawn_whole_with_whiskers_where_several_processes
     )
     (axes,) = recorded_ladder(several, **case.fields()).axes
     results = {result["implementation"]: result for result in record.select(**case.fields())}
+    del results["compiled, tuned"]
     assert axes.get_title(loc="left") == f"rms norm, (4096, 1024) float32, forward\n{record.origin}"
     names = [tick.get_text() for tick in axes.get_yticklabels()]
     assert sorted(names) == sorted(results)
@@ -84,3 +95,10 @@ def test_a_case_of_a_record_is_drawn_whole_with_whiskers_where_several_processes
 def test_data_that_cannot_be_drawn_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_input_and_output_share_a_cache():
+    sizes, gbps = [1, 16, 256, 4096, 65_536], {"copy": [3, 20, 60, 50, 8]}
+    (axes,) = bandwidth_by_size(sizes, gbps, {"L1": 32, "L2": 512}).axes
+    assert [line.get_xdata()[0] for line in axes.lines[-2:]] == [16, 256]
+    assert [text.get_text() for text in axes.texts[-3:]] == ["L1", "L2", "memory"]

@@ -1,11 +1,12 @@
-"""The widget of chapter 10: the least time of a layer norm, and the measured one."""
+"""The widgets of chapter 10: the least time of a layer norm, and the measured one; launches and
+kernels."""
 
 import pytest
 import torch
 from widget_states import MACHINE
 
 from chapters import check
-from chapters.c10_where_the_time_goes.widgets import least_time, measured_ms
+from chapters.c10_where_the_time_goes.widgets import launch_queue, least_time, measured_ms
 
 
 def test_the_bytes_and_operations_of_a_layer_norm_are_those_of_the_chapter(figures):
@@ -34,3 +35,16 @@ def test_the_kernel_measures_the_state_that_it_was_asked_for():
         match=r"machine must be a Roofline, as Roofline\.of\(\"cpu\"\) returns: got 'cpu'",
     ):
         least_time("cpu")
+
+
+def test_a_kernel_waits_for_its_launch_and_for_the_one_before_it(figures):
+    widget = launch_queue()
+    for state, answer in figures("launch_queue", "queueFigure", 20):
+        widget.state = state
+        launch, kernel = state["launch"], state["kernel"]
+        one_by_one, graph = widget.ends()
+        assert [end for _, end in answer["eager"]["kernels"]] == one_by_one
+        assert [end for _, end in answer["graph"]["kernels"]] == graph
+        # the slower of the two sets the pace
+        assert one_by_one[-1] == launch + 99 * max(launch, kernel) + kernel
+        assert answer["busy"] == pytest.approx(100 * kernel / one_by_one[-1])

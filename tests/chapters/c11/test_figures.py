@@ -3,17 +3,19 @@
 import pytest
 from clipping import assert_nothing_is_clipped
 
-from chapters.c11_fused_kernels.figures import row_slots, slots_of_a_lane
+from chapters.c11_fused_kernels.figures import partial_sums, row_slots, slots_of_a_lane
 
 
 def test_nothing_is_clipped():
     assert_nothing_is_clipped(row_slots({"a name as long as any": range(16)}, 9))
     assert_nothing_is_clipped(slots_of_a_lane())
+    assert_nothing_is_clipped(partial_sums(8192, at=307.2))
 
 
-def test_the_slots_of_a_lane_are_those_that_a_load_of_each_warp_reads_together():
+def test_each_load_of_a_warp_reads_256_slots_together():
     texts = [text.get_text() for text in slots_of_a_lane().axes[0].texts]
-    assert texts[:4] == ["8–15", "1032–1039", "2056–2063", "3080–3087"]
+    assert texts[:5] == ["0–255", "256–511", "512–767", "768–1023", "1024–1279"]
+    assert len(texts) == 16
 
 
 def test_a_row_longer_than_its_slots_is_refused():
