@@ -134,12 +134,13 @@ class _RopeClocks(CourseWidget):
 def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int) -> None:
     count = len(keys)
     columns = 1 << math.ceil(math.log2(count) / 2)  # counts are powers of two: full rows
-    across, down = np.arange(count) % columns, -(np.arange(count) // columns)
-    for k, centre in enumerate(zip(across, down, strict=True)):
+    numbers = np.arange(count, dtype=float)
+    across, down = numbers % columns, -(numbers // columns)
+    for k, centre in enumerate(zip(across.tolist(), down.tolist(), strict=True)):
         edge = INK if k == picked else RULE
         axes.add_patch(Circle(centre, _RADIUS, facecolor="none", edgecolor=edge, linewidth=1.5))
-    for x, y, key, query in zip(across, down, np.degrees(keys), np.degrees(queries), strict=True):
-        wedge = Wedge((x, y), _RADIUS, key, key + (query - key) % 360)
+        start = np.degrees(keys[k])
+        wedge = Wedge(centre, _RADIUS, start, start + np.degrees(queries[k] - keys[k]) % 360)
         axes.add_patch(wedge)
         wedge.set(facecolor=PALETTE[5], alpha=0.45, edgecolor="none")
     for name, angles, length, colour, dashes in (
@@ -149,7 +150,7 @@ def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int)
         tips = length * _RADIUS * np.stack([np.cos(angles), np.sin(angles)])
         centres = np.stack([across, down])
         hands = np.stack([centres, centres + tips])  # (ends, x and y, pairs)
-        look = {"color": colour, "linestyle": dashes, "linewidth": 2.2}
+        look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 2.2}
         lines = axes.plot(*hands.swapaxes(0, 1), marker="o", markersize=4, markevery=[1], **look)
         lines[0].set_label(name)
     axes.set(
