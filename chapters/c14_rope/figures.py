@@ -1,19 +1,77 @@
-"""How far a sum of rotations can reach, by distance."""
+"""Two vectors that move on together, and how far a sum of rotations can reach, by distance."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Arc
 from numpy.typing import ArrayLike
 
-from course_utils.plots.style import as_series, line_style, new_figure
+from course_utils.plots.style import INK, PALETTE, RULE, as_series, line_style, new_figure
 
-__all__ = ["attenuation"]
+__all__ = ["attenuation", "moved_together"]
+
+_START = {"query": 0.9, "key": 0.4}  # radians at position 0: the content
+_BINS_A_DECADE = 9
+
+
+def moved_together(step: float, query: int, key: int, by: int) -> Figure:
+    """Draw a query and a key of one pair as hands: where they stand, and both ``by`` further on.
+
+    Args:
+        step: radians a position.
+        query, key: their positions before they move.
+        by: how many positions both move.
+    """
+    figure, clocks = new_figure(height=4.2, ncols=2)
+    for axes, places in zip(clocks, ((query, key), (query + by, key + by)), strict=True):
+        for at, turned in zip((query, key), _START.values(), strict=True):
+            x, y = np.cos(turned + at * step), np.sin(turned + at * step)
+            axes.plot([0, x], [0, y], color=RULE, linestyle="-")  # where it stood
+        _draw_hands(axes, dict(zip(_START, places, strict=True)), step)
+    clocks[0].set_title("a query and an earlier key")
+    clocks[1].set_title(f"both {by} positions further on")
+    return figure
+
+
+def _draw_hands(axes: Axes, places: Mapping[str, int], step: float) -> None:
+    axes.add_patch(Arc((0, 0), 2, 2, color=RULE, linewidth=1.5))
+    angles = {name: _START[name] + at * step for name, at in places.items()}
+    for series, (name, angle) in enumerate(angles.items()):
+        x, y = np.cos(angle), np.sin(angle)
+        look = line_style(series)
+        axes.plot([0, x], [0, y], marker="o", markevery=[1], **{**look, "linewidth": 2.6})
+        axes.annotate(
+            f"{name}\nat {places[name]}",
+            (1.36 * x, 1.25 * y),
+            ha="center",
+            va="center",
+            color=look["color"],
+            weight="bold",
+        )
+    between = (angles["query"] - angles["key"] + np.pi) % (2 * np.pi) - np.pi
+    start, end = sorted((angles["key"], angles["key"] + between))
+    axes.add_patch(
+        Arc((0, 0), 0.7, 0.7, theta1=np.degrees(start), theta2=np.degrees(end), color=INK, lw=2)
+    )
+    middle = (start + end) / 2
+    axes.text(
+        0.6 * np.cos(middle),
+        0.6 * np.sin(middle),
+        f"{abs(np.degrees(between)):.0f}°",
+        ha="center",
+        va="center",
+    )
+    axes.set(xlim=(-1.65, 1.65), ylim=(-1.5, 1.5), aspect="equal")
+    axes.axis("off")
 
 
 def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike]) -> Figure:
     """Draw the mean of |S_p| by distance, and below it scores as shares of |q||k|.
+
+    The axis of distances is logarithmic. A line is the mean over a ninth of a decade, the band
+    around it reaches from the lowest to the highest value there.
 
     Args:
         bound: what each bound is called, and its value at distances 0, 1, 2, ...
@@ -22,19 +80,30 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike])
     Raises:
         ValueError: curves of one panel differ in length.
     """
-    figure, (upper, lower) = new_figure(height=7.4, nrows=2)
-    _draw_lines(upper, bound, first_colour=0)
-    upper.legend(loc="upper right", ncols=len(bound), fontsize=9.5, borderaxespad=0.2)
+    figure, (upper, lower) = new_figure(height=7.4, nrows=2, sharex=True)
+    _draw_bands(upper, bound, first_colour=0)
     upper.set(ylabel="mean of |S|", title="the bound", ylim=(0, None))
-    _draw_lines(lower, scores, first_colour=2)
-    lower.legend(loc="lower right", ncols=len(scores), fontsize=9.5, borderaxespad=0.2)
-    lower.set(ylabel="score / (|q||k|)", title="scores", ylim=(-0.55, 1.05))
-    lower.set(xlabel="distance (positions)")
+    _draw_bands(lower, scores, first_colour=2)
+    lower.axhline(0, color=INK, linewidth=0.8, linestyle="-")
+    lower.set(ylabel="score / (|q||k|)", title="scores", ylim=(-0.25, 1.2))
+    lower.set(xlabel="distance (positions)", xscale="log")
+    lower.xaxis.set_major_formatter("{x:,g}")
+    for axes in (upper, lower):
+        axes.legend(loc="upper center", ncols=3, fontsize=9.5, borderaxespad=0.2)
     return figure
 
 
-def _draw_lines(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) -> None:
+def _draw_bands(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) -> None:
     length = len(np.asarray(next(iter(curves.values()))))
+    distances = np.arange(1, length)
+    bins = np.floor(np.log10(distances) * _BINS_A_DECADE)
+    parts = [bins == each for each in np.unique(bins)]
+    middles = [np.exp(np.log(distances[part]).mean()) for part in parts]
     for number, (name, values) in enumerate(curves.items()):
-        look = {**line_style(number), "color": line_style(first_colour + number)["color"]}
-        axes.plot(as_series(name, values, length), label=name, linewidth=1.4, **look)
+        values = as_series(name, values, length)[1:]
+        mean, low, high = (
+            [over(values[part]) for part in parts] for over in (np.mean, np.min, np.max)
+        )
+        look = {**line_style(number), "color": PALETTE[first_colour + number]}
+        axes.fill_between(middles, low, high, color=look["color"], alpha=0.2, linewidth=0)
+        axes.plot(middles, mean, label=name, **look)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Wedge
 from torch import Tensor
 
 from course_utils.plots.style import INK, MUTED, PALETTE, RULE, new_figure
@@ -30,6 +31,7 @@ CLOCK_STOPS: dict[str, list[Any]] = {
     "reach": [64, 512, 4096],
     "share": [0.25, 0.5, 0.75, 1.0],
 }
+_RADIUS = 0.44  # of a clock in the picture, whose clocks stand 1 apart
 
 
 def rope_clocks(
@@ -132,26 +134,25 @@ class _RopeClocks(CourseWidget):
 def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int) -> None:
     count = len(keys)
     columns = 1 << math.ceil(math.log2(count) / 2)  # counts are powers of two: full rows
-    across, down = np.arange(count) % columns, -(np.arange(count) // columns)
-    edges = [INK if k == picked else RULE for k in range(count)]
-    axes.scatter(across, down, s=(170 / columns) ** 2, facecolor="none", edgecolor=edges)
-    for name, angle, length, colour in (
-        ("key", keys, 0.28, PALETTE[1]),
-        ("query", queries, 0.4, PALETTE[0]),
+    numbers = np.arange(count, dtype=float)
+    across, down = numbers % columns, -(numbers // columns)
+    for k, centre in enumerate(zip(across.tolist(), down.tolist(), strict=True)):
+        edge = INK if k == picked else RULE
+        axes.add_patch(Circle(centre, _RADIUS, facecolor="none", edgecolor=edge, linewidth=1.5))
+        start = np.degrees(keys[k])
+        wedge = Wedge(centre, _RADIUS, start, start + np.degrees(queries[k] - keys[k]) % 360)
+        axes.add_patch(wedge)
+        wedge.set(facecolor=PALETTE[5], alpha=0.45, edgecolor="none")
+    for name, angles, length, colour, dashes in (
+        ("key", keys, 0.62, PALETTE[1], (0, (2, 1))),
+        ("query", queries, 0.88, PALETTE[0], "-"),
     ):
-        tips = length * np.cos(angle), length * np.sin(angle)
-        axes.quiver(
-            across,
-            down,
-            *tips,
-            color=colour,
-            label=name,
-            angles="xy",
-            scale_units="xy",
-            scale=1,
-            width=0.008,
-            headwidth=4,
-        )
+        tips = length * _RADIUS * np.stack([np.cos(angles), np.sin(angles)])
+        centres = np.stack([across, down])
+        hands = np.stack([centres, centres + tips])  # (ends, x and y, pairs)
+        look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 2.2}
+        lines = axes.plot(*hands.swapaxes(0, 1), marker="o", markersize=4, markevery=[1], **look)
+        lines[0].set_label(name)
     axes.set(
         xlim=(-0.6, columns - 0.4), ylim=(down[-1] - 0.6, 0.6), aspect="equal", title="the pairs"
     )
