@@ -2,6 +2,7 @@
 
 checkpoints          tensors on disk that say what they are
 exercises            near order and far memory; dimensions that make a whole turn in a window
+figures              both abilities, against length or steps
 hybrid_context       does a model reach further that is trained without some of its rotations?
 long_context         what does each way of scaling do to a small model at lengths that it never saw?
 long_context_tuning  how fast does a short fine-tune repair each way of scaling?
@@ -10,6 +11,7 @@ longrope_search      does a search over the factors of the pairs beat YaRN's for
 smollm2_length       what does each way of scaling do to SmolLM2?
 smollm2_memory       what does it remember over a jump of positions?
 smollm2_agreement    which pairs keep it from that?
+reading              rows of the records, selected and paired
 tags                 the task of the long-context experiment, "tags"
 probes.toml          what the exercise is tried on
 methods.toml         the ways of scaling, as a config has them

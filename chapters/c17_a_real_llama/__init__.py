@@ -4,6 +4,7 @@ claims.toml  what the chapter claims
 exercises    which mistake is in a model
 suspects     the four models of the exercise, and its judge
 parts        whose parts are put into a model, and a rope in the order of its weights
+small_models four families with random weights, and a Llama scaled in six ways
 figures      what a model writes with each part, token by token
 """
 

@@ -1,6 +1,7 @@
 """What a model writes with each part, token by token."""
 
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -11,7 +12,7 @@ __all__ = ["written"]
 
 
 def written(tokens: Mapping[str, Sequence[str]]) -> Figure:
-    """Draw a row of tokens for each part; those that are not what the first row has in their place
+    """Draw a row of tokens for each part; those that the first row does not have, in that order,
     are filled.
 
     Args:
@@ -21,9 +22,10 @@ def written(tokens: Mapping[str, Sequence[str]]) -> Figure:
     figure, axes = new_figure(0.5 + 0.75 * len(tokens))
     for row, (part, own) in enumerate(tokens.items()):
         axes.text(0, row - 0.36, part, weight="bold", fontsize=11, va="center")
+        blocks = SequenceMatcher(None, first, own, autojunk=False).get_matching_blocks()
+        same = {block.b + i for block in blocks for i in range(block.size)}
         for column, token in enumerate(own):
-            differs = token != first[column]
-            fill, edge = (PALETTE[4], INK) if differs else (PAPER, RULE)
+            fill, edge = (PAPER, RULE) if column in same else (PALETTE[4], INK)
             axes.add_patch(
                 Rectangle((column, row - 0.2), 0.95, 0.5, facecolor=fill, edgecolor=edge)
             )

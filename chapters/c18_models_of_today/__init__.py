@@ -5,12 +5,14 @@ published_models  what a published configuration builds, layer by layer
 figures           the layers of several models beside each other
 mistakes/         what is known to go wrong in each exercise
 claims.toml       what the chapter claims
+real_model.jsonl  what SmolLM2 says, for those who lack it
 """
 
-from chapters import checks_of, claims_of
+from chapters import cached_results_of, checks_of, claims_of
 from chapters.c18_models_of_today import exercises
 
-__all__ = ["check", "claims"]
+__all__ = ["cached_result", "check", "claims"]
 
 check = checks_of(exercises)
 claims = claims_of("18")
+cached_result = cached_results_of("18")

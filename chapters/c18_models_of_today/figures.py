@@ -15,18 +15,20 @@ __all__ = ["layer_diagram"]
 _LOOKS = {
     "rotates, sees all": (0.8, PALETTE[0], ""),
     "rotates, sees a window": (0.35, PALETTE[5], ""),
+    "rotates, sees near and blocks": (0.55, PALETTE[3], "xxx"),
     "no positions, sees all": (0.8, PALETTE[4], "///"),
     "no attention: a state": (0.8, PALETTE[2], "..."),
 }
 
 
 def kind_of(layer: Layer) -> str:
-    """Which of the diagram's four kinds a layer is of; "" for one that mixes no tokens."""
+    """Which of the diagram's five kinds a layer is of; "" for one that mixes no tokens."""
     if not layer.sees:
         return "no attention: a state" if layer.besides else ""
     if not layer.frequencies:
         return "no positions, sees all"
-    # a layer that also reads chosen keys, or blocks of the far past, reaches all of it
+    if "blocks" in layer.sees:
+        return "rotates, sees near and blocks"
     near = layer.sees.replace("chunks of ", "").replace(",", "").isdigit()
     return "rotates, sees a window" if near else "rotates, sees all"
 
@@ -43,7 +45,7 @@ def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
                 edgecolor="white", linewidth=0,
             )  # fmt: skip
         axes.text(-1.5, -row, name, ha="right", va="center", color=INK)
-    axes.set(xlim=(-1, 62), ylim=(-len(models), 0.8), yticks=[], xlabel="layer")
+    axes.set(xlim=(-1, 62), ylim=(-len(models), 0.8), yticks=[], xlabel="layer (* class default)")
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)
     patches = [

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from course_utils.rope.config import as_transformers, text_part
 from course_utils.table import Table
 
-__all__ = ["PUBLISHED", "Layer", "layer_table", "read_layers"]
+__all__ = ["PUBLISHED", "Layer", "layer_table", "other_table", "read_layers"]
 
 # Models' config.json, as their publishers have them; keys that bear neither on positions, norms nor
 # attention are left out, and so are those that are null. Some were read in copies, as chapter 18
@@ -161,44 +161,47 @@ def _attention(config, index, ear, doubling, turned, distant, unlike) -> dict[st
 
 
 def layer_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
-    """Return a row for each kind of layer of each model, and which layers are of it. Chapter 18."""
+    """Return a row for each kind of layer of each model: which layers, their positions, and what
+    they see. Chapter 18."""
+
+    def positions(one: Layer) -> tuple[str, ...]:
+        turn = one.frequencies
+        turns = f"{2 * len(turn)} of {one.head_dim}" if turn else "none"
+        slowest = _rounded(2 * math.pi / turn[-1]) if turn else ""
+        return turns, one.base, slowest, ", ".join(filter(None, (one.sees, one.besides)))
+
+    return _table(models, ("turn", "base", "slowest turn", "sees"), positions, caption)
+
+
+def other_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
+    """Return the rows of ``layer_table`` with the other columns, folded: norms, sinks, scales."""
+
+    def others(one: Layer) -> tuple[str, ...]:
+        scale = f"{one.scale:.3g}" if one.sees else ""
+        warmth = "" if one.temperature == 1 else f"{one.temperature:.3g}"
+        return one.norms, one.qk_norm, "yes" if one.sink else "", scale, warmth
+
+    columns = ("norms", "QK norm", "sink", "scale·√d", f"× at {FAR:,}")
+    return _table(models, columns, others, caption, folded=True)
+
+
+def _table(
+    models: Mapping[str, list[Layer]],
+    columns: tuple[str, ...],
+    cells: Callable[[Layer], tuple[str, ...]],
+    caption: str,
+    folded: bool = False,
+) -> Table:
+    """A row for each kind of layer, of each model: the model, which layers, and ``cells``."""
     rows = []
     for name, found in models.items():
         kinds: dict[tuple[Any, ...], list[Layer]] = {}
         for layer in found:
             kinds.setdefault(layer.kind, []).append(layer)
-        for one, *others in kinds.values():
-            turn = one.frequencies
-            turns = f"{2 * len(turn)} of {one.head_dim}" if turn else "none"
-            slowest = _rounded(2 * math.pi / turn[-1]) if turn else ""
-            which = _listed([one.index, *(layer.index for layer in others)])
-            warmth = "" if one.temperature == 1 else f"{one.temperature:.3g}"
-            row = (
-                name,
-                which,
-                turns,
-                one.base,
-                slowest,
-                ", ".join(filter(None, (one.sees, one.besides))),
-                one.norms,
-                one.qk_norm,
-                "yes" if one.sink else "",
-            )
-            rows.append((*row, f"{one.scale:.3g}" if one.sees else "", warmth))
+        for alike in kinds.values():
+            rows.append((name, _listed([layer.index for layer in alike]), *cells(alike[0])))
             name = ""
-    columns = (
-        "model",
-        "layers",
-        "turn",
-        "base",
-        "slowest turn",
-        "sees",
-        "norms",
-        "QK norm",
-        "sink",
-        "scale·√d",
-    )
-    return Table((*columns, f"× at {FAR:,}"), rows, caption)
+    return Table(("model", "layers", *columns), rows, caption, folded=folded)
 
 
 @dataclass

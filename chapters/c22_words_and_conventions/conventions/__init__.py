@@ -73,13 +73,13 @@ class Proofs:
 
     def __repr__(self) -> str:
         return "\n".join(
-            f"proved  {convention.question}  {found}" for convention, found in self.found
+            f"checked  {convention.question}  {found}" for convention, found in self.found
         )
 
     def _repr_html_(self) -> str:
         style = "margin:2px 0 8px 20px;padding:8px 12px;overflow-x:auto"
         return "".join(
-            f"<details><summary>proved: {escape(convention.question)} "
+            f"<details><summary>checked: {escape(convention.question)} "
             f"<strong>{escape(found)}</strong></summary>"
             f'<pre tabindex="0" style="{style}">{escape(convention.code)}</pre></details>'
             for convention, found in self.found

@@ -122,7 +122,7 @@ def test_a_proof_fails_where_the_convention_is_another(question, place, name, wr
 def test_proofs_show_what_they_found_as_text_and_their_code_as_html():
     row = Convention("a", "Is 1 < 2?", "", "`yes`", "", "", ROWS["Is a LayerNorm one?"].proof)
     proofs = Proofs([row])
-    assert repr(proofs) == "proved  Is 1 < 2?  T5LayerNorm equals nn.RMSNorm"
+    assert repr(proofs) == "checked  Is 1 < 2?  T5LayerNorm equals nn.RMSNorm"
     html = proofs._repr_html_()
     assert "Is 1 &lt; 2?" in html
     assert "x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])" in html

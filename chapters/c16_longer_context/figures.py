@@ -1,0 +1,82 @@
+"""The two abilities of chapter 16 against length or steps, with the lines that they are measured
+by."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from chapters.c16_longer_context.tags import TASK
+from course_utils import plots
+from course_utils.plots.style import INK
+
+__all__ = ["both_abilities", "rule", "where_to_begin"]
+
+_NEAR, _FAR = "near order: nats above the oracle", "far memory: recall"
+
+
+def both_abilities(
+    rows: Iterable[Mapping[str, Any]], by: str, title: str, x: str = "multiple"
+) -> Figure:
+    """Draw the fields "above" and "recall" side by side against ``x``, a line for each value of
+    ``by``, beside what a guesser has."""
+    panels = [
+        {**row, "ability": ability, "value": row[field]}
+        for row in rows
+        for field, ability in (("above", _NEAR), ("recall", _FAR))
+    ]
+    figure = plots.spread_curves(
+        panels,
+        x,
+        "value",
+        by,
+        xlabel={"steps": "steps at 8 windows"}.get(x, "length, in windows of 128 tokens"),
+        panels="ability",
+        share_y=False,
+        title=title,
+        log_x=True,
+        height=3.9,
+    )
+    near, far = figure.axes
+    near.set_yscale("symlog", linthresh=0.1)
+    near.set_yticks([0, 0.05, 0.1, 0.3, 1, 3], labels=["0", "0.05", "0.1", "0.3", "1", "3"])
+    near.minorticks_off()
+    near.set_ylim(-0.02, 4.5)
+    rule(near, 0, "")
+    rule(near, math.log(TASK.fillers) - TASK.local_optimum, "a guesser")
+    rule(far, 1 / TASK.values, "a guesser")
+    far.set_ylim(0, 1.05)
+    return figure
+
+
+def rule(axes: Axes, height: float, name: str) -> None:
+    """Draw a dotted rule with its name at its left end."""
+    axes.axhline(height, color=INK, linewidth=1, linestyle=":")
+    axes.annotate(
+        name, (0.02, height), (0, 3), xycoords=("axes fraction", "data"),
+        textcoords="offset points", fontsize=9,
+    )  # fmt: skip
+
+
+def where_to_begin(rows: Iterable[Mapping[str, Any]], marks: Mapping[str, int]) -> Figure:
+    """Draw the field "nats" against the first pair that is stretched, by "of", with named pairs."""
+    figure = plots.spread_curves(
+        rows,
+        "pair",
+        "nats",
+        "of",
+        xlabel="first pair that is stretched by 8",
+        ylabel="loss at 8 windows (nats)",
+        title="Where to begin stretching, three seeds",
+        height=3.9,
+    )
+    (axes,) = figure.axes
+    for name, pair in marks.items():
+        axes.axvline(pair, color=INK, linewidth=1, linestyle=":")
+        axes.annotate(
+            name, (pair, 0.96), (3, 0), xycoords=("data", "axes fraction"),
+            textcoords="offset points", fontsize=9,
+        )  # fmt: skip
+    return figure
