@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from strange_layers import (
-    StrangeNorm,
     StrangeRotation,
     norms_of_transformers,
     tally,
@@ -16,6 +15,7 @@ from strange_layers import (
 )
 from torch import nn
 
+from chapters.c19_other_peoples_code.strange_layers import StrangeNorm
 from course_utils import norms, rope
 from course_utils.verify import diagnose
 from course_utils.verify.command import main
