@@ -27,6 +27,7 @@ NAMES = (
     "rope_shapes",
     "kernel_blocks",
     "scan_rounds",
+    "where_they_part",
 )
 MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
 MAKERS = {
