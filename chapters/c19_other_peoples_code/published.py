@@ -42,6 +42,7 @@ SHORTER = [
     ("no: E[x²] − E[x]²", "one pass"),
     ("float32 inside, ", ""),
     ("rounded before the weight and after it", "rounded twice"),
+    ("rounded on the way", "on the way"),
     (" of the values differ from one rounding", " differ"),
     ("turn by the same angles", "the same angles"),
     ("(x − mean) / s holds for no statistic known", "no statistic known"),
@@ -88,17 +89,21 @@ def defects(*shown: str) -> Markdown:
     return Markdown("\n\n".join(parts).replace("`dynamic`", "dynamic"))
 
 
-def table(kind: str) -> Table:
-    """The published layers of a kind, "norm" or "rotation", a row a layer, by package."""
+def table(kind: str, named: str = "") -> Table:
+    """The published layers of a kind, "norm" or "rotation", a row a layer, by package; folded where
+    they are not only those with ``named`` in their names."""
     columns = NORM if kind == "norm" else ROTATION
+    first = next(iter(columns.values()))
+    asked = [row for row in layers() if first in row["answers"]]
     rows, above = [], ""
-    for row in layers():
-        if next(iter(columns.values())) in row["answers"]:
+    for row in asked:
+        if named.lower() in row["name"].lower():
             package = f"{row['package']} {row['version'].split('+')[0]}"
             cells = [_short(row["answers"], question) for question in columns.values()]
             rows.append((package if package != above else "", row["name"], *cells))
             above = package
-    return Table(("package", "layer", *columns), rows)
+    caption = f"{len(rows)} {kind}s of {len({row['package'] for row in asked})} packages"
+    return Table(("package", "layer", *columns), rows, "" if named else caption, not named)
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
@@ -129,8 +134,9 @@ def _told(run: dict[str, Any]) -> str:
 def _short(answers: dict[str, str], question: str) -> str:
     answer = answers.get(question, "")
     if question == "parameters":  # their form, not their names
-        answer = ", ".join(form.split(": ")[-1].split(",")[0] for form in answer.split("; "))
-        return answer.replace("neither multiplies nor adds", "?")
+        forms = [form.split(": ")[-1].split(",")[0] for form in answer.split("; ")]
+        used = [form for form in forms if form != "changes nothing"]
+        return ", ".join(used).replace("neither multiplies nor adds", "?")
     for old, new in SHORTER:
         answer = answer.replace(old, new)
     return answer

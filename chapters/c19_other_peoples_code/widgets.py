@@ -15,7 +15,7 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 __all__ = ["LAYERS", "where_they_part"]
 
 ROW = (1.2, -0.4, 0.9, -1.5, 0.3, -0.8, 1.7, -1.4)  # its mean is 0
-SCALES = [10.0 ** (half / 2) for half in range(-20, 9)]
+SCALES = [10.0 ** (half / 2) for half in range(-20, 10)]
 STOPS = {
     "scale": SCALES,
     "offset": [0, 1, 10, 100, 1000, 10_000],
@@ -51,7 +51,7 @@ def where_they_part(
 
     Args:
         layer: one of ``LAYERS``, computed by its formula, in the order in which it is written.
-        scale: what the row is multiplied by: 1e-10, …, 1e4 in half decades.
+        scale: what the row is multiplied by: 1e-10, …, 31,622 in half decades.
         offset: what is added to it then: 0, 1, 10, … 10,000.
         eps: in place of the layer's own; 0 leaves that.
         dtype: of the row: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
@@ -105,7 +105,7 @@ class _WhereTheyPart(CourseWidget):
         apart = (self.outputs[0].float() - self.outputs[1].float()).abs().max().item()
         return figure, (
             f"The largest output of {layer} and of PyTorch's layer for one row in {dtype}, at "
-            f"scales from 1e-10 to 1e4 and an offset of {offset:,}, ε "
+            f"scales from 1e-10 to 30,000 and an offset of {offset:,}, ε "
             f"{self._norms()[0]['eps']:g}: apart by {format_number(apart)} at a scale of "
             f"{format_number(self.state['scale'])}."
         )
