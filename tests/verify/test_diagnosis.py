@@ -191,5 +191,6 @@ def test_norms_of_transformers_on_which_nothing_was_tuned():
 def test_the_command_prints_the_table_and_says_what_is_wrong(capsys):
     assert main(["torch.nn:RMSNorm", "--args", "16", "eps=1e-6"]) == 0
     assert "weight γ: `torch.nn.RMSNorm`" in capsys.readouterr().out
+    assert main(["torch.nn.RMSNorm", "--args", "16", "eps=1e-6"]) == 0
     assert main(["torch.nn:Linear", "--args", "4", "4"]) == 2
     assert "neither a norm nor a position" in capsys.readouterr().err
