@@ -30,6 +30,7 @@ NAMES = (
     "scan_rounds",
     "large_feature",
     "launch_queue",
+    "where_they_part",
 )
 MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
 MAKERS = {

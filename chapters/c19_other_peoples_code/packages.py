@@ -1,10 +1,11 @@
-"""Diagnose the published layers of ``layers.toml`` where their packages are installed, record it in
-``layers.jsonl``, and print what has changed: ``make packages``.
+"""Diagnose the published layers of ``layers.toml`` where their packages are installed, run the
+defects of ``defects.toml`` again, record both, and print what has changed: ``make packages``.
 
 The packages are no dependencies of the course. They lie in a folder of their own, given as the
 first argument, and are installed without what they depend on; some of that is a stub here.
 """
 
+import datetime
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -21,13 +22,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from chapters.c19_other_peoples_code import published
 from course_utils.verify import diagnose
 
 HERE = Path(__file__).parent
-RECORD = HERE / "layers.jsonl"
 PARTS = ("timm", "torchtune")  # whose __init__ needs more than their files do
 STUBS = ("torchvision", "torchao", "torchmetrics")
-DISTRIBUTIONS = {"labml_nn": "labml-nn", "keras_hub": "keras-hub"}
+DISTRIBUTIONS = {"RoSE": "rotary-spatial-embeddings"}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -35,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     folder, *only = sys.argv[1:] if argv is None else argv
     _prepare(Path(folder))
     layers = tomllib.loads((HERE / "layers.toml").read_text("utf-8"))["layer"]
-    before = {_key(row): row for row in read()}
+    before = {_key(row): row for row in published.layers()}
     rows = []
     for layer in layers:
         row = before.get(_key(layer))
@@ -45,17 +46,34 @@ def main(argv: list[str] | None = None) -> int:
                 print(f"{layer['package']} {layer['make']}: {change}", flush=True)
         if row is not None:
             rows.append(row)
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    RECORD.write_text(text, encoding="utf-8")
+    _write("layers", rows)
     print(f"{len(rows)} layers of {len({row['package'] for row in rows})} packages")
+    runs = [
+        _run_again(row) if not only or row["package"] in only else row for row in published.runs()
+    ]
+    _write("defects", [row for row in runs if "printed" in row])
     return 0
 
 
-def read() -> list[dict[str, Any]]:
-    """The recorded rows: package, version, make, summary, answers, the course's call."""
-    if not RECORD.exists():
-        return []
-    return [json.loads(line) for line in RECORD.read_text("utf-8").splitlines()]
+def _write(name: str, rows: list[dict[str, Any]]) -> None:
+    kept = [{key: row[key] for key in row if key not in published.TOLD} for row in rows]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
+    (HERE / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def _run_again(run: dict[str, Any]) -> dict[str, Any]:
+    """A defect's run in the version that is here; the row as it was where it cannot run."""
+    try:
+        printed = published.printed_by(run["code"])
+    except Exception as error:
+        print(f"{run['key']}: kept, for it does not run here: {str(error)[:100]}", flush=True)
+        return run
+    if printed != run.get("printed"):
+        print(f"{run['key']}: {printed!r}, was {run.get('printed')!r}", flush=True)
+    today = datetime.date.today().isoformat()
+    version = _version(run["package"])
+    new = {key: run[key] for key in ("key", "package")}
+    return {**new, "version": version, "date": today, "printed": printed}
 
 
 def make(layer: dict[str, str], size: int = 64) -> tuple[Any, Tensor]:

@@ -24,7 +24,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--args", nargs="*", default=[], help="of the class, names as NAME=VALUE")
     parser.add_argument("--shape", help="of x, such as 2,8,64,128, where it cannot be guessed")
     options = parser.parse_args(argv)
-    module, _, name = options.target.partition(":")
+    module, colon, name = options.target.partition(":")
+    if not colon:  # torch.nn.LayerNorm
+        module, _, name = module.rpartition(".")
     try:
         target: Any = importlib.import_module(module)
         for part in name.split("."):

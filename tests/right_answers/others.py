@@ -826,6 +826,122 @@ def place_differences(x, blocks, norm, place):
     return sum(added)
 
 
+def eps_by_lines(layer, width):
+    """Two numbers of a random row and their outputs: a slope, whatever the mean is."""
+    row = torch.randn(width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    row = (row - row.mean()) / row.std(correction=0)
+
+    def divisor(size):
+        y = layer(size * row)
+        far = row.argmax(), row.argmin()
+        return (size * (row[far[0]] - row[far[1]]) / (y[far[0]] - y[far[1]])).item()
+
+    left = divisor(1e-18)
+    grows = divisor(left) / left
+    return left**2 if 1.2 < grows < 1.75 else left
+
+
+def eps_numpy(layer, width):
+    row = np.where(np.arange(width) % 2, -1.0, 1.0)
+    row[-1] -= row.sum()
+    row /= np.sqrt(np.mean(row**2))
+    sizes = np.array([1e-25, 1e-22])
+    outputs = [layer(torch.from_numpy(size * row)).numpy() for size in sizes]
+    constant = np.median(sizes[0] * row[row != 0] / outputs[0][row != 0])
+    at = layer(torch.from_numpy(constant * row)).numpy()
+    growth = np.median(row[row != 0] / at[row != 0])
+    return constant ** [1, 2][int(1.2 < growth < 1.75)]
+
+
+def eps_by_halving(layer, width):
+    x = torch.linspace(1, -1, width, dtype=torch.float64)
+    now = 1.0
+    while x.abs().max() > 1e-16:
+        x = x / 2
+        now = (x.norm() / layer(x).norm()).item()
+    deviation = now * (width / x.square().sum().item()) ** 0.5
+    growth = ((deviation * x).norm() / layer(deviation * x).norm()).item() / now
+    return now * now if 1.2 < growth < 1.75 else now
+
+
+def eps_rows_at_once(layer, width):
+    """A thousand sizes in one call, and which of three formulas fits them."""
+    row = torch.linspace(-1, 1, width, dtype=torch.float64)
+    sizes = torch.logspace(-18, 0, 400, dtype=torch.float64)
+    x = sizes[:, None] * row
+    divisors = x.norm(dim=1) / layer(x).norm(dim=1)
+    slope, left = divisors[-1] / sizes[-1], divisors[0].item()
+    forms = [
+        (left, (slope * sizes).clamp(min=left)),
+        (left**2, ((slope * sizes) ** 2 + left**2).sqrt()),
+        (left, slope * sizes + left),
+    ]
+    return min(forms, key=lambda form: (form[1] / divisors).log().abs().max())[0]
+
+
+def eps_two_equations(layer, width):
+    """s² is a line in the square of the size for ε inside; s is one for ε outside."""
+    row = torch.linspace(-1, 1, width, dtype=torch.float64)
+    row = row / row.std(correction=0)
+
+    def s(size):
+        return (size * row[-1] / layer(size * row)[-1]).item()
+
+    left = s(1e-19)
+    one, two = s(left), s(2 * left)
+    inside = abs(two**2 - one**2 - 3 * (one**2 - left**2)) < 0.1 * left**2
+    floor = one < 1.2 * left
+    return left**2 if inside and not floor else left
+
+
+def base_complex(rotate, dim):
+    """The trace of a turn is the sum of its cosines; each column's own is on the diagonal."""
+    eye = torch.eye(dim, dtype=torch.float64)
+    turned = [rotate(torch.stack((column, column))) for column in eye]
+    angles = sorted({round(math.acos(max(-1.0, min(1.0, (a @ b).item()))), 12) for a, b in turned})
+    turning = sum((a @ b).item() < 1 for a, b in turned)
+    return (angles[-1] / angles[-2]) ** (turning / 2)
+
+
+def base_numpy(rotate, dim):
+    ones = np.eye(dim)[:, None].repeat(2, axis=1)
+    turned = np.stack([rotate(torch.from_numpy(one)).numpy() for one in ones])
+    sines = np.linalg.norm(turned[:, 1] - turned[:, 0], axis=-1) / 2
+    angles = np.sort(2 * np.arcsin(sines))[::-1]
+    return float((angles[0] / angles[2]) ** (np.count_nonzero(angles > 1e-12) / 2))
+
+
+def base_by_logarithms(rotate, dim):
+    """Of the four largest angles, two and two are equal."""
+    steps = []
+    for k in range(dim):
+        x = torch.zeros(2, dim, dtype=torch.float64)
+        x[:, k] = 1
+        y = rotate(x)
+        steps.append(math.atan2((y[1] - (y[1] @ y[0]) * y[0]).norm().item(), (y[0] @ y[1]).item()))
+    steps.sort()
+    turning = dim - steps.count(0.0)
+    return math.exp((math.log(steps[-1]) - math.log(steps[-3])) * turning / 2)
+
+
+def base_row_by_row(rotate, dim):
+    """Distances between a column's places, one step apart."""
+    chords = torch.stack(
+        [rotate(e.repeat(2, 1)).diff(dim=0).norm() for e in torch.eye(dim).double()]
+    )
+    angles, _ = torch.topk(2 * torch.asin(chords / 2), 4)
+    return (angles[1] / angles[3]) ** ((chords > 1e-12).sum() / 2)
+
+
+def base_by_matching(rotate, dim):
+    """The partner of column 0 is where its second step goes; the next largest angle follows."""
+    gram = torch.stack([rotate(e.expand(2, dim)) for e in torch.eye(dim, dtype=torch.float64)])
+    angles = torch.acos(torch.einsum("kd,kd->k", gram[:, 0], gram[:, 1]).clamp(-1, 1))
+    largest = angles.max()
+    second = angles[angles < 0.999 * largest].max()
+    return torch.pow(largest / second, angles.count_nonzero() / 2)
+
+
 def error_numpy(y, truth):
     error = np.abs(y.detach().double().numpy() - truth.numpy())
     return float(np.where(np.isnan(error), np.inf, error).max())
@@ -970,5 +1086,11 @@ RIGHT = {
         ada_builtin, ada_by_moments, ada_sample_by_sample, ada_vmap, ada_two_maps,
     ],
     "place_norms": [place_table, place_flags, place_recursive, place_match, place_differences],
+    "find_eps": [
+        eps_by_lines, eps_numpy, eps_by_halving, eps_rows_at_once, eps_two_equations,
+    ],
+    "find_base": [
+        base_complex, base_numpy, base_by_logarithms, base_row_by_row, base_by_matching,
+    ],
     "largest_error": [error_numpy, error_loop, error_early, error_reduce, error_both_ends],
 }  # fmt: skip

@@ -2,12 +2,13 @@
 
 import pytest
 from strange_layers import (
-    StrangeNorm,
     StrangeRotation,
     norms_of_transformers,
     tally,
     tally_of_transformers,
 )
+
+from chapters.c19_other_peoples_code.strange_layers import StrangeNorm
 
 
 @pytest.mark.parametrize("kind", [StrangeNorm, StrangeRotation])

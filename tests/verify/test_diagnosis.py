@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from strange_layers import (
-    StrangeNorm,
     StrangeRotation,
     norms_of_transformers,
     tally,
@@ -16,6 +15,7 @@ from strange_layers import (
 )
 from torch import nn
 
+from chapters.c19_other_peoples_code.strange_layers import StrangeNorm
 from course_utils import norms, rope
 from course_utils.verify import diagnose
 from course_utils.verify.command import main
@@ -240,5 +240,6 @@ def test_norms_of_transformers_on_which_nothing_was_tuned():
 def test_the_command_prints_the_table_and_says_what_is_wrong(capsys):
     assert main(["torch.nn:RMSNorm", "--args", "16", "eps=1e-6"]) == 0
     assert "weight γ: `torch.nn.RMSNorm`" in capsys.readouterr().out
+    assert main(["torch.nn.RMSNorm", "--args", "16", "eps=1e-6"]) == 0
     assert main(["torch.nn:Linear", "--args", "4", "4"]) == 2
     assert "neither a norm nor a position" in capsys.readouterr().err

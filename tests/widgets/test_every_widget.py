@@ -69,6 +69,11 @@ def test_the_browsers_module_fetches_nothing(maker):
         ("launch_queue", {"kernel": 4}, "kernel must be one of 1, 2, 3, 5"),
         ("large_feature", {"value": 2}, "value must be one of 1, 3, 10"),
         ("kernel_blocks", {"block": 3}, "block must be one of 2, 4, 8, 16: got 3"),
+        (
+            "where_they_part",
+            {"offset": 3},
+            "offset must be one of 0, 1, 10, 100, 1000, 10000: got 3",
+        ),
         ("rope_clocks", {"reach": 65}, "reach must be one of 64, 512, 4096: got 65"),
         ("rope_scaling", {"methods": ("linear", "magic")}, "methods must be among linear, abf"),
     ],

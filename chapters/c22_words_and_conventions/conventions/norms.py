@@ -192,3 +192,49 @@ def onnx() -> str:
     assert torch.allclose(mean, 0.9 * 0 + 0.1 * x.mean((0, 2)))
     assert torch.allclose((var - 0.9) / (kept - 0.9), torch.tensor(8 / 7))
     return "axis=1 is normalized_shape (3, 4); of 8 values, PyTorch adds 8/7 of ONNX's variance"
+
+
+def floor() -> str:
+    x = torch.tensor([[3e-13, 4e-13]])  # of length 5e-13
+    assert torch.allclose(F.normalize(x), x / 1e-12)
+    assert torch.allclose(F.normalize(1e6 * x), torch.tensor([[0.6, 0.8]]))
+    zeros = torch.zeros(1, 2)
+    assert F.normalize(zeros.half()).isnan().all()
+    assert not F.normalize(zeros.bfloat16()).any()
+    return "a row of length 5e-13 keeps half of it; zeros in float16 give NaN"
+
+
+def l2_norm() -> str:
+    x = torch.tensor([[3.0, 4.0, 0.0, 0.0]])
+    lengths = F.normalize(x).norm(), F.rms_norm(x, (4,), eps=0.0).norm()
+    assert torch.allclose(torch.stack(lengths), torch.tensor([1.0, 4**0.5]))
+    return "of four features: 1 and 2"
+
+
+def strided_groups() -> str:
+    x, groups = torch.randn(1, 8, 3, generator=torch.Generator().manual_seed(0)), 2
+    moved = x.clone()
+    moved[0, 0, 0] += 1
+    change = (F.group_norm(moved, groups) - F.group_norm(x, groups)).abs().amax((0, 2))
+    assert change.nonzero().flatten().tolist() == [0, 1, 2, 3]
+    reordered = torch.arange(8).view(1, 8, 1).unflatten(1, (-1, groups)).transpose(1, 2)
+    assert reordered.flatten().tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
+    return "channel 0 moved: 0, 1, 2, 3 move"
+
+
+def one_pass() -> str:
+    x = torch.tensor([[9999.0, 10001.0]])
+    assert torch.allclose(F.layer_norm(x, (2,)), torch.tensor([[-1.0, 1.0]]), atol=1e-4)
+    tenths = 10_000 + torch.tensor([[-0.1, 0.1]])
+    one_pass = (tenths.square().mean() - tenths.mean().square()).item()
+    assert not 0.005 < one_pass < 0.015
+    assert torch.allclose(tenths.var(correction=0), torch.tensor(0.01), rtol=0.05)
+    return "of 10,000 ± 0.1: 0.01, and in one pass nothing like it"
+
+
+def dx_over_dy() -> str:
+    x, dy = torch.linspace(-1, 1, 8).requires_grad_(), torch.arange(8.0)
+    for norm in (F.layer_norm, F.rms_norm):
+        norm(x, (8,)).backward(dy)
+        assert torch.equal(dy, torch.arange(8.0))
+    return "dy is what it was, in layer norm and RMS norm"

@@ -316,3 +316,61 @@ def vllm_dynamic() -> str:
         f"at 4 windows both; within one, the slowest pair turns {(plain(16) / fixed)[-1]:.0f} "
         "times as fast here"
     )
+
+
+def output_order() -> str:
+    from transformers.models.deepseek_v3 import modeling_deepseek_v3 as deepseek
+
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 1, 1, 6, 16, generator=generator)
+    cos, sin = rope.rope_cos_sin(6, plain(16))
+    wide = (torch.cat((table, table), dim=-1)[None] for table in (cos, sin))
+    theirs = deepseek.apply_rotary_pos_emb_interleave(q, k, *wide)
+    ours = [rope.apply_rope(y, cos, sin, layout="interleaved") for y in (q, k)]
+    assert torch.allclose(theirs[0] @ theirs[1].mT, ours[0] @ ours[1].mT, atol=1e-4)
+    assert torch.allclose(theirs[0].unflatten(-1, (2, 8)).mT.flatten(-2), ours[0], atol=1e-5)
+    assert not torch.allclose(theirs[0], ours[0], atol=1)
+    return "the same scores, and q alone is another"
+
+
+def _m2m100(positions: int, dim: int) -> Tensor:
+    from transformers.models.m2m_100 import modeling_m2m_100 as m2m100
+
+    return m2m100.M2M100SinusoidalPositionalEmbedding.get_embedding(positions, dim)
+
+
+def sinusoid_order() -> str:
+    sines, cosines = _m2m100(5, 8)[1:].chunk(2, dim=-1)
+    assert torch.allclose(sines.square() + cosines.square(), torch.ones(4, 4))
+    ours = rope.sinusoidal(5, 8)[1:]
+    assert torch.allclose(ours[:, 0::2].square() + ours[:, 1::2].square(), torch.ones(4, 4))
+    return "of 8 columns, cos 1 stands in 4 there, in 1 as published"
+
+
+def sinusoid_step() -> str:
+    d, ours, theirs = 8, rope.sinusoidal(2, 8)[1, 6], _m2m100(2, 8)[1, 3]
+    assert math.isclose(theirs, 10_000 ** -(3 / (d / 2 - 1)), rel_tol=1e-3)
+    assert math.isclose(ours, 10_000 ** -(3 / (d / 2)), rel_tol=1e-3)
+    return f"of 8 columns the slowest turns by {theirs:.4f} there, by {ours:.3f} as published"
+
+
+def alibi_key() -> str:
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+
+    bloom = build_alibi_tensor(torch.ones(1, 6), 4, torch.float32).view(4, 1, 6)
+    distance = rope.alibi_bias(4, 6, 6)
+    causal = torch.zeros(6, 6).masked_fill(torch.ones(6, 6).triu(1) > 0, -math.inf)
+    assert torch.allclose((bloom + causal).softmax(-1), (distance + causal).softmax(-1), atol=1e-6)
+    assert (bloom >= 0).all()
+    assert not torch.allclose(bloom - distance, torch.zeros(1))
+    return "other biases, the same weights"
+
+
+def positions_dtype() -> str:
+    assert torch.arange(514).bfloat16()[513] == 512
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+    x = torch.zeros(1, 514, 16, dtype=torch.bfloat16)
+    cos, _ = LlamaRotaryEmbedding(llama(window=1024))(x, torch.arange(514)[None])
+    assert not torch.equal(cos[0, 512], cos[0, 513])
+    return "512 and 513 have angles of their own, for bfloat16 queries too"

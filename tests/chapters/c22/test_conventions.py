@@ -54,6 +54,11 @@ def half_split(tensor, sin, cos, real=positions.apply_rope):
     return real(tensor, cos[0, :, None], sin[0, :, None])
 
 
+def strided(x, groups, real=F.group_norm):
+    order = torch.arange(x.shape[1]).view(-1, groups).T.flatten()
+    return real(x[:, order], groups)[:, order.argsort()]
+
+
 COS_SIN = positions.rope_cos_sin
 
 # the row, what is sabotaged, with what
@@ -81,6 +86,15 @@ SABOTAGE = [
         "PhiRotaryEmbedding",
         modeling_llama.LlamaRotaryEmbedding,
     ),
+    ("Or as a floor?", F, "normalize", lambda x: x / (x.norm() + 1e-12)),
+    ("Which channels are a group?", F, "group_norm", strided),
+    (
+        "ALiBi by distance, or by key?",
+        positions,
+        "alibi_bias",
+        lambda h, q, k: torch.zeros(h, q, k),
+    ),
+    ("Down to which frequency?", proofs_of_rope, "_m2m100", positions.sinusoidal),
     ("What shape is the weight?", nn, "RMSNorm", lambda shape: nn.LayerNorm(shape[-1:])),
     (
         "Meta's file or the Hub's?",
