@@ -99,10 +99,15 @@ def _describe(chapter: Chapter, passed: Collection[str]) -> str:
 
 
 def _lay_out(chapters: Sequence[Chapter]) -> list[_Card]:
-    """Return the cards, each one row below the lowest that it builds on."""
+    """Return the cards, each below the lowest that it builds on, where its column is free."""
     rows: dict[str, int] = {}
+    taken = set()
     for chapter in chapters:
-        rows[chapter.number] = 1 + max((rows[earlier] for earlier in chapter.builds_on), default=-1)
+        row = 1 + max((rows[earlier] for earlier in chapter.builds_on), default=-1)
+        while (row, chapter.column) in taken:
+            row += 1
+        rows[chapter.number] = row
+        taken.add((row, chapter.column))
     cards, top = [], _TOP
     for row in range(1 + max(rows.values())):
         in_row = [
@@ -181,7 +186,7 @@ def _nearest(chapter: Chapter, chapters: Sequence[Chapter]) -> list[str]:
 
 def _arrow(axes: Axes, earlier: _Card, later: _Card) -> None:
     """Draw an arrow down through the gap between two rows, or past the cards of a column on its
-    right."""
+    right, or to the column on the left through the gap between the two."""
     bottom = earlier.top + earlier.height
     if later.top - bottom < 3 * _ROW_GAP:
         aside = (earlier.left > later.left) - (earlier.left < later.left)
@@ -189,9 +194,9 @@ def _arrow(axes: Axes, earlier: _Card, later: _Card) -> None:
         half = (later.top - bottom) / 2
         points = [(x0, bottom), (x0, bottom + half), (x1, later.top - half), (x1, later.top)]
     else:
-        right = earlier.left + _CARD
-        y0, y1 = earlier.line(1), later.line(1)
-        points = [(right, y0), (right + 36, y0), (right + 36, y1), (right, y1)]
+        right, y0, y1 = later.left + _CARD, earlier.line(1), later.line(0)
+        x0, x1 = (right, right + 36) if later.left == earlier.left else (earlier.left, right + 8)
+        points = [(x0, y0), (x1, y0), (right + 36, y1), (right, y1)]
     path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
     look: dict[str, Any] = {"color": MUTED, "linewidth": 1.5, "zorder": 1}
     axes.add_patch(FancyArrowPatch(path=path, arrowstyle="-|>,head_width=3,head_length=6", **look))

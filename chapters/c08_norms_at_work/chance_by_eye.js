@@ -46,7 +46,7 @@ function verdicts(one, other, n, needed) {
 /** Everything the picture shows. */
 function chanceFigure(state, data) {
   const [one, other] = runsOf(state, data);
-  const rules = Object.keys(data.rules);
+  const rules = data.order.rules;
   const shares = Object.fromEntries(rules.map((rule) => [rule, []]));
   for (const n of data.stops.seeds) {
     const found = one.map((runs, row) => verdicts(runs, other[row], n, data.needed));
@@ -111,12 +111,12 @@ function drawCurves(context, box, state, figure, data) {
       weight: n === state.seeds ? "bold" : "normal",
     });
   drawText(context, "seeds of each arm", (box.left + box.right) / 2, box.bottom + 33, { align: "center" });
-  Object.entries(data.rules).forEach(([rule, words], line) => {
+  data.order.rules.forEach((rule, line) => {
     const [place, dash] = RULE_LOOKS[rule];
     const look = { colour: STYLE.palette[place], width: 2.5, dash };
     const points = seeds.map((n, i) => [across(Math.log(n)), scale(figure.shares[rule][i])]);
     drawLine(context, points, look);
-    drawKey(context, words, box.right, box.bottom + 58 + 18 * line, look);
+    drawKey(context, data.rules[rule], box.right, box.bottom + 58 + 18 * line, look);
   });
 }
 
@@ -136,7 +136,7 @@ function summary(state, data) {
 }
 
 const facts = (state, data) =>
-  Object.entries(data.rules).map(([rule, words]) => [words, percent(shareAt(state, data, rule))]);
+  data.order.rules.map((rule) => [data.rules[rule], percent(shareAt(state, data, rule))]);
 
 function render(view) {
   const data = view.model.get("data");
