@@ -94,7 +94,7 @@ def by_batch_size() -> Figure:
 
 def leads() -> Figure:
     """Draw how far batch norm's test accuracy is ahead of layer norm's, ten new seeds each; the
-    interval of a decided difference leaves zero out."""
+    interval of a decided difference leaves zero out, and the dot of an undecided one is hollow."""
     settings = [
         ("MLP", 2, "2 epochs"),
         ("MLP", 4, "2 epochs"),
@@ -106,7 +106,7 @@ def leads() -> Figure:
         ax.axvline(0, color=INK, linewidth=1)
         for row, (network, batch, budget) in enumerate(settings):
             difference = lead("batch", "layer", network, batch, budget)
-            _interval(ax, difference, -row, PALETTE[network == "MLP"])
+            _interval(ax, difference, -row)
         ax.set_yticks(
             -np.arange(len(settings)), labels=[f"{n}, batch {b}, {t}" for n, b, t in settings]
         )
@@ -114,13 +114,15 @@ def leads() -> Figure:
         ax.margins(y=0.1)
     near_zero.set(xlim=(-0.05, 0.07), title="near zero")
     all_of_it.set(title="all of it")
-    figure.supxlabel("batch norm's test accuracy minus layer norm's", fontsize=11)
+    figure.supxlabel("batch norm minus layer norm", fontsize=11)
     return figure
 
 
-def _interval(axes: Axes, difference: Difference, y: float, colour: str) -> None:
+def _interval(axes: Axes, difference: Difference, y: float) -> None:
     reach = difference.t_needed * difference.error
-    axes.errorbar(difference.mean, y, xerr=reach, color=colour, marker="o", capsize=4, ls="")
+    look: dict[str, Any] = {"color": PALETTE[0], "marker": "o", "capsize": 4, "ls": ""}
+    look["markerfacecolor"] = PALETTE[0] if difference.decided else "white"
+    axes.errorbar(difference.mean, y, xerr=reach, **look)
 
 
 def shaken_losses(results: Mapping[str, shaken.Training]) -> Figure:
@@ -273,7 +275,7 @@ def vit_curves() -> Mapping[str, Mapping[str, list[list[float]]]]:
     return {
         f"{placement}-norm": {
             name: [row["loss"] for row in rows.select(placement=placement, warm_up=warm_up)]
-            for name, warm_up in (("no warm-up", 0), ("warm-up over 100 updates", 100))
+            for name, warm_up in (("no warm-up", 0), ("with a warm-up", 100))
         }
         for placement in ("pre", "post")
     }

@@ -14,7 +14,10 @@ __all__ = ["bandwidth_by_size", "cache_sizes", "recorded_ladder", "roofline", "t
 
 
 def roofline(
-    bandwidth_gbps: float, peak_gflops: float, points: Mapping[str, tuple[float, float]]
+    bandwidth_gbps: float,
+    peak_gflops: float,
+    points: Mapping[str, tuple[float, float]],
+    cached_gbps: float = 0.0,
 ) -> Figure:
     """Draw the roof and, under it, what was reached; both axes are logarithmic.
 
@@ -22,6 +25,8 @@ def roofline(
         bandwidth_gbps: what memory delivers, in 1e9 bytes per second: the slope of the roof.
         peak_gflops: what arithmetic delivers, in 1e9 operations per second: its flat part.
         points: a name, its operations per byte and its rate in 1e9 operations per second.
+        cached_gbps: what a copy of 16 MB delivers; a dashed slope, where that is a tenth or more
+            above memory's and so comes from a cache.
 
     Raises:
         ValueError: a number that is not positive has no place on a logarithmic axis.
@@ -49,6 +54,12 @@ def roofline(
     axes.annotate(
         f"arithmetic: {peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
     )
+    if cached_gbps > 1.1 * bandwidth_gbps:
+        corner = peak_gflops / cached_gbps
+        slope = {"color": MUTED, "linestyle": (0, (4, 2)), "linewidth": 1.6, "label": "_cached"}
+        axes.plot([low, corner], [low * cached_gbps, peak_gflops], **slope)
+        words = f"copy of 16 MB,\nin cache: {cached_gbps:,.3g} GB/s"
+        axes.annotate(words, (corner / 2, peak_gflops / 2), (-9, 0), ha="right", **limit)
     for series, (name, (intensity, rate)) in enumerate(points.items()):
         # no colour comes twice with one marker
         marker = marker_style(series + series // len(PALETTE))

@@ -100,11 +100,12 @@ class _LeastTime(AnsweringWidget):
         axes.set(xscale="log", xlim=(min(0.1, least), 8 * longest), ylim=(2.6, -0.6))
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("time (µs), logarithmic; dashed: the least")
+        axes.set_title("recorded on another machine, of two CPU cores")
         return figure, (
             f"Layer norm, {DIRECTIONS[direction]}, of {rows} rows of {features} features in "
             f"{dtype}: {moved:,} bytes take at least "
             f"{format_number(1e3 * memory_ms)} µs, {operations:,} operations at least "
-            f"{format_number(1e3 * arithmetic_ms)} µs on a machine of "
+            f"{format_number(1e3 * arithmetic_ms)} µs on the recorded machine, of two CPU cores, "
             f"{format_number(machine.bandwidth_gbps)} GB/s and "
             f"{format_number(machine.peak_gflops)} GFLOP/s: bound by "
             f"{'memory' if memory_ms >= arithmetic_ms else 'arithmetic'}. Measured there: "

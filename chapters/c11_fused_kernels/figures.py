@@ -61,7 +61,7 @@ def row_slots(steps: Mapping[str, ArrayLike], num_columns: int) -> Figure:
 def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 1, at_once: int = 8) -> Figure:
     """Draw which slots of a block each warp loads and which one lane holds, ``at_once`` of each
     load; and below the bytes of warp 0's first load, a piece a lane, beside pieces that lie
-    apart."""
+    64 bytes apart, half of a sector of 32 each."""
     figure, (above, below) = new_figure(5.0, nrows=2, height_ratios=(5, 3.4))
     figure.set_figwidth(_PHONE)
     for load in range(loads):
@@ -81,15 +81,18 @@ def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 1, at_once: int 
     above.set(xlim=(-0.5, warps * 33), ylim=(loads, -0.05))
     above.xaxis.tick_top()
     above.set_xlabel(f"numbers: slots; orange: lane {lane} of each warp", size=9.5)
-    words = ("load 0 of warp 0: one stretch of 512 bytes", "each lane far from the next: 32 pieces")
+    words = (
+        "load 0 of warp 0: one stretch of 512 bytes",
+        "64 bytes apart: of 32 fetched, 16 used",
+    )
     for row, (gap, title) in enumerate(zip((1.0, 4.0), words, strict=True)):
         below.text(0, 1.7 * row - 0.15, title, size=9.5, va="bottom")
         for number in range(32):
             colour = PALETTE[1] if number == lane else PALETTE[5]
             piece = Rectangle((number * gap, 1.7 * row), 1, 0.7, facecolor=colour, edgecolor=INK)
             piece.set_linewidth(0.5)
-            if gap > 1:  # what is fetched with the piece and not used
-                whole = Rectangle((number * gap, 1.7 * row), gap, 0.7, facecolor=RULE)
+            if gap > 1:  # the sector of 32 bytes that is fetched with the piece
+                whole = Rectangle((number * gap, 1.7 * row), 2, 0.7, facecolor=RULE)
                 whole.set(edgecolor=INK, linewidth=0.5)
                 below.add_patch(whole)
             below.add_patch(piece)

@@ -71,13 +71,14 @@ function partFigure(state, data) {
 // --- the picture ---
 
 const PANEL = { left: 52, right: 12, top: 44, height: 230, bottom: 40 };
-const [LOWEST, HIGHEST] = [-3, 4]; // powers of ten of an output
+const LOWEST = -9; // the power of ten below every output but 0, which is drawn there
 
-function scalesOf(width, data) {
+/** Both axes; outputs reach up to 10 to the power of highest. */
+function scalesOf(width, data, highest = 1) {
   const ends = [data.stops.scale[0], data.stops.scale.at(-1)].map(Math.log10);
   const x = scaleOf(ends, [PANEL.left, width - PANEL.right]);
-  const y = scaleOf([LOWEST, HIGHEST], [PANEL.top + PANEL.height, PANEL.top]);
-  return { x: (value) => x(Math.log10(value)), y: (value) => y(Math.min(HIGHEST, Math.max(LOWEST, Math.log10(value)))) };
+  const y = scaleOf([LOWEST, highest], [PANEL.top + PANEL.height, PANEL.top]);
+  return { x: (value) => x(Math.log10(value)), y: (value) => y(Math.max(LOWEST, Math.log10(value))) };
 }
 
 const powerText = (power) => (power < -3 || power > 4 ? `1e${power}`.replace("-", "−") : formatNumber(10 ** power));
@@ -101,13 +102,15 @@ function drawCurve(context, curve, { x, y }, data, look) {
 
 function drawParting(context, state, width, data) {
   const figure = partFigure(state, data);
-  const scales = scalesOf(width, data);
+  const largest = Math.max(10, ...[...figure.mine.curve, ...figure.torchs.curve].filter(Number.isFinite));
+  const highest = Math.ceil(Math.log10(largest));
+  const scales = scalesOf(width, data, highest);
   const bottom = PANEL.top + PANEL.height;
-  drawText(context, "largest output (× no number)", 4, 12, { weight: "bold" });
-  for (let power = LOWEST; power <= HIGHEST; power++) {
+  drawText(context, "largest output (× no number, 0 at the lower edge)", 4, 12, { weight: "bold" });
+  for (let power = LOWEST; power <= highest; power += 2) {
     const y = scales.y(10 ** power);
     drawLine(context, [[PANEL.left, y], [width - PANEL.right, y]], { colour: STYLE.rule });
-    drawText(context, formatNumber(10 ** power), PANEL.left - 6, y, { px: 12, align: "right" });
+    drawText(context, powerText(power), PANEL.left - 6, y, { px: 12, align: "right" });
   }
   const every = width < 500 ? 4 : 2;
   for (let power = -10; power <= 4; power += every) drawText(context, powerText(power), scales.x(10 ** power), bottom + 14, { px: 12, align: "center" });

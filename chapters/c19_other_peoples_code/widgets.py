@@ -16,6 +16,7 @@ __all__ = ["LAYERS", "where_they_part"]
 
 ROW = (1.2, -0.4, 0.9, -1.5, 0.3, -0.8, 1.7, -1.4)  # its mean is 0
 SCALES = [10.0 ** (half / 2) for half in range(-20, 10)]
+LOWEST = 1e-9  # below every output but 0, which is drawn there
 STOPS = {
     "scale": SCALES,
     "offset": [0, 1, 10, 100, 1000, 10_000],
@@ -95,13 +96,15 @@ class _WhereTheyPart(CourseWidget):
         layer, offset, dtype = (self.state[name] for name in ("layer", "offset", "dtype"))
         mine, torchs = (computed(norm, self._rows(SCALES)) for norm in self._norms())
         figure, axes = new_figure(height=3.2)
+        top = 10.0
         for name, y, colour in ((layer, mine, PALETTE[1]), ("PyTorch", torchs, PALETTE[0])):
             largest = y.float().abs().amax(-1).nan_to_num(torch.nan, posinf=torch.nan)
-            axes.plot(SCALES, largest.clamp(1e-3, 1e4), color=colour, label=name)
+            axes.plot(SCALES, largest.clamp(min=LOWEST), color=colour, label=name)
+            top = max(top, largest.nan_to_num(0).max().item())
         axes.axvline(self.state["scale"], color=MUTED, linestyle=":")
-        axes.set(xscale="log", yscale="log", ylim=(7e-4, 1.5e4))
-        axes.set(xlabel="scale of the row", title="largest output")
-        axes.legend(loc="upper left", fontsize=9)
+        axes.set(xscale="log", yscale="log", ylim=(0.7 * LOWEST, 1.5 * top))
+        axes.set(xlabel="scale of the row", ylabel="largest output (0: lower edge)")
+        axes.legend(loc="lower right", fontsize=9)
         apart = (self.outputs[0].float() - self.outputs[1].float()).abs().max().item()
         return figure, (
             f"The largest output of {layer} and of PyTorch's layer for one row in {dtype}, at "

@@ -122,6 +122,8 @@ def _multiple(seen: Sequence[Comparison], name: str) -> str:
 
 def _moved(pairs: Sequence[tuple[Tensor, Tensor]]) -> str:
     """Return how the right numbers stand in other places."""
+    if max(right.numel() for right, _ in pairs) < 2:
+        return ""
     if all(right.ndim > 1 and _equal(right.mT, got) for right, got in pairs):
         return "it is transposed."
     for dim in range(-1, -max(right.ndim for right, _ in pairs) - 1, -1):

@@ -376,15 +376,27 @@ def _nearest(formula: norm.Formula, subject: Subject, x: Tensor) -> str:
     plain = replace(formula, statistic=statistic, factor=1.0, place="inside the root")
     one = torch.zeros_like(x)
     one[tuple(0 for _ in x.shape)] = 1.0
-    for scale in (1.0, 1e-4):
+    # a hundredth apart if there is such an input, else as far as can be told
+    for share, scale in product((0.01, 0.0), (1.0, 1e-4)):
         theirs, ours = subject(scale * one), plain(scale * one)
-        for at in (theirs - ours).abs().gt(1e-4).nonzero().tolist():
+        apart = (theirs - ours).abs()
+        for at in (apart > (share * ours.abs()).clamp(min=1e-4)).nonzero().tolist():
             at = tuple(at)
+            mine, its = _told_apart(theirs[at].item(), ours[at].item())
             return (
-                f"of a single {scale:g} among zeros it makes {theirs[at]:.4g} at {at}, where "
-                f"{_family(plain)[0]} makes {ours[at]:.4g}"
+                f"of a single {scale:g} among zeros it makes {mine} at {at}, where "
+                f"{_family(plain)[0]} makes {its}"
             )
     return "its parameters or its groups act otherwise"
+
+
+def _told_apart(one: float, other: float) -> tuple[str, str]:
+    """Both with four digits, or with as many as it takes to differ."""
+    for digits in range(4, 18):
+        words = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if words[0] != words[1]:
+            break
+    return words
 
 
 # -- positions

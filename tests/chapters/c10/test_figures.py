@@ -27,6 +27,7 @@ def a_roofline(**others):
 
 FIGURES = {
     "roofline": lambda: a_roofline(),
+    "roofline, and a cache": lambda: a_roofline(cached_gbps=50.0),
     "timeline": lambda: timeline(
         [("batch", 0.0, 9e3), ("forward", 9e3, 30e3), ("step", 30e3, 40e3)], [(8e3, 8.5e3)]
     ),
@@ -57,6 +58,17 @@ def test_the_roof_is_what_the_machine_attains_and_every_point_has_a_look_of_its_
     } == POINTS
     looks = {(line.get_marker(), to_hex(line.get_color())) for line in points.values()}
     assert len(looks) == len(POINTS)
+
+
+def test_a_copy_has_a_slope_of_its_own_only_where_a_cache_makes_it_faster():
+    def slopes(gbps):
+        lines = a_roofline(cached_gbps=gbps).axes[0].lines
+        return [line for line in lines if line.get_label() == "_cached"]
+
+    (slope,) = slopes(50.0)
+    np.testing.assert_allclose(slope.get_ydata() / slope.get_xdata(), 50.0)
+    assert not slopes(20.5)
+    assert not slopes(0.0)
 
 
 def test_a_case_of_a_record_is_drawn_whole_with_whiskers_where_several_processes_measured():
