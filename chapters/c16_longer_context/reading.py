@@ -4,11 +4,13 @@ are compared with."""
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from chapters.c16_longer_context.smollm2_memory import GAPS
 from chapters.c16_longer_context.tags import Score
 from course_utils.experiments import Difference, Rows
 from course_utils.table import Table
 
 __all__ = [
+    "GAPS",
     "above_oracle",
     "added_by_jump",
     "by_distance",
@@ -19,7 +21,6 @@ __all__ = [
 ]
 
 ABILITIES = {"local_loss": "near order (nats)", "recall": "recall"}
-JUMPS = (0, 6000, 10_000, 14_000)
 
 
 def above_oracle(rows: Rows, oracle: Mapping[int, float]) -> Rows:
@@ -85,11 +86,11 @@ def memory_table(by_gap: Rows, kind: str, caption: str) -> Table:
     rows = [
         (
             f"{method} ×{factor}",
-            *(str(Difference.of(spreads[method, factor, j].values)) for j in JUMPS),
+            *(str(Difference.of(spreads[method, factor, j].values)) for j in GAPS),
         )
         for method, factor in by_gap.mean_and_spread(kind, ("method", "factor"))
     ]
-    return Table(("method", *(f"{jump:,}" for jump in JUMPS)), rows, caption)
+    return Table(("method", *(f"{jump:,}" for jump in GAPS)), rows, caption)
 
 
 def static_cost(record: Rows) -> dict[tuple[str, int], list[float]]:

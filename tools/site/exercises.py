@@ -162,6 +162,7 @@ def _piece_data(piece: Piece) -> dict[str, Any]:
         **{name: [*getattr(piece, name).items()] for name in ordered},
         **{name: getattr(piece, name) for name in plain},
         "mended": piece.mended_source,
+        "usual_ratio": piece.usual_ratio(),
         "ordinary": [(name, _coded(value)) for name, value in piece.ordinary().items()],
     }
 

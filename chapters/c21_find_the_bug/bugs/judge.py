@@ -8,7 +8,7 @@ from typing import Any
 
 from chapters.c21_find_the_bug.bugs.catalogue import BUGS, WORKED
 from chapters.c21_find_the_bug.bugs.piece import Arguments, Difference, Piece
-from chapters.c21_find_the_bug.bugs.reply import reply_to
+from chapters.c21_find_the_bug.bugs.reply import ORDINARY, changed, reply_to
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call
 from course_utils.check.report import Evidence, Quantity, Report, evidence_for
@@ -95,6 +95,8 @@ class Judge:
 
     def _judge(self, arguments: Arguments, sandbox: Sandbox) -> Report:
         """Return whether a valid input shows the bug, and if not, what it does."""
+        if not changed(arguments, self.piece.ordinary()):
+            return self._failure(ORDINARY)
         outcome = sandbox.call(partial(self.piece.differences, arguments))
         if isinstance(outcome.error, ValueError):
             return self._failure(
@@ -106,8 +108,7 @@ class Judge:
                 f"No wrong answer to show: the piece does not answer at all ({error})."
             )
         broken, mended = outcome.value
-        before = partial(self.piece.difference, self.piece.broken, self.piece.ordinary())
-        if reply := reply_to(self.piece, arguments, broken, mended, before):
+        if reply := reply_to(self.piece, arguments, broken, mended, self.piece.usual_ratio):
             return self._failure(reply)
         return Report(
             self.name,

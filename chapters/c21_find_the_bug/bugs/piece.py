@@ -205,6 +205,10 @@ class Piece:
         """Return how far off the piece is on ``arguments``, and the piece with its bug mended."""
         return self.difference(self.broken, arguments), self.difference(self.mended, arguments)
 
+    def usual_ratio(self) -> float:
+        """Return how far off the piece is on the ordinary input, in units of what is allowed."""
+        return self.difference(self.broken, self.ordinary()).ratio
+
     def shows(self, arguments: Arguments) -> bool:
         """Return whether the piece is wrong on ``arguments``, and right once its bug is mended."""
         broken, mended = self.differences(arguments)

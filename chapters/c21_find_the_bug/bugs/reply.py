@@ -11,8 +11,18 @@ import torch
 
 from course_utils.table import format_number
 
-__all__ = ["allowed_values", "complaint", "first_that_holds", "fits", "reply_to", "what_is_off"]
+__all__ = [
+    "ORDINARY",
+    "allowed_values",
+    "changed",
+    "complaint",
+    "first_that_holds",
+    "fits",
+    "reply_to",
+    "what_is_off",
+]
 
+ORDINARY = "This is the ordinary input, and on it the piece is right."
 _CLOSER = 3.0  # times as far off as on the ordinary input is said to be on the way
 _ROUNDING = 1e-9  # what is smaller is rounding noise beside a zero, and other on every machine
 
@@ -100,17 +110,22 @@ def what_is_off(place: Sequence[int], got: float, right: float) -> str:
     return f"output {list(place)} of the piece is {got_text}, where {right_text} is right"
 
 
+def changed(arguments: Mapping[str, Any], ordinary: Mapping[str, Any]) -> list[str]:
+    """Return the names of the arguments that are not the ordinary ones."""
+    return [name for name in arguments if not _equal(arguments[name], ordinary[name])]
+
+
 def reply_to(
-    piece: Any, arguments: Mapping[str, Any], broken: Any, mended: Any, before: Callable[[], Any]
+    piece: Any, arguments: Mapping[str, Any], broken: Any, mended: Any, usual: Callable[[], float]
 ) -> str:
     """Return what is said to an input that does not show the bug, or nothing where it does.
 
     Args:
         piece: its ordinary input, what it says to one that comes near, whether it is clean.
-        arguments: the input.
+        arguments: the input, not the ordinary one.
         broken: how far off the piece is on it (ratio to what is allowed, error, words).
         mended: how far off it is without its bug.
-        before: how far off it is on the ordinary input.
+        usual: returns the piece's ratio on the ordinary input.
     """
     if broken.ratio > 1 >= mended.ratio:
         return ""
@@ -121,19 +136,16 @@ def reply_to(
             f"too, by {by}: what you see is something else, such as the end of the dtype. Come a "
             "little nearer to the ordinary input."
         )
-    ordinary = piece.ordinary()
-    changed = [name for name in arguments if not _equal(arguments[name], ordinary[name])]
-    if not changed:
-        return "This is the ordinary input, and on it the piece is right."
-    usual = before().ratio
+    before = usual()
     parts = [f"The piece is right on this input: off by {_share(broken.ratio)} of what is allowed."]
-    if broken.ratio > _CLOSER * usual and broken.ratio > 0.01:
+    if broken.ratio > _CLOSER * before and broken.ratio > 0.01:
         parts.append(
             "So far off is rounding, in a right version too."
             if piece.is_clean
-            else f"You are on the way: on the ordinary input it is {_share(usual)}."
+            else f"You are on the way: on the ordinary input it is {_share(before)}."
         )
-    kept = [f"`{name}`" for name in arguments if name not in changed]
+    new = changed(arguments, piece.ordinary())
+    kept = [f"`{name}`" for name in arguments if name not in new]
     if message := first_that_holds(piece.near, arguments):
         parts.append(message)
     elif kept:

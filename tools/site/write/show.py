@@ -55,12 +55,17 @@ class _Piece:
         pairs = self.data["ordinary"].items()
         return OrderedDict([(name, answer._argument(value)) for name, value in pairs])
 
-    def off(self, function, arguments):
+    def usual_ratio(self):
+        return self.data["usual_ratio"]
+
+    def differences(self, arguments):
+        """How far off it is, and how far without its bug."""
         exact = {
             name: value.double() if isinstance(value, Tensor) else value
             for name, value in arguments.items()
         }
-        return _Off(function(**arguments), self.mended(**exact), self.data["tolerance"])
+        right, within = self.mended(**exact), self.data["tolerance"]
+        return [_Off(f(**arguments), right, within) for f in (self.broken, self.mended)]
 
 
 def _say_of(piece, changes):
@@ -81,15 +86,20 @@ def _say_of(piece, changes):
         return False, "No input of this piece. " + wrong
     if wrong := reply.first_that_holds(data["unanswerable"], arguments):
         return False, f"This input has no right answer to compare with: {wrong}."
-    broken, mended = [piece.off(each, arguments) for each in (piece.broken, piece.mended)]
-    before = lambda: piece.off(piece.broken, piece.ordinary())  # noqa: E731
-    if said := reply.reply_to(piece, arguments, broken, mended, before):
+    if not reply.changed(arguments, piece.ordinary()):
+        return False, reply.ORDINARY
+    broken, mended = piece.differences(arguments)
+    if said := reply.reply_to(piece, arguments, broken, mended, piece.usual_ratio):
         return False, said
     return True, f"On your input, {broken.message()}."
 
 
-def show(data):
-    """Judge the input that the answer makes for a piece of chapter 21; returns JSON."""
+_made = {}
+
+
+def make(data):
+    """Have the answer make its input for a piece of chapter 21; returns JSON, with what is said
+    where that fails."""
     piece = _Piece(json.loads(data))
     try:
         changes = answer._job["function"](piece.ordinary())
@@ -98,5 +108,11 @@ def show(data):
         kind = "" if isinstance(error, NotHere) else f"{type(error).__name__}: "
         words = f"{kind}{error}" + (f", line {place}" if place else "")
         return json.dumps({"passed": False, "message": f"Making the input fails: {words}."})
-    passed, message = _say_of(piece, changes)
+    _made.update({"piece": piece, "changes": changes})
+    return "{}"
+
+
+def judge(_):
+    """Judge the input that was made; returns JSON."""
+    passed, message = _say_of(_made["piece"], _made["changes"])
     return json.dumps({"passed": passed, "message": message})

@@ -25,7 +25,10 @@ async function startPython(load, wasm, files, beat) {
     if (error.error) return error;
     if (piece) {
       python.runPython("import show");
-      return ask("show.show", { ...piece, ordinary: piece.ordinary.map(([name, value]) => [name, inHex(value)]) });
+      const failed = ask("show.make", { ...piece, ordinary: piece.ordinary.map(([name, value]) => [name, inHex(value)]) });
+      if (failed.message) return failed;
+      beat();
+      return ask("show.judge", null);
     }
     return {
       results: calls.map((call) => {
