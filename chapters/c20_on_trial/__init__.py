@@ -1,7 +1,8 @@
 """Chapter 20, On trial: what its notebook alone needs.
 
-exercises            a number for how far an output is from the truth, and what it must not overlook
+exercises            how far an output is from the truth; rows that tell layers apart
 ledger               the ledger
+telling              rows that tell five layer norms apart, and who finds them
 tensorflow_layer     run the write-up's layer that is TensorFlow code, and record what it does
 widgets              the ledger as a table to search
 writeup_layer_norms  the layer norms of the five write-ups, as they print them

@@ -1,14 +1,15 @@
-"""Chapter 20: a number for how far an output is from the truth, and what it must not overlook."""
+"""Chapter 20: a number for how far an output is from the truth, and rows that tell layers apart."""
 
 import torch
 from torch import Tensor
 
+from chapters.c20_on_trial import telling
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Tolerance, read_probes
 from course_utils.check.probes import largest_error as course_largest_error
 
-__all__ = ["largest_error"]
+__all__ = ["largest_error", "telling_rows"]
 
 EXACT = Tolerance(1e-9, 1e-12)  # a difference of two numbers in float64, and nothing else
 
@@ -39,3 +40,5 @@ largest_error = Exercise(
     load("largest_error", reference),
     any_dtype=True,
 )
+
+telling_rows = Exercise("telling_rows", telling.telling_rows, judge=telling.Judge("telling_rows"))

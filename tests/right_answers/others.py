@@ -973,6 +973,35 @@ def error_both_ends(y, truth):
     return worst if worst == worst else math.inf
 
 
+def telling_numbers():
+    quiet = torch.linspace(-2e-4, 2e-4, 64)
+    return torch.cat([quiet[None], 20_000 + 10_000 * quiet[None]])
+
+
+def telling_lists():
+    return torch.tensor([[1e-4, -1e-4] * 32, [9_999.0, 10_001.0] * 32])
+
+
+def telling_numpy():
+    rows = np.random.default_rng(0).normal(size=(8, 64))
+    rows[::2] *= 5e-5
+    rows[1::2] += 3e4
+    return torch.from_numpy(rows).float()
+
+
+def telling_many():
+    scales = torch.logspace(-5, 0, 21)[:, None, None]
+    offsets = torch.tensor([0.0, 1e4])[:, None]
+    return (scales * torch.linspace(-1, 1, 64) + offsets).reshape(-1, 64)
+
+
+def telling_one_column():
+    rows = torch.zeros(2, 64, requires_grad=True)
+    return (rows + F.one_hot(torch.tensor([0, 1]), 64) * torch.tensor([[1e-3], [1.0]])) + (
+        torch.tensor([[0.0], [1e4]])
+    )
+
+
 _BASE, _OFF = "base 10,000 for 100,000", "positions off by one"
 
 
@@ -1091,6 +1120,9 @@ RIGHT = {
     ],
     "find_base": [
         base_complex, base_numpy, base_by_logarithms, base_row_by_row, base_by_matching,
+    ],
+    "telling_rows": [
+        telling_numbers, telling_lists, telling_numpy, telling_many, telling_one_column,
     ],
     "largest_error": [error_numpy, error_loop, error_early, error_reduce, error_both_ends],
 }  # fmt: skip
