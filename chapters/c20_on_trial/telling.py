@@ -40,7 +40,11 @@ class Judge:
         if complaint := _complaint(rows):
             return self._report(complaint)
         outputs = {name: layer(rows, (WIDTH,)) for name, layer in LAYERS.items()}
-        alike = [pair for pair in combinations(LAYERS, 2) if _gap(*map(outputs.get, pair)) < APART]
+        alike = [
+            (one, other)
+            for one, other in combinations(LAYERS, 2)
+            if _gap(outputs[one], outputs[other]) < APART
+        ]
         if not alike:
             return self._report("", "No two of the five agree.")
         agree = ", ".join(f"{first} and {second}" for first, second in alike)
