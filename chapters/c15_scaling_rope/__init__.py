@@ -6,6 +6,8 @@ probes.toml  what they are tried on
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
 studies.toml what the study asks, and its settings; recorded/ has what it measured
+
+The methods themselves, YaRN's ramp among them, are course_utils/rope/scaling.py.
 """
 
 from chapters import cached_results_of, checks_of, claims_of, records_of

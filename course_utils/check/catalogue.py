@@ -18,7 +18,7 @@ Mistakes that several exercises share stand once, in ``mistakes/`` here or there
 ``{spread}`` in the text:
 
     [shared]
-    file = "norms"
+    file = "course_utils/check/mistakes/norms.toml"
     keys = ["unbiased_variance", "no_eps"]
     words = { spread = "variance" }
 
@@ -77,7 +77,7 @@ def load(exercise: str, reference: Callable[..., Any]) -> dict[str, Mistake]:
 
     Edits are made in the source of ``reference``. The file lies in ``mistakes/`` beside the
     reference's module, which has the functions that it names in ``examples``; so does a file of
-    shared mistakes, or else here.
+    shared mistakes, or its path begins with ``course_utils``.
     """
     beside = sys.modules[reference.__module__]
     folder = Path(str(beside.__file__)).parent / "mistakes"
@@ -101,8 +101,8 @@ def _shared_entries(
     folder: Path, file: str, keys: list[str], words: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the entries of a file of shared mistakes, with ``words`` filled in."""
-    path = folder / f"{file}.toml"
-    mistakes = _read(path if path.exists() else Path(__file__).with_name("mistakes") / path.name)
+    beside = folder / file
+    mistakes = _read(beside if beside.exists() else Path(__file__).parents[2] / file)
     entries = {}
     for key in keys:
         entry = mistakes[key].items()

@@ -1,5 +1,5 @@
 """Moments that merge, moving averages, and Precise BN: what a layer knows of data that it no longer
-has (chapter 04).
+has (chapter 04; chapter 09 merges those of several machines).
 
 *Two conventions of momentum.* In ``"torch"``'s it is the weight of the new value, and batch norm's
 default is 0.1; in ``"keras"``' (TensorFlow and Flax too) it is the weight of the old average, and
