@@ -7,7 +7,7 @@ modules           the norms with parameters and running statistics; dynamic tanh
                   statistics
 builtin_errors    what PyTorch refuses
 backward          the gradients by hand (chapter 05)
-statistics        moving averages, Precise BN (chapter 04), moments that merge (08)
+statistics        moving averages, Precise BN (chapter 04), moments that merge (09)
 
 Every norm of the repository:
 

@@ -1,5 +1,5 @@
-"""Positions drawn: the sinusoidal code (chapter 13), RoFormer's bound (14), scores, shares and
-wavelengths (14)."""
+"""Positions drawn: the wavelengths of scaled RoPE (chapter 15), and lines over distances or pairs
+(14 to 16, 18, 19)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -66,8 +66,7 @@ def lines(
     marks: Mapping[str, float] | None = None,
     log_y: bool = False,
 ) -> Figure:
-    """Draw curves over distances or over pairs, with rules at places that have a name (chapters 14
-    and 14).
+    """Draw curves over distances or over pairs, with rules at places that have a name.
 
     Args:
         x: (n,), increasing.
