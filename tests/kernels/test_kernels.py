@@ -8,7 +8,6 @@ import tempfile
 import pytest
 import torch
 from torch.nn import functional as F
-from triton_processes import process
 
 from course_utils import generator, kernels
 from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
@@ -493,40 +492,6 @@ def test_norm_kernels_compile_for_a_small_gpu_and_load_16_bytes_at_a_time(
     if dtype.itemsize == 2:  # as wide as a load can be where 8 divides the features
         for instruction in ("ld.global.v4.b32", "st.global.v4.b32"):
             assert (instruction in compiled["forward"][0]) == (features % 8 == 0)
-
-
-def launch_forward_alone(features, dtype):
-    from course_utils.kernels.norm_function import launch_forward
-
-    x, weight = torch.empty(16, features, dtype=dtype), torch.empty(features, dtype=dtype)
-    launch_forward(x, torch.empty_like(x), weight, weight, 1e-5, True)
-
-
-def spilled_by_the_longest_rows(capability):
-    """Bytes spilled by a thread of each kernel, by dtype."""
-    from course_utils.kernels.tiling import longest_row
-
-    spilled = {}
-    for dtype in (torch.bfloat16, torch.float32, torch.float64):
-        backward = launch_norm, longest_row(dtype, backward=True), dtype, True
-        forward = launch_forward_alone, longest_row(dtype, backward=False), dtype
-        for case in (backward, forward):  # the forward kernel of the longer row is the one kept
-            for name, (*_, stack) in compiled_for_a_gpu(*case, capability=capability).items():
-                spilled[name, str(dtype)] = stack
-    return spilled
-
-
-def assert_nothing_spills(folder, capability):
-    for run in process(TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(folder)):
-        spilled = run(spilled_by_the_longest_rows, capability)
-    assert len(spilled) == 9
-    assert {case: stack for case, stack in spilled.items() if stack} == {}
-
-
-@pytest.mark.slow
-def test_the_longest_rows_spill_nothing(tmp_path):
-    """On other GPUs in tests/soak."""
-    assert_nothing_spills(tmp_path, 90)
 
 
 @pytest.mark.parametrize(

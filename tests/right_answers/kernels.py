@@ -9,8 +9,6 @@ from types import SimpleNamespace
 tl = SimpleNamespace(constexpr="constexpr")  # Triton's when they run
 
 
-
-
 def norm_in_three_scalar_loops(
     x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -185,10 +183,6 @@ def backward_two_rows_at_a_time(
     tl.store(sums_ptr + tl.program_id(0) * n_cols + slots, sums, mask=slots < n_cols)
 
 
-
-
-
-
 def backward_with_atomics_on_its_own_row(
     dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols,
     BLOCK: tl.constexpr,
@@ -208,8 +202,6 @@ def backward_with_atomics_on_its_own_row(
         dx = (g - tl.sum(g) / n_cols - x_hat * (tl.sum(g * x_hat) / n_cols)) * rstd
         tl.store(dx_ptr + row * n_cols + slots, dx, mask=inside)
         tl.atomic_add(sums, dy * x_hat, mask=inside)
-
-
 
 
 def rope_on_a_flat_block(

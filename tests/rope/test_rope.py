@@ -102,8 +102,11 @@ def test_half_split_rope_is_that_of_llama_and_partial_that_of_gpt_neox():
         expected = module.apply_rotary_pos_emb(q, k, *table(q, place[None]))
         cos_sin = rope_cos_sin(place, rope_inv_freq(rotary_dim))
         for x, wanted in zip((q, k), expected, strict=True):
-            torch.testing.assert_close(apply_rope(x, *cos_sin), wanted, atol=5e-6, rtol=0)
-            assert torch.equal(apply_rope(x, *cos_sin)[..., rotary_dim:], x[..., rotary_dim:])
+            ours = apply_rope(x, *cos_sin)
+            torch.testing.assert_close(ours, wanted, atol=5e-6, rtol=0)
+            assert torch.equal(ours[..., rotary_dim:], x[..., rotary_dim:])
+            for name in ("half", "neox", "llama"):
+                assert torch.equal(apply_rope(x, *cos_sin, layout=name), ours)
 
 
 @pytest.mark.parametrize("rotary_dim", [64, 48])
@@ -115,15 +118,6 @@ def test_interleaved_rope_is_that_of_gptj(rotary_dim):
     cos_sin = rope_cos_sin(10, rope_inv_freq(rotary_dim))
     ours = apply_rope(q.transpose(1, 2), *cos_sin, layout="gptj")
     torch.testing.assert_close(ours, expected, atol=5e-6, rtol=0)
-
-
-def test_layouts_have_the_names_of_those_who_use_them():
-    x, cos_sin = randn(5, 8), rope_cos_sin(5, rope_inv_freq(8))
-    for name, layout in (("neox", "half"), ("llama", "half"), ("gptj", "interleaved")):
-        assert torch.equal(
-            apply_rope(x, *cos_sin, layout=name), apply_rope(x, *cos_sin, layout=layout)
-        )
-        assert torch.equal(RotaryEmbedding(8, layout=name)(x), RotaryEmbedding(8, layout=layout)(x))
 
 
 # -- the two layouts of a projection, and images ---------------------------------------------------
@@ -401,10 +395,7 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
         (lambda: rope_cos_sin([0, 1], rope_inv_freq(8)), "positions must be"),
         (lambda: rope_cos_sin(3, rope_inv_freq(8), dtype=torch.int32), "dtype must be"),
         (lambda: rope_inv_freq(0), "dim must be"),
-        *(
-            (lambda base=base: rope_inv_freq(8, base=base), "base must be")
-            for base in (0.0, math.nan)
-        ),
+        (lambda: rope_inv_freq(8, base=math.nan), "base must be"),
         (lambda: apply_rope(torch.ones(4, 8, dtype=torch.int64), *COS_SIN), "x must hold"),
         (
             lambda: apply_rope(randn(4, 8), *COS_SIN, layout="split"),
@@ -421,7 +412,6 @@ COS_SIN = rope_cos_sin(4, rope_inv_freq(8))
         (lambda: t5_relative_bucket(torch.arange(3), num_buckets=7), "num_buckets must be"),
         (lambda: t5_relative_bucket(torch.arange(3), max_distance=8), "max_distance must be"),
         (lambda: RotaryEmbedding(16, rope_parameters=DYNAMIC), "max_position_embeddings must be"),
-        (lambda: RotaryEmbedding(15), "whole pairs within the head"),
         (lambda: rotary()(randn(4, 32)), "x must end in head_dim=16"),
         (lambda: rotary()(randn(1, 16), positions=29), r"for token 29 pass torch.tensor\(\[29\]\)"),
         (lambda: rotary()(randn(1, 16), positions=[29]), "positions must be"),

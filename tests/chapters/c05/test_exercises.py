@@ -62,26 +62,3 @@ def test_the_cpu_builtins_own_gradient_in_half_precision_is_refused_by_name_and_
     report = CHECKS[norm](AUTOGRAD[norm], record=False)
     assert report.misconception == "statistics_saved_in_half", report
     assert all(probe.passed for probe in report.probes if "half" not in probe.stage)
-
-
-def steps_by_autograd(dy, steps, dims, rows):
-    """The same gradients by autograd, from a forward pass of its own."""
-    names = ("bias", "weight", "x_hat", "rstd", "variance", "centred", "mean", "x")
-    x, weight, bias = (steps[name].detach().requires_grad_() for name in ("x", "weight", "bias"))
-    with torch.enable_grad():
-        centred = x - (mean := x.mean(dims, keepdim=True))
-        rstd = ((variance := centred.square().mean(dims, keepdim=True)) + 1e-5) ** -0.5
-        y = weight * (x_hat := centred * rstd) + bias
-    leaves = [bias, weight, x_hat, rstd, variance, centred, mean, x]
-    return dict(zip(names, torch.autograd.grad(y, leaves, dy), strict=True))
-
-
-def test_the_steps_are_autograds_and_half_of_them_is_right_as_far_as_it_goes():
-    assert check.backward_steps(steps_by_autograd, record=False).passed
-
-    def first_four(*arguments):
-        return dict(list(steps_by_autograd(*arguments).items())[:4])
-
-    report = check.backward_steps(first_four, record=False)
-    assert report.misconception == "not_there"
-    assert next(probe.stage for probe in report.probes if not probe.passed) == 'd["variance"]'

@@ -1,15 +1,8 @@
-"""The workbench of chapter 11: every slot that a mask lets through is counted; and the chapter
-without Triton."""
+"""The workbench of chapter 11: every slot that a mask lets through is counted."""
 
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 import torch
 
 from chapters.c11_fused_kernels.workbench import guarded, language, requested
-from chapters.contents import NOTEBOOKS
 from course_utils import kernels
 
 
@@ -112,29 +105,3 @@ def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
     # y, and two numbers a row for the backward pass
     assert norm["others"][1] == 6 * 20 * 4 + 2 * 6 * 4
     assert none == {"x": (0, 0)}
-
-
-RUN_NOTEBOOK = """
-import json, linecache, pathlib, sys
-
-sys.modules["triton"] = None  # as if it were not installed
-from IPython.core.interactiveshell import InteractiveShell
-
-shell = InteractiveShell.instance()
-cells = json.loads(pathlib.Path(sys.argv[1]).read_text())["cells"]
-for cell in cells:
-    if cell["cell_type"] == "code":
-        shell.run_cell("".join(cell["source"])).raise_error()
-shell.run_cell("a_name_that_nothing_made").raise_error()
-"""
-
-
-@pytest.mark.slow
-def test_without_triton_the_chapter_runs_from_top_to_bottom():
-    notebook = next(Path(NOTEBOOKS).glob("11_*.ipynb"))
-    done = subprocess.run(
-        [sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=300
-    )
-    *_, last = done.stderr.splitlines()
-    assert last == "NameError: name 'a_name_that_nothing_made' is not defined"
-    assert done.stdout.count("kernels need Triton: pip install triton") == 1
