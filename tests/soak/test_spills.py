@@ -1,5 +1,4 @@
-"""What is said of compiled kernels: the longest rows fit on every GPU, and the record of the exercise
-on warps is right."""
+"""Compiled kernels: the longest rows fit on every GPU, and the record for `warps_for` is right."""
 
 import json
 from pathlib import Path

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from naming import wrongly_named
 from right_answers.kernels import KERNELS, MOVES_MORE, ONE_BY_ONE
 
 from chapters import check
@@ -9,28 +10,9 @@ from chapters.c11_fused_kernels.traffic import remarks_on
 from chapters.c11_fused_kernels.workbench import Requested, language
 
 
-def wrongly_named(name, forms):
-    """Return the examples of the mistakes in ``name``, those in the slice ``forms``, that a report
-    does not name so."""
-    from naming import keys_of
-
-    its_check = getattr(check, name)
-    mistakes = its_check.catalogue.items()
-    examples = [
-        (key, form) for key, mistake in mistakes for form in range(len(mistake.examples))[forms]
-    ]
-    named = [keys_of(its_check, its_check.catalogue[key].examples[form]) for key, form in examples]
-    return [pair for pair in zip(examples, named, strict=True) if pair[1] != [pair[0][0]]]
-
-
-@pytest.mark.parametrize(
-    "forms",
-    [slice(1), pytest.param(slice(1, None), marks=pytest.mark.slow)],
-    ids=["first", "others"],
-)
 @pytest.mark.parametrize("name", ["norm_kernel", "norm_backward_kernel", "rope_kernel"])
-def test_every_mistake_in_a_kernel_is_named_and_nothing_else_is(interpreter, name, forms):
-    assert interpreter(wrongly_named, name, forms) == []
+def test_every_mistake_in_a_kernel_is_named_and_nothing_else_is(interpreter, name):
+    assert interpreter(wrongly_named, name) == []
 
 
 def reports_on_compiled_kernels():
