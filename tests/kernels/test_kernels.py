@@ -145,6 +145,11 @@ def without_bias(name, arguments):
     return x, weight, bias if name == "layer_norm" else None, dy
 
 
+def assert_right(run, name, arguments, within=torch.float32):
+    errors = relative_errors(run(norm, name, *arguments), truth(name, *arguments))
+    assert max(errors) < ROUNDING[within]
+
+
 NORMS = pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
 
 
@@ -165,11 +170,7 @@ NORMS = pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
 def test_output_and_gradients_are_those_of_float64_for_any_shape_with_and_without_parameters(
     run, name, shape, affine
 ):
-    arguments = without_bias(name, case(shape, offset=1.0, affine=affine))
-    assert (
-        max(relative_errors(run(norm, name, *arguments), truth(name, *arguments)))
-        < ROUNDING[torch.float32]
-    )
+    assert_right(run, name, without_bias(name, case(shape, offset=1.0, affine=affine)))
 
 
 def refusal(features, dtype, backward):
@@ -201,10 +202,7 @@ def test_a_row_that_does_not_fit_into_the_registers_is_refused(
 @NORMS
 def test_a_half_precision_row_of_the_longest_is_read_twice_and_right(run, name):
     arguments = without_bias(name, case((2, 16_384), torch.bfloat16, offset=1.0))
-    assert (
-        max(relative_errors(run(norm, name, *arguments), truth(name, *arguments)))
-        < ROUNDING[torch.bfloat16]
-    )
+    assert_right(run, name, arguments, within=torch.bfloat16)
 
 
 @NORMS

@@ -125,7 +125,6 @@ def test_an_empty_part_changes_nothing_on_either_side_and_has_no_variance():
         ),
         (lambda: ema(0.0, 1.0, 1.5), "momentum must be between 0 and 1: got 1.5"),
         (lambda: ema(0.0, 1.0, math.nan), "momentum must be between 0 and 1: got nan"),
-        (lambda: ema(0.0, 1.0, None), "momentum must be between 0 and 1: got None"),
         (
             lambda: ema(0.0, 1.0, 0.1, "tensorflow"),
             "convention must be 'torch' or 'keras': got 'tensorflow'",

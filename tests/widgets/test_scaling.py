@@ -196,23 +196,6 @@ def test_a_bad_paste_is_a_sentence_in_the_figure_and_the_rest_of_it_stays(text, 
     assert widget.answer["problem"] in widget.picture()[1]
 
 
-def test_a_tick_adds_its_method_in_the_courses_order_and_an_example_fills_the_box(in_browser):
-    widget = widgets.rope_scaling(("yarn",))
-    moves = [
-        ("linear", True),
-        ("yarn", False),
-        ("example", "Pythia 70M"),
-        ("factor", 16),
-        ("config", "{}"),
-    ]
-    calls = [[widget.state, control, value, widget.data] for control, value in moves]
-    ticked, unticked, chosen, moved, pasted = in_browser("rope_scaling", "module.change", calls)
-    assert ticked["methods"] == ["linear", "yarn"]
-    assert unticked["methods"] == []
-    assert chosen["config"] == EXAMPLES["Pythia 70M"]
-    assert (moved["factor"], pasted["config"]) == (16, "{}")
-
-
 def test_the_stored_picture_draws_a_head_of_one_pair_and_a_pasted_method_at_the_length_asked_for():
     assert widgets.rope_scaling(config={"head_dim": 2, "max_position_embeddings": 64}).picture()
     scaled = {

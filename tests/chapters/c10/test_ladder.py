@@ -18,7 +18,6 @@ from chapters.c10_where_the_time_goes.ladder import OPERATIONS, Case, Implementa
 from course_utils import runs
 
 DIRECTIONS = ("forward", "forward+backward")
-# too large for loops, quick in every other way
 # small enough for loops in Python
 TINY = {
     "layer_norm": (8, 16),
@@ -26,6 +25,7 @@ TINY = {
     "batch_norm": (4, 4, 3, 3),
     "rope": (1, 2, 4, 8),
 }
+# too large for loops, quick in every other way
 SMALL = {
     "layer_norm": (64, 100),
     "rms_norm": (64, 100),
@@ -136,14 +136,20 @@ def refused(case):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_wrong_implementation_is_left_out_and_the_others_are_measured(implementations, direction):
+def test_what_is_wrong_or_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(
+    implementations, direction
+):
+    def broken(x, w, b):
+        raise NotImplementedError("needs 8 features\nand more text")
+
     forgetful = Implementation("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b))
-    implementations(forgetful, Implementation("good", builtin))
-    quantity = "y" if direction == "forward" else "dbias"
-    [good], [left_out] = check_and_time(tiny(direction=direction))
+    implementations(Implementation("broken", broken), forgetful, Implementation("good", builtin))
+    [good], [cannot, wrong] = check_and_time(tiny(direction=direction))
     assert good["implementation"] == "good"
-    assert left_out["reason"].startswith("CheckFailed: forgets the bias, layer_norm")
-    assert re.search(rf"relative error of {quantity} .* is (1|0\.)", left_out["reason"])
+    assert cannot["reason"] == "NotImplementedError: needs 8 features"
+    assert wrong["reason"].startswith("CheckFailed: forgets the bias, layer_norm")
+    quantity = "y" if direction == "forward" else "dbias"
+    assert re.search(rf"relative error of {quantity} .* is (1|0\.)", wrong["reason"])
 
 
 def test_an_error_just_above_the_tolerance_is_refused_and_just_below_passes(implementations):
@@ -176,17 +182,6 @@ def test_other_people_may_sum_a_weight_gradient_in_half_precision_and_the_course
     assert "dbias" in refused(tiny(direction="forward+backward", dtype="float32"))
     implementations(Implementation("mine", coarse))
     assert "dbias" in refused(tiny(direction="forward+backward", dtype="bfloat16"))
-
-
-def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(implementations):
-    def broken(x, w, b):
-        raise NotImplementedError("needs 8 features\nand more text")
-
-    implementations(Implementation("broken", broken), Implementation("good", builtin))
-    results, left_out = check_and_time(tiny())
-    assert [item["implementation"] for item in results] == ["good"]
-    reasons = [(item["implementation"], item["reason"]) for item in left_out]
-    assert reasons == [("broken", "NotImplementedError: needs 8 features")]
 
 
 def test_an_implementation_that_writes_over_its_inputs_disturbs_no_other(implementations):
