@@ -111,7 +111,6 @@ def test_the_tenth_shape_is_compiled_too(monkeypatch):
         # x read and y written, weight and bias read; then dy, x and weight read, dx, dweight and
         # dbias written
         ("layer_norm", (10, 100), "float32", 2 * 4000 + 2 * 400, 5 * 4000 + 5 * 400),
-        ("layer_norm", (10, 100), "bfloat16", 2 * 2000 + 2 * 200, 5 * 2000 + 5 * 200),
         ("rms_norm", (10, 100), "float32", 2 * 4000 + 400, 5 * 4000 + 3 * 400),
         ("batch_norm", (2, 5, 10, 10), "float32", 2 * 4000 + 2 * 20, 5 * 4000 + 5 * 20),
         # q and k read and written, cosine and sine read in float32; the gradient needs no q and k
@@ -282,8 +281,10 @@ def test_a_wrong_result_is_no_result_and_the_run_says_so_at_its_end(
 
 
 def test_a_case_that_does_not_fit_into_memory_is_left_out(tmp_path, monkeypatch, bench_here):
+    turns = iter(range(9))
+
     def too_large(case, *how):
-        if case.operation == "rope":
+        if case.operation == "rope" and next(turns):  # in the second process
             raise torch.OutOfMemoryError("tried to allocate 90 GiB\nand so on")
         return check_and_time(case)
 
@@ -351,28 +352,6 @@ def test_a_new_process_measures_with_its_threads_and_the_interpreter_off(monkeyp
         assert process.submit(torch.get_num_threads).result() == 1
     assert left_out == []
     assert all(result["median_ms"] > 0 for result in results)
-
-
-def test_several_processes_give_medians_ranges_and_the_largest_error_of_what_none_left_out():
-    missing = {"implementation": "c", "reason": "no compiler"}
-    measured = []
-    for times, error in (
-        ({"a": 3.0, "c": 1.0}, 1e-8),
-        ({"a": 1.0}, 3e-8),
-        ({"a": 8.0, "c": 1.0}, 1e-8),
-    ):
-        shared = {"runs": 7, "copy_gbps": 1.0, "nothing_ms": 0.1, "errors": {"y": error}}
-        results = [
-            {"implementation": name, "median_ms": ms, "p10_ms": ms / 2, **shared}
-            for name, ms in times.items()
-        ]
-        measured.append({"results": results, "left_out": [] if "c" in times else [missing]})
-    merged = bench._merged(tiny(), measured)
-    (item,) = merged["results"]
-    assert (item["implementation"], item["median_ms"], item["p10_ms"]) == ("a", 3.0, 1.5)
-    assert (item["range_ms"], item["runs"], item["errors"]) == ([1.0, 8.0], 21, {"y": 3e-8})
-    assert merged["left_out"] == [missing]
-    assert merged.items() >= tiny().fields().items()
 
 
 def test_what_it_cannot_do_is_said_in_one_line(tmp_path, capsys, monkeypatch):
