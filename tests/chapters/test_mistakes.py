@@ -138,41 +138,6 @@ def if_weight(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return y if bias is None else y + bias
 
 
-def over_the_batch_alone(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    if not training:
-        return torch.nn.functional.batch_norm(
-            x, running_mean, running_var, weight, bias, False, momentum, eps
-        )
-    mean, var = x.mean(0), x.var(0, correction=0)
-    if running_mean is not None:
-        with torch.no_grad():
-            running_mean.mul_(1 - momentum).add_(momentum * mean)
-            running_var.mul_(1 - momentum).add_(momentum * x.var(0))
-    return affine((x - mean) / torch.sqrt(var + eps), weight, bias, (1, -1) + (1,) * (x.ndim - 2))
-
-
-def old_and_pooled(
-    x,
-    running_mean=None,
-    running_var=None,
-    weight=None,
-    bias=None,
-    use_input_stats=True,
-    momentum=0.1,
-    eps=1e-5,
-):
-    F, old = torch.nn.functional, (running_mean, running_var)
-    if not use_input_stats or running_mean is None:
-        return F.instance_norm(x, *old, weight, bias, use_input_stats, momentum, eps)
-    over = (0, *range(2, x.ndim))
-    with torch.no_grad():
-        running_mean.mul_(momentum).add_((1 - momentum) * x.float().mean(over))
-        running_var.mul_(momentum).add_((1 - momentum) * x.float().var(over))
-    return F.instance_norm(x, None, None, weight, bias, True, momentum, eps)
-
-
 def centres_in_place(x):
     x -= x.mean(0)
     return x
@@ -235,8 +200,6 @@ BACKWARD = [
         *BACKWARD,
         ("layer_norm", over_sizes, {"sizes_for_dims"}),
         ("layer_norm", if_weight, {"truth_of_tensor"}),
-        ("batch_norm", over_the_batch_alone, {"positions_apart"}),
-        ("instance_norm", old_and_pooled, {"momentum_swapped", "pooled_running_var"}),
         ("centre", centres_in_place, {"mutates_input"}),
         ("plain_frequencies", pops, {"mutates_parameters"}),
         ("rope", rotates_whole_positions, {"whole_positions"}),

@@ -51,14 +51,9 @@ def test_a_border_is_one_number_or_one_a_channel():
     assert not torch.allclose(network(frames), plain, atol=0.1)
 
 
-def test_frames_are_standardized_the_same_for_a_seed_and_as_noisy_as_asked():
+def test_frames_are_standardized_and_the_same_for_a_seed():
     frames, truth = tones(12, seed=2)
     assert torch.allclose(frames.mean(1), torch.zeros(12), atol=1e-6)
     assert torch.allclose(frames.std(1), torch.ones(12))
     assert torch.equal(frames, tones(12, seed=2)[0])
     assert not torch.equal(truth, tones(12, seed=3)[1])
-
-    clean, loud = (tones(12, seed=2, noise=(level, level))[0] for level in (0.0, 2.0))
-    # of the power: 1 / (1 + 2²) where the tone's is 1 and the noise's 4
-    share = (clean * loud).mean(1).square()
-    assert share.mean().item() == pytest.approx(1 / 5, abs=0.03)

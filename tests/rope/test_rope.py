@@ -321,15 +321,12 @@ def test_positions_of_each_row_mean_what_they_mean_in_transformers():
 
 
 def test_a_count_is_computed_where_it_is_asked_for_and_no_tokens_are_no_trouble():
-    for length in (10, 100):
-        # a device that holds shapes and no numbers
-        cos, sin = rotary(DYNAMIC).cos_sin(length, device="meta")
-        assert (cos.device.type, sin.shape) == ("meta", (length, 8))
-    assert torch.equal(
-        rotary()(randn(5, 16), positions=5), rotary()(randn(5, 16), positions=torch.arange(5))
-    )
+    # a device that holds shapes and no numbers
+    cos, sin = rotary(DYNAMIC).cos_sin(100, device="meta")
+    assert (cos.device.type, sin.shape) == ("meta", (100, 8))
+    x = randn(5, 16)
+    assert torch.equal(rotary()(x, positions=5), rotary()(x, positions=torch.arange(5)))
     assert rotary(DYNAMIC)(randn(2, 0, 16)).shape == (2, 0, 16)
-    assert rotary()(randn(0, 16), positions=torch.tensor([], dtype=torch.long)).shape == (0, 16)
 
 
 def test_half_precision_leaves_the_frequencies_in_float64_and_float64_is_rotated_in_float64():

@@ -40,7 +40,7 @@ def row_by_pytorch(state):
 
 def test_the_browser_rounds_every_operation_as_pytorch_does(figures):
     widget = widgets.normalize_row()
-    for state, answer in figures("normalize_row", "rowFigure", 500):
+    for state, answer in figures("normalize_row", "rowFigure", 200):
         x, mean, variance, outputs = row_by_pytorch(state)
         widget.state = state
         assert widget.x.dtype == DTYPES[state["arithmetic"]]

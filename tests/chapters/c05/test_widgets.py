@@ -11,7 +11,7 @@ from chapters.c05_backward_by_hand.widgets import gradient_projection
 
 def test_what_leaves_is_autograds_gradient_over_r_and_the_parts_add_up(figures):
     widget = gradient_projection()
-    for state, answer in figures("gradient_projection", "gradientFigure", 300):
+    for state, answer in figures("gradient_projection", "gradientFigure", 100):
         row = torch.tensor(gradients.ROW[: state["features"]], dtype=torch.float64)
         row = row - row.mean() if state["norm"] == "layer" else row
         x = (row * state["deviation"] / row.square().mean().sqrt()).requires_grad_()
