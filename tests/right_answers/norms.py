@@ -654,41 +654,41 @@ def merge_fractions(a, b):
 # sync_backward
 
 
-def sync_cat(g, x_hat, rstd, count, all_reduce):
-    both = all_reduce(torch.cat((g, g * x_hat), dim=1).sum(0))
-    off, along = both.div(count).chunk(2)
-    return (g - off - x_hat * along) * rstd
+def sync_by(sums):
+    """Of one exchange, with both sums over the rows in it."""
+
+    def sync_backward(g, x_hat, rstd, count, all_reduce):
+        off, along = all_reduce(sums(g, x_hat)).div(count).to(g.dtype)
+        return (g - off - x_hat * along) * rstd
+
+    return sync_backward
+
+
+def sums_of_both(g, x_hat):
+    return torch.cat((g, g * x_hat), dim=1).sum(0).view(2, -1)
+
+
+def sums_by_einsum(g, x_hat):
+    return torch.einsum("nc,knc->kc", g, torch.stack((torch.ones_like(g), x_hat)))
+
+
+def sums_in_double(g, x_hat):
+    sums = torch.zeros(2, g.shape[1], dtype=torch.float64)
+    for row, hat in zip(g.double(), x_hat.double(), strict=True):
+        sums[0] += row
+        sums[1] += row * hat
+    return sums
+
+
+def sums_by_numpy(g, x_hat):
+    a, b = g.numpy(), x_hat.numpy()
+    return torch.from_numpy(np.stack([a.sum(0), np.vecdot(a, b, axis=0)]))
 
 
 def sync_two_calls(g, x_hat, rstd, count, all_reduce):
     dg = all_reduce(torch.sum(g, dim=0, keepdim=True))
     dgx = all_reduce(torch.sum(g * x_hat, dim=0, keepdim=True))
     return rstd / count * (count * g - dg - x_hat * dgx)
-
-
-def sync_einsum(g, x_hat, rstd, count, all_reduce):
-    mean = all_reduce(torch.einsum("nc->c", g) / count)
-    along = all_reduce(torch.einsum("nc,nc->c", g, x_hat) / count)
-    return torch.einsum("nc,c->nc", g - mean - torch.einsum("nc,c->nc", x_hat, along), rstd)
-
-
-def sync_double(g, x_hat, rstd, count, all_reduce):
-    sums = torch.zeros(2, g.shape[1], dtype=torch.float64)
-    for row, hat in zip(g.double(), x_hat.double(), strict=True):
-        sums[0] += row
-        sums[1] += row * hat
-    sums = all_reduce(sums)
-    out = torch.empty_like(g)
-    for i in range(len(g)):
-        out[i] = rstd * (g[i] - sums[0] / count - x_hat[i] * sums[1] / count)
-    return out
-
-
-def sync_numpy(g, x_hat, rstd, count, all_reduce):
-    a, b = g.numpy(), x_hat.numpy()
-    sums = all_reduce(torch.from_numpy(np.stack([a.sum(0), np.vecdot(a, b, axis=0)])))
-    off, along = (sums / count).numpy()
-    return torch.from_numpy((a - off - b * along) * rstd.numpy())
 
 
 # sequence_backward
@@ -766,7 +766,10 @@ RIGHT = {
     ],
     "lstm_step": [lstm_builtin, lstm_by_rows, lstm_by_hand, lstm_einsum, lstm_numpy],
     "merge_moments": [merge_pooled, merge_either, merge_stacked, merge_numpy, merge_fractions],
-    "sync_backward": [sync_cat, sync_two_calls, sync_einsum, sync_double, sync_numpy],
+    "sync_backward": [
+        sync_two_calls,
+        *map(sync_by, (sums_of_both, sums_by_einsum, sums_in_double, sums_by_numpy)),
+    ],
     "sequence_backward": [
         tokens_einsum,
         tokens_autograd,
