@@ -12,7 +12,7 @@ from widget_states import MAKERS, random_states
 from chapters.c20_on_trial.widgets import ledger_table
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", ["axis_explorer", "least_time", "rope_scaling"])
 def test_a_widget_brings_its_picture_and_its_words_for_places_without_a_kernel(name):
     data, _ = MAKERS[name]()._repr_mimebundle_()
     assert list(data) == ["text/plain", "application/vnd.jupyter.widget-view+json", "text/html"]
@@ -28,6 +28,7 @@ def test_every_state_has_a_picture_and_words_of_its_own(name):
         shown.state = json.loads(json.dumps(state, allow_nan=False))
         figure, text = shown.picture()
         assert_nothing_is_clipped(figure)
+        assert len(text) >= 40
         words.append(text)
     assert len(set(words)) == len(words)
 
