@@ -9,7 +9,7 @@ from naming import assert_named_among, wrongly_named
 from chapters import check
 
 
-@pytest.mark.parametrize("name", check)
+@pytest.mark.parametrize("name", [name for name in check if not name.endswith("_kernel")])
 def test_what_is_named_of_several_slips_is_among_them(name):
     everyday = [key for key, mistake in check[name].catalogue.items() if mistake.everyday]
     several = (combinations(everyday[:most], size) for size, most in ((2, 6), (3, 5), (4, 5)))
