@@ -38,7 +38,6 @@ def toy_check(**changes):
     catalogue = known(
         added=lambda x, factor=2.0: x + factor,
         ignored=lambda x, factor=2.0: x * 2,
-        detached=lambda x, factor=2.0: x.detach() * factor,
         twice=lambda x, factor=2.0: x * factor + 7.0 * (x > 900),
     )
     probes = [

@@ -69,7 +69,6 @@ BATCH_EVAL = Case("batch_norm in evaluation", BATCH.shape, BATCH.channels, evalu
 
 ONE_OF_EACH = (LAYER, RMS, GROUP, INSTANCE, BATCH)
 CASES = (*ONE_OF_EACH, WIDE_LAYER, BATCH_2D, BATCH_CHANNELS_LAST, BATCH_EVAL)
-for_every_case = pytest.mark.parametrize("case", CASES, ids=str)
 for_one_of_each = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 
 
