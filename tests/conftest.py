@@ -57,7 +57,7 @@ def interpreter():
         yield run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def compiler(tmp_path_factory):
     """A process in which Triton compiles, into a cache of its own."""
     from triton_processes import process
