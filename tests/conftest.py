@@ -43,21 +43,21 @@ def figures(tmp_path):
     return pairs
 
 
-@pytest.fixture(scope="module")
-def interpreter(request):
-    """A process in which Triton is imported with TRITON_INTERPRET=1."""
+@pytest.fixture(scope="session")
+def interpreter():
+    """A process in which Triton is imported with TRITON_INTERPRET=1: starting one takes seconds."""
     from triton_processes import imports_triton, process
 
     from course_utils import kernels
 
     for run in process(TRITON_INTERPRET="1", OMP_NUM_THREADS="1"):
-        # nor does the package, which that imports
-        assert not run(imports_triton, request.module.__name__)
+        # not by the chapter or the package, which that imports
+        assert not run(imports_triton, "chapters.c11_fused_kernels.exercises")
         assert run(kernels.available, "cpu")
         yield run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def compiler(tmp_path_factory):
     """A process in which Triton compiles, into a cache of its own."""
     from triton_processes import process

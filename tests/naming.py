@@ -1,8 +1,11 @@
 """Which known mistakes a function is told of: what a report names, without the search for a
 smallest input."""
 
+from dataclasses import replace
+
 import torch
 
+from chapters import check
 from course_utils.check.diagnosis import Diagnosis, function_with
 from course_utils.check.runner import Runner, run_by_nearest_convention
 
@@ -13,6 +16,18 @@ def keys_of(its_check, function):
     if trial.passed:
         return None
     return [mistake.key for mistake in Diagnosis(trial).explanation()[1]]
+
+
+def wrongly_named(name, forms=slice(1)):
+    """Return the examples of the mistakes in ``name``, those in the slice ``forms``, that a report
+    does not name so, and nothing else."""
+    for_each = [
+        (key, example)
+        for key, mistake in check[name].catalogue.items()
+        for example in replace(mistake).examples[forms]  # new ones: some remember their calls
+    ]
+    named = [(key, keys_of(check[name], example)) for key, example in for_each]
+    return [pair for pair in named if pair[1] != [pair[0]]]
 
 
 def assert_named_among(its_check, slips):

@@ -47,13 +47,6 @@ def test_what_was_once_passed_stays_passed_with_its_first_date(folder):
     assert progress.attempted() == {"layer_norm": "2024-01-01"}
 
 
-def test_reset_forgets_everything(folder):
-    progress.record("layer_norm", True)
-    progress.reset()
-    assert progress.passed() == {}
-    assert not (folder / "progress.json").exists()
-
-
 @pytest.mark.parametrize(
     "content",
     ["{", "", "[1, 2]", "\x00\xff", '{"rms_norm": {"attempted": "2024-01-01"}, "layer_norm": 3}'],

@@ -10,32 +10,15 @@ from chapters.c10_where_the_time_goes.widgets import least_time
 from chapters.contents import CHAPTERS
 from course_utils.timing import Roofline
 from course_utils.widgets import axes, rows
+from course_utils.widgets.base import CourseWidget
 
 MACHINE = Roofline(bandwidth_gbps=20.0, peak_gflops=100.0)
-NAMES = (
-    "axis_explorer",
-    "normalize_row",
-    "batch_neighbours",
-    "chance_by_eye",
-    "gradient_projection",
-    "code_ladder",
-    "encoding_by_distance",
-    "rope_clocks",
-    "running_average",
-    "rope_scaling",
-    "sync_cost",
-    "normalized_shape",
-    "rope_shapes",
-    "kernel_blocks",
-    "scan_rounds",
-    "large_feature",
-    "launch_queue",
-    "where_they_part",
-)
 MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
 MAKERS = {
-    name: next(getattr(module, name) for module in MODULES if hasattr(module, name))
-    for name in NAMES
+    name: maker
+    for module in MODULES
+    for name, maker in vars(module).items()
+    if getattr(maker, "__annotations__", {}).get("return") is CourseWidget
 } | {"least_time": partial(least_time, MACHINE)}
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from chapters import check
-from chapters import contents as chapters
 from chapters.contents import CHAPTERS, NOTEBOOKS, line_on, standing
 from course_utils import progress
 
@@ -48,13 +47,6 @@ def test_the_readme_lists_every_written_chapter_as_it_is_described_here():
         for chapter in CHAPTERS
         if chapter.is_written
     ]
-
-
-def test_contents_link_to_every_written_chapter():
-    assert [row[1] for row in chapters.contents().rows] == [
-        chapter.link for chapter in CHAPTERS if chapter.is_written
-    ]
-    assert '<a href="02_layer_norm.ipynb">02 Layer norm</a>' in chapters.contents()._repr_html_()
 
 
 def test_progress_shows_what_was_passed(monkeypatch, tmp_path):

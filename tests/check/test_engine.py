@@ -12,7 +12,7 @@ from chapters import check
 from course_utils import progress
 from course_utils.check import Check, Exercise, Mistake
 from course_utils.check.functions import is_stub
-from course_utils.check.probes import Call, Probe, Tolerance, integers
+from course_utils.check.probes import Call, Probe, integers
 from course_utils.check.runner import upstream
 
 
@@ -38,7 +38,6 @@ def toy_check(**changes):
     catalogue = known(
         added=lambda x, factor=2.0: x + factor,
         ignored=lambda x, factor=2.0: x * 2,
-        detached=lambda x, factor=2.0: x.detach() * factor,
         twice=lambda x, factor=2.0: x * factor + 7.0 * (x > 900),
     )
     probes = [
@@ -59,11 +58,6 @@ def toy_check(**changes):
 
 def run(function, **changes):
     return toy_check(**changes)(function, record=False)
-
-
-def test_the_first_stage_that_fails_is_explained_whatever_fails_after_it():
-    assert run(lambda x, factor=2.0: x.detach() * 2).misconception == "ignored"
-    assert run(lambda x, factor=2.0: x.detach() * factor).misconception == "detached"
 
 
 def test_a_mistake_is_named_only_if_it_would_pass_the_earlier_stages_too():
@@ -124,8 +118,7 @@ def test_the_search_for_a_smaller_input_passes_over_what_the_oracle_refuses():
     assert report.evidence.lines() == words
 
 
-def test_another_dtype_is_right_where_the_check_says_so_and_a_complex_one_never_is():
-    assert run(lambda x, factor=2.0: (x * factor).double(), any_dtype=True).passed
+def test_a_complex_result_is_never_right():
     report = run(lambda x, factor=2.0: torch.complex(x * factor, 0 * x), any_dtype=True)
     assert report.message.startswith(
         "The output is complex: somewhere a negative number is raised to a power."
@@ -200,23 +193,6 @@ def test_a_call_to_be_refused_passes_with_an_error_and_only_then():
     assert report.right_already == ("values",)
 
 
-def test_what_passes_and_is_less_exact_than_torch_is_remarked_on():
-    probe = Probe(
-        "float64",
-        "values",
-        Call({"x": integers(2, 3, seed=6).double() / 3}),
-        remark="rounded",
-        remark_beyond=Tolerance(0, 1e-12),
-    )
-    assert run(lambda x, factor=2.0: x * factor, probes=[probe]).remarks == ()
-    assert run(lambda x, factor=2.0: (x.float() * factor).double(), probes=[probe]).remarks == (
-        "rounded",
-    )
-    report = run(lambda x, factor=2.0: (x.half() * factor).double(), probes=[probe])
-    assert not report.passed
-    assert report.remarks == ()
-
-
 def written(body):
     names = {}
     exec(f"def function(x):\n    {body}", names)
@@ -266,28 +242,20 @@ def test_several_outputs_and_updated_arguments_are_compared_by_name():
         seen += 1
         return x / 2, x.numel()
 
-    probe = Probe(
-        "two", "values", Call({"x": integers(2, 3, seed=5), "seen": torch.zeros(())}), ("x",)
-    )
+    arguments = {"x": integers(2, 3, seed=5), "seen": torch.zeros(())}
+    probe = Probe("two", "values", Call(arguments), ("x",))
     its_check = Check(
         Exercise("halve", halve_and_count, [probe], returns=("half", "count"), updates=("seen",))
     )
-
-    def message(function):
-        return its_check(function, record=False).message
-
-    for number in (np.int64, Fraction):
-        right = lambda x, seen, number=number: (x / 2, number(6 + 0 * int(seen.add_(1))))  # noqa: E731
-        assert its_check(right, record=False).passed
-    assert "seen is wrong" in message(lambda x, seen: (x / 2, 6))
-    assert "count is wrong" in message(lambda x, seen: (x / 2, 5 + 0 * seen.add_(1).item()))
-    assert message(lambda x, seen: (x / 2, 6j)).startswith(
-        "It returns a complex for count; expected a number"
-    )
-    attached = message(lambda x, seen: (x / 2, 6 + 0 * seen.add_(1 + 0 * x.sum()).item()))
-    assert attached.startswith(
-        "It leaves seen attached to the graph of this step (seen.requires_grad is True)"
-    )
+    for function, words in (
+        (lambda x, seen: (x / 2, Fraction(6 + 0 * int(seen.add_(1)))), ""),
+        (lambda x, seen: (x / 2, 6), "seen is wrong"),
+        (lambda x, seen: (x / 2, 5 + 0 * seen.add_(1).item()), "count is wrong"),
+        (lambda x, seen: (x / 2, 6j), "It returns a complex for count; expected a number"),
+    ):
+        report = its_check(function, record=False)
+        assert words in report.message
+        assert report.passed == (not words)
 
 
 def test_another_convention_passes_with_a_remark_and_a_wrong_function_is_held_to_the_nearer():
@@ -314,24 +282,6 @@ def test_another_convention_passes_with_a_remark_and_a_wrong_function_is_held_to
         assert (wrong.right_already == ("values",)) == right_already
 
 
-def test_whoever_keeps_progress_is_told_of_the_learner_s_answers_and_adds_to_the_report():
-    told = []
-
-    def note(report, answer):
-        told.append((report.passed, answer))
-        return replace(report, standing="noted")
-
-    its_check = Check(toy_check().exercise, on_report=note)
-    right, wrong = (lambda x, factor=2.0: x * factor), (lambda x, factor=2.0: x)
-    assert [its_check(answer).standing for answer in (right, wrong)] == ["noted", "noted"]
-    assert told == [(True, right), (False, wrong)]
-    its_check(right, record=False)
-    its_check(lambda x, factor=2.0: None)
-    its_check(torch.nn.functional.relu)
-    its_check(its_check.solution(lambda x, factor=2.0: x * factor))
-    assert len(told) == 2
-
-
 def test_a_name_that_is_nearly_an_exercise_is_answered_with_the_exercise():
     with pytest.raises(AttributeError, match="there is no exercise 'layernorm': is it layer_norm"):
         _ = check.layernorm
@@ -349,7 +299,6 @@ def stretch(x, power=1):
 def stretch_check():
     edits = {
         "halved": {"amax(-1, keepdim=True)": "amax(-1, keepdim=True) * 2"},
-        "of_columns": {"x.mean(-1, keepdim=True)": "x.mean(0, keepdim=True)"},
         "in_place": {"centred = x - x.mean(-1, keepdim=True)": "centred = x.sub_(0)"},
         "of_all": {"centred.abs()": "centred.abs().cumsum(0)"},
     }
@@ -364,15 +313,7 @@ def stretch_check():
     return Check(Exercise("stretch", stretch, probes, catalogue))
 
 
-def test_two_mistakes_that_meet_in_a_stage_are_named_and_the_example_shows_the_first():
-    def halved_columns(x, power=1):
-        centred = x - x.mean(0)
-        return centred / centred.abs().amax(-1, keepdim=True) / 2
-
-    report = stretch_check()(halved_columns, record=False)
-    assert report.misconceptions == ("halved", "of_columns")
-    assert report.points == ("It is halved.", "It is of_columns.")
-
+def test_of_two_mistakes_that_meet_in_a_stage_the_example_shows_the_first():
     def one_row_too_many(x, power=1):
         centred = x - x.mean(-1, keepdim=True)
         return centred / centred.abs().cumsum(0).amax(-1, keepdim=True) / 2

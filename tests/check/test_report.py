@@ -288,8 +288,9 @@ def test_nothing_is_said_to_be_printed_by_a_call_that_had_to_be_stopped():
 def test_a_pass_is_the_learner_s_progress_and_a_failure_an_attempt():
     check.layer_norm(eps_outside)
     assert (progress.passed(), list(progress.attempted())) == ({}, ["layer_norm"])
-    check.layer_norm(right)
+    report = check.layer_norm(right)
     assert list(progress.passed()) == ["layer_norm"]
+    assert report.standing.startswith("1 of "), report.standing
 
 
 def test_what_is_not_the_learner_s_is_not_the_learner_s_progress():

@@ -8,7 +8,6 @@ import tempfile
 import pytest
 import torch
 from torch.nn import functional as F
-from triton_processes import process
 
 from course_utils import generator, kernels
 from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
@@ -105,16 +104,8 @@ def truth(name, x, weight=None, bias=None, dy=None, eps=None, **options):
     return norm(name, *double, module=F, eps=eps, **options)
 
 
-def rotated(x, cos, sin, layout, direction=1):
-    """The rotation as a product of complex numbers, in complex128."""
-    pairs = cos.shape[1]
-    turn = torch.complex(cos.double(), direction * sin.double())
-    rotary, rest = x.double()[..., : 2 * pairs], x.double()[..., 2 * pairs :]
-    if layout == "half":
-        z = torch.complex(rotary[..., :pairs], rotary[..., pairs:]) * turn
-        return torch.cat((z.real, z.imag, rest), -1)
-    z = torch.view_as_complex(rotary.unflatten(-1, (pairs, 2)).contiguous()) * turn
-    return torch.cat((torch.view_as_real(z).flatten(-2), rest), -1)
+def rotated(x, cos, sin, layout):
+    return apply_rope(x.double(), cos.double(), sin.double(), layout)
 
 
 def one_rounding(dtype):
@@ -146,6 +137,11 @@ def without_bias(name, arguments):
     return x, weight, bias if name == "layer_norm" else None, dy
 
 
+def assert_right(run, name, arguments, within=torch.float32):
+    errors = relative_errors(run(norm, name, *arguments), truth(name, *arguments))
+    assert max(errors) < ROUNDING[within]
+
+
 NORMS = pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
 
 
@@ -166,11 +162,7 @@ NORMS = pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
 def test_output_and_gradients_are_those_of_float64_for_any_shape_with_and_without_parameters(
     run, name, shape, affine
 ):
-    arguments = without_bias(name, case(shape, offset=1.0, affine=affine))
-    assert (
-        max(relative_errors(run(norm, name, *arguments), truth(name, *arguments)))
-        < ROUNDING[torch.float32]
-    )
+    assert_right(run, name, without_bias(name, case(shape, offset=1.0, affine=affine)))
 
 
 def refusal(features, dtype, backward):
@@ -202,10 +194,7 @@ def test_a_row_that_does_not_fit_into_the_registers_is_refused(
 @NORMS
 def test_a_half_precision_row_of_the_longest_is_read_twice_and_right(run, name):
     arguments = without_bias(name, case((2, 16_384), torch.bfloat16, offset=1.0))
-    assert (
-        max(relative_errors(run(norm, name, *arguments), truth(name, *arguments)))
-        < ROUNDING[torch.bfloat16]
-    )
+    assert_right(run, name, arguments, within=torch.bfloat16)
 
 
 @NORMS
@@ -222,8 +211,8 @@ class Composed:
     """RoPE as operators that PyTorch differentiates and batches by itself."""
 
     @staticmethod
-    def rope(q, k, cos, sin):
-        return apply_rope(q, cos, sin), apply_rope(k, cos, sin)
+    def rope(q, k, *tables):
+        return apply_rope(q, *tables), apply_rope(k, *tables)
 
 
 def test_the_transforms_of_torch_func_pass_through_rope(run):
@@ -327,12 +316,12 @@ def test_strides_are_heeded(run, name, how, which):
     ],
     ids=str,
 )
-def test_rotation_and_its_gradient_are_complex_multiplication(
+def test_rotation_and_its_gradient_are_those_of_apply_rope(
     run, layout, how, heads, positions, features, rotary_dim
 ):
     q, k, cos, sin, dq, dk = rope_case(*heads, positions, features, rotary_dim)
     exact = [rotated(x, cos, sin, layout) for x in (q, k)]
-    exact += [rotated(dx, cos, sin, layout, direction=-1) for dx in (dq, dk)]
+    exact += [rotated(dx, cos, -sin, layout) for dx in (dq, dk)]
     mine = run(rope, *(STRIDED.get(how, torch.clone)(x) for x in (q, k)), cos, sin, layout, dq, dk)
     assert max(relative_errors(mine, exact)) < ROUNDING[torch.float32]
 
@@ -493,40 +482,6 @@ def test_norm_kernels_compile_for_a_small_gpu_and_load_16_bytes_at_a_time(
     if dtype.itemsize == 2:  # as wide as a load can be where 8 divides the features
         for instruction in ("ld.global.v4.b32", "st.global.v4.b32"):
             assert (instruction in compiled["forward"][0]) == (features % 8 == 0)
-
-
-def launch_forward_alone(features, dtype):
-    from course_utils.kernels.norm_function import launch_forward
-
-    x, weight = torch.empty(16, features, dtype=dtype), torch.empty(features, dtype=dtype)
-    launch_forward(x, torch.empty_like(x), weight, weight, 1e-5, True)
-
-
-def spilled_by_the_longest_rows(capability):
-    """Bytes spilled by a thread of each kernel, by dtype."""
-    from course_utils.kernels.tiling import longest_row
-
-    spilled = {}
-    for dtype in (torch.bfloat16, torch.float32, torch.float64):
-        backward = launch_norm, longest_row(dtype, backward=True), dtype, True
-        forward = launch_forward_alone, longest_row(dtype, backward=False), dtype
-        for case in (backward, forward):  # the forward kernel of the longer row is the one kept
-            for name, (*_, stack) in compiled_for_a_gpu(*case, capability=capability).items():
-                spilled[name, str(dtype)] = stack
-    return spilled
-
-
-def assert_nothing_spills(folder, capability):
-    for run in process(TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(folder)):
-        spilled = run(spilled_by_the_longest_rows, capability)
-    assert len(spilled) == 9
-    assert {case: stack for case, stack in spilled.items() if stack} == {}
-
-
-@pytest.mark.slow
-def test_the_longest_rows_spill_nothing(tmp_path):
-    """On other GPUs in tests/soak."""
-    assert_nothing_spills(tmp_path, 90)
 
 
 @pytest.mark.parametrize(

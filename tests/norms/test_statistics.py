@@ -125,7 +125,6 @@ def test_an_empty_part_changes_nothing_on_either_side_and_has_no_variance():
         ),
         (lambda: ema(0.0, 1.0, 1.5), "momentum must be between 0 and 1: got 1.5"),
         (lambda: ema(0.0, 1.0, math.nan), "momentum must be between 0 and 1: got nan"),
-        (lambda: ema(0.0, 1.0, None), "momentum must be between 0 and 1: got None"),
         (
             lambda: ema(0.0, 1.0, 0.1, "tensorflow"),
             "convention must be 'torch' or 'keras': got 'tensorflow'",
@@ -219,10 +218,9 @@ def test_precise_statistics_are_those_of_all_batches_pooled_at_every_depth_and_n
     with torch.random.fork_rng():
         model = network().train(training)
         model[8].eval()  # frozen, where the model is in training
-        model(images(4)[0]).sum().backward()
+        model(images(4)[0])
         before = {key: value.clone() for key, value in model.state_dict().items()}
         modes = [module.training for module in model.modules()]
-        grads = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
         random_state = torch.get_rng_state()
         precise_batch_norm(model, [(x, "label") for x in images(*sizes)])
         assert torch.equal(torch.get_rng_state(), random_state)
@@ -243,9 +241,7 @@ def test_precise_statistics_are_those_of_all_batches_pooled_at_every_depth_and_n
     for key, value in model.state_dict().items():
         if training or not key.startswith("8."):
             assert_close(value, expected[key], msg=lambda text, key=key: f"{key}: {text}")
-    assert all(
-        g is None or torch.equal(g, p.grad) for g, p in zip(grads, model.parameters(), strict=True)
-    )
+    assert all(p.grad is None for p in model.parameters())
     assert [module.training for module in model.modules()] == modes
     assert all(not module._forward_pre_hooks for module in model.modules())
     assert model[1].track_running_stats

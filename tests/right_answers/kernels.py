@@ -1,4 +1,4 @@
-"""Right kernels as others write them: five and more for each exercise of chapter 11.
+"""Right kernels as others write them: five for each exercise of chapter 11.
 
 Plain functions: a check makes kernels of them. By name: guards, chunks, tiles, block pointers,
 scalars, other formulas.
@@ -7,21 +7,6 @@ scalars, other formulas.
 from types import SimpleNamespace
 
 tl = SimpleNamespace(constexpr="constexpr")  # Triton's when they run
-
-
-def norm_by_welford(x_ptr, y_ptr, stride, n_cols, EPS: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    mean = 0.0
-    squares = 0.0
-    for column in range(n_cols):
-        value = tl.load(x_ptr + row * stride + column).to(tl.float32)
-        step = value - mean
-        mean += step / (column + 1)
-        squares += step * (value - mean)
-    rstd = 1 / tl.sqrt(squares / n_cols + EPS)
-    slots = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * stride + slots, mask=slots < n_cols)
-    tl.store(y_ptr + row * n_cols + slots, (x - mean) * rstd, mask=slots < n_cols)
 
 
 def norm_in_three_scalar_loops(
@@ -79,6 +64,7 @@ def norm_with_masks_as_products(
     x = tl.load(x_ptr + row * stride + slots, mask=inside, other=-7.0).to(tl.float32)
     mean = tl.sum(x * counts) / tl.sum(counts)
     variance = tl.sum((x - mean) * (x - mean) * counts) / tl.sum(counts)
+    inside = (row >= 0) & (slots < n_cols)
     tl.store(y_ptr + row * n_cols + slots, (x - mean) / tl.sqrt(variance + EPS), mask=inside)
 
 
@@ -197,57 +183,6 @@ def backward_two_rows_at_a_time(
     tl.store(sums_ptr + tl.program_id(0) * n_cols + slots, sums, mask=slots < n_cols)
 
 
-def backward_in_two_loops(
-    dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """First dx, and then everything is read again for the weight."""
-    program, programs, slots = tl.program_id(0), tl.num_programs(0), tl.arange(0, BLOCK)
-    inside = (program < programs) & (slots < n_cols)
-    weight = tl.load(weight_ptr + slots, mask=inside, other=0.0).to(tl.float32)
-    for row in range(program, n_rows, programs):
-        g = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32) * weight
-        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
-        rstd = tl.load(rstd_ptr + row)
-        x_hat = (x - tl.load(mean_ptr + row)) * rstd
-        dx = (g - tl.sum(g) / n_cols - x_hat * (tl.sum(g * x_hat) / n_cols)) * rstd
-        tl.store(dx_ptr + row * n_cols + slots, dx, mask=inside)
-    dweight = tl.zeros((BLOCK,), tl.float32)
-    for row in range(program, n_rows, programs):
-        dy = tl.load(dy_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0).to(tl.float32)
-        dweight += dy * (x - tl.load(mean_ptr + row)) * tl.load(rstd_ptr + row)
-    tl.store(sums_ptr + program * n_cols + slots, dweight, mask=inside)
-
-
-def backward_in_scalar_loops(
-    dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    program, programs = tl.program_id(0), tl.num_programs(0)
-    for row in range(program, n_rows, programs):
-        mean, rstd = tl.load(mean_ptr + row), tl.load(rstd_ptr + row)
-        sum_g = 0.0
-        sum_gx = 0.0
-        for i in range(n_cols):
-            g = tl.load(dy_ptr + row * n_cols + i).to(tl.float32) * tl.load(weight_ptr + i)
-            x = tl.load(x_ptr + row * n_cols + i).to(tl.float32)
-            sum_g += g
-            sum_gx += g * (x - mean) * rstd
-        for i in range(n_cols):
-            g = tl.load(dy_ptr + row * n_cols + i).to(tl.float32) * tl.load(weight_ptr + i)
-            x_hat = (tl.load(x_ptr + row * n_cols + i).to(tl.float32) - mean) * rstd
-            dx = rstd * (g - sum_g / n_cols - x_hat * sum_gx / n_cols)
-            tl.store(dx_ptr + row * n_cols + i, dx)
-    for i in range(n_cols):
-        total = 0.0
-        for row in range(program, n_rows, programs):
-            x = tl.load(x_ptr + row * n_cols + i).to(tl.float32)
-            x_hat = (x - tl.load(mean_ptr + row)) * tl.load(rstd_ptr + row)
-            total += tl.load(dy_ptr + row * n_cols + i).to(tl.float32) * x_hat
-        tl.store(sums_ptr + program * n_cols + i, total)
-
-
 def backward_with_atomics_on_its_own_row(
     dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, sums_ptr, n_rows, n_cols,
     BLOCK: tl.constexpr,
@@ -267,22 +202,6 @@ def backward_with_atomics_on_its_own_row(
         dx = (g - tl.sum(g) / n_cols - x_hat * (tl.sum(g * x_hat) / n_cols)) * rstd
         tl.store(dx_ptr + row * n_cols + slots, dx, mask=inside)
         tl.atomic_add(sums, dy * x_hat, mask=inside)
-
-
-def rope_a_position_at_a_time(
-    x_ptr, cos_ptr, sin_ptr, stride, n_positions, n_pairs, POSITIONS: tl.constexpr,
-    PAIRS: tl.constexpr,
-):  # fmt: skip
-    i = tl.arange(0, PAIRS)
-    for turn in range(POSITIONS):
-        t = tl.program_id(0) * POSITIONS + turn
-        ok = (i < n_pairs) & (t < n_positions)
-        c = tl.load(cos_ptr + t * n_pairs + i, mask=ok, other=1.0)
-        s = tl.load(sin_ptr + t * n_pairs + i, mask=ok, other=0.0)
-        a = tl.load(x_ptr + t * stride + i, mask=ok, other=0.0).to(tl.float32)
-        b = tl.load(x_ptr + t * stride + n_pairs + i, mask=ok, other=0.0).to(tl.float32)
-        tl.store(x_ptr + t * stride + i, a * c - b * s, mask=ok)
-        tl.store(x_ptr + t * stride + n_pairs + i, a * s + b * c, mask=ok)
 
 
 def rope_on_a_flat_block(
@@ -373,7 +292,6 @@ def rope_with_its_tables_read_twice(
 
 KERNELS = {
     "norm_kernel": (
-        norm_by_welford,
         norm_in_three_scalar_loops,
         norm_by_block_pointers,
         norm_in_tiles_of_four,
@@ -385,12 +303,9 @@ KERNELS = {
         backward_with_a_remainder_for_the_last,
         backward_by_block_pointers,
         backward_two_rows_at_a_time,
-        backward_in_two_loops,
-        backward_in_scalar_loops,
         backward_with_atomics_on_its_own_row,
     ),
     "rope_kernel": (
-        rope_a_position_at_a_time,
         rope_on_a_flat_block,
         rope_by_block_pointers,
         rope_in_scalar_loops,
@@ -401,33 +316,20 @@ KERNELS = {
 
 # What some of them move, where it is more than they must: bytes, the bytes that are enough, how
 # many times that is, and what is done too often.
-_TWICE = "reads cos and sin 2 times as often as it must"
-_SUMS = "reads sums, which it need not, writes sums 7 times as often as it must"
-_SCALARS = (
-    "reads dy and x 3 times as often as it must, reads weight 12 times as often as it must, "
-    "reads mean and rstd 17 times as often as it must"
-)
 MOVES_MORE = {
-    "norm_by_welford": ("3,072", "2,048", "1.5", "reads x 2 times as often as it must"),
     "norm_in_three_scalar_loops": ("4,096", "2,048", "2.0", "reads x 3 times as often as it must"),
     "norm_in_tiles_of_four": ("4,096", "2,048", "2.0", "reads x 3 times as often as it must"),
     "backward_with_a_remainder_for_the_last": (
         *("3,296", "2,656", "1.2"),
         "reads weight 6 times as often as it must",
     ),
-    "backward_in_two_loops": (
-        "4,288",
-        "2,656",
-        "1.6",
-        "reads dy and x 2 times as often as it must",
+    "backward_with_atomics_on_its_own_row": (
+        *("4,192", "2,656", "1.6"),
+        "reads sums, which it need not, writes sums 7 times as often as it must",
     ),
-    "backward_in_scalar_loops": ("8,672", "2,656", "3.3", _SCALARS),
-    "backward_with_atomics_on_its_own_row": ("4,192", "2,656", "1.6", _SUMS),
-    "rope_with_its_tables_read_twice": ("4,096", "3,072", "1.3", _TWICE),
+    "rope_with_its_tables_read_twice": (
+        *("4,096", "3,072", "1.3"),
+        "reads cos and sin 2 times as often as it must",
+    ),
 }
-ONE_BY_ONE = {
-    "norm_by_welford": "33%",
-    "norm_in_three_scalar_loops": "100%",
-    "backward_in_scalar_loops": "100%",
-    "rope_in_scalar_loops": "100%",
-}
+ONE_BY_ONE = {"norm_in_three_scalar_loops": "100%", "rope_in_scalar_loops": "100%"}

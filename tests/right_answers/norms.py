@@ -1,4 +1,9 @@
-"""Right answers in unusual styles: five of each exercise."""
+"""Right answers in unusual styles: five of each exercise.
+
+Five ways to centre the rows of a matrix, to divide them by their root mean square, to move a
+running average and to go back through a row; each norm takes its rows out of x, in the way of the
+exercise, and hands them to one way of each.
+"""
 
 import math
 import statistics
@@ -12,11 +17,6 @@ from torch.autograd import Function
 
 def wide(t):
     return t if t.dtype == torch.float64 else t.float()
-
-
-def beside(t, x):
-    """A (C,) tensor's place beside x (N, C, *)."""
-    return t[(None, ...) + (None,) * (x.dim() - 2)]
 
 
 def vjp(f, inputs, g):
@@ -52,12 +52,95 @@ def centre_double(x):
     return torch.add(x, total, alpha=-1 / x.size(-1)).to(x.dtype)
 
 
-# normalize
+# rows over their root mean square, and rows with both
 
 
-def normalize_var_mean(x, dims, eps=1e-5):
-    var, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
-    return (x - mean) / (var + eps).sqrt()
+def scaled_einsum(z, eps):
+    power = torch.einsum("rn,rn->r", z, z) / z.shape[1]
+    return torch.einsum("rn,r->rn", z, (power + eps) ** -0.5)
+
+
+def scaled_hypot(z, eps):
+    size = torch.linalg.vector_norm(z, dim=1, keepdim=True) / z.shape[1] ** 0.5
+    return z / torch.hypot(size, torch.full_like(size, eps**0.5))
+
+
+def scaled_vmap(z, eps):
+    return torch.vmap(lambda row: row / (torch.dot(row, row) / len(row) + eps).sqrt())(z)
+
+
+def scaled_loop(z, eps):
+    rows = torch.empty_like(z)
+    for i, row in enumerate(z):
+        rows[i] = row * (sum(row.pow(2)) / row.numel() + eps).rsqrt()
+    return rows
+
+
+class NumpyScaled(Function):
+    @staticmethod
+    def forward(ctx, z, eps):
+        a = z.detach().double().numpy()
+        r = 1 / np.sqrt((a**2).mean(axis=1, keepdims=True) + eps)
+        ctx.kept = a * r, r
+        return torch.from_numpy(a * r).to(z.dtype)
+
+    @staticmethod
+    def backward(ctx, dy):
+        (hat, r), g = ctx.kept, dy.double().numpy()
+        off = hat * (g * hat).mean(axis=1, keepdims=True)
+        return torch.from_numpy(r * (g - off)).to(dy.dtype), None
+
+
+def both(centre, scaled, widen=wide):
+    return lambda rows, eps: scaled(centre(widen(rows)), eps)
+
+
+CENTRE = [centre_einsum, centre_loop, centre_vmap, centre_transposed, centre_double]
+SCALED = [scaled_einsum, scaled_loop, scaled_vmap, scaled_hypot, NumpyScaled.apply]
+IN_ROWS = [
+    both(centre, scaled, torch.Tensor.double if "einsum" in centre.__name__ else wide)
+    for centre, scaled in zip(CENTRE, SCALED, strict=True)
+]
+
+
+def by_lerp(old, new, momentum):
+    old.lerp_(new.detach().to(old.dtype), momentum)
+
+
+def by_copy(old, new, momentum):
+    old.copy_((1 - momentum) * old + momentum * new.detach())
+
+
+def by_item(old, new, momentum):
+    for c in range(len(old)):
+        old[c] = (1 - momentum) * old[c] + momentum * new[c].item()
+
+
+def without_a_graph(old, new, momentum):
+    with torch.no_grad():
+        old *= 1 - momentum
+        old += momentum * new
+
+
+def in_its_data(old, new, momentum):
+    old.data.mul_(1 - momentum).add_(new.detach(), alpha=momentum)
+
+
+MOVES = [by_lerp, by_copy, by_item, without_a_graph, in_its_data]
+
+
+# normalize, layer_norm, rms_norm
+
+
+def normalize_by(in_rows):
+    def normalize(x, dims, eps=1e-5):
+        dims = [dims] if isinstance(dims, int) else list(dims)
+        last = list(range(-len(dims), 0))
+        moved = x.movedim(dims, last)
+        y = in_rows(moved.reshape(-1, math.prod(moved.shape[-len(dims) :])), eps)
+        return y.view(moved.shape).movedim(last, dims).to(x.dtype)
+
+    return normalize
 
 
 def normalize_by_layer_norm(x, dims, eps=1e-5):
@@ -67,95 +150,14 @@ def normalize_by_layer_norm(x, dims, eps=1e-5):
     return F.layer_norm(moved, moved.shape[-len(dims) :], eps=eps).movedim(last, dims)
 
 
-def normalize_sums(x, dims, eps=1e-5):
-    dims = (dims,) if type(dims) is int else tuple(dims)
-    n = math.prod(x.size(d) for d in dims)
-    z = x.double()
-    total = z
-    for d in dims:
-        total = total.sum(d, keepdim=True)
-    z = z - total / n
-    power = z * z
-    for d in dims:
-        power = power.sum(d, keepdim=True)
-    return (z / (power / n + eps) ** 0.5).to(x.dtype)
+def layer_norm_by(in_rows):
+    def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+        y = in_rows(x.reshape(-1, math.prod(normalized_shape)), eps).view(x.shape)
+        for change, by in ((torch.mul, weight), (torch.add, bias)):
+            y = y if by is None else change(y, by)
+        return y.to(x.dtype)
 
-
-def normalize_hypot(x, dims, eps=1e-5):
-    centred = torch.sub(x, torch.mean(x, dims, keepdim=True))
-    length = torch.linalg.vector_norm(centred, dim=dims, keepdim=True)
-    n = x.numel() / length.numel()
-    return centred / torch.hypot(length / n**0.5, torch.full_like(length, eps**0.5))
-
-
-class NumpyNormalize(Function):
-    @staticmethod
-    def forward(ctx, x, dims, eps):
-        a = x.detach().double().numpy()
-        a = a - a.mean(axis=dims, keepdims=True)
-        r = 1 / np.sqrt((a**2).mean(axis=dims, keepdims=True) + eps)
-        ctx.kept = a * r, r, dims
-        return torch.from_numpy(a * r).to(x.dtype)
-
-    @staticmethod
-    def backward(ctx, dy):
-        hat, r, dims = ctx.kept
-        g = dy.double().numpy()
-        off = g.mean(axis=dims, keepdims=True) + hat * (g * hat).mean(axis=dims, keepdims=True)
-        return torch.from_numpy(r * (g - off)).to(dy.dtype), None, None
-
-
-def normalize_function(x, dims, eps=1e-5):
-    return NumpyNormalize.apply(x, dims, eps)
-
-
-# layer_norm
-
-
-def layer_norm_einsum(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    flat = x.double().reshape(-1, math.prod(normalized_shape))
-    flat = flat - torch.einsum("nd->n", flat)[:, None] / flat.shape[1]
-    power = torch.einsum("nd,nd->n", flat, flat) / flat.shape[1]
-    y = torch.einsum("nd,n->nd", flat, (power + eps) ** -0.5).reshape(x.shape)
-    gain = 1 if weight is None else weight.double()
-    return (y * gain + (0 if bias is None else bias.double())).to(x.dtype)
-
-
-def layer_norm_vmap(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    def one(row):
-        var, mean = torch.var_mean(row, correction=0)
-        return (row - mean) / torch.sqrt(var + eps)
-
-    rows = wide(x).reshape(-1, *normalized_shape)
-    y = torch.vmap(one)(rows).view_as(x)
-    if weight is not None:
-        y = y * wide(weight)
-    if bias is not None:
-        y = y + wide(bias)
-    return y.type_as(x)
-
-
-class HandMadeNorm(Function):
-    @staticmethod
-    def forward(ctx, z, dims, eps):
-        z = z - z.mean(dims, keepdim=True)
-        r = (z.square().mean(dims, keepdim=True) + eps).rsqrt()
-        ctx.save_for_backward(z * r, r)
-        ctx.dims = dims
-        return z * r
-
-    @staticmethod
-    def backward(ctx, g):
-        hat, r = ctx.saved_tensors
-        along = hat * (g * hat).mean(ctx.dims, keepdim=True)
-        return r * (g - g.mean(ctx.dims, keepdim=True) - along), None, None
-
-
-def layer_norm_function(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    y = HandMadeNorm.apply(wide(x), [-1 - i for i in range(len(normalized_shape))], eps)
-    for change, by in ((torch.mul, weight), (torch.add, bias)):
-        y = y if by is None else change(y, by)
-    return y.to(x.dtype)
+    return layer_norm
 
 
 def layer_norm_by_rms(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -166,117 +168,99 @@ def layer_norm_by_rms(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return (y if bias is None else y + bias).to(x.dtype)
 
 
-def layer_norm_loop(x, normalized_shape, weight=None, bias=None, eps=1e-5, *, inner=torch.float64):
-    out = torch.empty(x.shape, dtype=inner).view(-1, *normalized_shape)
-    for i, sample in enumerate(x.to(inner).reshape(out.shape)):
-        centred = sample - sample.sum() / sample.numel()
-        out[i] = centred / (centred.pow(2).sum() / sample.numel() + eps).sqrt()
-    out = out.view(x.shape)
-    if weight is not None:
-        out = out * weight
-    if bias is not None:
-        out = out + bias
-    return out.to(x.dtype)
+def default_eps(x, eps):
+    return torch.finfo(wide(x).dtype).eps if eps is None else eps
 
 
-# batch_norm
+def rms_norm_by(scaled):
+    def rms_norm(x, normalized_shape, weight=None, eps=None):
+        rows = wide(x).reshape(-1, math.prod(normalized_shape))
+        y = scaled(rows, default_eps(x, eps)).view(x.shape)
+        return (y * (1 if weight is None else weight)).to(x.dtype)
+
+    return rms_norm
 
 
-def batch_norm_rows(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    last = wide(x).movedim(1, -1)
-    rows = last.reshape(-1, x.shape[1])
-    if training or running_mean is None:
-        mean = rows.mean(0)
-        var = ((rows - mean) ** 2).mean(0)
-    else:
-        mean, var = wide(running_mean), wide(running_var)
-    if training and running_mean is not None:
-        with torch.no_grad():
-            running_mean += momentum * (mean - running_mean)
-            running_var += momentum * (var * len(rows) / (len(rows) - 1) - running_var)
-    y = (last - mean) / (var + eps).sqrt()
-    y = y * (1 if weight is None else weight) + (0 if bias is None else bias)
-    return y.movedim(-1, 1).to(x.dtype)
+# batch_norm, group_norm, instance_norm
 
 
-def batch_norm_lerp(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    z = wide(x)
-    flat = z.transpose(0, 1).flatten(1)
-    if training or running_mean is None:
-        var, mean = torch.var_mean(flat, 1, correction=0)
+def beside(t, x):
+    """A (C,) tensor's place beside x (N, C, *)."""
+    return t[(None, ...) + (None,) * (x.dim() - 2)]
+
+
+def affine(y, x, weight, bias):
+    y = y if weight is None else y * beside(weight, x)
+    return (y if bias is None else y + beside(bias, x)).to(x.dtype)
+
+
+def batch_norm_by(in_rows, move):
+    def batch_norm(
+        x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+    ):
+        channels = wide(x).transpose(0, 1)
+        rows = channels.flatten(1)
         if training and running_mean is not None:
-            unbiased = flat.detach().var(1)
-            running_mean.lerp_(mean.detach().to(running_mean.dtype), momentum)
-            running_var.lerp_(unbiased.to(running_var.dtype), momentum)
-    else:
-        mean, var = wide(running_mean), wide(running_var)
-    scale = torch.rsqrt(var + eps)
-    scale = scale if weight is None else scale * weight
-    y = (z - beside(mean, x)) * beside(scale, x)
-    return (y if bias is None else y + beside(bias, x)).to(x.dtype)
-
-
-def batch_norm_einsum(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    z = x.double()
-    if use_batch := training or running_mean is None:
-        m = z.numel() / z.shape[1]
-        mean = torch.einsum("nc...->c", z) / m
-        z = z - beside(mean, x)
-        var = torch.einsum("nc...,nc...->c", z, z) / m
-    else:
-        mean, var = running_mean.double(), running_var.double()
-        z = z - beside(mean, x)
-    if use_batch and running_mean is not None:
-        for buffer, new in ((running_mean, mean), (running_var, var * (m / (m - 1)))):
-            buffer.copy_((buffer * (1 - momentum) + new * momentum).detach())
-    y = torch.einsum("nc...,c->nc...", z, (var + eps) ** -0.5)
-    y = y if weight is None else torch.einsum("nc...,c->nc...", y, weight.double())
-    return (y if bias is None else y + beside(bias, x)).to(x.dtype)
-
-
-def batch_norm_loop(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    channels = []
-    for c in range(x.size(1)):
-        values = wide(x[:, c])
+            move(running_mean, rows.mean(1), momentum)
+            move(running_var, rows.var(1), momentum)
         if training or running_mean is None:
-            mean = values.mean()
-            var = (values - mean).square().mean()
+            y = in_rows(rows, eps)
         else:
-            mean, var = running_mean[c].item(), running_var[c].item()
-        if training and running_mean is not None:
-            running_mean[c] = (1 - momentum) * running_mean[c] + momentum * mean.item()
-            running_var[c] = (1 - momentum) * running_var[c] + momentum * values.var().item()
-        y = (values - mean) / (var + eps) ** 0.5
-        y = y if weight is None else y * weight[c]
-        channels.append(y if bias is None else y + bias[c])
-    return torch.stack(channels, dim=1).to(x.dtype)
+            y = (rows.T - wide(running_mean)).T / (wide(running_var)[:, None] + eps) ** 0.5
+        return affine(y.reshape(channels.shape).transpose(0, 1), x, weight, bias)
+
+    return batch_norm
 
 
-def batch_norm_function(
-    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-):
-    z = wide(x)
-    dims = [d for d in range(x.ndim) if d != 1]
-    if training or running_mean is None:
-        y = HandMadeNorm.apply(z, dims, eps)
-        if training and running_mean is not None:
-            for buffer, new in ((running_mean, z.mean(dims)), (running_var, z.var(dims))):
-                buffer[:] = (1 - momentum) * buffer + momentum * new.detach()
-    else:
-        y = (z - beside(wide(running_mean), x)) / beside(wide(running_var) + eps, x) ** 0.5
-    if weight is not None:
-        y = y * beside(weight, x)
-    if bias is not None:
-        y = y + beside(bias, x)
-    return y.to(x.dtype)
+def group_norm_by(in_rows):
+    def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
+        rows = x.reshape(len(x) * num_groups, -1)
+        return affine(in_rows(rows, eps).view(x.shape), x, weight, bias)
+
+    return group_norm
+
+
+def group_norm_chunks(x, num_groups, weight=None, bias=None, eps=1e-5):
+    parts = []
+    for part in torch.chunk(wide(x), num_groups, dim=1):
+        dims = list(range(1, part.ndim))
+        part = part - part.mean(dims, keepdim=True)
+        parts.append(part / torch.sqrt(part.pow(2).mean(dims, keepdim=True) + eps))
+    return affine(torch.cat(parts, 1), x, weight, bias)
+
+
+def instance_norm_by(in_rows, move):
+    def instance_norm(
+        x, running_mean=None, running_var=None, weight=None, bias=None,
+        use_input_stats=True, momentum=0.1, eps=1e-5,
+    ):  # fmt: skip
+        planes = wide(x).flatten(2)
+        if use_input_stats and running_mean is not None:
+            move(running_mean, planes.mean((0, 2)), momentum)
+            move(running_var, planes.var(2).mean(0), momentum)
+        if use_input_stats:
+            y = in_rows(planes.flatten(0, 1), eps)
+        else:
+            scale = 1 / torch.sqrt(wide(running_var) + eps)
+            y = planes * scale[:, None] - (running_mean * scale)[:, None]
+        return affine(y.view(x.shape), x, weight, bias)
+
+    return instance_norm
+
+
+def instance_norm_by_group_norm(x, running_mean=None, running_var=None, *args, **kwargs):
+    names = ("weight", "bias", "use_input_stats", "momentum", "eps")
+    options = {"weight": None, "bias": None, "use_input_stats": True, "momentum": 0.1, "eps": 1e-5}
+    options |= dict(zip(names, args, strict=False)) | kwargs
+    weight, bias, from_input, momentum, eps = (options[name] for name in names)
+    z, dims = wide(x), list(range(2, x.ndim))
+    if not from_input:
+        y = (z - beside(wide(running_mean), x)) * torch.rsqrt(beside(wide(running_var), x) + eps)
+        return affine(y, x, weight, bias)
+    if running_mean is not None:
+        by_copy(running_mean, z.mean(dims).mean(0), momentum)
+        by_copy(running_var, z.var(dims).mean(0), momentum)
+    return affine(F.group_norm(z, z.shape[1], eps=eps), x, weight, bias)
 
 
 # pooled
@@ -383,48 +367,27 @@ def steps_vjp(dy, steps, dims, rows):
     return d
 
 
-def steps_sum_to_size(dy, steps, dims, rows):
-    x, weight, bias, mean, centred, _, rstd, x_hat, _ = steps.values()
-    n = x.numel() / mean.numel()
-    d = {"bias": dy.sum_to_size(bias.shape), "weight": (dy * x_hat).sum_to_size(weight.shape)}
-    d["x_hat"] = dy * weight
-    d["rstd"] = (d["x_hat"] * centred).sum_to_size(rstd.shape)
-    d["variance"] = -d["rstd"] * rstd.pow(3) / 2
-    d["centred"] = d["x_hat"].mul(rstd).addcmul(d["variance"], centred, value=2 / n)
-    d["mean"] = -d["centred"].sum_to_size(mean.shape)
-    return d | {"x": d["centred"] + d["mean"] / n}
+def steps_summed_by(total, widen=wide):
+    """Steps whose sums are taken by ``total(t, shape, over)``."""
+
+    def backward_steps(dy, steps, dims, rows):
+        x, weight, bias, mean, centred, _, rstd, x_hat, _ = map(widen, steps.values())
+        n, g = x.numel() / mean.numel(), widen(dy)
+        d = {"bias": total(g, bias.shape, rows), "weight": total(g * x_hat, weight.shape, rows)}
+        d["x_hat"] = g * weight
+        d["rstd"] = total(d["x_hat"] * centred, rstd.shape, dims)
+        d["variance"] = -d["rstd"] * rstd.pow(3) / 2
+        d["centred"] = d["x_hat"].mul(rstd).addcmul(d["variance"], centred, value=2 / n)
+        d["mean"] = total(-d["centred"], mean.shape, dims)
+        d["x"] = d["centred"] + d["mean"] / n
+        return {name: t.to(dy.dtype) for name, t in d.items()}
+
+    return backward_steps
 
 
-def steps_means(dy, steps, dims, rows):
-    n = steps["x"].numel() // steps["mean"].numel()
-    rstd = steps["rstd"]
-    total = lambda t: n * t.mean(dims, keepdim=True)  # noqa: E731
-    db = dy.sum(rows).reshape_as(steps["bias"])
-    dw = torch.mul(dy, steps["x_hat"]).sum(rows).reshape_as(steps["weight"])
-    dh = steps["weight"] * dy
-    dr = total(dh * steps["centred"])
-    dv = dr / -2 * rstd * rstd * rstd
-    dc = rstd * dh + steps["centred"] * dv / (n / 2)
-    dm = total(-dc)
-    dx = dc + torch.ones_like(dc) / n * dm
-    answers = (db, dw, dh, dr, dv, dc, dm, dx)
-    names = "bias weight x_hat rstd variance centred mean x"
-    return dict(zip(names.split(), answers, strict=True))
-
-
-def steps_double(dy, steps, dims, rows):
-    s = {name: t.double() for name, t in steps.items()}
-    g = dy.double() * s["weight"]
-    n = g.numel() / s["rstd"].numel()
-    d = {"bias": dy.double().sum(rows).view(s["bias"].shape)}
-    d["weight"] = (dy * s["x_hat"]).sum(rows).view(s["weight"].shape)
-    d["x_hat"] = g
-    d["rstd"] = (g * s["centred"]).sum(dims, keepdim=True)
-    d["variance"] = -0.5 * s["rstd"] ** 3 * d["rstd"]
-    d["centred"] = s["rstd"] * g + 2 / n * s["centred"] * d["variance"]
-    d["mean"] = 0 - d["centred"].sum(dims, keepdim=True)
-    d["x"] = d["centred"] + d["mean"].expand_as(g) / n
-    return {name: t.to(dy.dtype) for name, t in d.items()}
+def summed_from_means(t, shape, over):
+    mean = t.mean(over)
+    return (mean * (t.numel() // mean.numel())).view(shape)
 
 
 def steps_closed(dy, steps, dims, rows):
@@ -442,408 +405,86 @@ def steps_closed(dy, steps, dims, rows):
     }
 
 
-# layer_norm_backward
+# layer_norm_backward, batch_norm_backward, rms_norm_backward: dx and x̂ of rows, ``centred`` or not
 
 
-def lnb_autograd(dy, x, normalized_shape, weight=None, eps=1e-5):
-    z = wide(x).detach().clone().requires_grad_()
-    like = x if weight is None else weight
-    w = torch.ones(normalized_shape) if weight is None else weight.detach().clone()
-    w, b = w.to(z.dtype).requires_grad_(), torch.zeros_like(w, dtype=z.dtype, requires_grad=True)
-    with torch.enable_grad():
-        y = F.layer_norm(z, normalized_shape, w, b, eps)
-    dx, dw, db = torch.autograd.grad(y, [z, w, b], dy.to(z.dtype))
-    return dx.to(x.dtype), dw.to(like.dtype), db.to(like.dtype)
-
-
-def lnb_numpy(dy, x, normalized_shape, weight=None, eps=1e-5):
-    size = int(np.prod(normalized_shape))
-    a, d = (t.detach().double().numpy().reshape(-1, size) for t in (x, dy))
-    g = d if weight is None else d * weight.detach().double().numpy().ravel()
-    a = a - a.mean(1, keepdims=True)
+def back_numpy(g, z, eps, centred):
+    g, a = (t.detach().double().numpy() for t in (g, z))
+    a = a - centred * a.mean(1, keepdims=True)
     r = 1 / np.sqrt((a * a).mean(1, keepdims=True) + eps)
-    hat = a * r
-    dx = r * (g - g.mean(1, keepdims=True) - hat * (g * hat).mean(1, keepdims=True))
-    like = x if weight is None else weight
-    sums = ((d * hat).sum(0), d.sum(0))
-    dw, db = (torch.from_numpy(s.reshape(normalized_shape)).to(like.dtype) for s in sums)
-    return torch.from_numpy(dx.reshape(x.shape)).to(x.dtype), dw, db
+    off = centred * g.mean(1, keepdims=True) + a * r * (g * a * r).mean(1, keepdims=True)
+    return torch.from_numpy(r * (g - off)), torch.from_numpy(a * r)
 
 
-def lnb_vmap(dy, x, normalized_shape, weight=None, eps=1e-5):
-    def one(d, z):
-        z = z - z.mean()
+def back_vmap(g, z, eps, centred):
+    def one(g, z):
+        z = z - centred * z.mean()
         r = (z.square().mean() + eps).rsqrt()
-        hat, g = z * r, d if weight is None else d * wide(weight)
-        return r * (g - g.mean() - hat * (g * hat).mean()), d * hat, d
+        return r * (g - centred * g.mean() - z * r * (g * z * r).mean()), z * r
 
-    rows = (wide(t).reshape(-1, *normalized_shape) for t in (dy, x))
-    dx, dw, db = torch.vmap(one)(*rows)
-    dtype = (x if weight is None else weight).dtype
-    return dx.reshape(x.shape).to(x.dtype), dw.sum(0).to(dtype), db.sum(0).to(dtype)
+    return torch.vmap(one)(g, z)
 
 
-def lnb_vjp(dy, x, normalized_shape, weight=None, eps=1e-5):
-    dims = tuple(range(-len(normalized_shape), 0))
+def back_builtin(g, z, eps, centred):
+    def norm(z):
+        return (F.layer_norm if centred else F.rms_norm)(z, z.shape[1:], eps=eps)
 
-    def forward(z, w, b):
-        z = z - z.mean(dims, keepdim=True)
-        return z / (z.square().mean(dims, keepdim=True) + eps).sqrt() * w + b
-
-    w = torch.ones(normalized_shape).to(x.dtype) if weight is None else weight
-    inputs = (x.double(), w.double(), torch.zeros_like(w).double())
-    grads = vjp(forward, inputs, dy.double())
-    return tuple(t.to(like.dtype) for t, like in zip(grads, (x, w, w), strict=True))
+    return *vjp(norm, [z.double()], g.double()), norm(z.double())
 
 
-def lnb_einsum(dy, x, normalized_shape, weight=None, eps=1e-5):
-    n = math.prod(normalized_shape)
-    z, d = wide(x).reshape(-1, n), wide(dy).reshape(-1, n)
-    z = z - torch.einsum("rn->r", z)[:, None] / n
+def back_einsum(g, z, eps, centred):
+    g, z, n = g.double(), z.double(), z.shape[1]
+    z = z - centred * torch.einsum("rn->r", z)[:, None] / n
     r = (torch.einsum("rn,rn->r", z, z) / n + eps) ** -0.5
     hat = torch.einsum("rn,r->rn", z, r)
-    g = d if weight is None else torch.einsum("rn,n->rn", d, wide(weight).flatten())
-    dx = g - torch.einsum("rn->r", g)[:, None] / n
-    dx = dx - torch.einsum("rn,rm,rm->rn", hat, g, hat) / n
-    dtype = x.dtype if weight is None else weight.dtype
-    return [
-        torch.einsum("rn,r->rn", dx, r).reshape(x.shape).to(x.dtype),
-        torch.einsum("rn,rn->n", d, hat).reshape(normalized_shape).to(dtype),
-        torch.einsum("rn->n", d).reshape(normalized_shape).to(dtype),
-    ]
+    off = centred * torch.einsum("rn->r", g)[:, None] + torch.einsum("rn,rm,rm->rn", hat, g, hat)
+    return torch.einsum("rn,r->rn", g - off / n, r), hat
 
 
-# batch_norm_backward
-
-
-def bnb_numpy(dy, x, weight=None, eps=1e-5):
-    axes = tuple(a for a in range(x.ndim) if a != 1)
-    a, g = x.detach().double().numpy(), dy.detach().double().numpy()
-    a = a - a.mean(axes, keepdims=True)
-    r = 1 / np.sqrt(np.square(a).mean(axes, keepdims=True) + eps)
-    hat = a * r
-    dx = r * (g - g.mean(axes, keepdims=True) - hat * (g * hat).mean(axes, keepdims=True))
-    dx, dw, db = (torch.from_numpy(t) for t in (dx, (g * hat).sum(axes), g.sum(axes)))
-    if weight is not None:
-        dx = dx * weight.double().reshape(1, -1, *[1] * (x.ndim - 2))
-    like = x if weight is None else weight
-    return dx.to(x.dtype), dw.to(like.dtype), db.to(like.dtype)
-
-
-def bnb_rows(dy, x, weight=None, eps=1e-5):
-    z, d = (wide(t).movedim(1, 0) for t in (x, dy))
-    shape = z.shape
-    z, d = z.flatten(1), d.flatten(1)
-    var, mean = torch.var_mean(z, 1, correction=0, keepdim=True)
-    hat = (z - mean) / (var + eps).sqrt()
-    g = d if weight is None else d * weight[:, None]
-    dx = (g - g.mean(1, True) - hat * (g * hat).mean(1, True)) / (var + eps).sqrt()
-    dtype = getattr(weight, "dtype", x.dtype)
-    dx = dx.reshape(shape).movedim(0, 1).to(x.dtype)
-    return dx, (d * hat).sum(1).to(dtype), d.sum(1).to(dtype)
-
-
-def bnb_loop(dy, x, weight=None, eps=1e-5):
-    dx, dweight, dbias = torch.empty_like(x), [], []
-    for c in range(x.shape[1]):
-        z, g = x[:, c].double(), dy[:, c].double()
-        z = z - z.mean()
-        r = 1 / math.sqrt(z.square().mean().item() + eps)
-        hat = z * r
-        dweight.append((g * hat).sum().item())
-        dbias.append(g.sum().item())
-        slope = r if weight is None else r * weight[c].item()
-        dx[:, c] = slope * (g - dbias[-1] / z.numel() - hat * dweight[-1] / z.numel())
-    dtype = x.dtype if weight is None else weight.dtype
-    return dx, torch.tensor(dweight, dtype=dtype), torch.tensor(dbias, dtype=dtype)
-
-
-def bnb_jacobian(dy, x, weight=None, eps=1e-5):
-    z, d = (t.double().transpose(0, 1).flatten(1) for t in (x, dy))
-    m = z.shape[1]
-    z = z - z.mean(1, keepdim=True)
-    r = (z.square().mean(1) + eps).rsqrt()
-    hat = z * r[:, None]
-    jacobian = torch.eye(m, dtype=z.dtype) - 1 / m - torch.einsum("ci,cj->cij", hat, hat) / m
-    w = x.new_ones(x.shape[1]) if weight is None else weight
-    dx = torch.einsum("c,cij,cj->ci", w.double() * r, jacobian, d)
-    dx = dx.view(x.shape[1], x.shape[0], *x.shape[2:]).transpose(0, 1)
-    return dx.to(x.dtype), (d * hat).sum(1).to(w.dtype), d.sum(1).to(w.dtype)
-
-
-def bnb_vjp(dy, x, weight=None, eps=1e-5):
-    w = torch.ones_like(x[0].flatten(1)[:, 0] if x.ndim > 2 else x[0]) if weight is None else weight
-
-    def forward(z, w, b):
-        return F.batch_norm(z, None, None, w, b, training=True, eps=eps)
-
-    inputs = (x.double(), w.double(), torch.zeros_like(w).double())
-    dx, dw, db = vjp(forward, inputs, dy.double())
-    return [dx.to(x.dtype), dw.to(w.dtype), db.to(w.dtype)]
-
-
-# rms_norm_backward
-
-
-def default_eps(x, eps):
-    return torch.finfo(wide(x).dtype).eps if eps is None else eps
-
-
-def rmsb_numpy(dy, x, normalized_shape, weight=None, eps=None):
-    axes = tuple(range(x.ndim - len(normalized_shape), x.ndim))
-    a, d = (t.detach().double().numpy() for t in (x, dy))
-    g = d * (1.0 if weight is None else weight.detach().double().numpy())
-    r = (np.square(a).mean(axes, keepdims=True) + default_eps(x, eps)) ** -0.5
-    dx = r * g - r**3 * a * (g * a).mean(axes, keepdims=True)
-    dw = (d * a * r).reshape(-1, *normalized_shape).sum(0)
-    like = x if weight is None else weight
-    return torch.from_numpy(dx).to(x.dtype), torch.from_numpy(dw).to(like.dtype)
-
-
-def rmsb_autograd(dy, x, normalized_shape, weight=None, eps=None):
-    w = torch.ones(tuple(normalized_shape), dtype=x.dtype) if weight is None else weight
-    z, w2 = (t.detach().double().requires_grad_() for t in (x, w))
-    with torch.enable_grad():
-        y = F.rms_norm(z, normalized_shape, w2, default_eps(x, eps))
-        y.backward(dy.double())
-    return z.grad.to(x.dtype), w2.grad.to(w.dtype)
-
-
-def rmsb_vmap(dy, x, normalized_shape, weight=None, eps=None):
-    eps = default_eps(x, eps)
-
-    def one(d, z):
-        r = (z.square().mean() + eps).rsqrt()
-        g = d if weight is None else d * weight
-        return r * (g - z * r * (g * z * r).mean()), d * z * r
-
-    rows = (wide(t).reshape(-1, *normalized_shape) for t in (dy, x))
-    dx, dw = torch.vmap(one)(*rows)
-    like = x if weight is None else weight
-    return dx.reshape(x.shape).to(x.dtype), dw.sum(0).to(like.dtype)
-
-
-def rmsb_einsum(dy, x, normalized_shape, weight=None, eps=None):
-    n = math.prod(normalized_shape)
-    z, d = (wide(t).reshape(-1, n) for t in (x, dy))
-    r = (torch.einsum("rn,rn->r", z, z) / n + default_eps(x, eps)).rsqrt()
-    g = d if weight is None else d * wide(weight).reshape(n)
-    dots = torch.einsum("rn,rn,r->r", g, z, r**3) / n
-    dx = torch.einsum("rn,r->rn", g, r) - torch.einsum("rn,r->rn", z, dots)
-    dw = torch.einsum("rn,rn,r->n", d, z, r).reshape(normalized_shape)
-    return [dx.reshape(x.shape).to(x.dtype), dw.to(x.dtype if weight is None else weight.dtype)]
-
-
-def rmsb_loop(dy, x, normalized_shape, weight=None, eps=None):
-    eps = default_eps(x, eps)
-    z, d = x.double().reshape(-1, *normalized_shape), dy.double().reshape(-1, *normalized_shape)
-    dx, dw = torch.zeros_like(z), torch.zeros(list(normalized_shape), dtype=torch.float64)
+def back_jacobian(g, z, eps, centred):
+    dx, x_hat = torch.empty_like(g), torch.empty_like(z)
     for i in range(len(z)):
-        r = (z[i].pow(2).mean() + eps) ** -0.5
-        g = d[i] if weight is None else d[i] * weight.double()
-        dx[i] = r * g - r**3 * z[i] * (g * z[i]).mean()
-        dw += d[i] * z[i] * r
-    dtype = x.dtype if weight is None else weight.dtype
-    return dx.view(x.shape).to(x.dtype), dw.to(dtype)
+        centring = torch.eye(z.shape[1]).to(z) - centred / z.shape[1]
+        row = centring @ z[i].clone() if centred else z[i]
+        r = 1 / math.sqrt(row.square().mean().item() + eps)
+        x_hat[i] = row * r
+        dx[i] = r * ((centring - torch.outer(x_hat[i], x_hat[i]) / len(row)) @ g[i])
+    return dx, x_hat
 
 
-# group_norm
+BACK = [back_numpy, back_vmap, back_builtin, back_einsum, back_jacobian]
 
 
-def affine(y, x, weight, bias):
-    y = y if weight is None else y * beside(weight, x)
-    return (y if bias is None else y + beside(bias, x)).to(x.dtype)
+def layer_norm_backward_by(back):
+    def layer_norm_backward(dy, x, normalized_shape, weight=None, eps=1e-5, centred=1):
+        d, z = (wide(t).reshape(-1, math.prod(normalized_shape)) for t in (dy, x))
+        g = d if weight is None else d * wide(weight).flatten()
+        dx, x_hat = back(g, z, eps, centred)
+        dtype = (x if weight is None else weight).dtype
+        sums = (t.sum(0).reshape(normalized_shape).to(dtype) for t in (d * x_hat, d))
+        return dx.reshape(x.shape).to(x.dtype), *sums
+
+    return layer_norm_backward
 
 
-def group_norm_by_layer_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
-    flat = wide(x).reshape(x.shape[0], num_groups, -1)
-    return affine(F.layer_norm(flat, flat.shape[-1:], eps=eps).view(x.shape), x, weight, bias)
+def rms_norm_backward_by(back):
+    def rms_norm_backward(dy, x, normalized_shape, weight=None, eps=None):
+        gradients = layer_norm_backward_by(back)
+        return list(gradients(dy, x, normalized_shape, weight, default_eps(x, eps), 0)[:2])
+
+    return rms_norm_backward
 
 
-def group_norm_chunks(x, num_groups, weight=None, bias=None, eps=1e-5):
-    parts = []
-    for part in torch.chunk(wide(x), num_groups, dim=1):
-        dims = list(range(1, part.ndim))
-        part = part - part.mean(dims, keepdim=True)
-        parts.append(part / torch.sqrt(part.pow(2).mean(dims, keepdim=True) + eps))
-    return affine(torch.cat(parts, 1), x, weight, bias)
+def batch_norm_backward_by(back):
+    def batch_norm_backward(dy, x, weight=None, eps=1e-5):
+        d, z = (wide(t).movedim(1, 0) for t in (dy, x))
+        shape, d, z = z.shape, d.flatten(1), z.flatten(1)
+        dx, x_hat = back(d if weight is None else d * weight[:, None], z, eps, 1)
+        dtype = getattr(weight, "dtype", x.dtype)
+        dx = dx.reshape(shape).movedim(0, 1).to(x.dtype)
+        return dx, (d * x_hat).sum(1).to(dtype), d.sum(1).to(dtype)
 
-
-def group_norm_vmap(x, num_groups, weight=None, bias=None, eps=1e-5):
-    def one(group):
-        var, mean = torch.var_mean(group, correction=0)
-        return (group - mean) * (var + eps) ** -0.5
-
-    groups = wide(x).reshape(x.size(0), num_groups, x.size(1) // num_groups, *x.shape[2:])
-    return affine(torch.vmap(torch.vmap(one))(groups).reshape(x.shape), x, weight, bias)
-
-
-def group_norm_einsum(x, num_groups, weight=None, bias=None, eps=1e-5):
-    g = x.double().reshape(len(x), num_groups, -1)
-    g = g - torch.einsum("ngk->ng", g)[..., None] / g.shape[-1]
-    r = (torch.einsum("ngk,ngk->ng", g, g) / g.shape[-1] + eps).rsqrt()
-    return affine(torch.einsum("ngk,ng->ngk", g, r).reshape(x.shape), x, weight, bias)
-
-
-def group_norm_function(x, num_groups, weight=None, bias=None, eps=1e-5):
-    groups = wide(x).contiguous().view(-1, x[0].numel() // num_groups)
-    y = HandMadeNorm.apply(groups, -1, eps)
-    return affine(y.view_as(x), x, weight, bias)
-
-
-# instance_norm
-
-
-def instance_norm_var_mean(
-    x, running_mean=None, running_var=None, weight=None, bias=None,
-    use_input_stats=True, momentum=0.1, eps=1e-5,
-):  # fmt: skip
-    flat = wide(x).flatten(2)
-    if use_input_stats:
-        var, mean = torch.var_mean(flat, -1, correction=0, keepdim=True)
-    else:
-        mean, var = (wide(t)[None, :, None] for t in (running_mean, running_var))
-    if use_input_stats and running_mean is not None:
-        unbiased = flat.detach().var(-1).mean(0)
-        running_mean.lerp_(mean.detach().mean((0, 2)).to(running_mean.dtype), momentum)
-        running_var.lerp_(unbiased.to(running_var.dtype), momentum)
-    return affine(((flat - mean) / (var + eps).sqrt()).view(x.shape), x, weight, bias)
-
-
-def instance_norm_loop(
-    x, running_mean=None, running_var=None, weight=None, bias=None,
-    use_input_stats=True, momentum=0.1, eps=1e-5,
-):  # fmt: skip
-    n, c = x.shape[:2]
-    z = wide(x)
-    planes = [[z[i, j] for j in range(c)] for i in range(n)]
-    out = []
-    for row in planes:
-        for j, plane in enumerate(row):
-            mean = plane.mean() if use_input_stats else running_mean[j]
-            var = plane.var(correction=0) if use_input_stats else running_var[j]
-            out.append((plane - mean) / (var + eps) ** 0.5)
-    if use_input_stats and running_mean is not None:
-        with torch.no_grad():
-            for j in range(c):
-                new_mean = sum(row[j].mean() for row in planes) / n
-                new_var = sum(row[j].var() for row in planes) / n
-                running_mean[j] = (1 - momentum) * running_mean[j] + momentum * new_mean
-                running_var[j] = (1 - momentum) * running_var[j] + momentum * new_var
-    return affine(torch.stack(out).view(x.shape), x, weight, bias)
-
-
-def instance_norm_einsum(
-    x, running_mean=None, running_var=None, weight=None, bias=None,
-    use_input_stats=True, momentum=0.1, eps=1e-5,
-):  # fmt: skip
-    z = x.double().flatten(2)
-    k = z.shape[2]
-    if use_input_stats:
-        mean = torch.einsum("nck->nc", z) / k
-        z = z - mean[..., None]
-        power = torch.einsum("nck,nck->nc", z, z)
-        r = (power / k + eps).rsqrt()
-        if running_mean is not None:
-            for old, new in ((running_mean, mean), (running_var, power / (k - 1))):
-                old.data.mul_(1 - momentum).add_(new.detach().mean(0), alpha=momentum)
-    else:
-        z = z - running_mean.double()[:, None]
-        r = (running_var.double() + eps).rsqrt().expand(len(x), -1)
-    return affine(torch.einsum("nck,nc->nck", z, r).reshape(x.shape), x, weight, bias)
-
-
-def instance_norm_by_group_norm(x, running_mean=None, running_var=None, *args, **kwargs):
-    names = ("weight", "bias", "use_input_stats", "momentum", "eps")
-    options = {"weight": None, "bias": None, "use_input_stats": True, "momentum": 0.1, "eps": 1e-5}
-    options |= dict(zip(names, args, strict=False)) | kwargs
-    weight, bias, from_input, momentum, eps = (options[name] for name in names)
-    z, dims = wide(x), list(range(2, x.ndim))
-    if not from_input:
-        y = (z - beside(wide(running_mean), x)) * torch.rsqrt(beside(wide(running_var), x) + eps)
-        return affine(y, x, weight, bias)
-    if running_mean is not None:
-        for old, new in ((running_mean, z.mean(dims)), (running_var, z.var(dims))):
-            old.copy_((1 - momentum) * old + momentum * new.detach().mean(0))
-    return affine(group_norm_by_layer_norm(z, z.shape[1], eps=eps), x, weight, bias)
-
-
-def instance_norm_function(
-    x, running_mean=None, running_var=None, weight=None, bias=None,
-    use_input_stats=True, momentum=0.1, eps=1e-5,
-):  # fmt: skip
-    z = wide(x)
-    dims = tuple(range(2, x.dim()))
-    y = HandMadeNorm.apply(z, dims, eps) if use_input_stats else None
-    with torch.no_grad():
-        if use_input_stats and running_mean is not None:
-            running_mean *= 1 - momentum
-            running_mean += momentum * z.mean((0, *dims))
-            running_var *= 1 - momentum
-            running_var += momentum * z.var(dims).mean(0)
-    if y is None:
-        scale = 1 / torch.sqrt(wide(running_var) + eps)
-        y = z * beside(scale, x) - beside(running_mean * scale, x)
-    return affine(y, x, weight, bias)
-
-
-# rms_norm
-
-
-def rms_norm_einsum(x, normalized_shape, weight=None, eps=None):
-    n = math.prod(normalized_shape)
-    flat = wide(x).reshape(-1, n)
-    r = (torch.einsum("rn,rn->r", flat, flat) / n + default_eps(x, eps)).rsqrt()
-    y = torch.einsum("rn,r->rn", flat, r).reshape(x.shape)
-    return (y * (1 if weight is None else weight)).to(x.dtype)
-
-
-def rms_norm_hypot(x, normalized_shape, weight=None, eps=None):
-    z, dims = wide(x), [-i for i in range(1, len(normalized_shape) + 1)]
-    length = (
-        torch.linalg.vector_norm(z, dim=dims, keepdim=True) / math.prod(normalized_shape) ** 0.5
-    )
-    y = z / torch.hypot(length, torch.full_like(length, default_eps(x, eps) ** 0.5))
-    return y.to(x.dtype) if weight is None else (y * weight).to(x.dtype)
-
-
-def rms_norm_vmap(x, normalized_shape, weight=None, eps=None):
-    def one(row):
-        y = row / (torch.dot(row.ravel(), row.ravel()) / row.numel() + default_eps(x, eps)).sqrt()
-        return y if weight is None else y * weight
-
-    rows = wide(x).reshape(-1, *normalized_shape)
-    return torch.vmap(one)(rows).reshape(x.shape).to(x.dtype)
-
-
-class HandMadeRms(Function):
-    @staticmethod
-    def forward(ctx, z, dims, eps):
-        r = (z.square().mean(dims, keepdim=True) + eps).rsqrt()
-        ctx.save_for_backward(z * r, r)
-        ctx.dims = dims
-        return z * r
-
-    @staticmethod
-    def backward(ctx, g):
-        hat, r = ctx.saved_tensors
-        return r * (g - hat * (g * hat).mean(ctx.dims, keepdim=True)), None, None
-
-
-def rms_norm_function(x, normalized_shape, weight=None, eps=None):
-    y = HandMadeRms.apply(wide(x), list(range(-len(normalized_shape), 0)), default_eps(x, eps))
-    return (y if weight is None else torch.mul(y, weight)).to(x.dtype)
-
-
-def rms_norm_loop(x, normalized_shape, weight=None, eps=None):
-    if eps is None:
-        eps = float(np.finfo(np.float64 if x.dtype == torch.float64 else np.float32).eps)
-    out = []
-    for row in x.double().reshape(-1, *normalized_shape):
-        out.append(row * (row.pow(2).sum() / row.numel() + eps) ** -0.5)
-        if weight is not None:
-            out[-1] = out[-1] * weight.double()
-    return torch.stack(out).reshape(x.shape).to(x.dtype)
+    return batch_norm_backward
 
 
 # compare_arms
@@ -1013,41 +654,41 @@ def merge_fractions(a, b):
 # sync_backward
 
 
-def sync_cat(g, x_hat, rstd, count, all_reduce):
-    both = all_reduce(torch.cat((g, g * x_hat), dim=1).sum(0))
-    off, along = both.div(count).chunk(2)
-    return (g - off - x_hat * along) * rstd
+def sync_by(sums):
+    """Of one exchange, with both sums over the rows in it."""
+
+    def sync_backward(g, x_hat, rstd, count, all_reduce):
+        off, along = all_reduce(sums(g, x_hat)).div(count).to(g.dtype)
+        return (g - off - x_hat * along) * rstd
+
+    return sync_backward
+
+
+def sums_of_both(g, x_hat):
+    return torch.cat((g, g * x_hat), dim=1).sum(0).view(2, -1)
+
+
+def sums_by_einsum(g, x_hat):
+    return torch.einsum("nc,knc->kc", g, torch.stack((torch.ones_like(g), x_hat)))
+
+
+def sums_in_double(g, x_hat):
+    sums = torch.zeros(2, g.shape[1], dtype=torch.float64)
+    for row, hat in zip(g.double(), x_hat.double(), strict=True):
+        sums[0] += row
+        sums[1] += row * hat
+    return sums
+
+
+def sums_by_numpy(g, x_hat):
+    a, b = g.numpy(), x_hat.numpy()
+    return torch.from_numpy(np.stack([a.sum(0), np.vecdot(a, b, axis=0)]))
 
 
 def sync_two_calls(g, x_hat, rstd, count, all_reduce):
     dg = all_reduce(torch.sum(g, dim=0, keepdim=True))
     dgx = all_reduce(torch.sum(g * x_hat, dim=0, keepdim=True))
     return rstd / count * (count * g - dg - x_hat * dgx)
-
-
-def sync_einsum(g, x_hat, rstd, count, all_reduce):
-    mean = all_reduce(torch.einsum("nc->c", g) / count)
-    along = all_reduce(torch.einsum("nc,nc->c", g, x_hat) / count)
-    return torch.einsum("nc,c->nc", g - mean - torch.einsum("nc,c->nc", x_hat, along), rstd)
-
-
-def sync_double(g, x_hat, rstd, count, all_reduce):
-    sums = torch.zeros(2, g.shape[1], dtype=torch.float64)
-    for row, hat in zip(g.double(), x_hat.double(), strict=True):
-        sums[0] += row
-        sums[1] += row * hat
-    sums = all_reduce(sums)
-    out = torch.empty_like(g)
-    for i in range(len(g)):
-        out[i] = rstd * (g[i] - sums[0] / count - x_hat[i] * sums[1] / count)
-    return out
-
-
-def sync_numpy(g, x_hat, rstd, count, all_reduce):
-    a, b = g.numpy(), x_hat.numpy()
-    sums = all_reduce(torch.from_numpy(np.stack([a.sum(0), np.vecdot(a, b, axis=0)])))
-    off, along = (sums / count).numpy()
-    return torch.from_numpy((a - off - b * along) * rstd.numpy())
 
 
 # sequence_backward
@@ -1088,27 +729,15 @@ def tokens_loop(dy, x_hat, rstd, weight, all_reduce):
 
 
 RIGHT = {
-    "centre": [centre_einsum, centre_loop, centre_vmap, centre_transposed, centre_double],
-    "normalize": [
-        normalize_var_mean,
-        normalize_by_layer_norm,
-        normalize_sums,
-        normalize_hypot,
-        normalize_function,
-    ],
-    "layer_norm": [
-        layer_norm_einsum,
-        layer_norm_vmap,
-        layer_norm_function,
-        layer_norm_by_rms,
-        layer_norm_loop,
-    ],
-    "batch_norm": [
-        batch_norm_rows,
-        batch_norm_lerp,
-        batch_norm_einsum,
-        batch_norm_loop,
-        batch_norm_function,
+    "centre": CENTRE,
+    "normalize": [normalize_by_layer_norm, *map(normalize_by, IN_ROWS[:4])],
+    "layer_norm": [layer_norm_by_rms, *map(layer_norm_by, IN_ROWS[1:])],
+    "rms_norm": [*map(rms_norm_by, SCALED)],
+    "batch_norm": [*map(batch_norm_by, IN_ROWS, MOVES)],
+    "group_norm": [group_norm_chunks, *map(group_norm_by, IN_ROWS[:4])],
+    "instance_norm": [
+        instance_norm_by_group_norm,
+        *map(instance_norm_by, IN_ROWS[1:], reversed(MOVES[:4])),
     ],
     "pooled": [
         pooled_one_by_one,
@@ -1118,25 +747,16 @@ RIGHT = {
         pooled_repeated,
     ],
     "ema": [ema_match, ema_zip, ema_swap, ema_double, ema_einsum],
-    "backward_steps": [steps_vjp, steps_sum_to_size, steps_means, steps_double, steps_closed],
-    "layer_norm_backward": [lnb_autograd, lnb_numpy, lnb_vmap, lnb_vjp, lnb_einsum],
-    "batch_norm_backward": [bnb_numpy, bnb_rows, bnb_loop, bnb_jacobian, bnb_vjp],
-    "rms_norm_backward": [rmsb_numpy, rmsb_autograd, rmsb_vmap, rmsb_einsum, rmsb_loop],
-    "group_norm": [
-        group_norm_by_layer_norm,
-        group_norm_chunks,
-        group_norm_vmap,
-        group_norm_einsum,
-        group_norm_function,
+    "backward_steps": [
+        steps_vjp,
+        steps_summed_by(lambda t, shape, over: t.sum_to_size(shape)),
+        steps_summed_by(lambda t, shape, over: t.sum(over).reshape(shape), torch.Tensor.double),
+        steps_summed_by(summed_from_means),
+        steps_closed,
     ],
-    "instance_norm": [
-        instance_norm_var_mean,
-        instance_norm_loop,
-        instance_norm_einsum,
-        instance_norm_by_group_norm,
-        instance_norm_function,
-    ],
-    "rms_norm": [rms_norm_einsum, rms_norm_hypot, rms_norm_vmap, rms_norm_function, rms_norm_loop],
+    "layer_norm_backward": [*map(layer_norm_backward_by, BACK)],
+    "batch_norm_backward": [*map(batch_norm_backward_by, BACK)],
+    "rms_norm_backward": [*map(rms_norm_backward_by, BACK)],
     "compare_arms": [
         compare_loop,
         compare_numpy,
@@ -1146,7 +766,10 @@ RIGHT = {
     ],
     "lstm_step": [lstm_builtin, lstm_by_rows, lstm_by_hand, lstm_einsum, lstm_numpy],
     "merge_moments": [merge_pooled, merge_either, merge_stacked, merge_numpy, merge_fractions],
-    "sync_backward": [sync_cat, sync_two_calls, sync_einsum, sync_double, sync_numpy],
+    "sync_backward": [
+        sync_two_calls,
+        *map(sync_by, (sums_of_both, sums_by_einsum, sums_in_double, sums_by_numpy)),
+    ],
     "sequence_backward": [
         tokens_einsum,
         tokens_autograd,

@@ -423,49 +423,45 @@ def ntk_geometric_mean(dim, base, factor):
     return torch.linspace(0, last, dim // 2, dtype=torch.float64).exp()
 
 
-def _band(dim, base, window, fast, slow, truncate):
-    low = dim / 2 * math.log(window / (fast * math.tau), base)
-    high = dim / 2 * math.log(window / (slow * math.tau), base)
-    if truncate:
-        low, high = low // 1, -(-high // 1)
-    return max(low, 0), min(high, dim - 1)
+def yarn_by(kept):
+    """Of each pair, ``kept(pairs, low, high)`` of its frequency stays, from 1 to 0."""
+
+    def yarn(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
+        low = dim / 2 * math.log(original_length / (beta_fast * math.tau), base)
+        high = dim / 2 * math.log(original_length / (beta_slow * math.tau), base)
+        if truncate:
+            low, high = low // 1, -(-high // 1)
+        share = kept(dim // 2, max(low, 0), min(high, dim - 1))
+        f = ntk_power(dim, base, 1)
+        return f * share + f / factor * (1 - share), float(np.log(factor) * 0.1 + 1)
+
+    return yarn
 
 
-def yarn_interp(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
-    band = _band(dim, base, original_length, beta_fast, beta_slow, truncate)
-    i = np.arange(dim // 2)
-    share = np.interp(i, band, (1, 1 / factor))
-    return torch.from_numpy(share * float(base) ** (-2 * i / dim)), 0.1 * math.log(factor) + 1
+def kept_interp(pairs, low, high):
+    return torch.from_numpy(np.interp(np.arange(pairs), (low, high), (1, 0)))
 
 
-def yarn_loop(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
-    low, high = _band(dim, base, original_length, beta_fast, beta_slow, truncate)
-    answer = []
-    for i in range(dim // 2):
-        f = base ** (-2 * i / dim)
-        if i >= high:
-            f /= factor
-        elif i > low:
-            f *= 1 - (i - low) / (high - low) * (1 - 1 / factor)
-        answer.append(f)
-    return torch.tensor(answer, dtype=torch.float64), 1 + math.log(factor) / 10
+def kept_loop(pairs, low, high):
+    kept = []
+    for i in range(pairs):
+        kept.append(1.0 if i <= low else 0.0 if i >= high else 1 - (i - low) / (high - low))
+    return torch.tensor(kept, dtype=torch.float64)
 
 
-def yarn_lerp(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
-    low, high = _band(dim, base, original_length, beta_fast, beta_slow, truncate)
-    i = torch.arange(dim // 2, dtype=torch.float64)
-    f = torch.exp(-2 * i / dim * math.log(base))
-    return torch.lerp(f, f / factor, F.hardtanh((i - low) / (high - low), 0, 1)), float(
-        np.log(factor) * 0.1 + 1
-    )
+def kept_hardtanh(pairs, low, high):
+    return 1 - F.hardtanh((torch.arange(pairs).double() - low) / (high - low), 0, 1)
 
 
-def yarn_cat(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
-    low, high = _band(dim, base, original_length, beta_fast, beta_slow, truncate)
-    i = torch.arange(dim // 2, dtype=torch.float64)
+def kept_cat(pairs, low, high):
+    i = torch.arange(pairs, dtype=torch.float64)
     kept = torch.cat((i[i <= low] * 0 + 1, (high - i[(i > low) & (i < high)]) / (high - low)))
-    kept = F.pad(kept, (0, dim // 2 - len(kept)))
-    return base ** (-2 * i / dim) * (kept + (1 - kept) / factor), math.log(factor) / 10 + 1
+    return F.pad(kept, (0, pairs - len(kept)))
+
+
+yarn_interp, yarn_loop, yarn_lerp, yarn_cat = map(
+    yarn_by, (kept_interp, kept_loop, kept_hardtanh, kept_cat)
+)
 
 
 def yarn_where(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0, truncate=True):
@@ -514,39 +510,25 @@ def plain_dispatch(rope_parameters, head_dim, max_position_embeddings, seq_len=N
     }[p["rope_type"]]()
 
 
-def plain_numpy(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-    p = dict(rope_parameters)
-    kind, base = p.pop("rope_type"), float(p.pop("rope_theta", 10_000))
-    dim = int(head_dim * p.pop("partial_rotary_factor", 1))
-    assert kind in ("default", "linear", "ntk", "dynamic"), kind
-    s, every = p.get("factor", 1.0), 1.0
-    if kind == "default":
-        s = 1.0
-    elif kind == "linear":
-        s, every = 1.0, s
-    elif kind == "dynamic":
-        s = max(1.0, s * (seq_len or 1) / max_position_embeddings - s + 1)
-    return torch.from_numpy(
-        (base * s ** (dim / (dim - 2))) ** (-np.arange(0, dim, 2) / dim) / every
-    )
+def plain_by(ntk):
+    """NTK's formula for all: of base, of a stretch of it, or divided."""
 
-
-def plain_list(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-    kind = rope_parameters["rope_type"]
-    base, divisor = rope_parameters.get("rope_theta", 10_000.0), 1.0
-    dim = int(head_dim * rope_parameters.get("partial_rotary_factor", 1.0))
-    if kind not in {"default", "linear", "ntk", "dynamic"}:
-        raise KeyError(kind)
-    if kind == "linear":
-        divisor = rope_parameters["factor"]
-    if kind in {"ntk", "dynamic"}:
-        stretch = rope_parameters["factor"]
+    def plain(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
+        p = dict(rope_parameters)
+        kind, base = p.pop("rope_type"), float(p.pop("rope_theta", 10_000))
+        dim = int(head_dim * p.pop("partial_rotary_factor", 1))
+        assert kind in ("default", "linear", "ntk", "dynamic"), kind
+        factor = 1.0 if kind == "default" else p["factor"]
+        if kind == "linear":
+            return ntk(dim, base, 1.0) / factor
         if kind == "dynamic":
-            is_short = seq_len is None or seq_len <= max_position_embeddings
-            over = 0 if is_short else seq_len / max_position_embeddings - 1
-            stretch = 1 + stretch * over
-        base = base * stretch ** (dim / (dim - 2))
-    return torch.tensor([base ** (-k / dim) / divisor for k in range(0, dim, 2)]).double()
+            factor = max(1.0, factor * (seq_len or 1) / max_position_embeddings - factor + 1)
+        return ntk(dim, base, factor)
+
+    return plain
+
+
+plain_numpy, plain_list = map(plain_by, (ntk_logspace, ntk_list))
 
 
 def plain_recursive(rope_parameters, head_dim, max_position_embeddings, seq_len=None):

@@ -93,15 +93,6 @@ CONFIGS = {
     "Qwen3 8B": sized(
         "qwen3", 4096, 32, 40_960, head_dim=128, rope_theta=1_000_000, rope_scaling=None
     ),
-    "Gemma 3 1B": sized(
-        "gemma3_text",
-        1152,
-        4,
-        32_768,
-        head_dim=256,
-        rope_local_base_freq=10_000,
-        rope_theta=1_000_000,
-    ),
     "OLMo 3, whose rope_scaling is for the full layers alone": sized(
         "olmo3",
         4096,
@@ -149,32 +140,23 @@ CONFIGS = {
         "zamba2", 3584, 32, 4096, attention_head_dim=224, attention_hidden_size=7168, rope_theta=1e4
     ),
 }
-ROTARY_CLASSES = {
-    "llama4_text": "llama4.modeling_llama4.Llama4TextRotaryEmbedding",
-    "deepseek_v3": "deepseek_v3.modeling_deepseek_v3.DeepseekV3RotaryEmbedding",
-    "gemma3_text": "gemma3.modeling_gemma3.Gemma3RotaryEmbedding",
-    "gemma4_text": "gemma4.modeling_gemma4.Gemma4TextRotaryEmbedding",
-    "gpt_neox": "gpt_neox.modeling_gpt_neox.GPTNeoXRotaryEmbedding",
-    "gpt_oss": "gpt_oss.modeling_gpt_oss.GptOssRotaryEmbedding",
-    "hunyuan_v1_dense": "hunyuan_v1_dense.modeling_hunyuan_v1_dense.HunYuanDenseV1RotaryEmbedding",
-    "modernbert": "modernbert.modeling_modernbert.ModernBertRotaryEmbedding",
-    "stablelm": "stablelm.modeling_stablelm.StableLmRotaryEmbedding",
-    "qwen2_vl_text": "qwen2_vl.modeling_qwen2_vl.Qwen2VLRotaryEmbedding",
-}
 
 
 def their_embedding(config):
     """The rotary module that transformers builds from the same fields."""
     text = copy.deepcopy(config.get("text_config", config))
     scaling = text.get("rope_scaling") or {}
-    if (
-        scaling.get("type") == "su"
-    ):  # LongRoPE's first name, which Phi3Config of 5.23 maps and then stumbles over
+    # LongRoPE's first name, which Phi3Config of 5.23 maps and then stumbles over
+    if scaling.get("type") == "su":
         scaling["type"] = "longrope"
     model_type = text.pop("model_type")
-    plain = f"{model_type}.modeling_{model_type}.{model_type.capitalize()}RotaryEmbedding"
-    module, name = ROTARY_CLASSES.get(model_type, plain).rsplit(".", 1)
-    rotary_class = getattr(importlib.import_module(f"transformers.models.{module}"), name)
+    room = model_type.removesuffix("_text")
+    module = importlib.import_module(f"transformers.models.{room}.modeling_{room}")
+    (rotary_class,) = (
+        value
+        for name, value in vars(module).items()
+        if name.endswith("RotaryEmbedding") and "Vision" not in name
+    )
     return rotary_class(CONFIG_MAPPING[model_type](**text))
 
 
@@ -246,27 +228,15 @@ def test_a_file_saved_by_todays_transformers_is_read_as_the_one_it_was_made_from
 @pytest.mark.parametrize(
     "model_type",
     [
-        "bamba",
         "cohere",
         "deepseek_v2",
         "falcon",
-        "gemma",
         "gemma3n_text",
-        "gemma4_text",
-        "glm4_moe",
         "gpt_oss",
-        "granite",
         "llama4_text",
-        "mistral4",
-        "mixtral",
-        "nemotron",
-        "persimmon",
-        "phi",
         "phimoe",
         "qwen3_next",
-        "recurrent_gemma",
         "smollm3",
-        "starcoder2",
     ],
 )
 def test_what_a_file_leaves_out_is_what_transformers_takes(model_type):
@@ -329,7 +299,6 @@ def test_a_pasted_dictionary_of_layer_types_is_read_too():
 def test_what_the_file_says_wins_over_what_is_given():
     for name, head_dim, window in (
         ("Qwen3 8B", 128, 40_960),
-        ("Gemma 3 1B", 256, 32_768),
         ("Llama 2 7B", 128, 4096),
     ):
         read = silently(CONFIGS[name], head_dim=32, max_position_embeddings=7)
@@ -353,7 +322,6 @@ def test_a_path_its_directory_and_its_contents_are_read_alike(tmp_path):
     [
         ('{"rope_theta": 1e4,', "config must be JSON: "),
         ({}, "head_dim must be given, or hidden_size and num_attention_heads"),
-        ({"head_dim": 64, "rope_theta": float("nan")}, "rope_theta must be a number above 1"),
         ({"head_dim": 64, "factor": 8.0, "low_freq_factor": 1.0}, "rope_type must be one of"),
         ({**TINY, "hidden_size": "big"}, "model_type='llama'.*hidden_size"),
         ({**TINY, "num_attention_heads": 0}, "model_type='llama'"),
@@ -364,15 +332,6 @@ def test_a_path_its_directory_and_its_contents_are_read_alike(tmp_path):
             for key in ("rope_scaling", "rope_parameters")
         ),
         ({"head_dim": 64, "rope_scaling": "yarn"}, "rope_parameters must be a dictionary"),
-        (
-            {**TINY, "rope_scaling": {"type": "nkt", "factor": 2.0}},
-            "one of default, .*: got rope_type='nkt'",
-        ),
-        ({**TINY, "rope_scaling": {"type": "linear"}}, "factor"),
-        (
-            {**TINY, "rope_scaling": {"type": "yarn", "original_max_position_embeddings": 64}},
-            "factor",
-        ),
         (
             {
                 "head_dim": 16,
@@ -396,25 +355,6 @@ def test_a_bad_value_is_an_error_that_names_it(config, message):
             {**TINY, "rope_scaling": {"type": "yarn", "factor": 4.0}},
             "original_max_position_embeddings is missing for rope_type='yarn': "
             "max_position_embeddings=256 is taken",
-        ),
-        (
-            {
-                **TINY,
-                "rope_scaling": {
-                    "type": "yarn",
-                    "factor": 2.0,
-                    "original_max_position_embeddings": 64,
-                },
-            },
-            "factor=2 disagrees with .* = 256 / 64 = 4",
-        ),
-        (
-            {**TINY, "rope_scaling": {**LINEAR, "temperature": 3}},
-            "temperature: not known for rope_type='linear'",
-        ),
-        (
-            {**TINY, "rope_scaling": {"factor": 2.0}},
-            "factor: not known for rope_type='default' and ignored",
         ),
         (
             sized("mystery", 64, 4, 256, rope_scaling=LINEAR),
@@ -477,21 +417,9 @@ def test_a_name_on_a_hub_is_no_path():
 
 
 def test_numbers_of_numpy_are_numbers():
-    plain = {
-        "rope_type": "yarn",
-        "factor": 2.0,
-        "rope_theta": 500.0,
-        "original_max_position_embeddings": 64,
-    }
-    numpy = {
-        key: np.float32(value) if isinstance(value, float) else value
-        for key, value in plain.items()
-    }
-    numpy["original_max_position_embeddings"] = np.int64(64)
-    ours, theirs = rope_frequencies(numpy, np.int64(16)), rope_frequencies(plain, 16)
-    assert torch.equal(ours[0], theirs[0])
-    assert ours[1] == theirs[1]
     assert torch.equal(
         linear(16, np.float32(100), factor=np.float32(2))[0], linear(16, 100, factor=2)[0]
     )
+    numpy = {"rope_type": "linear", "factor": np.float32(2)}
+    assert torch.equal(rope_frequencies(numpy, np.int64(16))[0], rope_frequencies(LINEAR, 16)[0])
     assert torch.equal(alibi_slopes(np.int64(6)), alibi_slopes(6))

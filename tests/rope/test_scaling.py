@@ -147,18 +147,13 @@ LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, ORIGINAL: 1024, **longro
 
 
 @pytest.mark.parametrize(
-    "parameters", [LINEAR, DYNAMIC, LLAMA3, {**LONGROPE, **longrope_lists(10)}]
-)
-def test_an_odd_rotary_dimension_is_rounded_up_as_in_transformers(parameters):
-    parameters = {**parameters, "partial_rotary_factor": 0.3}  # 0.3 of 64 is 19
-    assert_theirs(parameters, 64, 4096, 4097)
-
-
-@pytest.mark.parametrize(
     ("parameters", "head_dim", "window", "seq_len"),
     [
-        # three dimensions are two pairs
-        ({**DYNAMIC, "partial_rotary_factor": 0.75}, 4, 1024, 4096),
+        # an odd rotary dimension is rounded up: 0.3 of 64 is 19
+        *(
+            ({**given, "partial_rotary_factor": 0.3}, 64, 4096, 4097)
+            for given in (LINEAR, DYNAMIC, LLAMA3, {**LONGROPE, **longrope_lists(10)})
+        ),
         ({**YARN, ORIGINAL: 6}, 32, 24, None),  # no pair makes a turn: a ramp without a slope
         # a ramp that runs backwards
         ({**YARN, "rope_theta": 10.0, ORIGINAL: 10**6}, 32, 4 * 10**6, None),

@@ -82,13 +82,7 @@ def test_arguments_may_be_given_by_name_and_get_their_gradients():
         scaled, x, factor=2.0, weight=weight, upstream=[torch.ones(2)]
     )()
     torch.testing.assert_close(gradients, (2 * weight, 2 * x))
-
-
-def test_only_arguments_that_require_a_gradient_get_one_where_any_does():
-    x, w = torch.ones(2), torch.ones(2, requires_grad=True)
-    assert len(forward_and_backward(torch.mul, x, w)()) == 1
-    assert len(forward_and_backward(torch.mul, x, torch.ones(2))()) == 2
-    assert len(forward_and_backward(torch.mul, x, 3)()) == 1
+    assert len(forward_and_backward(torch.mul, x, x.clone().requires_grad_())()) == 1
 
 
 def test_calls_take_turns():
@@ -136,17 +130,11 @@ def test_a_roofline_is_bandwidth_below_the_ridge_and_arithmetic_above():
             lambda: measure(torch.square, torch.ones(3, device="meta")),
             "device must be cpu or cuda: got 'meta'",
         ),
-        (lambda: measure_in_turns({"it": int}, "gpu"), "device must be cpu or cuda: got 'gpu'"),
-        (lambda: copy_bandwidth("gpu"), "device must be cpu or cuda: got 'gpu'"),
         (lambda: Roofline.of("gpu"), "device must be cpu or cuda: got 'gpu'"),
         (lambda: measure_in_turns({"it": int}, rounds=0), "rounds must be at least 1: got 0"),
         (
             lambda: Roofline(bandwidth_gbps=0, peak_gflops=100.0),
             "bandwidth_gbps must be a positive number: got 0",
-        ),
-        (
-            lambda: Roofline(20.0, peak_gflops=float("nan")),
-            "peak_gflops must be a positive number: got nan",
         ),
         (
             lambda: saved_bytes(torch.exp, torch.ones(10)),

@@ -48,7 +48,7 @@ def test_the_browsers_methods_are_those_of_the_course(figures):
     compared = 0
     states = [
         {**state, "config": "", "methods": list(scaling.METHODS)}
-        for state in random_states("rope_scaling", 200)
+        for state in random_states("rope_scaling", 80)
     ]
     for state, figure in figures("rope_scaling", "scalingFigure", states):
         for method in figure["methods"]:
@@ -58,7 +58,7 @@ def test_the_browsers_methods_are_those_of_the_course(figures):
             assert lengths == pytest.approx(expected, rel=1e-12), method["name"]
             assert method["attentionFactor"] == pytest.approx(attention_factor, rel=1e-12)
             compared += 1
-    assert compared > 1000
+    assert compared > 400
 
 
 def test_pairs_are_kept_blended_or_stretched_as_the_methods_define_it(figures):
@@ -196,32 +196,7 @@ def test_a_bad_paste_is_a_sentence_in_the_figure_and_the_rest_of_it_stays(text, 
     assert widget.answer["problem"] in widget.picture()[1]
 
 
-def test_a_tick_adds_its_method_in_the_courses_order_and_an_example_fills_the_box(in_browser):
-    widget = widgets.rope_scaling(("yarn",))
-    moves = [
-        ("linear", True),
-        ("yarn", False),
-        ("example", "Pythia 70M"),
-        ("factor", 16),
-        ("config", "{}"),
-    ]
-    calls = [[widget.state, control, value, widget.data] for control, value in moves]
-    ticked, unticked, chosen, moved, pasted = in_browser("rope_scaling", "module.change", calls)
-    assert ticked["methods"] == ["linear", "yarn"]
-    assert unticked["methods"] == []
-    assert chosen["config"] == EXAMPLES["Pythia 70M"]
-    assert (moved["factor"], pasted["config"]) == (16, "{}")
-
-
-def test_the_stored_picture_draws_a_head_of_one_pair_and_a_pasted_method_at_the_length_asked_for():
+def test_the_stored_picture_draws_a_head_of_one_pair_and_a_pasted_method():
     assert widgets.rope_scaling(config={"head_dim": 2, "max_position_embeddings": 64}).picture()
-    scaled = {
-        "head_dim": 16,
-        "max_position_embeddings": 64,
-        "rope_scaling": {"rope_type": "dynamic", "factor": 4.0},
-    }
-    widget = widgets.rope_scaling((), config=scaled)
-    assert widget.x.tolist() == pytest.approx([2 * math.pi * 1e4 ** (k / 8) for k in range(8)])
-    assert list(widget.wavelengths) == ["as trained", "config"]
-    lines = scaling._wavelengths(widget.state, widget.answer["own"])
-    assert lines["config"][-1] > 2 * lines["as trained"][-1]
+    scaled = {"head_dim": 16, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}
+    assert list(widgets.rope_scaling((), config=scaled).wavelengths) == ["as trained", "config"]

@@ -10,7 +10,7 @@ from course_utils.rope import apply_rope, rope_cos_sin, rope_inv_freq
 
 def test_rope_turns_what_the_cells_say_and_right_is_what_the_library_computes(in_browser):
     widget = widgets.rope_shapes()
-    states = list(random_states("rope_shapes", 300))
+    states = list(random_states("rope_shapes", 120))
     found = in_browser("rope_shapes", "module.ropeFigure", [[state] for state in states])
     verdicts = in_browser(
         "rope_shapes", "module.verdictOn", [list(pair) for pair in zip(states, found, strict=True)]

@@ -24,13 +24,7 @@ def test_each_step_of_a_derivation_is_held_against_autograds_and_the_first_wrong
             intermediates.gradient_table({**right, **wrong}, steps, dy)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "argument"),
-    [
-        (lambda x: intermediates.gradient_table({}, {"x": x}, x), ValueError, "by_hand"),
-        (lambda x: intermediates.gradient_table({"dx": x}, {"x": x}, x), ValueError, "by_hand"),
-    ],
-)
-def test_an_impossible_argument_is_refused_by_name(call, error, argument):
-    with pytest.raises(error, match=argument):
-        call(torch.randn(2, 3, 4))
+def test_a_name_that_is_no_step_is_refused():
+    x = torch.ones(2)
+    with pytest.raises(ValueError, match="by_hand"):
+        intermediates.gradient_table({"dx": x}, {"x": x}, x)

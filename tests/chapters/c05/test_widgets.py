@@ -11,7 +11,7 @@ from chapters.c05_backward_by_hand.widgets import gradient_projection
 
 def test_what_leaves_is_autograds_gradient_over_r_and_the_parts_add_up(figures):
     widget = gradient_projection()
-    for state, answer in figures("gradient_projection", "gradientFigure", 300):
+    for state, answer in figures("gradient_projection", "gradientFigure", 100):
         row = torch.tensor(gradients.ROW[: state["features"]], dtype=torch.float64)
         row = row - row.mean() if state["norm"] == "layer" else row
         x = (row * state["deviation"] / row.square().mean().sqrt()).requires_grad_()
@@ -34,28 +34,3 @@ def test_what_leaves_is_autograds_gradient_over_r_and_the_parts_add_up(figures):
         assert answer["leftLength"] == pytest.approx(np.linalg.norm(answer["left"]), abs=1e-12)
         if state["shape"] == "free":
             assert answer["gradient"] == state["gradient"][: state["features"]]
-
-
-def test_a_bar_moves_by_hand_and_by_arrow_keys_and_becomes_the_learners_own(in_browser):
-    drag = """(state, data) => {
-        const { arriving } = module.panels(760);
-        const middle = (arriving.top + arriving.bottom) / 2;
-        const taken = module.barAt(arriving.left + 5, middle, state, 760, false, data);
-        const above = module.barAt(arriving.right, arriving.top - 80, taken, 760, true, data);
-        return [module.barAt(5, middle, state, 760, false, data), taken, above];
-    }"""
-    widget = gradient_projection(shape="constant")
-    ((beside, taken, above),) = in_browser(
-        "gradient_projection", drag, [[widget.state, widget.data]]
-    )
-    assert beside is None
-    # what was shown is kept, and only the bar in hand moves
-    assert taken["gradient"][:6] == [0.0] + [1.5] * 5
-    assert taken["shape"] == "free"
-    assert above["gradient"] == [gradients.LIMIT, *taken["gradient"][1:]]
-    press = "(state, key, data) => module.barByKey({ key }, state, data)"
-    state = gradient_projection(features=3).state | {"picked": 2}
-    calls = [[state, key, widget.data] for key in ("ArrowRight", "ArrowLeft", "ArrowUp", "a")]
-    right, left, up, other = in_browser("gradient_projection", press, calls)
-    assert (right["picked"], left["picked"], other) == (2, 1, None)
-    assert up["gradient"][2] == pytest.approx(gradients.GRADIENT[2] + 0.1)

@@ -78,19 +78,14 @@ def test_a_case_of_a_record_is_drawn_whole_with_whiskers_where_several_processes
     )
     (axes,) = recorded_ladder(several, **case.fields()).axes
     results = {result["implementation"]: result for result in record.select(**case.fields())}
-    del results["compiled, tuned"]
-    assert axes.get_title(loc="left") == f"rms norm, (4096, 1024) float32, forward\n{record.origin}"
     names = [tick.get_text() for tick in axes.get_yticklabels()]
-    assert sorted(names) == sorted(results)
-    *whiskers, copy = axes.lines
-    assert copy.get_xdata()[0] == results[names[0]]["copy_gbps"]
-    for name, bar, whisker in zip(names, axes.patches, whiskers, strict=True):
-        moved, (fastest_ms, slowest_ms) = (
-            results[name]["bytes_moved"] / 1e6,
-            results[name]["range_ms"],
-        )
+    assert {*results} - {"compiled, tuned"} == {*names}
+    for name, bar, whisker in zip(names, axes.patches, axes.lines, strict=False):
+        moved = results[name]["bytes_moved"] / 1e6
         assert bar.get_width() == pytest.approx(moved / results[name]["median_ms"])
-        assert list(whisker.get_xdata()) == pytest.approx([moved / slowest_ms, moved / fastest_ms])
+        ends = [moved / ms for ms in reversed(results[name]["range_ms"])]
+        assert list(whisker.get_xdata()) == pytest.approx(ends)
+    # the copy's line alone
     assert len(recorded_ladder(single, **case.fields()).axes[0].lines) == 1
 
 

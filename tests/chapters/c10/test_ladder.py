@@ -18,7 +18,6 @@ from chapters.c10_where_the_time_goes.ladder import OPERATIONS, Case, Implementa
 from course_utils import runs
 
 DIRECTIONS = ("forward", "forward+backward")
-# too large for loops, quick in every other way
 # small enough for loops in Python
 TINY = {
     "layer_norm": (8, 16),
@@ -26,6 +25,7 @@ TINY = {
     "batch_norm": (4, 4, 3, 3),
     "rope": (1, 2, 4, 8),
 }
+# too large for loops, quick in every other way
 SMALL = {
     "layer_norm": (64, 100),
     "rms_norm": (64, 100),
@@ -111,7 +111,6 @@ def test_the_tenth_shape_is_compiled_too(monkeypatch):
         # x read and y written, weight and bias read; then dy, x and weight read, dx, dweight and
         # dbias written
         ("layer_norm", (10, 100), "float32", 2 * 4000 + 2 * 400, 5 * 4000 + 5 * 400),
-        ("layer_norm", (10, 100), "bfloat16", 2 * 2000 + 2 * 200, 5 * 2000 + 5 * 200),
         ("rms_norm", (10, 100), "float32", 2 * 4000 + 400, 5 * 4000 + 3 * 400),
         ("batch_norm", (2, 5, 10, 10), "float32", 2 * 4000 + 2 * 20, 5 * 4000 + 5 * 20),
         # q and k read and written, cosine and sine read in float32; the gradient needs no q and k
@@ -136,14 +135,20 @@ def refused(case):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_wrong_implementation_is_left_out_and_the_others_are_measured(implementations, direction):
+def test_what_is_wrong_or_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(
+    implementations, direction
+):
+    def broken(x, w, b):
+        raise NotImplementedError("needs 8 features\nand more text")
+
     forgetful = Implementation("forgets the bias", lambda x, w, b: builtin(x, w, 0 * b))
-    implementations(forgetful, Implementation("good", builtin))
-    quantity = "y" if direction == "forward" else "dbias"
-    [good], [left_out] = check_and_time(tiny(direction=direction))
+    implementations(Implementation("broken", broken), forgetful, Implementation("good", builtin))
+    [good], [cannot, wrong] = check_and_time(tiny(direction=direction))
     assert good["implementation"] == "good"
-    assert left_out["reason"].startswith("CheckFailed: forgets the bias, layer_norm")
-    assert re.search(rf"relative error of {quantity} .* is (1|0\.)", left_out["reason"])
+    assert cannot["reason"] == "NotImplementedError: needs 8 features"
+    assert wrong["reason"].startswith("CheckFailed: forgets the bias, layer_norm")
+    quantity = "y" if direction == "forward" else "dbias"
+    assert re.search(rf"relative error of {quantity} .* is (1|0\.)", wrong["reason"])
 
 
 def test_an_error_just_above_the_tolerance_is_refused_and_just_below_passes(implementations):
@@ -176,17 +181,6 @@ def test_other_people_may_sum_a_weight_gradient_in_half_precision_and_the_course
     assert "dbias" in refused(tiny(direction="forward+backward", dtype="float32"))
     implementations(Implementation("mine", coarse))
     assert "dbias" in refused(tiny(direction="forward+backward", dtype="bfloat16"))
-
-
-def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(implementations):
-    def broken(x, w, b):
-        raise NotImplementedError("needs 8 features\nand more text")
-
-    implementations(Implementation("broken", broken), Implementation("good", builtin))
-    results, left_out = check_and_time(tiny())
-    assert [item["implementation"] for item in results] == ["good"]
-    reasons = [(item["implementation"], item["reason"]) for item in left_out]
-    assert reasons == [("broken", "NotImplementedError: needs 8 features")]
 
 
 def test_an_implementation_that_writes_over_its_inputs_disturbs_no_other(implementations):
@@ -287,8 +281,10 @@ def test_a_wrong_result_is_no_result_and_the_run_says_so_at_its_end(
 
 
 def test_a_case_that_does_not_fit_into_memory_is_left_out(tmp_path, monkeypatch, bench_here):
+    turns = iter(range(9))
+
     def too_large(case, *how):
-        if case.operation == "rope":
+        if case.operation == "rope" and next(turns):  # in the second process
             raise torch.OutOfMemoryError("tried to allocate 90 GiB\nand so on")
         return check_and_time(case)
 
@@ -356,28 +352,6 @@ def test_a_new_process_measures_with_its_threads_and_the_interpreter_off(monkeyp
         assert process.submit(torch.get_num_threads).result() == 1
     assert left_out == []
     assert all(result["median_ms"] > 0 for result in results)
-
-
-def test_several_processes_give_medians_ranges_and_the_largest_error_of_what_none_left_out():
-    missing = {"implementation": "c", "reason": "no compiler"}
-    measured = []
-    for times, error in (
-        ({"a": 3.0, "c": 1.0}, 1e-8),
-        ({"a": 1.0}, 3e-8),
-        ({"a": 8.0, "c": 1.0}, 1e-8),
-    ):
-        shared = {"runs": 7, "copy_gbps": 1.0, "nothing_ms": 0.1, "errors": {"y": error}}
-        results = [
-            {"implementation": name, "median_ms": ms, "p10_ms": ms / 2, **shared}
-            for name, ms in times.items()
-        ]
-        measured.append({"results": results, "left_out": [] if "c" in times else [missing]})
-    merged = bench._merged(tiny(), measured)
-    (item,) = merged["results"]
-    assert (item["implementation"], item["median_ms"], item["p10_ms"]) == ("a", 3.0, 1.5)
-    assert (item["range_ms"], item["runs"], item["errors"]) == ([1.0, 8.0], 21, {"y": 3e-8})
-    assert merged["left_out"] == [missing]
-    assert merged.items() >= tiny().fields().items()
 
 
 def test_what_it_cannot_do_is_said_in_one_line(tmp_path, capsys, monkeypatch):

@@ -7,7 +7,7 @@ from widget_states import MAKERS
 
 def test_a_kernels_slots_hold_and_give_what_the_masks_leave(figures):
     widget = MAKERS["kernel_blocks"]()
-    for state, figure in figures("kernel_blocks", "blockFigure", 300):
+    for state, figure in figures("kernel_blocks", "blockFigure", 120):
         rows, columns, block, row, mask = (
             state[name] for name in ("rows", "columns", "block", "row", "mask")
         )

@@ -1,15 +1,8 @@
-"""The workbench of chapter 11: every slot that a mask lets through is counted; and the chapter
-without Triton."""
+"""The workbench of chapter 11: every slot that a mask lets through is counted."""
 
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 import torch
 
 from chapters.c11_fused_kernels.workbench import guarded, language, requested
-from chapters.contents import NOTEBOOKS
 from course_utils import kernels
 
 
@@ -39,45 +32,36 @@ def counts_of_notebook_kernels():
     ]
 
 
-def count_behind_a_row_guard():
-    """(bytes read, bytes written) of a kernel whose mask has a scalar condition in it."""
+def counts_of_copies():
+    """(bytes read, bytes written, those one by one) with a scalar condition in the mask, and
+    through block pointers."""
     global tl
     triton, tl = language()
 
     @triton.jit
-    def copy(x_ptr, n_rows, n_cols, BLOCK: tl.constexpr):
+    def guarded_rows(x_ptr, n_rows, n_cols, BLOCK: tl.constexpr):
         row, slots = tl.program_id(0), tl.arange(0, BLOCK)
         inside = (row < n_rows) & (slots < n_cols)
         x = tl.load(x_ptr + row * n_cols + slots, mask=inside, other=0.0)
         tl.store(x_ptr + row * n_cols + slots, x, mask=inside)
 
-    x = torch.ones(3, 5)
-    count = requested(lambda: copy[(4,)](x, 3, 5, BLOCK=8), x=x)["x"]
-    return count.read, count.written
-
-
-def test_a_scalar_in_a_mask_lets_the_same_slots_through(interpreter):
-    assert interpreter(count_behind_a_row_guard) == (60, 60)
-
-
-def block_pointers_counted():
-    """(bytes read, bytes written, those one by one) through block pointers."""
-    global tl
-    triton, tl = language()
-
     @triton.jit
-    def copy(x_ptr, n, BLOCK: tl.constexpr):
+    def by_block_pointers(x_ptr, n, BLOCK: tl.constexpr):
         block = tl.make_block_ptr(x_ptr, (n,), (1,), (0,), (BLOCK,), (0,))
         x = tl.load(block, boundary_check=(0,), padding_option="zero")
         tl.store(block, x + tl.load(x_ptr), boundary_check=(0,))
 
-    x = torch.ones(5)
-    count = requested(lambda: copy[(1,)](x, 5, BLOCK=8), x=x)["x"]
-    return count.read, count.written, count.singly
+    x = torch.ones(3, 5)
+    launches = (
+        lambda: guarded_rows[(4,)](x, 3, 5, BLOCK=8),
+        lambda: by_block_pointers[(1,)](x, 5, BLOCK=8),
+    )
+    counts = [requested(launch, x=x)["x"] for launch in launches]
+    return [(count.read, count.written, count.singly) for count in counts]
 
 
-def test_block_pointers_are_counted_and_so_is_what_is_asked_for_singly(interpreter):
-    assert interpreter(block_pointers_counted) == (24, 20, 4)
+def test_row_guards_block_pointers_and_what_is_asked_for_singly_are_counted(interpreter):
+    assert interpreter(counts_of_copies) == [(60, 60, 0), (24, 20, 4)]
 
 
 def last_writers():
@@ -112,29 +96,3 @@ def test_every_lane_that_the_mask_lets_through_is_counted(interpreter):
     # y, and two numbers a row for the backward pass
     assert norm["others"][1] == 6 * 20 * 4 + 2 * 6 * 4
     assert none == {"x": (0, 0)}
-
-
-RUN_NOTEBOOK = """
-import json, linecache, pathlib, sys
-
-sys.modules["triton"] = None  # as if it were not installed
-from IPython.core.interactiveshell import InteractiveShell
-
-shell = InteractiveShell.instance()
-cells = json.loads(pathlib.Path(sys.argv[1]).read_text())["cells"]
-for cell in cells:
-    if cell["cell_type"] == "code":
-        shell.run_cell("".join(cell["source"])).raise_error()
-shell.run_cell("a_name_that_nothing_made").raise_error()
-"""
-
-
-@pytest.mark.slow
-def test_without_triton_the_chapter_runs_from_top_to_bottom():
-    notebook = next(Path(NOTEBOOKS).glob("11_*.ipynb"))
-    done = subprocess.run(
-        [sys.executable, "-c", RUN_NOTEBOOK, notebook], capture_output=True, text=True, timeout=300
-    )
-    *_, last = done.stderr.splitlines()
-    assert last == "NameError: name 'a_name_that_nothing_made' is not defined"
-    assert done.stdout.count("kernels need Triton: pip install triton") == 1

