@@ -37,6 +37,7 @@ function mount({ model, el }, options) {
   panel.append(buttons);
   root.append(element("div", { class: "course-body" }, panel, summary, stage, hint, facts));
   el.append(root);
+  root.addEventListener("keydown", handOn);
 
   const data = model.get("data"); // never changes
   const answer = () => (model.get("answer")?.request === model.get("request") ? model.get("answer") : null);
@@ -105,6 +106,15 @@ function mount({ model, el }, options) {
     model.off("change:state", onState);
     model.off("change:answer", onAnswer);
   };
+}
+
+/** JupyterLab is kept from all keys of a control: Shift + Enter and Ctrl + Enter run the cell all the same. */
+function handOn(event) {
+  const notebook = event.currentTarget.closest(".jp-Notebook");
+  const runs = event.key === "Enter" && (event.shiftKey || event.ctrlKey);
+  if (!notebook || !runs || event.target.matches("textarea")) return;
+  event.preventDefault(); // a button is not pressed by it
+  notebook.dispatchEvent(new KeyboardEvent("keydown", event));
 }
 
 function button(name, press) {

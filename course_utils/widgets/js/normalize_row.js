@@ -220,10 +220,12 @@ function change(state, control, value) {
 }
 
 function summary(state, data) {
-  const { moved, inputs } = rowFigure(state);
+  const { moved, inputs, mean } = rowFigure(state);
   const asked = `Move ${data.controls.slice(0, 2).join(" or ")}: what becomes of the normalized row?`;
-  if (data.controls.every((name) => state[name] === data.first[name])) return asked; // the answer, once it is tried
-  if (!inputs.every(Number.isFinite)) return `The row itself is infinite: ${formatOf(state).name} ends at 65,504.`;
+  if (data.controls.every((control) => state[control] === data.first[control])) return asked; // the answer, once it is tried
+  const { name } = formatOf(state);
+  if (!inputs.every(Number.isFinite)) return `The row itself is infinite: ${name} ends at 65,504.`;
+  if (!Number.isFinite(mean)) return `The sum of the row is infinite, and so is its mean: ${name} ends at 65,504.`;
   if (Number.isNaN(moved)) return "The variance came out negative or zero: the output is not a number.";
   if (moved < 1e-12) return "The normalized row is where offset 0 and scale 1 put it.";
   return `The normalized row has moved by at most ${formatNumber(moved)} from where offset 0 and scale 1 put it.`;
