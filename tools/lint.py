@@ -4,7 +4,6 @@ What nbval, which compares outputs, says nothing of. Each rule is a function fro
 problems.
 """
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
