@@ -264,7 +264,6 @@ class _Candidates:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.tables: list[list[Comparison]] = [[] for _ in runner.exercise.probes]
-        self.places: list[dict[Any, int]] = [{} for _ in runner.exercise.probes]
         self.candidates: list[dict[str, Any]] = []
         self.calls: list[dict[str, Any]] = []  # the smallest inputs
         self.smallest: dict[Any, tuple[int, Call]] = {}  # by what is shown, and by a first mistake
@@ -277,8 +276,7 @@ class _Candidates:
         failed = next((each for each in comparisons if not each.passed), None)
         if function is None or failed is None or len(comparisons) < len(self.tables):
             return
-        each_probe = zip(self.tables, self.places, comparisons, strict=True)
-        rows = [_place(*of_probe) for of_probe in each_probe]
+        rows = list(map(_place, self.tables, comparisons))
         if len(slips) == 1:
             self._add_form(slips[0], rows)
         smallest = self._smallest(slips, function, failed)
@@ -311,38 +309,23 @@ class _Candidates:
         return self.smallest[text][0]
 
 
-def _place(table: list[Comparison], places: dict[Any, int], comparison: Comparison) -> int:
+def _place(table: list[Comparison], comparison: Comparison) -> int:
     """Return where in the table what is shown stands, and put it there if it does not yet."""
-    shown = _shown(comparison)  # most mistakes show on most probes what another one has shown
-    if shown not in places:
-        alike = (
-            place
-            for place, known in enumerate(table)
-            if _may_agree(comparison, known)
+    for place, known in enumerate(table):  # most show on most probes what another one has shown
+        if (
+            _may_agree(comparison, known)
             and comparison.agrees_with(known)
             and known.agrees_with(comparison)
-        )
-        places[shown] = next(alike, len(table))
-        if places[shown] == len(table):
-            table.append(comparison)
-    return places[shown]
+        ):
+            return place
+    table.append(comparison)
+    return len(table) - 1
 
 
 def _may_agree(comparison: Comparison, known: Comparison) -> bool:
     """Return whether two are about as far off: to compare all their values takes long."""
     return comparison.probe.rough or all(
         isclose(ratio, known.ratios.get(name, 0.0), rel_tol=0.01, abs_tol=3.0)
-        for name, ratio in comparison.ratios.items()
-    )
-
-
-def _shown(comparison: Comparison) -> Any:
-    """Return what decides with what a comparison agrees: a finding, or what is wrong."""
-    if finding := comparison.observed.finding:
-        return finding.kind, finding.what
-    values = comparison.observed.values
-    return tuple(
-        (name, ratio <= 1 or values[name].numpy().tobytes())
         for name, ratio in comparison.ratios.items()
     )
 
