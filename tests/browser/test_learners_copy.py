@@ -103,7 +103,7 @@ def test_a_learner_works_through_a_chapter_updates_the_course_and_finds_the_work
 def test_a_link_leads_to_the_next_copy_looking_changes_none_and_a_kernel_ends_with_its_tab(
     browser, lab, course
 ):
-    before = {path: path.read_bytes() for path in (course / "learn").iterdir()}
+    before = {path: path.read_bytes() for path in (course / "learn").glob("*.ipynb")}
     opened = open_notebook(browser, lab, FILE)
     opened.page.locator(f'.jp-RenderedMarkdown a[href*="{NEXT}"]').first.click()
     opened.page.wait_for_function(
