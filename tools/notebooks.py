@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # it takes seconds to import, and `make lab` needs nothing of
 
 __all__ = [
     "CELL_TIMEOUT_S", "FOLDED", "METADATA", "NOTEBOOKS", "SOLUTION_SUFFIX", "ExecutionFailed",
-    "Exercise", "check_names", "clear_outputs", "defined_names", "execute", "find_exercises",
+    "Exercise", "clear_outputs", "defined_names", "execute", "find_exercises",
     "find_notebooks", "has_tag", "is_code", "is_folded", "keep_only_known_metadata", "lesson",
     "minutes", "minutes_text", "normalize", "parse_code", "read_notebook", "stub_names",
     "write_atomically", "write_notebook",
@@ -174,44 +174,23 @@ def parse_code(source: str) -> ast.Module | None:
 
 
 def stub_names(source: str) -> tuple[str, ...]:
-    """Return what a cell leaves to write: functions and classes with ``...`` for a body, and
-    ``answer = ...``."""
-    return tuple(
-        name for node in _statements(source) if _is_open(node) for name in _names_bound_by(node)
-    )
+    """Return the functions that a cell leaves to write: with ``...`` for a body."""
+    return tuple(function.name for function in _functions(source) if _is_open(function))
 
 
 def defined_names(source: str) -> tuple[str, ...]:
-    """Return the functions, classes and variables that a cell defines at its top level."""
-    return tuple(name for node in _statements(source) for name in _names_bound_by(node))
+    """Return the functions that a cell defines at its top level."""
+    return tuple(function.name for function in _functions(source))
 
 
-def _statements(source: str) -> list[ast.stmt]:
-    tree = parse_code(source)
-    return tree.body if tree else []
+def _functions(source: str) -> list[ast.FunctionDef]:
+    body = (parse_code(source) or ast.Module([], [])).body
+    return [node for node in body if isinstance(node, ast.FunctionDef)]
 
 
-def _names_bound_by(node: ast.stmt) -> tuple[str, ...]:
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return (node.name,)
-    if isinstance(node, ast.Assign):
-        return tuple(target.id for target in node.targets if isinstance(target, ast.Name))
-    return ()
-
-
-def _is_open(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Assign):
-        return _is_ellipsis(node.value)
-    if isinstance(node, ast.ClassDef):  # a class is left to write when one of its methods is
-        return any(isinstance(part, ast.FunctionDef) and _is_open(part) for part in node.body)
-    if not isinstance(node, ast.FunctionDef):
-        return False
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    return len(body) == 1 and isinstance(body[0], ast.Expr) and _is_ellipsis(body[0].value)
-
-
-def _is_ellipsis(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is ...
+def _is_open(function: ast.FunctionDef) -> bool:
+    body = function.body[ast.get_docstring(function) is not None :]
+    return [ast.unparse(node) for node in body] == ["..."]
 
 
 def find_exercises(notebook: nbformat.NotebookNode) -> Iterator[Exercise]:
@@ -223,14 +202,6 @@ def find_exercises(notebook: nbformat.NotebookNode) -> Iterator[Exercise]:
         source = notebook.cells[stub].source
         names = stub_names(source) or defined_names(source)
         yield Exercise(names, stub, solution)
-
-
-def check_names(source: str) -> tuple[str, ...]:
-    """Return the checks that a cell uses, each once: ``layer_norm`` for ``check.layer_norm(…)``."""
-    parts = [part for node in _statements(source) for part in ast.walk(node)]
-    attributes = [part for part in parts if isinstance(part, ast.Attribute)]
-    names = [part.attr for part in attributes if ast.unparse(part.value) == "check"]
-    return tuple(dict.fromkeys(names))
 
 
 # The same for every notebook: the versions that a kernel reports about itself would only make noise
@@ -257,35 +228,19 @@ FOLDED = {
 _CELL_METADATA = frozenset({"tags", "editable", "deletable", "stand_in", *FOLDED})
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
-_BAR_TIME = re.compile(r"\[\d+:\d\d(?::\d\d)?<[^\]\n]*\]")  # tqdm's "[00:01<00:03, 12.3it/s]"
-_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b")
-_KERNEL_FILE = re.compile(r"(?:/[^\s\x1b]*/|[A-Za-z]:\\[^\s\x1b]*\\)ipykernel_\d+[/\\]\d+\.py")
-# home, drive or root (which a colour's code, "\x1b[32m", may stand before), then folders
-_PATH_START = r"(?:~|[A-Za-z]:|(?<![\w.])|(?<=\dm))[/\\][^\s\x1b\"'()]*[/\\]"
-_SITE_PACKAGES = re.compile(_PATH_START + r"site-packages[/\\]")
-_STANDARD_LIBRARY = re.compile(_PATH_START + r"lib[/\\](python3\.\d+[/\\])")
 
-
-def normalize(notebook: nbformat.NotebookNode, root: Path | None = None) -> None:
+def normalize(notebook: nbformat.NotebookNode) -> None:
     """Make an executed ``notebook`` the same whenever and wherever it ran, in place.
 
-    Gone are timings, live widgets and their state, memory addresses, and the folders of the
-    machine; tracebacks show files from ``root``, the project's folder, by default the current one.
+    A live view means nothing without its kernel: in a trusted notebook it shows an error where the
+    picture would be.
     """
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     keep_only_known_metadata(notebook)
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             output.pop("transient", None)
-            if output.output_type == "stream":
-                output.text = _clean(output.text)
-            elif output.output_type == "error":
-                output.evalue = _clean(output.evalue)
-                output.traceback = [
-                    _without_folders(_clean(line), root or Path.cwd()) for line in output.traceback
-                ]
-            else:
-                _normalize_data(output.data)
+            output.get("data", {}).pop(_WIDGET_VIEW, None)
 
 
 def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
@@ -301,37 +256,6 @@ def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
         )
 
 
-def _normalize_data(data: nbformat.NotebookNode) -> None:
-    # A live view means nothing without its kernel: in a trusted notebook it shows an error where
-    # the picture would be.
-    data.pop(_WIDGET_VIEW, None)
-    for mime, content in data.items():
-        if mime.startswith("text/") and isinstance(content, str):
-            data[mime] = _clean(content)
-
-
-def _clean(text: str) -> str:
-    """Mask what a run leaves in a text, but for the base64 of a picture, where a match could only
-    be an accident."""
-    parts = re.split(r"(base64,[A-Za-z0-9+/=]+)", text)
-    return "".join(
-        part if index % 2 else _BAR_TIME.sub("[time]", _ADDRESS.sub("at 0x…", part))
-        for index, part in enumerate(parts)
-    )
-
-
-def _without_folders(line: str, root: Path) -> str:
-    """Show the files of a traceback from the project, the packages, or the standard library,
-    wherever they lie."""
-    line = _KERNEL_FILE.sub("cell.py", line)
-    line = _SITE_PACKAGES.sub("site-packages/", line)
-    line = _STANDARD_LIBRARY.sub(r"\1", line)
-    here, home = str(root.resolve()), str(Path.home())
-    for folder in (here, here.replace(home, "~", 1)):  # IPython writes the home folder as ~
-        line = line.replace(folder + os.sep, "")
-    return line
-
-
 CELL_TIMEOUT_S = 120
 
 
@@ -345,9 +269,9 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
     file changed.
 
     A stored text that says the same as the fresh one stays (``tools.outputs``), so that another
-    machine's last digits change no file; a picture stays only where its bytes are the same. A cell
-    may raise only where it is tagged ``raises-exception``, and may take ``timeout`` seconds. Where
-    anything goes wrong, the file stays as it was and an ``ExecutionFailed`` says why.
+    machine's last digits change no file; a picture stays only where its bytes are the same. No cell
+    may raise, nor take more than ``timeout`` seconds: where anything goes wrong, the file stays as
+    it was and an ``ExecutionFailed`` says why.
     """
     from nbclient import NotebookClient, exceptions
 

@@ -1,5 +1,5 @@
-"""A learner's copy from the first day over a new version of the course: the work is there, and the
-repository is as it was."""
+"""A learner's copy from the first day over a new version of the course: the work is there, widgets
+are drawn before anything runs, and the repository is as it was."""
 
 import json
 import shutil
@@ -9,6 +9,7 @@ import pytest
 from answers import the_solution_as_the_learners_own, with_check
 from jupyterlab_driver import open_notebook, serve
 from playwright.sync_api import expect
+from widget_driver import widgets_on
 
 from tools.learn import bring_copies, start_afresh
 from tools.notebooks import NOTEBOOKS, find_exercises, find_notebooks, read_notebook, write_notebook
@@ -16,21 +17,22 @@ from tools.notebooks import NOTEBOOKS, find_exercises, find_notebooks, read_note
 FILE, NEXT = "00_start_here.ipynb", "01_why_normalize.ipynb"
 
 
-@pytest.fixture
-def course(tmp_path):
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
     """The two first chapters, and a learner's copies of them, as `make lab` makes them."""
+    folder = tmp_path_factory.mktemp("course")
+    (folder / NOTEBOOKS).mkdir()
     for file in (FILE, NEXT):
-        (tmp_path / NOTEBOOKS).mkdir(exist_ok=True)
-        shutil.copy(NOTEBOOKS / file, tmp_path / NOTEBOOKS)
-    update(tmp_path)
-    return tmp_path
+        shutil.copy(NOTEBOOKS / file, folder / NOTEBOOKS)
+    update(folder)
+    return folder
 
 
 def update(course):
     return bring_copies(find_notebooks(folder=course / NOTEBOOKS), course / "learn")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lab(course, tmp_path_factory):
     """A JupyterLab on the learner's copies."""
     with serve(course / "learn", tmp_path_factory.mktemp("jupyter")) as server:
@@ -65,6 +67,7 @@ def test_a_learner_works_through_a_chapter_updates_the_course_and_finds_the_work
         opened.run_cell(index)
     assert "passed" in opened.text_of_output(exercise.stub)
     assert "Using your centre" in opened.text_of_output(exercise.solution)
+    widgets = len(widgets_on(opened.page))
     save(opened)
     opened.close()
     worked = (course / "learn" / FILE).read_bytes()
@@ -80,14 +83,16 @@ def test_a_learner_works_through_a_chapter_updates_the_course_and_finds_the_work
     assert (course / "learn" / FILE).read_bytes() == worked
 
     opened = open_notebook(browser, lab, FILE)
+    opened.page.locator(".course-widget").first.wait_for(timeout=10_000)
+    assert len(widgets_on(opened.page)) == widgets > 0
+    assert opened.page.get_by_text("model not found").count() == 0
     assert opened.cells()[exercise.stub]["source"] == mine
     assert "passed" in opened.text_of_output(exercise.stub)
     assert "New in this version" not in opened.cell(0).inner_text()
     opened.close()
-    opened = open_notebook(browser, lab, "00_start_here_new_version.ipynb")
-    assert "New in this version" in opened.cell(0).inner_text()
-    assert opened.cells()[exercise.stub]["source"] == chapter.cells[exercise.stub].source
-    opened.close()
+    newer = read_notebook(course / "learn" / "00_start_here_new_version.ipynb")
+    assert "New in this version" in newer.cells[0].source
+    assert newer.cells[exercise.stub].source == chapter.cells[exercise.stub].source
 
     start_afresh(course / NOTEBOOKS / FILE, course / "learn")
     [kept] = (course / "learn").glob("00_start_here_kept_*.ipynb")
@@ -98,7 +103,7 @@ def test_a_learner_works_through_a_chapter_updates_the_course_and_finds_the_work
 def test_a_link_leads_to_the_next_copy_looking_changes_none_and_a_kernel_ends_with_its_tab(
     browser, lab, course
 ):
-    before = {path: path.read_bytes() for path in (course / "learn").iterdir()}
+    before = {path: path.read_bytes() for path in (course / "learn").glob("*.ipynb")}
     opened = open_notebook(browser, lab, FILE)
     opened.page.locator(f'.jp-RenderedMarkdown a[href*="{NEXT}"]').first.click()
     opened.page.wait_for_function(

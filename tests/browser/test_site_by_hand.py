@@ -189,30 +189,6 @@ def test_the_clocks_run_until_they_are_paused_or_a_second_at_a_time(reader, addr
     reader.page.emulate_media(reduced_motion="no-preference")
 
 
-# the pages of which readers said that a phone hid the point
-@pytest.mark.parametrize("chapter", ["01", "02", "03", "05", "10", "11", "14", "15", "16", "20"])
-def test_on_a_phone_pictures_and_formulas_are_whole_and_what_scrolls_is_seen_to(reader, chapter):
-    reader.page.set_viewport_size(PHONE)
-    reader.open(next((reader.site / "notebooks").glob(f"{chapter}*")).relative_to(reader.site))
-    reader.page.wait_for_timeout(200)  # an observer marks what scrolls
-    width = PHONE["width"]
-    boxes = "all => all.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().right)"
-    pictures = reader.page.locator("article img").evaluate_all(boxes)
-    formulas = reader.page.locator("article mjx-container[display=true] > svg")
-    sizes = formulas.evaluate_all("all => all.map(e => parseFloat(getComputedStyle(e).fontSize))")
-    assert pictures
-    assert max(pictures) <= width
-    assert max(formulas.evaluate_all(boxes), default=0) <= width
-    assert min(sizes, default=16) >= 9
-    unmarked = reader.page.locator("pre, .output, .table-wrapper, .math-wrapper").evaluate_all(
-        """all => all.filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1
-            && getComputedStyle(e).overflowX !== 'visible' && !('more' in e.dataset))
-            .map(e => e.outerHTML.slice(0, 200))"""
-    )
-    assert unmarked == []
-    reader.page.set_viewport_size(DESKTOP)
-
-
 def test_without_javascript_a_widget_is_its_picture(browser, reader):
     with browser.new_page(java_script_enabled=False) as page:
         page.goto((reader.site / "notebooks/14_rope.html").as_uri())

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning"
 )
 
-# axe takes seconds a page: --quick shows it one of each kind, and `make browser` all
-QUICK_AXE = ("index", "/00", "/14", "/20", "/22")
+# axe takes seconds a page: --quick looks closely at one of each kind, and `make browser` at all
+QUICK = ("index", "/00", "/14", "/20", "/22")
 # what a reader would see of a formula that was not drawn; code may hold any of it
 RAW_FORMULAS = """() => {
     const article = document.querySelector("article");
@@ -30,6 +30,21 @@ UNDRAWN = (
     "() => [...document.querySelectorAll('.math')].filter((math) => "
     "!math.querySelector('mjx-container')).length"
 )
+# on a phone: pictures and formulas that are cut off, small formulas, and what scrolls unmarked
+CLIPPED = """() => {
+    const all = (selector) =>
+        [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility());
+    const wide = (e) => e.getBoundingClientRect().right > innerWidth;
+    const small = (e) => parseFloat(getComputedStyle(e).fontSize) < 9;
+    const formulas = all("article mjx-container[display=true] > svg");
+    const scrolls = all("pre, .output, .table-wrapper, .math-wrapper").filter((e) =>
+        e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "visible");
+    return [
+        ...all("article img").filter(wide),
+        ...formulas.filter((e) => wide(e) || small(e)),
+        ...scrolls.filter((e) => !("more" in e.dataset)),
+    ].map((e) => e.outerHTML.slice(0, 200));
+}"""
 # axe takes a second for a thousand elements, and most are the colours of code and the strokes of
 # formulas: of each colour the first on a page stays, and of each formula its frame
 FEWER_ELEMENTS = """() => {
@@ -66,15 +81,19 @@ class Visit:
     not_drawn: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     too_wide: bool = False
+    clipped: list[str] = field(default_factory=list)
     widgets: int = 0
     dumb: list[str] = field(default_factory=list)
 
 
-def read(reader, address, *, with_axe):
-    """Open a page, look at its formulas, move its widgets, also on a phone; maybe have axe look, in
-    both themes."""
-    reader.open(address)
+def read(reader, address, *, closely):
+    """Open a page on a phone, look at its formulas, move its widgets; maybe also on a screen, where
+    axe looks, in both themes."""
     page = reader.page
+    page.goto("about:blank")  # axe saw the last page without its formulas: nothing fits them
+    page.set_viewport_size(PHONE)
+    reader.open(address)
+    page.wait_for_timeout(200)  # an observer marks what scrolls
     visit = Visit(page.locator(".math").count(), page.evaluate(RAW_FORMULAS))
     visit.not_drawn += ["a formula left out"] * page.evaluate(UNDRAWN)
     visit.not_drawn += ["a formula with an error"] * page.locator("[data-mml-node=merror]").count()
@@ -83,7 +102,8 @@ def read(reader, address, *, with_axe):
     visit.dumb += [f"{expected} widgets in the file, {len(widgets)} on the page"] * (
         len(widgets) != expected
     )
-    for size in (PHONE, DESKTOP):
+    visit.clipped = page.evaluate(CLIPPED)
+    for size in (PHONE, DESKTOP) if closely else (PHONE,):
         page.set_viewport_size(size)
         visit.dumb += [
             f"{size['width']} px: {name}"
@@ -91,7 +111,7 @@ def read(reader, address, *, with_axe):
             for name in controls_that_do_nothing(widget)
         ]
         visit.too_wide |= page.evaluate(TOO_WIDE)
-    if not with_axe:
+    if not closely:
         return visit
     page.evaluate(FEWER_ELEMENTS)
     visit.findings += serious(page, rules={"color-contrast": {"enabled": False}})
@@ -128,10 +148,10 @@ def reader(browser, site, request):
         reader.watch()
         for path in (site / "index.html", *pages, site / "search.html"):
             address = path.relative_to(site).as_posix()
-            axe = not request.config.getoption("--quick") or any(
-                part in address for part in QUICK_AXE
+            closely = not request.config.getoption("--quick") or any(
+                part in address for part in QUICK
             )
-            reader.visits[address] = read(reader, address, with_axe=axe)
+            reader.visits[address] = read(reader, address, closely=closely)
         yield reader
 
 
@@ -150,6 +170,9 @@ def test_it_is_accessible_in_both_themes(reader):
 
 def test_on_a_phone_what_is_wide_scrolls_in_its_own_place(reader):
     assert [address for address, visit in reader.visits.items() if visit.too_wide] == []
+    assert {
+        address: visit.clipped for address, visit in reader.visits.items() if visit.clipped
+    } == {}
 
 
 def test_every_control_of_every_widget_answers_without_a_kernel(reader):

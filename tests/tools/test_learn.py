@@ -1,6 +1,5 @@
 """A learner's copies: what they leave out, and that nothing that was saved is written over."""
 
-import json
 import os
 import subprocess
 
@@ -120,20 +119,6 @@ def test_work_in_a_version_that_lay_beside_is_kept_as_well(course):
     assert "Another." in contents(course)["02_layer_norm_new_version_2.ipynb"]
 
 
-def test_a_run_that_was_saved_counts_as_work(course):
-    bring(course)
-    copy = read_notebook(course / "learn" / NAME)
-    copy.cells[1].execution_count = 1
-    save(copy, course / "learn", NAME)
-    mine = contents(course)[NAME]
-    assert bring(course) == []
-    assert len(contents(course)) == 2
-    change(course, "notebooks", "A new paragraph.")
-    bring(course)
-    assert contents(course)[NAME] == mine
-    assert len(contents(course)) == 3
-
-
 @pytest.mark.parametrize("notes", [None, "half a js", "[]", f'{{"{NAME}": 1}}'])
 def test_without_its_notes_every_copy_counts_as_changed(course, notes):
     bring(course)
@@ -233,8 +218,3 @@ def test_git_sees_nothing_of_what_a_learner_does():
         ["git", "check-ignore", *ignored], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.stdout.splitlines() == ignored
-
-
-def test_kernels_end_with_their_tabs():
-    settings = json.loads((ROOT / ".jupyter/labconfig/default_setting_overrides.json").read_text())
-    assert settings["@jupyterlab/notebook-extension:tracker"]["kernelShutdown"] is True

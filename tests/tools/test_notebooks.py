@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,27 +26,18 @@ from tools.notebooks import (
 ROOT = Path(__file__).parents[2]
 
 
-# every kind of output that differs from one run to the next, and one that must not be touched
+# what differs from one run to the next and is taken out, and how prints are cut into messages
 RESTLESS = """\
-import os, sys, time
-import ipywidgets, json
+import os, time, ipywidgets
 from IPython.display import display, HTML
-from tqdm.auto import tqdm
----
-object(), 0x7FFFFFFF, hex(255)
 ---
 slider = ipywidgets.IntSlider(value=3, description="size")
 ipywidgets.VBox([slider, ipywidgets.HTML("<b>three</b>")])
----
-for _ in tqdm(range(3)):
-    time.sleep(0.01)
 ---
 display(HTML('<img alt="A dot" src="data:image/png;base64,iVBORw0KGgo=">'))
 for word in ("one", "two", "three"):
     print(word, flush=True)
     time.sleep(0.02)
----
-json.loads("{")
 ---
 print(os.environ["OMP_NUM_THREADS"] in ("1", "2"), os.listdir(os.environ["COURSE_PROGRESS_DIR"]))
 open(os.path.join(os.environ["COURSE_PROGRESS_DIR"], "solved"), "w").close()
@@ -55,36 +45,26 @@ open(os.path.join(os.environ["COURSE_PROGRESS_DIR"], "solved"), "w").close()
 
 
 @pytest.mark.slow
-def test_what_is_executed_is_the_same_every_time_and_everywhere_and_nbval_agrees(
-    tmp_path, monkeypatch
-):
-    path = save(notebook_of(RESTLESS, tagged={5: ["raises-exception"]}), tmp_path)
+def test_what_is_executed_is_the_same_every_time_and_nbval_agrees(tmp_path, monkeypatch):
+    path = save(notebook_of(RESTLESS), tmp_path)
+    # by an author who has solved exercises and has many cores
     (tmp_path / "progress").mkdir()
-    (
-        tmp_path / "progress" / "solved"
-    ).touch()  # by an author who has solved exercises and has many cores
+    (tmp_path / "progress" / "solved").touch()
     monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path / "progress"))
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
     assert execute(path)
     assert not execute(path)
 
     cells = [cell for cell in read_notebook(path).cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in cells] == list(range(1, 8))
-    assert cells[1].outputs[0].data["text/plain"] == "(<object at 0x…>, 2147483647, '0xff')"
-    assert "[time]" in cells[3].outputs[0].data["text/plain"]
-    assert cells[4].outputs[0].data["text/html"].endswith('base64,iVBORw0KGgo=">')
-    assert cells[4].outputs[1].text == "one\ntwo\nthree\n"
-    traceback = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(cells[5].outputs[0].traceback))
-    assert f"File python3.{sys.version_info.minor}/json/__init__.py:" in traceback
-    for folder in (sys.base_prefix, str(Path.home()), "~/"):
-        assert folder not in traceback
-    assert cells[6].outputs[0].text == "True []\n"
+    assert [cell.execution_count for cell in cells] == [1, 2, 3, 4]
+    assert cells[2].outputs[1].text == "one\ntwo\nthree\n"
+    assert cells[3].outputs[0].text == "True []\n"
     assert not re.search(r'"(widgets|execution|version)"', path.read_text())
 
     # starts with nothing solved, as the first does
     second = save(read_notebook(path), tmp_path, "03_batch_norm.ipynb")
     second.write_text(second.read_text().replace(r"two\n", r"four\n"))
-    assert "1 failed, 13 passed" in run_nbval(tmp_path)
+    assert "1 failed, 7 passed" in run_nbval(tmp_path)
 
 
 @pytest.mark.slow

@@ -27,10 +27,8 @@ ALT = '<img alt="Two curves, apart by 0.71 at most." src="data:image/png;base64,
             "error     rows   share\n-------  -----  ------\n3.9e-08     12   9.98\n-0.41     "
             "1,024  0.51\n",
         ),
-        ("within 4e+12", "within 5e+12"),
         ("off by 0.10.", "off by 0.09."),  # at the end of a sentence
         ("1e-05", "9e-06"),  # one unit further down, the unit is another
-        ("tensor([1.00, −0.05])", "tensor([1.01, −0.04])"),
         ("-0.1", "0.0"),  # one unit on, the sign is gone
         ("1.5x and 0.25ms", "1.6x and 0.24ms"),
     ],
@@ -42,13 +40,10 @@ def test_a_last_digit_may_be_another(stored, fresh):
 
 OTHERWISE = {
     "a word": (CARD, CARD.replace("off", "of")),
-    "a verdict": (CARD, CARD.replace("● holds", "○ does not hold")),
     "an integer": (CARD, CARD.replace("30 shapes", "29 shapes")),
     "an integer with a comma": (TABLE, TABLE.replace("1,024", "1,025")),
     "two units": (CARD, CARD.replace("3.8e-08", "3.6e-08")),
-    "two units in a table": (TABLE, TABLE.replace("9.97", "9.95")),
     "two units at the end of a sentence": ("within 0.71.", "within 0.69."),
-    "a power of ten up": ("within 1e-05", "within 1e-04"),
     "a power of ten down": ("within 1e-05", "within 1e-06"),
     "a sign": (TABLE, TABLE.replace("-0.42", "0.42")),
     "the sign of zero": ("0.0", "-0.0"),
@@ -56,12 +51,10 @@ OTHERWISE = {
     "a fraction, an integer": ("1.0", "1"),
     "no number": ("loss 0.5", "loss nan"),
     "a missing line": (TABLE, TABLE.replace("-0.42     1,024  0.50\n", "")),
-    "one more line": (TABLE, TABLE + "0.10       4  0.50\n"),
     "a missing number": ("0.5 0.5", "0.5"),
     "an alternative text": (ALT, ALT.replace("0.71", "0.70")),
     "a line's end": ("0.5\n0.5", "0.4 0.5"),
     "columns that no number moved": ("a  b", "a b"),
-    "a version": ("course 1.0.1", "course 1.0.2"),
     "a version's middle": ("torch 2.13.0 off by 0.5", "torch 2.14.0 off by 0.5"),
     "a colour": ("#0.5e50", "#0.6e50"),
 }

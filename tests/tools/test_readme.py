@@ -5,7 +5,6 @@ import contextlib
 import io
 import re
 import shlex
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -114,21 +113,6 @@ def test_one_setting_makes_every_address():
     unset = with_addresses(README, "")
     assert "Unpack the archive" in unset.partition("```sh\nmake lab")[0]
     assert with_addresses(page, "") == unset
-
-
-def test_no_address_of_a_copy_stands_anywhere_else():
-    listed = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout
-    sites = r"(mybinder\.org/v2/gh|colab\.research\.google\.com/github)"
-    pattern = re.compile(rf"github\.com/OWNER|OWNER/|{sites}/(?!\{{|some)")
-    for name in filter(
-        re.compile(r"\.(md|py|toml|cff|ipynb|ya?ml|html|js)$").search, listed.splitlines()
-    ):
-        text = with_addresses((ROOT / name).read_text(encoding="utf-8"), "")
-        if name not in ("tools/readme.py", "tests/tools/test_readme.py"):
-            assert not pattern.search(text), name
-            assert not repository() or name == "pyproject.toml" or repository() not in text, name
 
 
 def test_the_version_is_the_same_wherever_it_stands():

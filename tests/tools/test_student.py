@@ -21,7 +21,8 @@ from tools.student import make_student_copy, without_solution, write_class_archi
 
 def test_a_solution_that_no_check_knows_names_its_stand_in():
     source = (
-        "@torch.no_grad()\ndef halve_solution(x):\n    return x / 2\n\n\nanswer_solution = 42\n"
+        "@torch.no_grad()\ndef halve_solution(x):\n    return x / 2\n\n\n"
+        "def answer_solution(): ...\n"
     )
     source += "halve = halve_solution"
     with pytest.raises(ValueError, match="no check says what is right for 'answer'"):

@@ -22,29 +22,27 @@ CPU = torch.device("cpu")
 FORMS = (
     """
 x + y; x - 2; 3 - x; x * y; 2 * x; 1 / x; x / y; x ** 2; x.square(); 2.0 ** x; -x; x + z
-x / n[..., None]; n // 2; n % 3; n / 2; n * 0.5; n + x[..., 0]; x > y; x == x; (x > 0) & (y > 0)
-~(x > 0); n.float() ** 0.5; x.mean(); x.mean(-1); x.mean((0, 2), keepdim=True); x.mean([1])
-x.sum(0); x.sum(); n.sum(-1); x.prod(-1); x.var(-1); x.var((0, 1), unbiased=False)
-x.var(-1, correction=0, keepdim=True); x.std(-1); torch.std(x, 0); x.std(-1, correction=0)
-x.amax(-1, keepdim=True); x.max(); x.min(); x.max(-1).values; x.median(-1).values
-x.sort(1).values; x.norm(dim=-1)
-x.cumsum(1); (x > 0).any(-1); (x > 0).all(); n.max(); x.abs().sqrt(); x.abs().rsqrt(); x.exp()
-x.abs().log(); x.sin(); torch.cos(x); x.reciprocal(); x.clamp(min=0); x.clamp(-1, 1); x.round()
-x.floor(); x.sign(); torch.pow(x, 2); torch.maximum(x, y); torch.lerp(x, y, 0.3)
-x.mul(2).add(y, alpha=3); torch.where(x > 0, x, y); torch.where(x > 0, x, 0.0)
-torch.stack((x, y)); torch.stack((x, y), -1).flatten(-2); torch.cat((x, y), -1); torch.cat((x, y))
-x[0]; x[:, 0]; x[..., ::2]; x[..., 1::2]; x[:, None]; x[:, -1:, 0]; x[n[0] % 2]; z[z > 0]
+x / n[..., None]; n // 2; n % 3; n / 2; n * 0.5; n + x[..., 0]; x > y; x == x; n.float() ** 0.5
+x.mean(); x.mean(-1); x.mean((0, 2), keepdim=True); x.mean([1]); x.sum(0); x.sum(); n.sum(-1)
+x.var(-1); x.var((0, 1), unbiased=False); x.var(-1, correction=0, keepdim=True); x.std(-1)
+torch.std(x, 0); x.std(-1, correction=0); x.amax(-1, keepdim=True); x.max(); x.amin(0)
+x.max(-1).values; x.median(-1).values; x.sort(1).values; x.cumsum(1); (x > 0).any(-1)
+(x > 0).all(); n.max(); x.abs().sqrt(); x.abs().rsqrt(); x.exp(); x.abs().log(); x.sin()
+torch.cos(x); x.clamp(min=0); x.clamp(-1, 1); x.round(); torch.pow(x, 2); torch.maximum(x, y)
+torch.lerp(x, y, 0.3); x.mul(2).add(y, alpha=3); torch.where(x > 0, x, y)
+torch.where(x > 0, x, 0.0); torch.stack((x, y)); torch.stack((x, y), -1).flatten(-2)
+torch.cat((x, y), -1); torch.cat((x, y)); x[0]; x[:, 0]; x[..., ::2]; x[..., 1::2]; x[:, None]
+x[:, -1:, 0]; x[n[0] % 2]; x[:, [-1]]; z[n % 2]; x[..., [-1, 0]]; x[..., [0], :]
 x.reshape(-1); x.view(x.shape[0], -1); x.transpose(1, 2).reshape(x.shape[0], -1); x.flatten(1)
-x.unflatten(0, (1, -1)); x.unsqueeze(1); x[:1].squeeze(0); x.permute(2, 0, 1); x.mT; z[None].T
-x.chunk(2, -1)[0]; torch.cat(x.split(2, -1)); x.unbind(1)[0]; x.flip(-1); x.roll(1, -1)
-x.repeat(1, 2, 1); x.repeat_interleave(2, -1); x.expand(2, -1, -1, -1)
-torch.einsum("btc,bsc->bts", x, y); x @ y.mT; x @ z; torch.einsum("btc,c->bt", x, z)
-torch.outer(z, z); torch.arange(5); torch.arange(0, 7, 2); torch.arange(1.5)
-torch.arange(0, 8, 2, dtype=torch.float64) / 3; torch.linspace(0, 1, 7); torch.zeros(2, 3)
-torch.ones_like(x); torch.full((2,), 3.0); torch.tensor([[1, 2], [3, 4]]); torch.tensor(2.5)
-x.double() / 3; x.to(torch.float64) + x; x.double().mean(-1).float(); x.half() * 3
-x.bfloat16() / 3; (x * 1000).half().square(); x.long(); n.double(); x.masked_fill(x > 0, 0.0)
-x.contiguous(); torch.tensor(x[0, 0, 0].item()); x.clone()
+x.unflatten(0, (1, -1)); x.unsqueeze(1); x[:1].squeeze(0); x.permute(2, 0, 1); z[None].T
+x.chunk(2, -1)[0]; torch.cat(x.split(2, -1)); x.unbind(1)[0]; x.flip(-1); x.repeat(1, 2, 1)
+x.repeat_interleave(2, -1); x.expand(2, -1, -1, -1); torch.einsum("btc,bsc->bts", x, y)
+torch.einsum("btc->b", x); torch.einsum("btc,c->bt", x, z); torch.outer(z, z); torch.arange(5)
+torch.arange(0, 7, 2); torch.arange(1.5); torch.arange(0, 8, 2, dtype=torch.float64) / 3
+torch.linspace(0, 1, 7); torch.zeros(2, 3); torch.ones_like(x); torch.full((2,), 3.0)
+torch.tensor([[1, 2], [3, 4]]); torch.tensor(2.5); x.double() / 3; x.to(torch.float64) + x
+x.double().mean(-1).float(); x.half() * 3; x.bfloat16() / 3; (x * 1000).half().square(); x.long()
+n.double(); x.contiguous(); torch.tensor(x[0, 0, 0].item()); x.clone()
 """.replace("; ", "\n")
     .strip()
     .splitlines()
@@ -68,7 +66,7 @@ def test_the_small_torch_computes_what_torch_does(tmp_path):
         if shape[0] > 1:  # as a transposed tensor lies in memory
             y = y.transpose(0, 1).contiguous().transpose(0, 1)
         values = {"x": x, "y": y, "z": z, "n": n}
-        if form == "x[n[0] % 2]":
+        if "[n" in form:
             values["n"] = n * 0
         expected.append(eval(form, {"torch": torch}, values))
         source = f"def f(x, y, z, n):\n    return {form}\n"

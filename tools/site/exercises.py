@@ -10,10 +10,10 @@ import inspect
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import combinations, product
-from math import isfinite
+from math import isclose, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -236,81 +236,96 @@ def _numbers(values: Tensor, exact: bool = True) -> str:
 
 def _trial(runner: Runner, convention: str) -> dict[str, Any]:
     """Return what is right by a convention, and what the known mistakes give beside it."""
-    exercise = runner.exercise
-    tables: list[list[Comparison]] = [[] for _ in exercise.probes]
-    places: list[dict[Any, int]] = [{} for _ in exercise.probes]
-    candidates, smallest = [], {}
-    calls: list[dict[str, Any]] = []
-    for slips in _slips(exercise):
-        function = function_with(exercise, slips)
-        if function is None:
-            continue
-        comparisons = runner.run(function)
-        if len(comparisons) < len(tables):  # it was stopped
-            continue
-        rows = [
-            _place(table, known, each)
-            for table, known, each in zip(tables, places, comparisons, strict=True)
-        ]
-        candidate: dict[str, Any] = {"slips": slips, "rows": rows}
-        failed = next((each for each in comparisons if not each.passed), None)
-        if failed is None:
-            continue
-        first = exercise.catalogue[slips[0][0]] if len(slips) > 1 else None
-        shown = Shrink(runner, function, trusted, failed, first).smallest()
-        key = repr((failed.probe.name, _call(exercise, shown.probe.call)["shown"]))
-        if key not in smallest:
-            smallest[key] = len(calls)
-            of = exercise.probes.index(failed.probe)
-            calls.append({"of": of, **_call(exercise, shown.probe.call), **_expected(shown)})
-        candidates.append({**candidate, "smallest": smallest[key]})
-    right = [runner.compare(exercise.oracle, probe) for probe in exercise.probes]
+    found = _Candidates(runner)
+    catalogue = runner.exercise.catalogue
+    for key, mistake in catalogue.items():
+        for form in range(len(mistake.examples)):
+            found.add(((key, form),))
+    everyday = [found.forms[key] for key in found.forms if catalogue[key].everyday]
+    for first, second in combinations(everyday, 2):
+        for two in product(first, second):
+            found.add(two)
+    for three in combinations([forms[0] for forms in everyday], 3):
+        found.add(three)
+    right = [runner.compare(runner.exercise.oracle, probe) for probe in runner.exercise.probes]
     return {
         "convention": convention,
         "expected": [_expected(each) for each in right],
-        "tables": [[_observation(each) for each in table] for table in tables],
-        "candidates": candidates,
-        "smallest": calls,
+        "tables": [[_observation(each) for each in table] for table in found.tables],
+        "candidates": found.candidates,
+        "smallest": found.calls,
     }
 
 
-def _slips(exercise: Exercise) -> Iterator[Slips]:
-    """Yield what an answer is held against: each mistake alone, everyday ones together."""
-    catalogue = exercise.catalogue
-    for key, mistake in catalogue.items():
-        yield from (((key, form),) for form in range(len(mistake.examples)))
-    everyday = [
-        [(key, form) for form in range(len(mistake.edits))]
-        for key, mistake in catalogue.items()
-        if mistake.everyday
-    ]
-    for pair in combinations(everyday, 2):
-        yield from product(*pair)
-    yield from combinations([forms[0] for forms in everyday], 3)
+class _Candidates:
+    """What an answer is held against: known mistakes, alone or together, with what they show on
+    each probe, and the smallest input that shows it."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.tables: list[list[Comparison]] = [[] for _ in runner.exercise.probes]
+        self.candidates: list[dict[str, Any]] = []
+        self.calls: list[dict[str, Any]] = []  # the smallest inputs
+        self.smallest: dict[Any, tuple[int, Call]] = {}  # by what is shown, and by a first mistake
+        self.forms: dict[str, list[tuple[str, int]]] = {}  # of each mistake, those that differ
+
+    def add(self, slips: Slips) -> None:
+        """Run a function that makes these mistakes at once, if it shows anything and ends."""
+        function = function_with(self.runner.exercise, slips)
+        comparisons = self.runner.run(function) if function else []
+        failed = next((each for each in comparisons if not each.passed), None)
+        if function is None or failed is None or len(comparisons) < len(self.tables):
+            return
+        rows = list(map(_place, self.tables, comparisons))
+        if len(slips) == 1:
+            self._add_form(slips[0], rows)
+        smallest = self._smallest(slips, function, failed)
+        self.candidates.append({"slips": slips, "rows": rows, "smallest": smallest})
+
+    def _add_form(self, slip: tuple[str, int], rows: list[int]) -> None:
+        key, form = slip
+        alike = [other for other in self.candidates if other["rows"] == rows]
+        is_new = not any(other["slips"][0][0] == key for other in alike)
+        if is_new and form < len(self.runner.exercise.catalogue[key].edits):
+            self.forms.setdefault(key, []).append(slip)
+
+    def _smallest(self, slips: Slips, function: Callable[..., Any], failed: Comparison) -> int:
+        """Return the place of the smallest input that shows mistakes: of several, that of the
+        first, where it does."""
+        exercise, first = self.runner.exercise, slips[:1]
+        mistake = exercise.catalogue[slips[0][0]] if len(slips) > 1 else None
+        shrink = Shrink(self.runner, function, trusted, failed, mistake)
+        place, call = self.smallest.get((failed.probe.name, first), (-1, None))
+        if call is not None and shrink.fails(call):
+            return place
+        shown = shrink.smallest()
+        coded = _call(exercise, shown.probe.call)
+        text = repr((failed.probe.name, coded["shown"]))
+        if text not in self.smallest:
+            self.smallest[text] = len(self.calls), shown.probe.call
+            of = exercise.probes.index(failed.probe)
+            self.calls.append({"of": of, **coded, **_expected(shown)})
+        self.smallest.setdefault((failed.probe.name, first), self.smallest[text])
+        return self.smallest[text][0]
 
 
-def _place(table: list[Comparison], places: dict[Any, int], comparison: Comparison) -> int:
+def _place(table: list[Comparison], comparison: Comparison) -> int:
     """Return where in the table what is shown stands, and put it there if it does not yet."""
-    shown = _shown(comparison)  # most mistakes show on most probes what another one has shown
-    if shown not in places:
-        alike = (
-            place
-            for place, known in enumerate(table)
-            if comparison.agrees_with(known) and known.agrees_with(comparison)
-        )
-        places[shown] = next(alike, len(table))
-        if places[shown] == len(table):
-            table.append(comparison)
-    return places[shown]
+    for place, known in enumerate(table):  # most show on most probes what another one has shown
+        if (
+            _may_agree(comparison, known)
+            and comparison.agrees_with(known)
+            and known.agrees_with(comparison)
+        ):
+            return place
+    table.append(comparison)
+    return len(table) - 1
 
 
-def _shown(comparison: Comparison) -> Any:
-    """Return what decides with what a comparison agrees: a finding, or what is wrong."""
-    if finding := comparison.observed.finding:
-        return finding.kind, finding.what
-    values = comparison.observed.values
-    return tuple(
-        (name, ratio <= 1 or values[name].numpy().tobytes())
+def _may_agree(comparison: Comparison, known: Comparison) -> bool:
+    """Return whether two are about as far off: to compare all their values takes long."""
+    return comparison.probe.rough or all(
+        isclose(ratio, known.ratios.get(name, 0.0), rel_tol=0.01, abs_tol=3.0)
         for name, ratio in comparison.ratios.items()
     )
 

@@ -153,10 +153,6 @@ def _safely(function, value, otherwise):
         return otherwise
 
 
-def _floor_div(a, b):
-    return math.floor(_div(a, b)) if isinstance(a, int) and isinstance(b, int) else a // b
-
-
 class _Slices:
     """Makes slices, which MicroPython makes in brackets alone."""
 
@@ -199,9 +195,6 @@ class Tensor:
         if not self.shape:
             raise TypeError("len() of a 0-d tensor")
         return self.shape[0]
-
-    def is_floating_point(self):
-        return self.dtype.is_floating_point
 
     def is_contiguous(self):
         step = 1
@@ -251,9 +244,6 @@ class Tensor:
             strides.append(step if own == n else 0)
         return self._view(shape, strides)
 
-    def expand_as(self, other):
-        return self.expand(other.shape)
-
     # arithmetic
 
     def _with(self, other, function, kind=None, turned=False):
@@ -268,9 +258,6 @@ class Tensor:
     def add(self, other, alpha=1):
         return self + (other if alpha == 1 else other * alpha)
 
-    def __radd__(self, other):
-        return self._with(other, lambda a, b: a + b, turned=True)
-
     def __sub__(self, other):
         return self._with(other, lambda a, b: a - b)
 
@@ -280,9 +267,6 @@ class Tensor:
     def __mul__(self, other):
         return self._with(other, lambda a, b: a * b)
 
-    def __rmul__(self, other):
-        return self._with(other, lambda a, b: a * b, turned=True)
-
     def __truediv__(self, other):
         return self._with(other, _div, float32)
 
@@ -290,10 +274,10 @@ class Tensor:
         return self._with(other, _div, float32, True)
 
     def __floordiv__(self, other):
-        return self._with(other, _floor_div)
+        return self._with(other, lambda a, b: a // b)
 
     def __rfloordiv__(self, other):
-        return self._with(other, _floor_div, turned=True)
+        return self._with(other, lambda a, b: a // b, turned=True)
 
     def __mod__(self, other):
         return self._with(other, lambda a, b: a % b)
@@ -308,7 +292,7 @@ class Tensor:
         return self._map(lambda v: -v)
 
     def __matmul__(self, other):
-        return matmul(self, other)
+        raise NotHere("this page has no @; JupyterLab has")
 
     def __eq__(self, other):
         return self._with(other, lambda a, b: a == b, bool_)
@@ -328,15 +312,6 @@ class Tensor:
     def __ge__(self, other):
         return self._with(other, lambda a, b: a >= b, bool_)
 
-    def __and__(self, other):
-        return self._with(other, lambda a, b: a & b)
-
-    def __or__(self, other):
-        return self._with(other, lambda a, b: a | b)
-
-    def __invert__(self):
-        return self._map((lambda v: not v) if self.dtype is bool_ else (lambda v: -v - 1))
-
     def __hash__(self):
         return id(self)
 
@@ -350,11 +325,6 @@ class Tensor:
         return self
 
     def _in_place(self, result):
-        if result.dtype.rank > self.dtype.rank and self.dtype.rank < 2:
-            raise RuntimeError(
-                f"result type {result.dtype.name} can't be cast to the desired output type "
-                f"{self.dtype.name}"
-            )
         if result.shape != self.shape:
             raise RuntimeError(
                 f"output with shape {list(self.shape)} doesn't match the broadcast shape "
@@ -377,8 +347,7 @@ class Tensor:
     add_, sub_, mul_, div_ = __iadd__, __isub__, __imul__, __itruediv__
     sub, mul, div, neg = __sub__, __mul__, __truediv__, __neg__
     eq, ne, lt, le, gt, ge = __eq__, __ne__, __lt__, __le__, __gt__, __ge__
-    subtract, multiply, divide, true_divide = __sub__, __mul__, __truediv__, __truediv__
-    matmul, pow = __matmul__, __pow__
+    pow, __radd__, __rmul__ = __pow__, __add__, __mul__
 
     def _map(self, function, kind=None):
         kind = kind or self.dtype
@@ -399,9 +368,6 @@ class Tensor:
     def rsqrt(self):
         return self._real(lambda v: _div(1.0, _sqrt(v)))
 
-    def reciprocal(self):
-        return self._real(lambda v: _div(1.0, v))
-
     def exp(self):
         return self._real(_exp)
 
@@ -413,14 +379,6 @@ class Tensor:
 
     def cos(self):
         return self._real(math.cos)
-
-    def floor(self):
-        return self._map(lambda v: math.floor(v) * 1.0 if isinstance(v, float) else v)
-
-    def sign(self):
-        return self._map(
-            lambda v: (v > 0) - (v < 0) if isinstance(v, int) else 1.0 * ((v > 0) - (v < 0))
-        )
 
     def round(self):
         return self._map(lambda v: round(v) * 1.0 if isinstance(v, float) else v)
@@ -436,12 +394,6 @@ class Tensor:
 
     def maximum(self, other):
         return self.clamp(min=other)
-
-    def minimum(self, other):
-        return self.clamp(max=other)
-
-    def isnan(self):
-        return self._map(lambda v: v != v, bool_)
 
     def clamp(self, min=None, max=None):
         result = self
@@ -485,18 +437,9 @@ class Tensor:
 
     def mean(self, dim=None, keepdim=False, dtype=None):
         kind = dtype or self.dtype
-        if kind.rank < 2:
-            raise RuntimeError(
-                "mean(): could not infer output dtype. Input dtype must be either a floating "
-                "point or complex dtype"
-            )
         return self.to(kind)._reduce(lambda g: _div(sum(g), len(g)), dim, keepdim, kind)
 
     def var(self, dim=None, unbiased=True, keepdim=False, correction=None):
-        if isinstance(dim, bool):
-            dim, unbiased = None, dim
-        if self.dtype.rank < 2:
-            raise RuntimeError("std and var only support floating point and complex dtypes")
         less = (1 if unbiased else 0) if correction is None else correction
 
         def variance(group):
@@ -509,10 +452,6 @@ class Tensor:
     def std(self, dim=None, unbiased=True, keepdim=False, correction=None):
         return self.double().var(dim, unbiased, keepdim, correction).sqrt().to(self.dtype)
 
-    def prod(self, dim=None, keepdim=False):
-        kind = self.dtype if self.dtype.rank else int64
-        return self._reduce(_size, dim, keepdim, kind)
-
     def amax(self, dim=(), keepdim=False):
         return self._reduce(_largest, dim, keepdim, self.dtype)
 
@@ -521,9 +460,6 @@ class Tensor:
 
     def max(self, dim=None, keepdim=False):
         return self.amax(keepdim=keepdim) if dim is None else _Values(self.amax(dim, keepdim))
-
-    def min(self, dim=None, keepdim=False):
-        return self.amin(keepdim=keepdim) if dim is None else _Values(self.amin(dim, keepdim))
 
     def median(self, dim=None, keepdim=False):
         middle = self._reduce(lambda g: sorted(g)[(len(g) - 1) // 2], dim, keepdim, self.dtype)
@@ -535,11 +471,6 @@ class Tensor:
         for start in range(0, len(flat), n):
             values += sorted(flat[start : start + n], reverse=descending)
         return _Values(Tensor(values, rows.shape, self.dtype).transpose(dim, -1))
-
-    def norm(self, p=2, dim=None, keepdim=False):
-        if p != 2:
-            raise NotHere("this page has no norm but that of p=2; JupyterLab has")
-        return self.double().square().sum(dim, keepdim).sqrt().to(self.dtype)
 
     def cumsum(self, dim):
         rows = self.transpose(dim, -1)
@@ -597,11 +528,6 @@ class Tensor:
             return self._view(shape, strides)
         return Tensor(self._values(), shape, self.dtype)
 
-    def reshape_as(self, other):
-        return self.reshape(other.shape)
-
-    view_as = reshape_as
-
     def flatten(self, start_dim=0, end_dim=-1):
         start, end = self._at(start_dim), self._at(end_dim)
         middle = _size(self.shape[start : end + 1])
@@ -638,15 +564,8 @@ class Tensor:
     swapaxes = transpose
 
     @property
-    def mT(self):
-        return self.transpose(-2, -1)
-
-    @property
     def T(self):
         return self.permute(list(reversed(range(self.ndim))))
-
-    def t(self):
-        return self.T
 
     def narrow(self, dim, start, length):
         return self[(_ALL,) * self._at(dim) + (_slice[start : start + length],)]
@@ -674,10 +593,6 @@ class Tensor:
         for dim in _shape_of(dims):
             result = stack(list(reversed(result.unbind(dim))), dim)
         return result
-
-    def roll(self, shifts, dims):
-        parts, n = self.unbind(dims), self.shape[dims]
-        return stack([parts[(i - shifts) % n] for i in range(n)], dims)
 
     def repeat(self, *sizes):
         result = self
@@ -738,36 +653,20 @@ class Tensor:
         lists = [i for i, each in enumerate(parts) if _is_list(each)]
         if not lists:
             return self._indexed(index)
-        if len(lists) > 1 or None in [each for each in parts if each is None]:
-            raise NotHere("this page has no indexing by several lists at once; JupyterLab has")
-        place = lists[0]
-        if ... in [each for each in parts[:place] if each is ...]:
-            place -= len(parts)
-        chosen = parts[place]
-        chosen = chosen if isinstance(chosen, Tensor) else tensor(chosen)
-        before = parts[:place] if place >= 0 else parts[: len(parts) + place]
-        result = self._indexed(before + (_ALL,) + parts[len(before) + 1 :])
-        dim = len([e for e in before if isinstance(e, slice)]) if place >= 0 else place
-        if chosen.dtype is bool_:
-            if chosen.ndim > 1:
-                width = chosen.ndim
-                result = result.flatten(dim, dim + width - 1)
-                chosen = chosen.flatten()
-            chosen = tensor([i for i, keep in enumerate(chosen._values()) if keep] or [], int64)
-        rows = [result._indexed((_ALL,) * result._at(dim) + (i,)) for i in chosen._values()]
-        if not rows:
-            return result.narrow(dim, 0, 0)
-        dim = result._at(dim)
-        return stack(rows, dim).reshape(result.shape[:dim] + chosen.shape + result.shape[dim + 1 :])
+        before, chosen, after = parts[: lists[0]], tensor(parts[lists[0]]), parts[lists[0] + 1 :]
+        if len(lists) > 1 or chosen.dtype is bool_ or [each for each in parts if each is None]:
+            raise NotHere("this page has no indexing by masks or several lists; JupyterLab has")
+        rows = stack([self._indexed(before + (i,) + after) for i in chosen._values()])
+        dim = len([each for each in before if isinstance(each, slice)])
+        if [each for each in before if each is ...]:
+            dim = rows.ndim - 1 - len([each for each in after if isinstance(each, slice)])
+        order = list(range(chosen.ndim, chosen.ndim + rows.ndim - 1))
+        order = order[:dim] + list(range(chosen.ndim)) + order[dim:]
+        return rows.unflatten(0, chosen.shape).permute(order)
 
     def __setitem__(self, index, value):
-        parts = index if isinstance(index, tuple) else (index,)
-        if len(parts) == 1 and isinstance(parts[0], Tensor) and parts[0].dtype is bool_:
-            mask = parts[0].reshape(parts[0].shape + (1,) * (self.ndim - parts[0].ndim))
-            self.copy_(where(mask, value, self))
-            return
-        if [each for each in parts if _is_list(each)]:
-            raise NotHere("this page has no assignment to a list of indices; JupyterLab has")
+        if [each for each in (index if isinstance(index, tuple) else (index,)) if _is_list(each)]:
+            raise NotHere("this page has no assignment to masks or lists; JupyterLab has")
         self._indexed(index).copy_(value)
 
     # types
@@ -805,9 +704,6 @@ class Tensor:
 
     int = long
 
-    def bool(self):
-        return self.to(bool_)
-
     def half(self):
         return self.to(float16)
 
@@ -824,9 +720,6 @@ class Tensor:
         return self
 
     data = property(detach)
-
-    def cpu(self):
-        return self
 
     def item(self):
         if self.numel() != 1:
@@ -850,15 +743,6 @@ class Tensor:
         suffix = "" if self.dtype in (float32, int64, bool_) else f", dtype={self.dtype!r}"
         return f"tensor({_rounded(self.tolist())}{suffix})"
 
-    def masked_fill(self, mask, value):
-        return where(mask, value, self)
-
-    def fill_(self, value):
-        return self.copy_(value)
-
-    def zero_(self):
-        return self.fill_(0)
-
     def outer(self, other):
         return self[:, None] * other
 
@@ -881,14 +765,6 @@ class _Values:
 
     def __init__(self, values):
         self.values = values
-
-    def __getitem__(self, index):
-        if index:
-            raise NotHere("this page has no places of extremes; JupyterLab has")
-        return self.values
-
-    def __iter__(self):
-        raise NotHere("this page has no places of extremes; JupyterLab has")
 
 
 def _is_list(index):
@@ -1065,48 +941,20 @@ def where(condition, a, b):
 
 
 def einsum(equation, *operands):
-    """Of two operands, letters alone; an ellipsis is not here."""
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = operands[0]
-    inputs, _, output = equation.replace(" ", "").partition("->")
-    names = inputs.split(",")
-    if len(operands) != 2 or "." in inputs:
-        raise NotHere("this page has einsum of two operands and letters alone; JupyterLab has more")
-    if "->" not in equation:
-        every = "".join(names)
-        output = "".join(sorted([c for c in set(every) if every.count(c) == 1]))
+    """Of letters alone, and an arrow; an ellipsis is not here."""
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
     letters = output + "".join(sorted([c for c in set(inputs) if c not in output and c != ","]))
-    aligned = []
-    for name, x in zip(names, operands):
-        if len(set(name)) < len(name) or len(name) != x.ndim:
-            raise NotHere(f"this page cannot read einsum's {name!r}; JupyterLab can")
-        order = [name.index(c) for c in letters if c in name]
-        x = x.permute(order)
+    product = tensor(1, operands[0].dtype)
+    for name, x in zip(inputs.split(","), operands):
+        if not arrow or "." in name or len(set(name)) < len(name):
+            raise NotHere("this page has einsum of letters and an arrow; JupyterLab has more")
+        x = x.permute([name.index(c) for c in letters if c in name])
         for i, c in enumerate(letters):
             if c not in name:
                 x = x.unsqueeze(i)
-        aligned.append(x)
+        product = product * (x.double() if x.dtype.rank > 1 else x)
     summed = tuple(range(len(output), len(letters)))
-    a, b = aligned
-    kind = _common(a, b)
-    if kind.rank > 1:
-        a, b = a.double(), b.double()
-    product = a * b
-    return (product.sum(summed) if summed else product).to(kind)
-
-
-def matmul(a, b):
-    if a.ndim == 1:
-        return matmul(a[None], b).squeeze(-1 if b.ndim == 1 else -2)
-    if b.ndim == 1:
-        return matmul(a, b[:, None]).squeeze(-1)
-    if a.shape[-1] != b.shape[-2]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[-2]}x{a.shape[-1]} and "
-            f"{b.shape[-2]}x{b.shape[-1]})"
-        )
-    kind = _common(a, b)
-    return (a.double()[..., :, :, None] * b.double()[..., None, :, :]).sum(-2).to(kind)
+    return (product.sum(summed) if summed else product).to(_common(*operands))
 
 
 def promote_types(a, b):
@@ -1163,27 +1011,20 @@ METHODS = [
     "square",
     "sqrt",
     "rsqrt",
-    "reciprocal",
     "exp",
     "log",
     "sin",
     "cos",
-    "floor",
-    "sign",
     "clamp",
-    "isnan",
     "sum",
     "mean",
     "var",
     "std",
-    "prod",
     "amax",
     "amin",
     "max",
-    "min",
     "median",
     "sort",
-    "norm",
     "cumsum",
     "any",
     "all",
@@ -1198,7 +1039,6 @@ METHODS = [
     "chunk",
     "unbind",
     "flip",
-    "roll",
     "repeat_interleave",
     "numel",
     "clone",
@@ -1208,14 +1048,7 @@ METHODS = [
     "deg2rad",
     "log10",
     "maximum",
-    "minimum",
-    "masked_fill",
     "narrow",
-    "subtract",
-    "multiply",
-    "divide",
-    "true_divide",
-    "is_floating_point",
     "eq",
     "ne",
     "lt",
@@ -1244,7 +1077,6 @@ OTHERS = [
     "concatenate",
     "where",
     "einsum",
-    "matmul",
     "promote_types",
     "finfo",
     "no_grad",
