@@ -260,7 +260,7 @@ def what_is_rounded(dtype: torch.dtype, subject: Subject, x: Tensor, formula: Fo
         if weight.role == "γ":
             value = half.parameters[weight.name]
             value.copy_(0.5 + torch.rand(weight.own, generator=generator(0)))
-            gain = weight.offset + value.cpu().double().reshape(weight.shape)
+            gain = weight.offset + weight.placed(value.cpu().double())
     z = (x + 8 * formula.centred).to(dtype)
     y, x_hat = half(z), formula(z)
     once = (x_hat * gain).to(dtype)
@@ -414,7 +414,8 @@ def _calls(formula: Formula, parameters: Sequence[Parameter]) -> Iterator[str]:
     gains, shifts, affine, x = "", "", "", "x"
     for p in parameters:
         value = f"layer.{p.name}" if p.name.isidentifier() else f"layer.get_parameter({p.name!r})"
-        placed = value if p.shape == p.own else f"{value}.reshape{p.shape}"
+        repeated = f".repeat_interleave({p.times})" * (p.times > 1)
+        placed = value if p.shape == p.own else f"{value}{repeated}.reshape{p.shape}"
         placed = f"({p.offset:g} + {placed})" if p.offset else placed
         flat = f"{value}.squeeze()" if 1 in p.own else value
         if p.role == "γ":

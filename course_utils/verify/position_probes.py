@@ -69,17 +69,11 @@ def describe_rotation(found: Diagnosis, subject: Subject, x: Tensor) -> None:
     found.kind, found.unlike = "rotation", UNLIKE
     says, shape = found.answers, list(x.shape)
     axis = along_which_axis_are_the_positions(subject, shape)
-    if axis is None:
-        raise ValueError(
-            f"{found.name} is linear and the same at every position: it rotates nothing by position"
-        )
     shape[axis] = shape[axis] if subject.rest else 64
     says["positions along"] = f"axis {axis} of {len(shape)}"
     turns = which_columns_are_pairs(subject, shape, axis)
     if turns is None:
-        says["pairs"] = "unsure: columns do not turn in pairs"
-        found.summary = "linear, with the position, and no rotation of pairs"
-        return
+        raise ValueError(f"{found.name} is linear and turns no pairs of columns by the position")
     pairs, dim, start = len(turns.pairs), shape[-1], turns.pairs[0][0]
     says["layout"] = which_layout_have_the_pairs(turns)
     if turns.order != sorted(turns.order):
@@ -158,11 +152,11 @@ def describe_table(found: Diagnosis, table: Tensor, positions: Tensor | None = N
 # -- questions to a rotation
 
 
-def along_which_axis_are_the_positions(subject: Subject, shape: Sequence[int]) -> int | None:
+def along_which_axis_are_the_positions(subject: Subject, shape: Sequence[int]) -> int:
     """Ones in: the axis along which they are turned differently."""
     y = subject(torch.ones(tuple(shape)))
     spread = [(y.amax(d) - y.amin(d)).max().item() for d in range(len(shape) - 1)]
-    return spread.index(max(spread)) if max(spread) > 1e-6 else None
+    return spread.index(max(spread))
 
 
 def which_columns_are_pairs(subject: Subject, shape: Sequence[int], axis: int) -> Turns | None:
@@ -177,7 +171,7 @@ def which_columns_are_pairs(subject: Subject, shape: Sequence[int], axis: int) -
     partner = others.argmax(0).tolist()
     turning = others.amax(0) > 1e-7
     pairs = [(a, b) for a, b in enumerate(partner) if a < b and turning[a] and partner[b] == a]
-    if not pairs or 2 * len(pairs) != turning.sum():
+    if not pairs or 2 * len(pairs) != turning.sum() or torch.equal(matrix[0], matrix[1]):
         return None
     z = torch.stack([torch.complex(matrix[:, a, a], matrix[:, b, a]) for a, b in pairs], 1)
     return Turns(z, pairs, order, shape, axis)
@@ -254,8 +248,6 @@ def which_frequencies(f: Tensor) -> tuple[dict[str, Any], str]:
         expected, _ = rope.rope_frequencies(parameters, 2 * pairs)
         if ((expected - f).abs() < (3e-2 if even else 1e-3) * expected).all():
             return parameters, f"{words}, {how}"
-    if even:
-        return {}, f"{words}, all frequencies times {f[0]:.4g}"
     if (share.diff() > -1e-2).all() and abs(share[0] * factor - 1) < 2e-2:
         how = f"the FAST pairs divided by {factor:g} and the slow ones kept: a ramp upside down"
         return {}, f"{words}, {how}"

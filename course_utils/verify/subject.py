@@ -66,13 +66,23 @@ BEFORE = "multiplies the input"
 @dataclass(frozen=True)
 class Parameter:
     """What one parameter, of shape ``own``, does: ``role`` is "γ" (multiplies the result, as
-    ``offset`` + γ), "β" (is added), or says it in words. In ``shape`` it broadcasts with x."""
+    ``offset`` + γ), "β" (is added), or says it in words. In ``shape`` it broadcasts with x, each
+    number repeated ``times``."""
 
     name: str
     own: tuple[int, ...]
     role: str = OTHER
     offset: float = 0.0
     shape: tuple[int, ...] = ()
+
+    @property
+    def times(self) -> int:
+        """1, but for one number a group."""
+        return math.prod(self.shape) // math.prod(self.own)
+
+    def placed(self, value: Tensor) -> Tensor:
+        """A value of it, to be broadcast with x."""
+        return value.flatten().repeat_interleave(self.times).reshape(self.shape)
 
     @property
     def form(self) -> str:
@@ -179,27 +189,27 @@ def _role(subject: Subject, p: Parameter, x: Tensor) -> Parameter:
 
     if is_result(one) and is_result(zero):
         return replace(p, role="changes nothing")
-    for shape in _placements(p.own, x.shape):
-        value = numbers.reshape(shape)
+    for along in _along_an_axis(p, x.shape):
+        value = along.placed(numbers)
         if is_result(zero + value):
-            return replace(p, role="β", shape=shape)
+            return replace(along, role="β")
         if is_result((offset + value) * step):
-            return replace(p, role="γ", offset=offset, shape=shape)
+            return replace(along, role="γ", offset=offset)
         for before in (0.0, 1.0):
             if is_result(subject.with_value(p.name, 1 - before, x * (before + value))):
-                return replace(p, role=BEFORE, offset=before, shape=shape)
+                return replace(along, role=BEFORE, offset=before)
     return p
 
 
-def _placements(own: tuple[int, ...], against: Sequence[int]) -> list[tuple[int, ...]]:
+def _along_an_axis(p: Parameter, against: Sequence[int]) -> list[Parameter]:
     """The shapes in which a parameter broadcasts with an input: its own, or along one axis."""
-    along = [(math.prod(own), *[1] * after) for after in range(len(against))]
-    return [
-        shape
-        for shape in (own, *along)
-        if len(shape) <= len(against)
-        and all(n in (1, m) for n, m in zip(reversed(shape), reversed(against), strict=False))
-    ]
+    last = [*reversed(against)]
+    shapes = [(n, *[1] * after) for after, n in enumerate(last) if n % math.prod(p.own) == 0]
+    if len(p.own) <= len(last) and all(
+        n in (1, m) for n, m in zip(reversed(p.own), last, strict=False)
+    ):
+        shapes.insert(0, p.own)
+    return [replace(p, shape=shape) for shape in shapes]
 
 
 @dataclass
