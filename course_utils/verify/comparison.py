@@ -164,7 +164,8 @@ def compare(
         raise ValueError(f"cases and dtypes must not be empty: got {cases!r} and {dtypes!r}")
     adapted = adapt(mine, reference, cases[0].x, names, axes)
     first = _with_state(_cast(cases[0], torch.float64), reference)
-    in_float32 = _reads_float32(adapted, first) and not _reads_float32(reference, first)
+    reads_float32 = (_reads_float32(fn, first) for fn in (reference, adapted))
+    in_float32 = torch.float64 in dtypes and [*reads_float32] == [False, True]
     worst: dict[tuple[str, str], Line] = {}
     for dtype in dtypes:
         for case in cases:
