@@ -143,12 +143,13 @@ def describe_norm(found: Diagnosis, subject: Subject, x: Tensor) -> None:
         says |= what_is_kept_from_call_to_call(subject, x, formula)
     found.summary = _summary(found, formula)
     if with_eps:
-        found.unlike += f": {_smallest_difference(formula, subject, x)}"
         fresh, v, eps = subject.fresh(), normal(x.shape, 11), formula.eps
         fresh.draw()
         # where ε shows, and where it does not
         inputs = [3 * v + 2, *(scale * v for scale in {1, 1e-3, 1e-6, eps**0.5, eps} - {0})]
         found.try_calls(_calls(formula, found.parameters), inputs, fresh, ROUNDING)
+        if not found.call:
+            found.unlike += f": {_smallest_difference(formula, subject, x)}"
 
 
 # -- the questions

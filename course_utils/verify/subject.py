@@ -59,7 +59,7 @@ def nearest(value: float, within: float, known: Iterable[float] = ()) -> float:
     return value
 
 
-OTHER = "unsure: neither multiplies nor adds along an axis"
+OTHER = "unsure: neither multiplies nor adds"
 BEFORE = "multiplies the input"
 
 
