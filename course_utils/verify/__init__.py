@@ -20,7 +20,8 @@ from course_utils.verify.comparison import (
     compare,
     max_error,
 )
-from course_utils.verify.diagnosis import Diagnosis, diagnose
+from course_utils.verify.diagnosis import diagnose
+from course_utils.verify.subject import Diagnosis
 
 __all__ = [
     "DTYPES",

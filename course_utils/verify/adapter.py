@@ -3,7 +3,6 @@ reference's."""
 
 import math
 from collections.abc import Callable, Mapping
-from itertools import product
 from typing import Any
 
 import torch
@@ -14,12 +13,14 @@ from course_utils.verify.subject import Subject, parameter_roles
 
 __all__ = ["Adapted", "adapt"]
 
+Order = list[int] | None
+
 
 class Adapted(nn.Module):
     """``layer`` under the reference's names of parameters and buffers, and in its order of axes.
 
     ``names`` holds layer's name -> reference's, ``offsets`` what the layer adds to a weight by
-    itself, ``left`` what has no counterpart.
+    itself.
     """
 
     def __init__(
@@ -28,29 +29,29 @@ class Adapted(nn.Module):
         reference: nn.Module,
         names: Mapping[str, str],
         offsets: Mapping[str, float],
-        order: list[int] | None,
+        order: Order,
     ) -> None:
         super().__init__()
         self.layer, self.names, self.offsets, self.order = [layer], names, offsets, order
-        state = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
-        self.shapes = {name: tensor.shape for name, tensor in state.items()}
-        self.left = [name for name in state if name not in names and state[name].dim()]
-        parameters = dict(reference.named_parameters())
-        for name, tensor in reference.state_dict(keep_vars=True).items():
-            kept = tensor.detach().clone()
-            if name in parameters:
-                self.register_parameter(name, nn.Parameter(kept))
-            else:
-                self.register_buffer(name, kept)
+        for name, parameter in reference.named_parameters():
+            self.register_parameter(name, nn.Parameter(parameter.detach().clone()))
+        for name, buffer in reference.named_buffers():
+            self.register_buffer(name, buffer.clone())
 
     def forward(self, x: Tensor) -> Tensor:
         layer = self.layer[0].to(x.dtype).train(self.training)
-        state = {}
+        state = layer.state_dict()
         for own, name in self.names.items():
             value = getattr(self, name)  # itself, where it is a buffer that a call updates
             offset = self.offsets.get(own)
-            state[own] = (value - offset if offset else value).reshape(self.shapes[own])
+            state[own] = (value - offset if offset else value).reshape(state[own].shape)
         return _in_order(lambda z: functional_call(layer, state, z), x, self.order)
+
+    @property
+    def left(self) -> list[str]:
+        """What of the layer has no counterpart."""
+        state = self.layer[0].state_dict()
+        return [name for name in state if name not in self.names and state[name].dim()]
 
 
 def adapt(
@@ -62,7 +63,7 @@ def adapt(
 ) -> Callable[..., Any]:
     """Return ``mine`` itself where its names and axes are the reference's, or a module or function
     that has them."""
-    order = None
+    order: Order = None
     if axes is not None:
         if sorted(axes[0]) != sorted(axes[1]):
             raise ValueError(f"axes must be two orders of the same letters: got {axes!r}")
@@ -71,52 +72,47 @@ def adapt(
         if order is None:
             return mine
         return lambda z, **options: _in_order(lambda v: mine(v, **options), z, order)
-    own, wanted = (set(layer.state_dict()) for layer in (mine, reference))
-    if names is None and own == wanted and order is None:
-        return mine
+    own, wanted = mine.state_dict().keys(), reference.state_dict().keys()
     offsets: dict[str, float] = {}
     if names is None:
-        names, offsets = _by_role(mine, reference, x, order)
-    unknown = [name for name in names.values() if name not in wanted] + [
-        name for name in names if name not in own
-    ]
+        if own == wanted and order is None:
+            return mine
+        names, offsets = _by_role(mine, reference, x if order is None else x.permute(order), x)
+    unknown = {*names.values()} - wanted | names.keys() - own
     if unknown:
         raise ValueError(
             f"names must lead from {sorted(own)} to {sorted(wanted)}: got {', '.join(unknown)}"
         )
-    parameters = {name for name, _ in reference.named_parameters()}
-    if parameters - set(names.values()):
+    if dict(reference.named_parameters()).keys() - names.values():
         return mine  # something has no counterpart: what it raises says so
     return Adapted(mine, reference, names, offsets, order)
 
 
 def _by_role(
-    mine: nn.Module, reference: nn.Module, x: Tensor, order: list[int] | None
+    mine: nn.Module, reference: nn.Module, x_mine: Tensor, x: Tensor
 ) -> tuple[dict[str, str], dict[str, float]]:
     """Pair what multiplies with what multiplies and what adds with what adds; buffers by name, or
     by their shape and order."""
-    x_mine = x if order is None else x.permute(order)
-    try:
-        own = parameter_roles(Subject(mine, torch.float64), x_mine)
-        wanted = parameter_roles(Subject(reference, torch.float64), x)
-    except Exception:
-        return {}, {}
+    sides, offsets = [], []
+    for layer, value in ((mine, x_mine), (reference, x)):
+        try:
+            roles = parameter_roles(Subject(layer, torch.float64), value)
+        except Exception:
+            return {}, {}
+        side = {p.name: (p.role, math.prod(p.own)) for p in roles}
+        side |= {name: ("buffer", *b.shape) for name, b in layer.named_buffers()}
+        sides.append(side)
+        offsets.append({p.name: p.offset for p in roles})
+    own, wanted = sides
     names: dict[str, str] = {}
-    offsets: dict[str, float] = {}
-    for p, other in product(own, wanted):
-        is_free = p.name not in names and other.name not in names.values()
-        if is_free and p.role == other.role and math.prod(p.own) == math.prod(other.own):
-            names[p.name], offsets[p.name] = other.name, p.offset - other.offset
-    own_buffers = dict(mine.named_buffers())
-    for (name, buffer), own_name in product(reference.named_buffers(), own_buffers):
-        same_shape = name not in own_buffers and own_buffers[own_name].shape == buffer.shape
-        is_free = own_name not in names and name not in names.values()
-        if is_free and (own_name == name or same_shape):
-            names[own_name] = name
-    return names, offsets
+    for name, does in own.items():
+        free = [n for n in wanted if wanted[n] == does and n not in names.values()]
+        for match in [n for n in free if n == name] or free[:1]:
+            names[name] = match
+    return names, {n: offsets[0].get(n, 0) - offsets[1].get(names[n], 0) for n in names}
 
 
-def _in_order(fn: Callable[[Tensor], Tensor], x: Tensor, order: list[int] | None) -> Tensor:
+def _in_order(fn: Callable[[Tensor], Tensor], x: Tensor, order: Order) -> Tensor:
     """``fn`` on x with its axes in another order, the result in that of x."""
     if order is None:
         return fn(x)

@@ -20,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
         description="Say what a norm, a rotation, a bias or a code computes, by calling it.",
         epilog="course diagnose timm.layers:RmsNorm --args 64 eps=1e-5",
     )
-    parser.add_argument("target", help="MODULE:NAME of a class or a function")
+    parser.add_argument("target", help="MODULE:NAME of a class, a function or a method")
     parser.add_argument("--args", nargs="*", default=[], help="of the class, names as NAME=VALUE")
     parser.add_argument("--shape", help="of x, such as 2,8,64,128, where it cannot be guessed")
     options = parser.parse_args(argv)
@@ -29,12 +29,15 @@ def main(argv: list[str] | None = None) -> int:
         module, _, name = module.rpartition(".")
     try:
         target: Any = importlib.import_module(module)
+        positional = [_value(text) for text in options.args if "=" not in text]
+        pairs = (text.split("=", 1) for text in options.args if "=" in text)
+        named = {key: _value(text) for key, text in pairs}
         for part in name.split("."):
+            if isinstance(target, type):  # a method: of a layer that is made
+                target = target(*positional, **named)
             target = getattr(target, part)
-        if isinstance(target, type) or options.args:
-            positional = [_value(text) for text in options.args if "=" not in text]
-            pairs = (text.split("=", 1) for text in options.args if "=" in text)
-            target = target(*positional, **{key: _value(text) for key, text in pairs})
+        if isinstance(target, type) or (options.args and "." not in name):
+            target = target(*positional, **named)
         example = []
         if options.shape:
             sizes = [int(size) for size in options.shape.split(",")]

@@ -26,6 +26,7 @@ from course_utils.table import Table
 from course_utils.verify.adapter import Adapted, adapt
 from course_utils.verify.cases import Case, cases_for, name_of
 from course_utils.verify.diagnosis import diagnose
+from course_utils.verify.subject import cast, drawn, normal, said
 
 __all__ = ["Comparison", "Line", "assert_close", "compare", "max_error"]
 
@@ -40,9 +41,9 @@ class Line:
     quantity: str
     dtype: str
     case: str
-    mine: float
-    reference: float
-    allowed: float
+    mine: float = 0.0
+    reference: float = 0.0
+    allowed: float = 0.0
     note: str = ""
     remark: str = ""  # a convention, no difference
     # by mine, where the reference raised nothing like it
@@ -104,15 +105,11 @@ class Comparison:
 
     def summary(self) -> str:
         """Return one line without raw floats, the same on every machine."""
-        failed = [
-            f"{line.quantity} ({line.dtype}, {line.case})" for line in self.lines if not line.ok
-        ]
-        checked = (
-            f"{self.mine} against {self.reference}: {len(self.lines)} quantities over "
-            f"{self.cases} cases"
-        )
+        failed = [f"{ln.quantity} ({ln.dtype}, {ln.case})" for ln in self.lines if not ln.ok]
+        outcome = f"differs in {', '.join(failed)}" if failed else "all agree"
         return (
-            f"{checked}, all agree" if not failed else f"{checked}, differs in {', '.join(failed)}"
+            f"{self.mine} against {self.reference}: {len(self.lines)} quantities over "
+            f"{self.cases} cases, {outcome}"
         )
 
     def _more(self) -> str:
@@ -166,13 +163,14 @@ def compare(
     if not cases or not dtypes:
         raise ValueError(f"cases and dtypes must not be empty: got {cases!r} and {dtypes!r}")
     adapted = adapt(mine, reference, cases[0].x, names, axes)
-    in_float32 = torch.float64 in dtypes and _reads_float32(adapted, reference, cases[0])
+    first = _with_state(_cast(cases[0], torch.float64), reference)
+    reads_float32 = (_reads_float32(fn, first) for fn in (reference, adapted))
+    in_float32 = torch.float64 in dtypes and [*reads_float32] == [False, True]
     worst: dict[tuple[str, str], Line] = {}
     for dtype in dtypes:
         for case in cases:
-            cast = _cast(case, dtype)
             exact = truth or reference
-            for line in _lines(adapted, reference, exact, cast, dtype, may_refuse, in_float32):
+            for line in _lines(adapted, reference, exact, case, dtype, may_refuse, in_float32):
                 key = (line.quantity, line.dtype)
                 worst[key] = max(worst.get(key, line), line, key=_severity)
     lines = [*worst.values(), *_twice(adapted, reference, cases)]
@@ -181,7 +179,7 @@ def compare(
         if isinstance(adapted, Adapted) and adapted.names:
             others = [f"{own} for {name}" for own, name in adapted.names.items() if own != name]
             remark = f"under other names: {', '.join(others)}" if others else ""
-            lines.append(Line("state_dict both ways", "any", "strict", 0.0, 0.0, 0.0, "", remark))
+            lines.append(Line("state_dict both ways", "any", "strict", remark=remark))
             not_compared = adapted.left
         else:
             lines.append(_state_dict_line(mine, reference))
@@ -231,7 +229,7 @@ def _twice(mine: Any, reference: Any, cases: Sequence[Case]) -> Iterator[Line]:
         if own > others + 1e-6 * (whole is before):  # a shorter call may round otherwise
             after = f"{case.name} after {before.name}"
             if before.x.dtype != torch.float32:
-                after = f"float32 after {str(before.x.dtype)[6:]}"
+                after = f"float32 after {_short(before.x.dtype)}"
             note = f"{after} is off by {own:.2g}: something is kept"
             yield Line("called twice", "float32", case.name, own, others, 0.0, note)
             return
@@ -242,12 +240,12 @@ def _after(fn: Any, whole: Case, before: Case, case: Case) -> float:
     """How far an object that has made another call is from the end of what a fresh one makes of
     the whole; NaN where one raises, which has a line of its own. A function is one object: what it
     has kept by now, it has kept."""
-    is_module = isinstance(fn, nn.Module)
-    fresh, used = (copy.deepcopy(fn).eval() if is_module else fn for _ in range(2))
 
     def call(layer: Any, case: Case) -> Tensor:
         return layer(case.x, **copy.deepcopy(dict(case.options)))
 
+    is_module = isinstance(fn, nn.Module)
+    fresh, used = (copy.deepcopy(fn).eval() if is_module else fn for _ in range(2))
     try:
         expected = call(fresh, whole).double()
         # it may refuse the dtype, or warn of the mix of dtypes that is asked for here
@@ -273,9 +271,8 @@ def max_error(
     ``truth`` is run in float64; by default it is ``fn`` itself, which shows rounding alone. Both
     get ``options``.
     """
-    expected = (truth or fn)(
-        x.double(), **{name: _to_dtype(value, torch.float64) for name, value in options.items()}
-    )
+    exact = {name: cast(value, torch.float64) for name, value in options.items()}
+    expected = (truth or fn)(x.double(), **exact)
     return (fn(x, **options).double() - expected).abs().max().item()
 
 
@@ -288,14 +285,11 @@ def assert_close(name: str, mine: Tensor, expected: Tensor, within: float) -> No
         raise ValueError(
             f"mine and expected must hold at least one number: got shape {tuple(mine.shape)}"
         )
-    difference = (
-        (mine.to(torch.complex128) - expected.to(torch.complex128))
-        .abs()
-        .nan_to_num(nan=math.inf, posinf=math.inf)
-    )
+    difference = (mine.to(torch.complex128) - expected).abs()
+    difference = difference.nan_to_num(nan=math.inf, posinf=math.inf)
     difference = difference.masked_fill(mine == expected, 0.0)  # the same infinity on both sides
     largest = difference.max().item()
-    if not largest <= within:
+    if largest > within:
         at = tuple(int(i) for i in torch.unravel_index(difference.argmax(), difference.shape))
         raise AssertionError(f"{name}: off by {largest:.3g} at {at}, expected within {within:g}")
     print(f"✓ {name}: equal within {within:g}" if within else f"✓ {name}: equal")
@@ -326,16 +320,16 @@ def _lines(
     in_float32: bool,
 ) -> Iterator[Line]:
     """Yield a line for every quantity that one call of each produces."""
-    name = str(dtype).removeprefix("torch.")
-    by_mine = _observe(mine, reference, case, dtype)
-    by_reference = _observe(reference, reference, case, dtype)
+    case = _with_state(_cast(case, dtype), reference)
+    name = _short(dtype)
+    by_mine, by_reference = (_observe(fn, case, dtype) for fn in (mine, reference))
     if by_mine.error or by_reference.error:
         note = _about_errors(mine, by_mine, by_reference, may_refuse)
-        yield Line("error raised", name, case.name, 0.0, 0.0, 0.0, note, raised=by_mine.error)
+        yield Line("error raised", name, case.name, note=note, raised=by_mine.error)
         return
     if by_reference.keeps_upstream and not by_mine.keeps_upstream:
         note = "overwritten: a residual needs it still"
-        yield Line("gradient that it was handed", name, case.name, math.nan, 0.0, 0.0, note)
+        yield Line("gradient that it was handed", name, case.name, math.nan, note=note)
     # Rounding alone may move a value by four units in the last place of the arithmetic: a mean
     # carries the rounding of every addition. In float64 the truth is the reference itself, so its
     # own rounding is not measured apart; a sum of n numbers drifts by about √n units.
@@ -343,41 +337,31 @@ def _lines(
     if dtype == torch.float64 and in_float32:
         remark, unit = "computes in float32 inside", torch.finfo(torch.float32).eps
     elif dtype == torch.float64:
-        units = 4 * torch.finfo(torch.float64).eps * case.x.numel() ** 0.5
-    in_float64 = _cast(case, torch.float64)
-    exact = _observe(truth, reference, in_float64, torch.float64, rounded_to=dtype)
-    moved = _observe(truth, reference, in_float64, torch.float64, rounded_to=dtype, step=units)
+        units = 4 * unit * case.x.numel() ** 0.5
+    exact, moved = (_observe(truth, case, torch.float64, step) for step in (0.0, units))
     if exact.error or moved.error:
         raise exact.error or moved.error  # type: ignore[misc]
     for quantity, expected in by_reference.values.items():
-        got = by_mine.values.get(quantity)
-        note = _structure(got, expected) if quantity in by_mine.values else "missing"
-        if note:
-            yield Line(quantity, name, case.name, math.nan, 0.0, 0.0, note)
+        got, true = by_mine.values.get(quantity), exact.values[quantity]
+        note = _structure(got, expected)
+        if got is None or note:
+            yield Line(quantity, name, case.name, math.nan, note=note)
             continue
-        true = exact.values[quantity]
-        mine_error = _distance(got, true)
-        reference_error = _distance(expected, true)
-        rounding = _distance(moved.values[quantity], true)
+        reference_error, rounding = (
+            _distance(expected, true),
+            _distance(moved.values[quantity], true),
+        )
         size = true.abs().nan_to_num().amax().item() if true.numel() else 0.0
         allowed = max(2 * reference_error, 2 * rounding + unit * size)
-        errors = (mine_error, reference_error, allowed)
+        errors = (_distance(got, true), reference_error, allowed)
         yield Line(quantity, name, case.name, *errors, remark=remark)
 
 
-def _reads_float32(mine: Any, reference: Any, case: Case) -> bool:
-    """Whether ``mine`` makes bit for bit the same of x and of x rounded to float32, and the
-    reference does not."""
-    rounded = Case(case.name, case.x.float().double(), case.options)
-    same = []
-    for fn in (mine, reference):
-        pair = [
-            _observe(fn, reference, c, torch.float64).values.get("output") for c in (case, rounded)
-        ]
-        if not all(isinstance(y, Tensor) for y in pair):
-            return False
-        same.append(torch.equal(pair[0].detach(), pair[1].detach()))  # type: ignore[union-attr]
-    return same[0] and not same[1]
+def _reads_float32(fn: Any, case: Case) -> bool:
+    """Whether ``fn`` makes bit for bit the same of x and of x rounded to float32."""
+    rounded = replace(case, x=case.x.float().double())
+    a, b = (_observe(fn, c, torch.float64).values.get("output") for c in (case, rounded))
+    return isinstance(a, Tensor) and isinstance(b, Tensor) and torch.equal(a, b)
 
 
 def _about_errors(
@@ -395,16 +379,14 @@ def _about_errors(
 def _said(observation: Observation, fn: Any = None) -> str:
     """The exception with its message and, where it left ``fn``, the line of the file or cell that
     has ``fn``."""
-    error = observation.error
-    if error is None:
+    if observation.error is None:
         return "nothing"
-    message = (str(error).splitlines() or [""])[0][:200]
     function = type(fn).forward if isinstance(fn, nn.Module) else inspect.unwrap(fn) if fn else None
     code = getattr(function, "__code__", None)
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = traceback.extract_tb(observation.error.__traceback__)
     lines = [frame.lineno for frame in frames if code and frame.filename == code.co_filename]
     place = f" (line {lines[-1]})" if lines else ""
-    return f"{observation.kind}: {message}{place}"
+    return f"{said(observation.error, 200)}{place}"
 
 
 def _state_dict_line(mine: nn.Module, reference: nn.Module) -> Line:
@@ -415,22 +397,21 @@ def _state_dict_line(mine: nn.Module, reference: nn.Module) -> Line:
         copy.deepcopy(mine).load_state_dict(reference.state_dict())
     except RuntimeError as raised:
         note = str(raised).splitlines()[-1].strip()
-    return Line("state_dict both ways", "any", "strict", 0.0, 0.0, 0.0, note)
+    return Line("state_dict both ways", "any", "strict", note=note)
 
 
 def _structure(got: Any, expected: Tensor) -> str:
     if not isinstance(got, Tensor):
-        return f"returns {type(got).__name__}, not a tensor"
+        return "missing" if got is None else f"returns {type(got).__name__}, not a tensor"
     if got.shape != expected.shape:
         return f"shape {tuple(got.shape)}, not {tuple(expected.shape)}"
     return "" if got.dtype == expected.dtype else f"dtype {got.dtype}, not {expected.dtype}"
 
 
-def _distance(got: Any, exact: Tensor) -> float:
+def _distance(got: Tensor, exact: Tensor) -> float:
     """Return the largest absolute difference; a NaN where the truth has one is no difference,
     elsewhere infinite."""
-    got = got.detach()
-    difference = (got.double() - exact.detach()).abs()
+    difference = (got.detach().double() - exact.detach()).abs()
     same = (got.isnan() & exact.isnan()) | (got == exact)
     difference = torch.where(same, 0.0, difference.nan_to_num(nan=math.inf))
     return difference.max().item() if difference.numel() else 0.0
@@ -441,66 +422,66 @@ def _severity(line: Line) -> float:
     allowed."""
     if line.note:
         return math.inf
-    if (
-        line.mine == 0 or line.allowed == math.inf
-    ):  # the reference is no better: inf / inf would be a NaN
+    # where the reference is no better, inf / inf would be a NaN
+    if line.mine == 0 or line.allowed == math.inf:
         return 0.0
     return line.mine / line.allowed if line.allowed else math.inf
 
 
 def _is_torchs(fn: Any) -> bool:
-    module = type(fn).__module__ if isinstance(fn, nn.Module) else getattr(fn, "__module__", None)
-    return module is not None and module.partition(".")[0] == "torch"
+    owner = type(fn) if isinstance(fn, nn.Module) else fn
+    return f"{getattr(owner, '__module__', '')}.".startswith("torch.")
 
 
 # -- one call, and everything that it produces by name: outputs, gradients, buffers
 
 
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def _cast(case: Case, dtype: torch.dtype) -> Case:
-    return Case(
-        case.name,
-        case.x.to(dtype),
-        {name: _to_dtype(value, dtype) for name, value in case.options.items()},
-    )
+    options = {name: cast(value, dtype) for name, value in case.options.items()}
+    return Case(case.name, case.x.to(dtype), options)
 
 
-def _to_dtype(value: Any, dtype: torch.dtype) -> Any:
-    return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+def _with_state(case: Case, reference: Any) -> Case:
+    """For a module, a case whose options are a state that no default can imitate, of the dtype of
+    x: a module is run as the function of its state that it is."""
+    if not isinstance(reference, nn.Module):
+        return case
+    state = reference.state_dict()
+    for seed, (name, value) in enumerate(state.items()):
+        if value.is_floating_point():  # a variance stays positive
+            state[name] = drawn(value.shape, seed).to(case.x.dtype)
+    return replace(case, options=state)
 
 
 def _observe(
-    fn: Callable[..., Tensor],
-    reference: Callable[..., Tensor],
-    case: Case,
-    dtype: torch.dtype,
-    rounded_to: torch.dtype | None = None,
-    step: float = 0.0,
+    fn: Callable[..., Tensor], case: Case, dtype: torch.dtype, step: float = 0.0
 ) -> Observation:
-    """Run ``fn`` on fresh copies and return every quantity to compare by name, or the exception
-    that it raised.
+    """Run ``fn`` in ``dtype`` on fresh copies and return every quantity to compare by name, or the
+    exception that it raised. ``step`` moves every value of the case by this share of its size."""
 
-    ``rounded_to`` is the dtype whose rounding the values carry when they are run in float64;
-    ``step`` moves every value by this share of its size. A module is run as the function of its
-    state that it is.
-    """
-    rounded = rounded_to or dtype
-    x = _nudge(case.x, step).detach().clone(memory_format=torch.preserve_format).requires_grad_()
-    upstream = torch.randn(x.shape, generator=generator(6), dtype=torch.float64).to(rounded)
+    def moved(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        value = cast(value, dtype).detach().clone(memory_format=torch.preserve_format)
+        if not step or not value.is_floating_point():
+            return value
+        sign = torch.randint(0, 2, value.shape, generator=generator(5)).double() * 2 - 1
+        return value * (1 + step * sign)
+
     module = copy.deepcopy(fn).to(dtype).train() if isinstance(fn, nn.Module) else None
-    arguments = _random_state(reference, rounded) if module else case.options
+    x, options = moved(case.x).requires_grad_(), {k: moved(v) for k, v in case.options.items()}
+    handed = moved(normal(x.shape, 6).to(case.x.dtype))
+    kept = handed.clone()
     # are changed in place
     buffers = dict(module.named_buffers()) if module else ("running_mean", "running_var")
-    options, leaves = {}, {"x": x}
-    for name, value in arguments.items():
-        if isinstance(value, Tensor):
-            value = _nudge(_to_dtype(value, dtype), step).detach().clone()
-            if value.is_floating_point() and name not in buffers:
-                leaves[name] = value.requires_grad_()
-        options[name] = value
+    floats = {k: v for k, v in options.items() if isinstance(v, Tensor) and v.is_floating_point()}
+    leaves = {"x": x} | {k: v.requires_grad_() for k, v in floats.items() if k not in buffers}
     try:
         y = functional_call(module, options, x, strict=True) if module else fn(x, **options)
-        handed = _nudge(upstream.to(dtype), step)
-        kept = handed.clone()
         # What y does not depend on has a gradient of zero, and that is what the reference's is held
         # against.
         gradients = torch.autograd.grad(
@@ -513,27 +494,5 @@ def _observe(
                 values["output in eval"] = functional_call(module.eval(), options, x)
     except Exception as error:
         return Observation(error=error)
-    for name, value in options.items():
-        if name in buffers and isinstance(value, Tensor) and value.is_floating_point():
-            values[name] = value
+    values |= {name: value for name, value in floats.items() if name in buffers}
     return Observation(values, keeps_upstream=torch.equal(handed, kept))
-
-
-def _random_state(module: Any, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Return a state that no default can imitate, rounded to ``dtype`` so that float64 sees the
-    same values."""
-    state = module.state_dict()
-    for seed, (name, value) in enumerate(state.items()):
-        if value.is_floating_point():  # in [0.5, 1.5): a variance stays positive
-            state[name] = (
-                0.5 + torch.rand(value.shape, generator=generator(seed), dtype=torch.float64)
-            ).to(dtype)
-    return state
-
-
-def _nudge(value: Any, step: float) -> Any:
-    """Move every element by ``step`` of its size, up or down."""
-    if not step or not isinstance(value, Tensor) or not value.is_floating_point():
-        return value
-    sign = torch.randint(0, 2, value.shape, generator=generator(5)).double() * 2 - 1
-    return value * (1 + step * sign)

@@ -1,19 +1,33 @@
-"""A layer of anybody's as something to ask: called on copies, in any dtype, never changed.
+"""A layer of anybody's as something to ask: called on copies, in any dtype, never changed; and what
+it answered.
 
 Nothing of its source is read. What a parameter does is found by setting it.
 """
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from course_utils import norms, rope
 from course_utils.session import generator
+from course_utils.table import Table
 
-__all__ = ["Parameter", "Subject", "normal", "parameter_roles", "share_of"]
+__all__ = [
+    "Diagnosis",
+    "Parameter",
+    "Subject",
+    "agree",
+    "cast",
+    "drawn",
+    "nearest",
+    "normal",
+    "said",
+]
 
 
 def normal(shape: Sequence[int], seed: int = 0) -> Tensor:
@@ -21,24 +35,54 @@ def normal(shape: Sequence[int], seed: int = 0) -> Tensor:
     return torch.randn(tuple(shape), generator=generator(seed), dtype=torch.float64)
 
 
+def drawn(shape: Sequence[int], seed: int) -> Tensor:
+    """Numbers between 0.5 and 1.5 in float64, which no default of a parameter imitates."""
+    return 0.5 + torch.rand(tuple(shape), generator=generator(seed), dtype=torch.float64)
+
+
+def cast(value: Any, dtype: torch.dtype) -> Any:
+    """A tensor of floats in ``dtype``, anything else as it is."""
+    return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
 def share_of(unit: Tensor, y: Tensor) -> float:
     """How many units of ``unit`` are in y, by least squares."""
     return ((y * unit).sum() / unit.square().sum()).item()
 
 
+def nearest(value: float, within: float, known: Iterable[float] = ()) -> float:
+    """A known number, or the roundest, within a share of the value; the value where none is."""
+    rounded = [(float(f"{value:.{digits}e}"), within / 10**digits) for digits in range(4)]
+    for number, share in [*((number, within) for number in known), *rounded]:
+        if abs(number - value) <= share * abs(value):
+            return number
+    return value
+
+
+OTHER = "unsure: neither multiplies nor adds"
+BEFORE = "multiplies the input"
+
+
 @dataclass(frozen=True)
 class Parameter:
     """What one parameter, of shape ``own``, does: ``role`` is "γ" (multiplies the result, as
-    ``offset`` + γ), "β" (is added), "before" (multiplies the input), "unused", or "other".
-
-    ``shape`` is that in which it broadcasts with the input, None where that is not known.
-    """
+    ``offset`` + γ), "β" (is added), or says it in words. In ``shape`` it broadcasts with x, each
+    number repeated ``times``."""
 
     name: str
     own: tuple[int, ...]
-    role: str = "other"
+    role: str = OTHER
     offset: float = 0.0
-    shape: tuple[int, ...] | None = None
+    shape: tuple[int, ...] = ()
+
+    @property
+    def times(self) -> int:
+        """1, but for one number a group."""
+        return math.prod(self.shape) // math.prod(self.own)
+
+    def placed(self, value: Tensor) -> Tensor:
+        """A value of it, to be broadcast with x."""
+        return value.flatten().repeat_interleave(self.times).reshape(self.shape)
 
     @property
     def form(self) -> str:
@@ -50,13 +94,6 @@ class Parameter:
         """The value at which it does nothing."""
         return 0.0 if self.role == "β" else 1.0 - self.offset
 
-    def expression(self, shape: tuple[int, ...]) -> str:
-        """Python for it, in this shape."""
-        plain = f"layer.{self.name}" if self.name.isidentifier() else None
-        value = plain or f"layer.get_parameter({self.name!r})"
-        aligned = (1,) * (len(shape) - len(self.own)) + self.own
-        return value if aligned == shape else f"{value}.reshape({shape})"
-
 
 class Subject:
     """``layer(x, *rest)`` on a copy of the layer in ``dtype``: the first tensor that comes back, in
@@ -66,46 +103,34 @@ class Subject:
     last result, ``overwrites`` whether a call has changed its input.
     """
 
-    def __init__(self, layer: Callable[..., Any], dtype: torch.dtype, rest: Sequence[Any] = ()):
-        self.layer = self.original = layer
-        self.dtype, self.rest = dtype, rest
+    def __init__(self, layer: Any, dtype: torch.dtype, rest: Sequence[Any] = ()) -> None:
+        self.original, self.dtype, self.rest = layer, dtype, rest
         self.raw_dtype, self.overwrites, self.device = dtype, False, torch.device("cpu")
-        self.parameters: dict[str, Tensor] = {}
         self.roles: Sequence[Parameter] = ()  # once they are known
-        if not isinstance(layer, nn.Module):
-            return
-        try:
-            module = copy.deepcopy(layer).to(dtype)
-        except RuntimeError as error:
-            raise ValueError(f"layer must be one that can be copied: {error}") from error
-        self.layer = module
-        self.parameters = {name: p.data for name, p in module.named_parameters()}
-        if self.buffers:
-            module.train()
-        for tensor in (*module.parameters(), *module.buffers()):
+        self.is_module = isinstance(layer, nn.Module)
+        self.layer = copy.deepcopy(layer).to(dtype) if self.is_module else layer
+        named = self.layer.named_parameters() if self.is_module else ()
+        self.parameters: dict[str, Tensor] = {name: p.data for name, p in named}
+        for tensor in (*self.parameters.values(), *self.buffers.values()):
             self.device = tensor.device
+        if self.buffers:
+            self.layer.train()
 
     @property
     def buffers(self) -> dict[str, Tensor]:
-        """What it keeps from call to call, in float64, as it is now."""
-        if not isinstance(self.layer, nn.Module):
-            return {}
-        named = self.layer.named_buffers()
-        return {n: b.detach().cpu().double().clone() for n, b in named if b.is_floating_point()}
+        """What it keeps from call to call, as it is now."""
+        named = self.layer.named_buffers() if self.is_module else ()
+        return {name: b.detach().clone() for name, b in named if b.is_floating_point()}
 
     def __call__(self, x: Tensor) -> Tensor:
         passed = x.to(self.device, self.dtype, copy=True)
         kept = passed.clone()
-        rest = [
-            r.to(self.dtype) if isinstance(r, Tensor) and r.is_floating_point() else r
-            for r in self.rest
-        ]
         with torch.no_grad():
-            y = self.layer(passed, *rest)
+            y = self.layer(passed, *(cast(value, self.dtype) for value in self.rest))
         y = y[0] if isinstance(y, tuple | list) else y
         if not isinstance(y, Tensor):
             raise TypeError(f"returns {type(y).__name__}, not a tensor")
-        self.overwrites |= not torch.equal(passed.nan_to_num(), kept.nan_to_num())
+        self.overwrites |= not torch.equal(passed, kept)
         self.raw_dtype = y.dtype
         return y.detach().cpu().double()
 
@@ -118,19 +143,19 @@ class Subject:
     def draw(self) -> None:
         """Give every parameter numbers between 0.5 and 1.5."""
         for seed, p in enumerate(self.parameters.values()):
-            p.copy_(_between_half_and_three_halves(p.shape, seed))
+            p.copy_(drawn(p.shape, seed))
 
     def neutralize(self, parameters: Sequence[Parameter]) -> None:
         """Set every parameter of a known role to where it does nothing."""
         for p in parameters:
-            if p.role != "other":
+            if p.role != OTHER:
                 self.parameters[p.name].fill_(p.neutral)
 
     def with_value(self, name: str, value: float | Tensor, x: Tensor) -> Tensor:
         """The result for ``x`` with one parameter at ``value``; the parameter keeps what it had."""
         parameter = self.parameters[name]
         before = parameter.clone()
-        parameter.copy_(torch.as_tensor(value))
+        parameter[...] = value
         y = self(x)
         parameter.copy_(before)
         return y
@@ -142,11 +167,11 @@ def parameter_roles(subject: Subject, x: Tensor) -> Sequence[Parameter]:
     subject.draw()  # a zero would hide the others
     roles = {name: Parameter(name, tuple(p.shape)) for name, p in starts.items()}
     for name in [*starts, *starts]:  # a weight is a factor of what is left without the bias
-        if roles[name].role == "other":
+        if roles[name].role == OTHER:
             roles[name] = _role(subject, roles[name], x)
             subject.neutralize([roles[name]])
     for name, p in roles.items():
-        if p.role == "other" and starts[name].any():  # at zero it might hide the statistics
+        if p.role == OTHER and starts[name].any():  # at zero it might hide the statistics
             subject.parameters[name].copy_(starts[name])
     subject.roles = [*roles.values()]
     return subject.roles
@@ -154,45 +179,97 @@ def parameter_roles(subject: Subject, x: Tensor) -> Sequence[Parameter]:
 
 def _role(subject: Subject, p: Parameter, x: Tensor) -> Parameter:
     """Set it to 0, to 1 and to drawn numbers, and hold the last result against each role."""
-    drawn = _between_half_and_three_halves(p.own, 99)
-    zero, one, two, with_drawn = (
-        subject.with_value(p.name, value, x) for value in (0.0, 1.0, 2.0, drawn)
-    )
+    numbers = drawn(p.own, 99)
+    zero, one, y = (subject.with_value(p.name, value, x) for value in (0.0, 1.0, numbers))
     step = one - zero
-    near = 1e-4 * (1 + step.abs().max())
+    offset = round(share_of(step, zero), 3)
 
-    def agrees(y: Tensor, expected: Tensor) -> bool:
-        return bool((y - expected).abs().max() < near)
+    def is_result(expected: Tensor) -> bool:
+        return bool((y - expected).abs().max() < 1e-4 * (1 + step.abs().max()))
 
-    if agrees(with_drawn, one) and agrees(with_drawn, zero):
-        return replace(p, role="unused")
-    offset = share_of(step, zero)
-    offset = round(offset) if abs(offset - round(offset)) < 1e-4 else offset
-    values = [(shape, drawn.reshape(shape), with_drawn) for shape in _broadcasts(p.own, x.shape)]
-    for shape, value, y in [*values, (None, torch.tensor(2.0), two)]:
-        if agrees(y, zero + value):
-            return replace(p, role="β", shape=shape)
-        if agrees(y, (offset + value) * step):
-            return replace(p, role="γ", offset=offset, shape=shape)
+    if is_result(one) and is_result(zero):
+        return replace(p, role="changes nothing")
+    for along in _along_an_axis(p, x.shape):
+        value = along.placed(numbers)
+        if is_result(zero + value):
+            return replace(along, role="β")
+        if is_result((offset + value) * step):
+            return replace(along, role="γ", offset=offset)
         for before in (0.0, 1.0):
-            if shape and agrees(y, subject.with_value(p.name, 1 - before, x * (before + value))):
-                return replace(p, role="before", offset=before, shape=shape)
+            if is_result(subject.with_value(p.name, 1 - before, x * (before + value))):
+                return replace(along, role=BEFORE, offset=before)
     return p
 
 
-def _broadcasts(own: Sequence[int], against: Sequence[int]) -> list[tuple[int, ...]]:
-    """The shapes in which a parameter can broadcast with an input: at its end, or along one axis of
-    its length."""
-    size, dims = torch.Size(own).numel(), len(against)
-    shapes = [(1,) * dims] if size == 1 else []
-    aligned = (1,) * (dims - len(own)) + tuple(own)
-    if len(aligned) == dims and all(n in (1, m) for n, m in zip(aligned, against, strict=True)):
-        shapes.append(aligned)
-    for axis in reversed(range(dims)):
-        if size == against[axis]:
-            shapes.append(tuple(size if d == axis else 1 for d in range(dims)))
-    return shapes
+def _along_an_axis(p: Parameter, against: Sequence[int]) -> list[Parameter]:
+    """The shapes in which a parameter broadcasts with an input: its own, or along one axis."""
+    last = [*reversed(against)]
+    shapes = [(n, *[1] * after) for after, n in enumerate(last) if n % math.prod(p.own) == 0]
+    if len(p.own) <= len(last) and all(
+        n in (1, m) for n, m in zip(reversed(p.own), last, strict=False)
+    ):
+        shapes.insert(0, p.own)
+    return [replace(p, shape=shape) for shape in shapes]
 
 
-def _between_half_and_three_halves(shape: Sequence[int], seed: int) -> Tensor:
-    return 0.5 + torch.rand(tuple(shape), generator=generator(seed), dtype=torch.float64)
+@dataclass
+class Diagnosis:
+    """What ``diagnose`` found: a table of questions and answers, and ``summary``, one line.
+
+    ``call`` is an expression of the course's that computes the same from ``x`` and ``layer``; it
+    was run beside the layer, and ``unlike`` is empty. Where no call does, ``unlike`` says so, with
+    a small input that shows it where there is a nearest one.
+    """
+
+    name: str
+    kind: str = ""
+    answers: dict[str, str] = field(default_factory=dict)
+    summary: str = ""
+    call: str | None = None
+    unlike: str = ""
+    parameters: Sequence[Parameter] = field(default=(), repr=False)
+
+    def __getitem__(self, question: str) -> str:
+        return self.answers[question]
+
+    def table(self) -> Table:
+        """Questions and answers, the course's call last."""
+        rows = [*self.answers.items(), ("the course's own", self.call or self.unlike)]
+        return Table(("question", "answer"), rows, f"{self.name}: {self.summary}")
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    @torch.no_grad()
+    def try_calls(
+        self, calls: Iterable[str], inputs: Sequence[Tensor], subject: Subject, within: float
+    ) -> None:
+        """Keep the first of the course's calls, of x and ``layer`` as text, that makes the same of
+        every input."""
+        names = {"norms": norms, "rope": rope, "torch": torch, "layer": subject.layer}
+        expected = [subject(x) for x in inputs]
+        for call in calls:
+            try:
+                mine = [
+                    eval(call, names | {"x": x.to(subject.device, subject.dtype)}) for x in inputs
+                ]
+                if all(agree(*pair, within) for pair in zip(mine, expected, strict=True)):
+                    self.call, self.unlike = call, ""
+                    return
+            except Exception:
+                continue  # it takes no such shape or argument
+
+
+def agree(mine: Tensor, y: Tensor, within: float) -> bool:
+    """Whether two results differ by no more than a share of the largest number of the second."""
+    finite = y.isfinite()  # a bias may be −∞ ahead
+    error = (mine.cpu().double() - y)[finite].abs().max()
+    return bool(error <= within * y[finite].abs().max())
+
+
+def said(error: Exception, length: int) -> str:
+    """An exception and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:length]}"

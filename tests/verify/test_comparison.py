@@ -69,11 +69,12 @@ def test_a_built_in_agrees_with_itself(built_in):
     assert {"output", "gradient of x"} <= {line.quantity for line in comparison.lines}
 
 
-def test_a_right_layer_norm_written_otherwise_agrees_in_one_line_without_a_raw_float():
-    text = repr(verify.compare(layer_norm, F.layer_norm))
-    assert (
-        text == "layer_norm against layer_norm (built-in): 16 quantities over 30 cases, all agree"
-    )
+@pytest.mark.parametrize(("reference", "is_"), [(F.layer_norm, " (built-in)"), (layer_norm, "")])
+def test_a_right_layer_norm_written_otherwise_agrees_in_one_line_without_a_raw_float(
+    reference, is_
+):
+    text = repr(verify.compare(layer_norm, reference, cases_for(F.layer_norm)))
+    assert text == f"layer_norm against layer_norm{is_}: 16 quantities over 30 cases, all agree"
 
 
 @pytest.mark.parametrize(
@@ -120,14 +121,37 @@ def test_a_wrong_dtype_or_shape_is_named():
     assert line.note.startswith("raises RuntimeError: Mismatch in shape: grad_output[0] has")
 
 
-def test_swapped_momentum_shows_in_the_running_buffers_and_in_eval():
-    comparison = verify.compare(
-        nn.BatchNorm1d(6, momentum=0.9), nn.BatchNorm1d(6), dtypes=[torch.float64]
-    )
-    wrong = {"running_mean", "running_var", "output in eval"}
-    assert failing(comparison) == {(quantity, "float64") for quantity in wrong}
-    right = {f"gradient of {name}" for name in ("x", "weight", "bias")} | {"output", "error raised"}
-    assert {line.quantity for line in comparison.lines} == wrong | right | {"state_dict both ways"}
+class OtherBatchNorm(nn.Module):
+    """Running statistics under other names."""
+
+    def __init__(self, momentum):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(6)), nn.Parameter(torch.zeros(6))
+        self.register_buffer("mean", torch.zeros(6))
+        self.register_buffer("var", torch.ones(6))
+        self.momentum = momentum
+
+    def forward(self, x):
+        options = (self.scale, self.shift, self.training, self.momentum)
+        return F.batch_norm(x, self.mean, self.var, *options)
+
+
+@pytest.mark.parametrize(
+    ("mine", "is_right"),
+    [
+        (nn.BatchNorm1d(6, momentum=0.9), False),
+        (OtherBatchNorm(0.2), False),
+        (OtherBatchNorm(0.1), True),
+    ],
+    ids=["its names", "other names", "right"],
+)
+def test_another_momentum_shows_in_the_running_buffers_and_in_eval(mine, is_right):
+    comparison = verify.compare(mine, nn.BatchNorm1d(6), dtypes=[torch.float64])
+    kept = {"running_mean", "running_var", "output in eval"}
+    assert failing(comparison) == {(quantity, "float64") for quantity in kept if not is_right}
+    others = {f"gradient of {name}" for name in ("x", "weight", "bias")} | {"output"}
+    others |= {"error raised", "state_dict both ways"}
+    assert {line.quantity for line in comparison.lines} == kept | others
 
 
 def test_an_error_that_only_one_of_them_raises_is_a_difference():
@@ -155,22 +179,10 @@ def test_an_exception_of_mine_is_shown_with_its_message_and_line_and_chained():
     with pytest.raises(AssertionError, match="has no attribute 'men'") as raised:
         comparison.require()
     assert isinstance(raised.value.__cause__, AttributeError)
-    other_names = verify.compare(
-        lambda x, s, w=None, b=None: x, F.layer_norm, dtypes=[torch.float32]
-    )
-    assert "got an unexpected keyword argument 'normalized_shape'" in other_names.lines[0].note
     renamed = verify.compare(Renamed(6), nn.LayerNorm(6), dtypes=[torch.float32]).lines[0].note
     assert renamed.endswith(
         f"no attribute 'gamma' (line {Renamed.forward.__code__.co_firstlineno + 1})"
     )
-
-
-def test_only_what_is_torchs_is_called_built_in():
-    names = [
-        verify.compare(layer_norm, r, cases_for(F.layer_norm)[:1]).reference
-        for r in (F.layer_norm, layer_norm)
-    ]
-    assert names == ["layer_norm (built-in)", "layer_norm"]
 
 
 def reordered(module):
@@ -245,24 +257,6 @@ def test_other_names_another_form_of_the_weight_and_float32_inside_are_no_differ
         verify.compare(OtherNames(6), nn.LayerNorm(6), names={"gain": "weight"})
 
 
-@pytest.mark.parametrize("momentum", [0.1, 0.2])
-def test_running_statistics_under_other_names_are_compared_too(momentum):
-    class Renamed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale, self.shift = nn.Parameter(torch.ones(6)), nn.Parameter(torch.zeros(6))
-            self.register_buffer("mean", torch.zeros(6))
-            self.register_buffer("var", torch.ones(6))
-
-        def forward(self, x):
-            options = (self.scale, self.shift, self.training, momentum)
-            return F.batch_norm(x, self.mean, self.var, *options)
-
-    comparison = verify.compare(Renamed(), nn.BatchNorm1d(6), dtypes=[torch.float64])
-    wrong = {"running_mean", "running_var", "output in eval"} if momentum == 0.2 else set()
-    assert {line.quantity for line in comparison.lines if not line.ok} == wrong, comparison
-
-
 def test_the_kind_of_a_difference_is_named():
     comparison = verify.compare(OtherNames(6, "n − 1"), nn.LayerNorm(6), dtypes=[torch.float32])
     assert not comparison.ok
@@ -286,7 +280,7 @@ def test_another_order_of_axes_is_turned_round():
         verify.compare(ChannelsFirst(6), nn.LayerNorm(6), [case], axes=("NCHW", "NHW"))
 
 
-def test_a_gradient_that_is_overwritten_and_a_state_that_is_kept_are_seen():
+def test_a_gradient_that_is_overwritten_is_seen():
     class InPlace(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -298,38 +292,27 @@ def test_a_gradient_that_is_overwritten_and_a_state_that_is_kept_are_seen():
 
     case = Case("one", torch.randn(2, 3, dtype=torch.float64))
     lines = verify.compare(InPlace.apply, lambda x: 2 * x, [case], dtypes=[torch.float32]).lines
-    assert [line.note for line in lines if not line.ok] == [
-        "overwritten: a residual needs it still"
-    ]
-
-    class Keeps(nn.Module):
-        table = torch.zeros(0)
-
-        def forward(self, x):
-            if len(self.table) < x.shape[-2]:
-                self.table = torch.arange(x.shape[-2]).to(x.dtype)
-            tables = rope.rope_cos_sin(self.table[: x.shape[-2]], rope.rope_inv_freq(8))
-            return rope.apply_rope(x, *tables)
-
-    cases = verify.rotation_cases(8)
-    comparison = verify.compare(Keeps(), rope.RotaryEmbedding(8), cases, dtypes=[torch.float32])
-    assert "float32 after bfloat16 is off by" in repr(comparison)
+    notes = [line.note for line in lines if not line.ok]
+    assert notes == ["overwritten: a residual needs it still"]
 
 
 class StaleCache(nn.Module):
-    """A rotation stretched for the longest text so far, or by the first rows of its table whatever
-    the positions are."""
+    """A rotation by positions of the dtype in which it was called first, stretched for the longest
+    text so far, or by the first rows of its table whatever the positions are."""
 
     def __init__(self, mistake):
         super().__init__()
-        self.mistake, self.longest = mistake, 0
+        self.mistake, self.longest, self.table = mistake, 0, torch.zeros(0)
 
     def forward(self, x, positions=None):
         length = x.shape[-2]
         self.longest = max(self.longest, length)
         factor = self.longest / length if self.mistake == "length" else 1
-        if positions is None or self.mistake == "decode":
+        if positions is None or self.mistake in ("decode", "dtype"):
             positions = torch.arange(length)
+        if self.mistake == "dtype":
+            self.table = positions.to(x.dtype) if len(self.table) < length else self.table
+            positions = self.table[:length]
         return rope.apply_rope(x, *rope.rope_cos_sin(positions, rope.rope_inv_freq(8) / factor))
 
 
@@ -337,12 +320,13 @@ class StaleCache(nn.Module):
     ("mistake", "note"),
     [
         ("", None),
+        ("dtype", "float32 after bfloat16 is off by"),
         ("length", "64 positions after 600 positions is off by"),
         ("decode", "the last position alone after 600 positions is off by"),
     ],
-    ids=["right", "length", "decode"],
+    ids=["right", "dtype", "length", "decode"],
 )
-def test_a_cache_that_another_length_spoils_or_that_decoding_misreads_is_seen(mistake, note):
+def test_a_cache_that_another_call_spoils_or_that_decoding_misreads_is_seen(mistake, note):
     cases = verify.rotation_cases(8, positions=True)
     comparison = verify.compare(
         StaleCache(mistake), rope.RotaryEmbedding(8), cases, dtypes=[torch.float32]
@@ -353,13 +337,11 @@ def test_a_cache_that_another_length_spoils_or_that_decoding_misreads_is_seen(mi
 
 
 def test_a_rotation_is_compared_over_cases_of_its_own_and_the_difference_named():
-    def in_half(x):
-        positions = torch.arange(x.shape[-2]).to(x.dtype)
-        return rope.apply_rope(x, *rope.rope_cos_sin(positions, rope.rope_inv_freq(8)))
-
-    rotary = rope.RotaryEmbedding(8)
     comparison = verify.compare(
-        in_half, lambda x: rotary(x), verify.rotation_cases(8), dtypes=[torch.bfloat16]
+        lambda x: StaleCache("dtype")(x),
+        lambda x: rope.RotaryEmbedding(8)(x),
+        verify.rotation_cases(8),
+        dtypes=[torch.bfloat16],
     )
     assert {line.case for line in comparison.lines if not line.ok} == {"600 positions"}
     assert any("bfloat16 queries: wrong" in reason for reason in comparison.why)
