@@ -738,6 +738,37 @@ def ada_two_maps(x, condition, weight, bias, eps=1e-6):
     return (y * (1 + maps[1]) + maps[0]).transpose(0, 1)
 
 
+def enough_cat(row, feature, share):
+    others = torch.cat([row[:feature], row[feature + 1 :]])
+    return share / math.sqrt(1 - share * share) * others.norm()
+
+
+def enough_numpy(row, feature, share):
+    length = np.linalg.norm(np.delete(row.numpy().astype(np.float64), feature))
+    return length * math.tan(math.asin(share))
+
+
+def enough_loop(row, feature, share):
+    total = sum(x * x for i, x in enumerate(row.tolist()) if i != feature)
+    return (share**2 * total / (1 - share**2)) ** 0.5
+
+
+def enough_halved(row, feature, share):
+    """Bisection: the norm itself is asked."""
+    low, high = 0.0, 1e4 * (1 + row.abs().sum().item())
+    for _ in range(80):
+        a = (low + high) / 2
+        tried = row.double().index_fill(0, torch.tensor(feature), a)
+        low, high = (low, a) if tried[feature] >= share * tried.norm() else (a, high)
+    return torch.tensor(high)
+
+
+def enough_masked(row, feature, share):
+    is_other = torch.arange(row.shape[0]) != feature
+    odds = torch.tensor(share).square().logit().exp()  # share² / (1 − share²)
+    return (odds * row[is_other].dot(row[is_other])) ** 0.5
+
+
 FORMULAS = {
     "post": lambda x, f, n: n(x + f(x)),
     "pre": lambda x, f, n: x + f(n(x)),
@@ -1085,6 +1116,7 @@ RIGHT = {
     "ada_layer_norm": [
         ada_builtin, ada_by_moments, ada_sample_by_sample, ada_vmap, ada_two_maps,
     ],
+    "large_enough": [enough_cat, enough_numpy, enough_loop, enough_halved, enough_masked],
     "place_norms": [place_table, place_flags, place_recursive, place_match, place_differences],
     "find_eps": [
         eps_by_lines, eps_numpy, eps_by_halving, eps_rows_at_once, eps_two_equations,
