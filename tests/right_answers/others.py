@@ -1082,6 +1082,51 @@ def near_and_far_weighted(model, tokens, distance, fillers, first_answer):
     return (sums[0] / sums[1]).item(), (sums[2] / sums[3]).item()
 
 
+def remembers_any(make, x):
+    def after(other):
+        layer = make()
+        layer(other)
+        return layer(x)
+
+    fresh = make()(x)
+    return any((after(y) != fresh).any() for y in (x.to(torch.bfloat16), x[1:], -3 * x))
+
+
+def remembers_all_at_once(make, x):
+    used = make()
+    for y in (x.bfloat16()[:3] * 7, x.bfloat16() * 50):
+        used(y)
+    return not np.array_equal(used(x).numpy(), make()(x).numpy())
+
+
+def remembers_longer(make, x):
+    expected = make()(x)
+    for change in (torch.Tensor.bfloat16, lambda x: torch.cat([x, x]), lambda x: x / 1000):
+        layer = make()
+        layer(change(x))
+        if (layer(x) - expected).abs().max().item() > 1e-9:
+            return True
+    return False
+
+
+def remembers_set(make, x):
+    answers = set()
+    for before in ([], [x.bfloat16()], [x[:1]], [x + 9]):
+        layer = make()
+        for y in before:
+            layer(y)
+        answers.add(tuple(layer(x).flatten().tolist()))
+    return len(answers) > 1
+
+
+def remembers_sum(make, x):
+    layers = [make() for _ in range(4)]
+    for layer, y in zip(layers, (x.bfloat16(), x[: len(x) - 2], x * 10), strict=False):
+        layer(y)
+    rows = torch.stack([layer(x) for layer in layers])
+    return (rows - rows[-1]).abs().sum() > 0
+
+
 RIGHT = {
     "culprits": [
         culprits_pairs, culprits_zip, culprits_by_mistake, culprits_keywords, culprits_read_only,
@@ -1123,6 +1168,9 @@ RIGHT = {
     ],
     "find_base": [
         base_complex, base_numpy, base_by_logarithms, base_row_by_row, base_by_matching,
+    ],
+    "remembers": [
+        remembers_any, remembers_all_at_once, remembers_longer, remembers_set, remembers_sum,
     ],
     "largest_error": [error_numpy, error_loop, error_early, error_reduce, error_both_ends],
 }  # fmt: skip
