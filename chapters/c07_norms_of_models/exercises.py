@@ -1,5 +1,5 @@
-"""Chapter 07: where a transformer's norms stand; a layer norm whose weight and bias come from a
-condition."""
+"""Chapter 07: how large a number must be to rule its row; where a transformer's norms stand; a
+layer norm whose weight and bias come from a condition."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,25 @@ from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, read_probes
 from course_utils.check.report import format_tensor
 
-__all__ = ["ada_layer_norm", "place_norms"]
+__all__ = ["ada_layer_norm", "large_enough", "place_norms"]
+
+
+def _large_enough(row, feature, share):
+    others = row.clone()
+    others[feature] = 0
+    squares = others.square().sum()
+    # RMS norm makes √C a / √(a² + squares) of a
+    return share * (squares / (1 - share**2)).sqrt()
+
+
+large_enough = Exercise(
+    "large_enough",
+    _large_enough,
+    read_probes(__file__, "large_enough", lambda **given: Call(given, {"row": "C"})),
+    load("large_enough", _large_enough),
+    any_dtype=True,
+    may_shrink_to=lambda call: len(call.arguments["row"]) > max(2, call.arguments["feature"]),
+)
 
 
 def _place_norms(x, blocks, norm, place):

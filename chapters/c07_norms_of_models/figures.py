@@ -1,7 +1,7 @@
 """Where a transformer has its norms: six diagrams of a block; one large number among thousands.
 Chapter 07."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 
-__all__ = ["block_diagrams", "massive_activation", "strips"]
+__all__ = ["block_diagrams", "massive_activation"]
 
 NORM, STREAM = PALETTE[1], PALETTE[0]
 # in units of a panel: the stream, the branch beside it, where it leaves and returns
@@ -76,19 +76,6 @@ def massive_activation(stream: NDArray, name: str) -> Figure:
     axes.text(1.02, 0.0, "token 0", va="center", color=PALETTE[1])
     axes.text(end + 0.02, depth * (tokens - 1), f"token {tokens - 1}", va="center")
     axes.set(xlim=(-0.02, end + 0.14), ylim=(-0.2, 1.05))
-    return figure
-
-
-def strips(groups: Mapping[str, Sequence[float]], xlabel: str) -> Figure:
-    """Draw each group's values as dots in a row of its own, logarithmic, and their medians."""
-    figure, axes = new_figure(0.9 + 0.62 * len(groups))
-    for row, values in enumerate(groups.values()):
-        spread = 0.12 * np.sin(2.4 * np.arange(len(values)))  # equal values are seen to be several
-        axes.plot(values, row + spread, "o", color=PALETTE[row], mec=INK, mew=0.6, ms=8, zorder=3)
-        axes.plot([np.median(values)] * 2, [row - 0.32, row + 0.32], color=INK, lw=2, ls="-")
-    axes.set(xscale="log", xlabel=xlabel, ylim=(len(groups) - 0.5, -0.5))
-    axes.set_yticks(range(len(groups)), list(groups))
-    axes.grid(visible=False, axis="y")
     return figure
 
 

@@ -1,6 +1,6 @@
 """Chapter 19, Other people's code: what its notebook alone needs.
 
-exercises       ε of a norm and the base of a rotation, found by calling them
+exercises       ε of a norm, the base of a rotation, a layer's memory, found by calling them
 strange_layers  the zoo: norms with conventions drawn at random
 published       the layers of published packages, and runs that show a defect
 packages        installs nothing, diagnoses and runs them again: ``make packages``

@@ -1,5 +1,6 @@
-"""Chapter 19: ε of a norm and the base of a rotation, found by calling them."""
+"""Chapter 19: ε of a norm, the base of a rotation and a layer's memory, found by calling them."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Tolerance, read_probes
 
-__all__ = ["find_base", "find_eps"]
+__all__ = ["find_base", "find_eps", "remembers"]
 
 WITHIN = Tolerance(1e-2, 0.0)  # a hundredth of what is asked for, however small
 
@@ -122,4 +123,61 @@ find_base = Exercise(
     adapt=_of_a_rotation,
     may_shrink_to=lambda call: False,
     format_call=_format_rotation,
+)
+
+
+def _remembers(make, x):
+    fresh = make()(x)
+    others = [x.bfloat16(), x[: len(x) // 2], 100 * x]
+    for other in others:
+        layer = make()
+        layer(other)
+        if not torch.equal(layer(x), fresh):
+            return True
+    return False
+
+
+def remembering(kind: str) -> Callable[[Tensor], Tensor]:
+    """A layer for rows (T, C) that keeps something of the calls before: "nothing", what has no
+    effect ("a count", "each in its place"), or a "dtype", a "length", a "size", "every call"."""
+    kept: dict[Any, Any] = {"calls": 0}
+
+    def layer(x: Tensor) -> Tensor:
+        first = kept.setdefault((x.dtype, len(x)) if kind == "each in its place" else "first", x)
+        before, kept["last"] = kept.get("last", x), x
+        kept["calls"] += 1
+        if kind in ("dtype", "each in its place"):
+            angles = 0.7 * torch.arange(len(x)).to(first.dtype)
+            return x * angles[:, None].to(x.dtype).cos()
+        if kind == "length":
+            return x * math.log(1 + len(first))
+        if kind == "size":
+            return x / before.abs().max().to(x.dtype)
+        return x.tanh() + (kept["calls"] if kind == "every call" else 0)
+
+    return layer
+
+
+def _of_a_kind(function: Callable[..., Any]) -> Callable[..., Any]:
+    def of_a_kind(kind, rows):
+        rng = torch.Generator().manual_seed(rows)
+        x = torch.randn(rows, 4, generator=rng)
+        x[0, 0] = 8  # the largest, in every dtype and in the first rows too
+        return function(lambda: remembering(kind), x)
+
+    return of_a_kind
+
+
+remembers = Exercise(
+    "remembers",
+    _remembers,
+    read_probes(__file__, "remembers", plain=True),
+    load("remembers", _remembers),
+    any_dtype=True,
+    adapt=_of_a_kind,
+    may_shrink_to=lambda call: False,
+    format_call=lambda call: [
+        f"remembers(make, x), x of {call.arguments['rows']} rows",
+        f"the layer keeps, and uses: {call.arguments['kind']}",
+    ],
 )

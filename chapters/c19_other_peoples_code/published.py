@@ -89,15 +89,16 @@ def defects(*shown: str) -> Markdown:
     return Markdown("\n\n".join(parts).replace("`dynamic`", "dynamic"))
 
 
-def table(kind: str, named: str = "") -> Table:
-    """The published layers of a kind, "norm" or "rotation", a row a layer, by package; folded where
-    they are not only those with ``named`` in their names."""
+def table(kind: str, *named: str) -> Table:
+    """The published layers of a kind, "norm" or "rotation", a row a layer, by package: all of them,
+    folded, or those with one of ``named`` in package and name."""
     columns = NORM if kind == "norm" else ROTATION
     first = next(iter(columns.values()))
     asked = [row for row in layers() if first in row["answers"]]
     rows, above = [], ""
     for row in asked:
-        if named.lower() in row["name"].lower():
+        full = f"{row['package']} {row['name']}".lower()
+        if not named or any(part.lower() in full for part in named):
             package = f"{row['package']} {row['version'].split('+')[0]}"
             cells = [_short(row["answers"], question) for question in columns.values()]
             rows.append((package if package != above else "", row["name"], *cells))

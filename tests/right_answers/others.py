@@ -720,6 +720,37 @@ def ada_two_maps(x, condition, weight, bias, eps=1e-6):
     return (y * (1 + maps[1]) + maps[0]).transpose(0, 1)
 
 
+def enough_cat(row, feature, share):
+    others = torch.cat([row[:feature], row[feature + 1 :]])
+    return share / math.sqrt(1 - share * share) * others.norm()
+
+
+def enough_numpy(row, feature, share):
+    length = np.linalg.norm(np.delete(row.numpy().astype(np.float64), feature))
+    return length * math.tan(math.asin(share))
+
+
+def enough_loop(row, feature, share):
+    total = sum(x * x for i, x in enumerate(row.tolist()) if i != feature)
+    return (share**2 * total / (1 - share**2)) ** 0.5
+
+
+def enough_halved(row, feature, share):
+    """Bisection: the norm itself is asked."""
+    low, high = 0.0, 1e4 * (1 + row.abs().sum().item())
+    for _ in range(80):
+        a = (low + high) / 2
+        tried = row.double().index_fill(0, torch.tensor(feature), a)
+        low, high = (low, a) if tried[feature] >= share * tried.norm() else (a, high)
+    return torch.tensor(high)
+
+
+def enough_masked(row, feature, share):
+    is_other = torch.arange(row.shape[0]) != feature
+    odds = torch.tensor(share).square().logit().exp()  # share² / (1 − share²)
+    return (odds * row[is_other].dot(row[is_other])) ** 0.5
+
+
 FORMULAS = {
     "post": lambda x, f, n: n(x + f(x)),
     "pre": lambda x, f, n: x + f(n(x)),
@@ -1062,6 +1093,51 @@ def near_and_far_weighted(model, tokens, distance, fillers, first_answer):
     return (sums[0] / sums[1]).item(), (sums[2] / sums[3]).item()
 
 
+def remembers_any(make, x):
+    def after(other):
+        layer = make()
+        layer(other)
+        return layer(x)
+
+    fresh = make()(x)
+    return any((after(y) != fresh).any() for y in (x.to(torch.bfloat16), x[1:], -3 * x))
+
+
+def remembers_all_at_once(make, x):
+    used = make()
+    for y in (x.bfloat16()[:3] * 7, x.bfloat16() * 50):
+        used(y)
+    return not np.array_equal(used(x).numpy(), make()(x).numpy())
+
+
+def remembers_longer(make, x):
+    expected = make()(x)
+    for change in (torch.Tensor.bfloat16, lambda x: torch.cat([x, x]), lambda x: x / 1000):
+        layer = make()
+        layer(change(x))
+        if (layer(x) - expected).abs().max().item() > 1e-9:
+            return True
+    return False
+
+
+def remembers_set(make, x):
+    answers = set()
+    for before in ([], [x.bfloat16()], [x[:1]], [x + 9]):
+        layer = make()
+        for y in before:
+            layer(y)
+        answers.add(tuple(layer(x).flatten().tolist()))
+    return len(answers) > 1
+
+
+def remembers_sum(make, x):
+    layers = [make() for _ in range(4)]
+    for layer, y in zip(layers, (x.bfloat16(), x[: len(x) - 2], x * 10), strict=False):
+        layer(y)
+    rows = torch.stack([layer(x) for layer in layers])
+    return (rows - rows[-1]).abs().sum() > 0
+
+
 RIGHT = {
     "culprits": [
         culprits_pairs, culprits_zip, culprits_by_mistake, culprits_keywords, culprits_read_only,
@@ -1096,6 +1172,7 @@ RIGHT = {
     "ada_layer_norm": [
         ada_builtin, ada_by_moments, ada_sample_by_sample, ada_vmap, ada_two_maps,
     ],
+    "large_enough": [enough_cat, enough_numpy, enough_loop, enough_halved, enough_masked],
     "place_norms": [place_table, place_flags, place_recursive, place_match, place_differences],
     "find_eps": [
         eps_by_lines, eps_numpy, eps_by_halving, eps_rows_at_once, eps_two_equations,
@@ -1105,6 +1182,9 @@ RIGHT = {
     ],
     "telling_rows": [
         telling_numbers, telling_lists, telling_numpy, telling_many, telling_one_column,
+    ],
+    "remembers": [
+        remembers_any, remembers_all_at_once, remembers_longer, remembers_set, remembers_sum,
     ],
     "largest_error": [error_numpy, error_loop, error_early, error_reduce, error_both_ends],
 }  # fmt: skip
