@@ -32,7 +32,7 @@ function drawMemory(context, state, width, data) {
   drawText(context, "positions that are jumped over", (left + right) / 2, bottom + 32, { px: 12, align: "center" });
   const figure = memoryFigure(state, data);
   drawLine(context, [[left, y(figure.home)], [right, y(figure.home)]], { colour: STYLE.muted, dash: [2, 4] });
-  drawText(context, "new text, unscaled, no jump", right, y(figure.home) - 9, { px: 11, align: "right", colour: STYLE.muted });
+  drawText(context, "new text, unscaled, no jump", left + 28, y(figure.home) + 10, { px: 11, colour: STYLE.muted });
   data.order.kinds.forEach((kind, series) => {
     const colour = STYLE.palette[series];
     const passages = data.settings[state.setting][kind];
