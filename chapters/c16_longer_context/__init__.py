@@ -1,7 +1,7 @@
 """Chapter 16, Longer context: what its notebook alone needs.
 
 checkpoints          tensors on disk that say what they are
-exercises            what a copy costs over a jump, how far a model copies; near order and far memory
+exercises            what a copy costs over a jump; how far a model copies; order and memory
 figures              both abilities, against length or steps
 hybrid_context       does a model reach further that is trained without some of its rotations?
 long_context         what does each way of scaling do to a small model at lengths that it never saw?
