@@ -7,6 +7,8 @@ from functools import partial
 from chapters import widgets_of
 from chapters.c05_backward_by_hand import widgets as gradients
 from chapters.c10_where_the_time_goes.widgets import least_time
+from chapters.c18_models_of_today.published_models import Layer
+from chapters.c18_models_of_today.widgets import layers_beside
 from chapters.contents import CHAPTERS
 from course_utils.timing import Roofline
 from course_utils.widgets import axes, rows
@@ -20,6 +22,12 @@ MAKERS = {
     for name, maker in vars(module).items()
     if getattr(maker, "__annotations__", {}).get("return") is CourseWidget
 } | {"least_time": partial(least_time, MACHINE)}
+TURNING = {"head_dim": 64, "frequencies": (1.0, 0.1), "base": "10,000"}
+SIGHTS = ("all", "4,096", "chunks of 8,192", "128 + blocks of 128", "2,048 chosen")
+LAYERS = [Layer(i, sees=sees, **TURNING) for i, sees in enumerate(SIGHTS)]
+LAYERS += [Layer(5, besides="a state"), Layer(6, head_dim=64, sees="all"), Layer(7)]
+MODELS = {"Command R7B": LAYERS[:3], "Llama 4 Scout": LAYERS, "another": LAYERS[::-1]}
+MAKERS["layers_beside"] = partial(layers_beside, MODELS)
 
 
 def random_states(name, count, seed=0):

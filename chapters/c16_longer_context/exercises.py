@@ -1,7 +1,6 @@
-"""Chapter 16: near order and far memory of a model, and how many dimensions make a whole turn in a
-window."""
+"""Chapter 16: what a copy costs over a jump of positions, how far a model copies; near order and
+far memory of a model."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from course_utils.check.exercise import Exercise
 from course_utils.check.probes import COUNTED, Call, read_probes
 from course_utils.check.report import format_tensor
 
-__all__ = ["critical_dimension", "near_and_far"]
+__all__ = ["copy_loss", "effective_window", "near_and_far"]
 
 
 def _near_and_far(model, tokens, distance, fillers, first_answer):
@@ -91,16 +90,108 @@ near_and_far = Exercise(
 )
 
 
-def _critical_dimension(head_dim, base, window):
-    # solves window · base^(-2i/D) = 2π for i
-    pairs = head_dim / 2 * math.log(window / (2 * math.pi), base)
-    return min(head_dim, max(0, 2 * math.ceil(pairs)))
+def _copy_loss(model, passage, gap, skip=32):
+    length = len(passage)
+    tokens = torch.cat((passage, passage))
+    positions = torch.arange(2 * length)
+    positions[length:] += gap
+    logits = model(tokens, positions)
+    scored = logits[length + skip - 1 : -1]
+    return F.cross_entropy(scored, passage[skip:]).item()
 
 
-critical_dimension = Exercise(
-    "critical_dimension",
-    _critical_dimension,
-    read_probes(__file__, "critical_dimension", tolerance=COUNTED, plain=True),
-    load("critical_dimension", _critical_dimension),
-    may_shrink_to=lambda call: call.arguments["head_dim"] > 1 and call.arguments["window"] > 1,
+def _of_a_copier(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let an answer score a model that says what followed a token last time, as far as it sees."""
+
+    def of_a_copier(passage, gap, skip, reach):
+        table = torch.randn(10, 10, generator=torch.Generator().manual_seed(5))
+
+        def model(tokens, positions):
+            in_order = positions.diff(prepend=positions[:1] - 1) == 1
+            logits = table[tokens] * in_order[:, None]  # (T, V): what it says without memory
+            places, distance = torch.arange(len(tokens)), positions[:, None] - positions
+            remembered = (tokens[:, None] == tokens) & (distance.abs() <= reach)
+            remembered &= places[:, None] > places
+            at, earlier = remembered.nonzero(as_tuple=True)
+            values = torch.full((len(at),), 3.0)
+            return logits.index_put((at, tokens[earlier + 1]), values, accumulate=True)
+
+        return function(model, passage, gap, **({} if skip is None else {"skip": skip}))
+
+    return of_a_copier
+
+
+def _passage(length: int, seed: int, gap: int, reach: int, skip: int | None = None) -> Call:
+    passage = torch.randint(10, (length,), generator=torch.Generator().manual_seed(seed))
+    return Call({"passage": passage, "gap": gap, "skip": skip, "reach": reach}, {"passage": "T"})
+
+
+def _format_passage(call: Call) -> list[str]:
+    passage, gap, skip, reach = call.arguments.values()
+    skips = "" if skip is None else f", skip={skip}"
+    about = f"model: logits (T, 10) of a model that remembers over {reach:,} positions"
+    return [f"copy_loss(model, passage, {gap}{skips})", f"passage = {passage.tolist()}", about]
+
+
+copy_loss = Exercise(
+    "copy_loss",
+    _copy_loss,
+    read_probes(__file__, "copy_loss", _passage, plain=True),
+    load("copy_loss", _copy_loss),
+    any_dtype=True,
+    adapt=_of_a_copier,
+    may_shrink_to=lambda call: len(call.arguments["passage"]) > (call.arguments["skip"] or 32) + 2,
+    format_call=_format_passage,
+)
+
+
+def _effective_window(costs, longest, enough=1.0):
+    copies, fails = -1, longest + 1
+    while fails - copies > 1:
+        middle = (copies + fails) // 2
+        if costs(middle) < enough:
+            copies = middle
+        else:
+            fails = middle
+    return copies
+
+
+def _of_a_border(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let an answer find the last gap at which a copy is cheap, and count how often it asks."""
+
+    def of_a_border(border, longest, enough, cheap, dear):
+        asked, allowed = 0, 2 * longest.bit_length() + 4
+
+        def costs(gap):
+            nonlocal asked
+            asked += 1
+            if asked > allowed:
+                raise RuntimeError(f"asked more than {allowed} times for a cost")
+            if not 0 <= gap <= longest:
+                raise ValueError(f"gap must be from 0 to {longest}: got {gap}")
+            return cheap if gap <= border else dear
+
+        return function(costs, longest, enough=enough)
+
+    return of_a_border
+
+
+def _format_border(call: Call) -> list[str]:
+    border, longest, enough, cheap, dear = call.arguments.values()
+    cost = (
+        f"costs(gap) = {cheap} up to {border:,}, {dear} beyond"
+        if border >= 0
+        else f"costs(gap) = {dear}"
+    )
+    return [f"effective_window(costs, {longest}, {enough})", cost]
+
+
+effective_window = Exercise(
+    "effective_window",
+    _effective_window,
+    read_probes(__file__, "effective_window", tolerance=COUNTED, plain=True),
+    load("effective_window", _effective_window),
+    adapt=_of_a_border,
+    may_shrink_to=lambda call: False,  # the numbers are small already
+    format_call=_format_border,
 )

@@ -60,23 +60,26 @@ def rule(axes: Axes, height: float, name: str) -> None:
     )  # fmt: skip
 
 
-def where_to_begin(rows: Iterable[Mapping[str, Any]], marks: Mapping[str, int]) -> Figure:
-    """Draw the field "nats" against the first pair that is stretched, by "of", with named pairs."""
+def where_to_begin(rows: Iterable[Mapping[str, Any]], theory: int) -> Figure:
+    """Draw the field "nats" against the first pair that is stretched, and where theory begins."""
     figure = plots.spread_curves(
         rows,
         "pair",
         "nats",
         "of",
         xlabel="first pair that is stretched by 8",
-        ylabel="loss at 8 windows (nats)",
+        ylabel="fillers and answers (nats)",
         title="Where to begin stretching, three seeds",
-        height=3.9,
+        height=3.4,
     )
     (axes,) = figure.axes
-    for name, pair in marks.items():
-        axes.axvline(pair, color=INK, linewidth=1, linestyle=":")
-        axes.annotate(
-            name, (pair, 0.96), (3, 0), xycoords=("data", "axes fraction"),
-            textcoords="offset points", fontsize=9,
-        )  # fmt: skip
+    axes.axvline(theory, color=INK, linewidth=1, linestyle=":")
+    axes.annotate(
+        "theory",
+        (theory, 0.92),
+        (3, 0),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+    )
+    figure.legends[0].remove()
     return figure

@@ -1,5 +1,4 @@
-"""LongRoPE's search for how far to scale each pair of dimensions, and LongRoPE2's critical
-dimension (chapter 16).
+"""LongRoPE's search for how far to scale each pair of dimensions (chapter 16).
 
 The search knows nothing of models: it is given a function that says how bad a candidate is, so that
 "bad" can be the loss of all tokens (LongRoPE) or that of the answers to questions alone
@@ -18,7 +17,6 @@ import torch
 from torch import Tensor
 
 from course_utils.rope.rotation import rope_inv_freq
-from course_utils.rope.scaling import turns
 
 FIRST_TOKENS = (0, 1, 2, 4, 8, 16)  # how many of the first tokens may keep their unscaled positions
 POPULATION, PARENTS = 16, 6  # candidates in a generation, and those of them that live on
@@ -119,22 +117,6 @@ def search(
             try_out(candidate)
     result.history.append((len(values), result.value))
     return result
-
-
-def critical_dimension(head_dim: int, base: float, window: int) -> int:
-    """Return how many leading dimensions of a head complete a whole turn inside the trained window.
-    Chapter 16.
-
-    From there on a pair has not been seen at all of its angles in training, and scaling it by the
-    extension factor keeps it where it was seen: that is the theory. What a search finds may lie
-    lower.
-
-    Source: Shang et al. 2025, §2, eq. 7: 2⌈D/2 · log_base(window / 2π)⌉.
-
-    >>> critical_dimension(128, 10_000.0, 4096)
-    92
-    """
-    return 2 * int((turns(rope_inv_freq(head_dim, base), window) >= 1).sum())
 
 
 def _mutate(parent: Candidate, upper: float, generator: torch.Generator) -> Candidate:

@@ -1,26 +1,49 @@
 """What the notebook reads off the records of chapter 16: rows selected, and paired with what they
 are compared with."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
+
+from chapters.c16_longer_context import cached_result
+from chapters.c16_longer_context.long_context import held_out_streams
+from chapters.c16_longer_context.smollm2_length import smollm2
 from chapters.c16_longer_context.smollm2_memory import GAPS
-from chapters.c16_longer_context.tags import Score
+from chapters.c16_longer_context.tags import TASK, Score
 from course_utils.experiments import Difference, Rows
+from course_utils.models.pretrained import SmolLM2
 from course_utils.table import Table
 
 __all__ = [
     "GAPS",
     "above_oracle",
-    "added_by_jump",
-    "by_distance",
     "by_seed",
     "grouped",
     "memory_table",
+    "near_order_of",
     "static_cost",
+    "with_smollm2",
 ]
 
 ABILITIES = {"local_loss": "near order (nats)", "recall": "recall"}
+
+
+def with_smollm2(key: str, live: bool = True) -> Callable[[Callable[[SmolLM2], Any]], Any]:
+    """Return a decorator that puts in the place of a function of SmolLM2 what it returns, or what
+    was recorded of it."""
+
+    def result_of(measure: Callable[[SmolLM2], Any]) -> Any:
+        return cached_result(key, lambda: measure(smollm2()), live=live)
+
+    return result_of
+
+
+def near_order_of(oracle: Callable[[Tensor], Tensor], multiples: Sequence[int]) -> dict[int, float]:
+    """Return the near order of log-probabilities (B, T, V) of the next tokens, on the 32 streams of
+    the record, by their length in windows."""
+    drawn = {multiple: held_out_streams(multiple, 32) for multiple in multiples}
+    return {n: TASK.score(oracle(own.tokens), own).local_loss for n, own in drawn.items()}
 
 
 def above_oracle(rows: Rows, oracle: Mapping[int, float]) -> Rows:
@@ -40,7 +63,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], by: str = "method") -> dict[Any, 
 
 
 def by_seed(
-    runs: Mapping[Any, Sequence[Score | Mapping[str, Any]]],
+    runs: Mapping[Any, Sequence[Score | Mapping[str, Any] | tuple]],
     fields: Mapping[str, str] = ABILITIES,
     *,
     name: str = "method",
@@ -50,33 +73,18 @@ def by_seed(
     """Return a line for each of ``runs``, and in a column for each field the numbers of its
     seeds."""
 
-    def numbers(seeds: Sequence[Score | Mapping[str, Any]], field: str) -> str:
-        values = (run._asdict() if isinstance(run, Score) else run for run in seeds)
+    def numbers(seeds: Sequence[Score | Mapping[str, Any] | tuple], field: str) -> str:
+        values = (_by_name(run, fields) for run in seeds)
         return "  ".join(f"{value[field]:.{digits}f}" for value in values)
 
     rows = [[str(run), *(numbers(own, field) for field in fields)] for run, own in runs.items()]
     return Table((name, *fields.values()), rows, caption)
 
 
-def by_distance(record: Rows, methods: Sequence[str], multiple: int = 16) -> Table:
-    """Return recall by how far back the needle is, a line for each method and seed."""
-    rows = []
-    for method in methods:
-        for row in record.select(method=method, multiple=multiple):
-            pairs = zip(row["answered"], row["asked"], strict=True)
-            rows.append((method, row["seed"], *(f"{right / asked:.2f}" for right, asked in pairs)))
-    columns = ("method", "seed", "0 to 1", "1 to 2", "2 to 4", "4 to 8", "8 to 16")
-    return Table(columns, rows, f"recall at {multiple} windows, by distance in windows")
-
-
-def added_by_jump(record: Rows) -> dict[str, list[float]]:
-    """Return for each method what a jump of 14,000 positions adds to the unscaled loss of the same
-    passage without one."""
-    home = {row["excerpt"]: row["loss"] for row in record.select(gap=0)}
-    return {
-        method: [row["loss"] - home[row["excerpt"]] for row in rows]
-        for method, rows in grouped(record.select(gap=14_000)).items()
-    }
+def _by_name(run: Score | Mapping[str, Any] | tuple, fields: Iterable[str]) -> Mapping[str, Any]:
+    if isinstance(run, Score):
+        return run._asdict()
+    return dict(zip(fields, run, strict=True)) if isinstance(run, tuple) else run
 
 
 def memory_table(by_gap: Rows, kind: str, caption: str) -> Table:

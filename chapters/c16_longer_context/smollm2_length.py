@@ -2,13 +2,8 @@
 window and beyond?
 
 Chapter 16. The text is ``data.topics()``, an excerpt is 16,384 tokens of it, and nothing is
-trained. Three measures:
-
-    length   the loss of the same last 512 tokens of an excerpt, after more or less of what stands
-             before them
-    gap      the loss at the end of 512 tokens whose positions jump in the middle: long distances in
-             seconds
-    needle   whether five digits are found that stand somewhere before
+trained: the loss of the same last 512 tokens of an excerpt, after more or less of what stands
+before them.
 """
 
 from functools import cache
@@ -51,26 +46,6 @@ def losses(model: Any, ids: Tensor) -> Tensor:
     )
 
 
-@torch.no_grad()
-def finds_needle(smol: pretrained.SmolLM2, tokens: int, seed: int) -> bool:
-    """Return whether the model says, digit by digit, a key that stands in ``tokens`` tokens of text
-    before."""
-    rng = torch.Generator().manual_seed(seed)
-    key = "".join(map(str, torch.randint(10, (5,), generator=rng).tolist()))
-    place = int(tokens * (seed % 5 + 0.5) / 5)  # five seeds spread the key over the text
-    before, after = (
-        smol.decode(part) for part in smol.passage(30_000, tokens)[0].tensor_split([place])
-    )
-    ids = smol.chat(
-        f"There is an important pass key hidden in the text. Memorize it.\n{before}\n"
-        f"The pass key is {key}. Remember it. {key} is the pass key.\n{after}\nWhat is the pass "
-        "key?"
-    )
-    ids = torch.cat([ids, smol.encode(f"The pass key is {key}")], dim=1)
-    logits = smol.model(ids, use_cache=False, logits_to_keep=len(key) + 1).logits[0, :-1]
-    return bool((logits.argmax(-1) == ids[0, -len(key) :]).all())
-
-
 @cache
 def smollm2() -> pretrained.SmolLM2:
     """Return the model, loaded once."""
@@ -97,28 +72,4 @@ def _loss(settings: Settings, progress: Progress) -> dict[str, Any]:
     return {"loss": means[-1], "by_position": means, "versions": versions()}
 
 
-def _gap(settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Return the loss of the last 128 of 512 tokens, when from token 256 on all positions are
-    ``gap`` further."""
-    smol, half = smollm2(), TARGETS // 2
-    ids = smol.passage(ENDS[settings["excerpt"]] - LONGEST, TARGETS)
-    positions = torch.arange(TARGETS)[None] + settings["gap"] * (torch.arange(TARGETS) >= half)
-    model = set_method(smol.model, settings["method"], length=TARGETS + settings["gap"])
-    each = pretrained.token_losses(
-        model, ids, position_ids=positions, attention_mask=torch.ones_like(ids)
-    )
-    return {"loss": each[0, -half // 2 :].mean().item(), "versions": versions()}
-
-
-def _find(settings: Settings, progress: Progress) -> dict[str, Any]:
-    smol = smollm2()
-    set_method(smol.model, settings["method"])
-    return {
-        "found": finds_needle(smol, settings["tokens"], settings["seed"]),
-        "versions": versions(),
-    }
-
-
 LENGTH = planned("smollm2-length", _loss)
-GAP = planned("smollm2-gap", _gap)
-NEEDLE = planned("smollm2-needle", _find)

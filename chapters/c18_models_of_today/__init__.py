@@ -1,8 +1,9 @@
 """Chapter 18, Models of today: what its notebook alone needs.
 
-exercises         softmax with a learned sink for each head
+exercises         softmax with a learned sink for each head; the mask of packed documents
 published_models  what a published configuration builds, layer by layer
 figures           the layers of several models beside each other
+widgets           two models, and what the last token sees in a layer of each
 mistakes/         what is known to go wrong in each exercise
 claims.toml       what the chapter claims
 real_model.jsonl  what SmolLM2 says, for those who lack it

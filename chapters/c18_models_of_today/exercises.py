@@ -1,4 +1,5 @@
-"""Chapter 18: softmax with a learned sink for each head."""
+"""Chapter 18: softmax with a learned sink for each head; the mask that keeps packed documents
+apart."""
 
 import torch
 from torch import Tensor
@@ -7,7 +8,7 @@ from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, read_probes
 
-__all__ = ["sink_softmax"]
+__all__ = ["block_mask", "sink_softmax"]
 
 
 def _sink_softmax(scores, sinks):
@@ -29,4 +30,25 @@ sink_softmax = Exercise(
     _sink_softmax,
     read_probes(__file__, "sink_softmax", _attention),
     load("sink_softmax", _sink_softmax),
+)
+
+
+def _block_mask(positions):
+    begins = positions.diff(dim=1) != 1
+    document = torch.nn.functional.pad(begins, (1, 0)).cumsum(dim=1)  # (B, T), from 0
+    same = document[:, :, None] == document[:, None, :]
+    return same.tril()
+
+
+block_mask = Exercise(
+    "block_mask",
+    _block_mask,
+    read_probes(
+        __file__,
+        "block_mask",
+        lambda positions: Call({"positions": positions}, {"positions": "BT"}),
+    ),
+    load("block_mask", _block_mask),
+    any_dtype=True,
+    may_shrink_to=lambda call: call.arguments["positions"].shape[1] > 2,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -9,10 +10,10 @@ from chapters.c18_models_of_today.published_models import Layer
 from course_utils.plots import new_figure
 from course_utils.plots.style import INK, MUTED, PALETTE
 
-__all__ = ["layer_diagram"]
+__all__ = ["LOOKS", "draw_layers", "kind_of", "layer_diagram"]
 
 # what a layer does: the height of its bar, its colour, its hatching
-_LOOKS = {
+LOOKS = {
     "rotates, sees all": (0.8, PALETTE[0], ""),
     "rotates, sees a window": (0.35, PALETTE[5], ""),
     "rotates, sees near and blocks": (0.55, PALETTE[3], "xxx"),
@@ -33,25 +34,32 @@ def kind_of(layer: Layer) -> str:
     return "rotates, sees a window" if near else "rotates, sees all"
 
 
-def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
-    """Draw a row of bars for each model, a bar for each layer, from the first on the left."""
-    figure, axes = new_figure(0.3 * len(models) + 1.3)
-    figure.set_figwidth(5.6)  # legible on a phone
-    for row, (name, layers) in enumerate(models.items()):
-        for kind, (height, colour, hatch) in _LOOKS.items():
-            at = [layer.index for layer in layers if kind_of(layer) == kind]
+def draw_layers(axes: Axes, models: Mapping[str, Sequence[str]]) -> None:
+    """Draw a row of bars for each model, a bar for each layer by its kind, the first on the
+    left."""
+    for row, (name, kinds) in enumerate(models.items()):
+        for kind, (height, colour, hatch) in LOOKS.items():
+            at = [index for index, own in enumerate(kinds) if own == kind]
             axes.bar(
                 at, height, 0.75, bottom=-row - height / 2, color=colour, hatch=hatch,
                 edgecolor="white", linewidth=0,
             )  # fmt: skip
         axes.text(-1.5, -row, name, ha="right", va="center", color=INK)
-    axes.set(xlim=(-1, 62), ylim=(-len(models), 0.8), yticks=[], xlabel="layer (* class default)")
+    axes.set(xlim=(-1, 62), ylim=(-len(models), 0.8), yticks=[])
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)
+    axes.tick_params(colors=MUTED)
+
+
+def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
+    """Draw the layers of all models, and what the bars stand for."""
+    figure, axes = new_figure(0.3 * len(models) + 1.3)
+    figure.set_figwidth(5.6)  # legible on a phone
+    draw_layers(axes, {name: list(map(kind_of, layers)) for name, layers in models.items()})
+    axes.set_xlabel("layer (* class default)")
     patches = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=kind)
-        for kind, (_, colour, hatch) in _LOOKS.items()
+        for kind, (_, colour, hatch) in LOOKS.items()
     ]
     figure.legend(handles=patches, loc="outside upper center", ncols=2)
-    axes.tick_params(colors=MUTED)
     return figure

@@ -222,9 +222,7 @@ def test_likely_slips_written_in_other_words_are_named(name, function, keys):
     [
         # x itself: also what whole turns by one angle at whole positions give
         ("rope", lambda x, positions, base=10_000.0: x, []),
-        ("critical_dimension", lambda head_dim, base, window: head_dim, ["whole_head"]),
-        ("critical_dimension", lambda head_dim, base, window: 0, []),
-        ("critical_dimension", lambda head_dim, base, window: float("nan"), []),
+        ("effective_window", lambda costs, longest, enough=1.0: float("nan"), []),
         (
             "largest_error",
             lambda y, truth: (y.double() - truth).abs().min().item(),

@@ -624,33 +624,137 @@ def frequencies_partial(rope_parameters, head_dim, max_position_embeddings, seq_
     return general(rope_parameters, head_dim, max_position_embeddings, seq_len)
 
 
-def critical_formula(head_dim, base, window):
-    pairs = math.ceil(head_dim / 2 * math.log(window / math.tau, base))
-    return 2 * min(max(pairs, 0), head_dim // 2)
+def copied_by_loops(model, passage, gap, skip=32):
+    n = len(passage)
+    tokens = torch.tensor(2 * passage.tolist())
+    positions = torch.tensor([*range(n), *range(n + gap, 2 * n + gap)])
+    rows = model(tokens, positions).double().tolist()
+    losses = []
+    for place in range(n + skip, 2 * n):
+        row = rows[place - 1]
+        losses.append(math.log(sum(map(math.exp, row))) - row[tokens[place]])
+    return sum(losses) / len(losses)
 
 
-def critical_while(head_dim, base, window):
-    dims = 0
-    while dims < head_dim and window / base ** (dims / head_dim) >= 2 * math.pi:
-        dims += 2
-    return dims
+def copied_ignored(model, passage, gap, skip=32):
+    targets = torch.full((2 * len(passage),), -100)
+    targets[len(passage) + skip :] = passage[skip:]
+    order = torch.arange(2 * len(passage))
+    positions = torch.where(order < len(passage), order, order + gap)
+    logits = model(passage.repeat(2), positions)
+    return F.cross_entropy(logits[:-1], targets[1:])
 
 
-def critical_numpy(head_dim, base, window):
-    wavelengths = 2 * np.pi * np.float64(base) ** (np.arange(0, head_dim, 2) / head_dim)
-    return 2 * np.searchsorted(wavelengths, window, side="right")
+def copied_gathered(model, passage, gap, skip=32):
+    first = torch.arange(len(passage))
+    logits = model(
+        torch.hstack((passage, passage)), torch.hstack((first, first + len(first) + gap))
+    )
+    said = logits.log_softmax(-1)[len(passage) - 1 : -1].gather(1, passage[:, None])
+    return -said[skip:].mean().item()
 
 
-def critical_bisect(head_dim, base, window):
-    def wavelength(pair):
-        return 2 * math.pi * base ** (2 * pair / head_dim)
+def copied_numpy(model, passage, gap, skip=32):
+    count = passage.numel()
+    positions = np.arange(2 * count)
+    positions[count:] += gap
+    logits = (
+        model(torch.tile(passage, (2,)), torch.from_numpy(positions)).numpy().astype(np.float64)
+    )
+    rows, targets = logits[-count + skip - 1 : -1], passage.numpy()[skip:]
+    return np.mean(np.logaddexp.reduce(rows, 1) - rows[np.arange(len(rows)), targets])
 
-    return 2 * bisect.bisect_right(range(head_dim // 2), window, key=wavelength)
+
+def copied_by_steps(model, passage, gap, skip=32):
+    steps = torch.ones(2 * len(passage), dtype=torch.long)
+    steps[0], steps[len(passage)] = 0, 1 + gap
+    logits = model(passage.expand(2, -1).flatten(), steps.cumsum(0))
+    scored = logits.tensor_split((len(passage) - 1 + skip, -1))[1]
+    return torch.nn.NLLLoss()(scored.log_softmax(1), passage.narrow(0, skip, len(scored)))
 
 
-def critical_takewhile(head_dim, base, window):
-    angles = (window * base ** (-k / head_dim) for k in range(0, head_dim, 2))
-    return sum(2 for _ in itertools.takewhile(lambda angle: angle >= math.tau, angles))
+def window_bisect(costs, longest, enough=1.0):
+    return bisect.bisect_left(range(longest + 1), True, key=lambda gap: costs(gap) >= enough) - 1
+
+
+def window_recursive(costs, longest, enough=1.0):
+    def between(low, high):
+        if low == high:
+            return low - 1
+        middle = (low + high) // 2
+        return between(low, middle) if costs(middle) >= enough else between(middle + 1, high)
+
+    return between(0, longest + 1)
+
+
+def window_by_bits(costs, longest, enough=1.0):
+    gap = -1
+    for bit in reversed(range(longest.bit_length() + 1)):
+        further = gap + (1 << bit)
+        if further <= longest and costs(further) < enough:
+            gap = further
+    return gap
+
+
+def window_ends_first(costs, longest, enough=1.0):
+    if costs(0) >= enough:
+        return -1
+    if costs(longest) < enough:
+        return longest
+    low, high = 0, longest
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        low, high = (middle, high) if costs(middle) < enough else (low, middle)
+    return low
+
+
+def window_from_both_ends(costs, longest, enough=1.0):
+    gaps = range(-1, longest + 1)  # of which the last that copies is to be found
+    while len(gaps) > 1:
+        half = len(gaps) // 2
+        gaps = gaps[half:] if costs(gaps[half]) < enough else gaps[:half]
+    return gaps[0]
+
+
+def mask_by_loops(positions):
+    B, T = positions.shape
+    mask = torch.zeros(B, T, T, dtype=torch.bool)
+    for b in range(B):
+        start = 0
+        for t in range(T):
+            if t and positions[b, t] != positions[b, t - 1] + 1:
+                start = t
+            mask[b, t, start : t + 1] = True
+    return mask
+
+
+def mask_of_starts(positions):
+    places = torch.arange(positions.shape[1])
+    breaks = F.pad(positions.diff(dim=1) != 1, (1, 0), value=True)
+    start = torch.where(breaks, places, 0).cummax(1).values  # (B, T): where its document begins
+    return (start[:, :, None] <= places) & (places <= places[:, None])
+
+
+def mask_block_diag(positions):
+    rows = []
+    for row in positions.tolist():
+        cuts = [0, *(t for t in range(1, len(row)) if row[t] - row[t - 1] != 1), len(row)]
+        blocks = [torch.ones(b - a, b - a).tril() for a, b in itertools.pairwise(cuts)]
+        rows.append(torch.block_diag(*blocks) > 0)
+    return torch.stack(rows)
+
+
+def mask_of_differences(positions):
+    rank = positions - torch.arange(positions.shape[-1])  # the same throughout a document
+    moved = (rank[:, :, None] != rank[:, None]).int().tril()
+    runs = moved.flip(2).cummax(2).values.flip(2)  # from the query back
+    return (runs == 0) & torch.ones_like(runs).tril().bool()
+
+
+def mask_numpy(positions):
+    p = positions.numpy()
+    document = np.cumsum(np.diff(p, axis=1, prepend=p[:, :1] - 1) != 1, axis=1)
+    return torch.from_numpy(np.tril(document[:, :, None] == document[:, None]))
 
 
 def sink_logaddexp(scores, sinks):
@@ -1161,8 +1265,15 @@ RIGHT = {
         frequencies_torch, frequencies_numpy, frequencies_list, frequencies_wavelengths,
         frequencies_partial,
     ],
-    "critical_dimension": [
-        critical_formula, critical_while, critical_numpy, critical_bisect, critical_takewhile,
+    "copy_loss": [
+        copied_by_loops, copied_ignored, copied_gathered, copied_numpy, copied_by_steps,
+    ],
+    "effective_window": [
+        window_bisect, window_recursive, window_by_bits, window_ends_first,
+        window_from_both_ends,
+    ],
+    "block_mask": [
+        mask_by_loops, mask_of_starts, mask_block_diag, mask_of_differences, mask_numpy,
     ],
     "near_and_far": [
         near_and_far_loops, near_and_far_numpy, near_and_far_ignored, near_and_far_by_places,

@@ -8,8 +8,8 @@ import torch
 
 from chapters.c16_longer_context import longrope_search
 from chapters.c16_longer_context.long_context import BASE, new_model
-from chapters.c16_longer_context.longrope import Candidate, critical_dimension, search
-from course_utils.rope import rope_inv_freq, turns
+from chapters.c16_longer_context.longrope import Candidate, search
+from course_utils.rope import rope_inv_freq
 
 PAIRS = 8
 TARGET = torch.linspace(1, 4, PAIRS, dtype=torch.float64)
@@ -89,21 +89,6 @@ def test_one_seed_one_search():
 def test_impossible_searches_are_refused_by_name(change, message):
     with pytest.raises(ValueError, match=message):
         search(distance, **{"starts": [start()], "upper": 8.0, **change})
-
-
-@pytest.mark.parametrize(
-    ("head_dim", "base", "window"),
-    [(128, 1e4, 4096), (128, 5e5, 8192), (32, 100.0, 128), (64, 1e4, 2048)],
-)
-def test_the_critical_dimension_is_the_papers_formula_and_where_turns_cease_to_be_whole(
-    head_dim, base, window
-):
-    dimension = critical_dimension(head_dim, base, window)
-    assert dimension == 2 * math.ceil(
-        head_dim / 2 * math.log(window / (2 * math.pi)) / math.log(base)
-    )
-    inside = turns(rope_inv_freq(head_dim, base), window)
-    assert inside[dimension // 2 - 1] >= 1 > inside[dimension // 2]
 
 
 def test_first_tokens_keep_the_angles_of_training_and_the_others_are_stretched():

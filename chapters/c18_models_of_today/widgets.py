@@ -1,0 +1,124 @@
+"""Two models layer by layer, and what the last token sees in one of their layers. Chapter 18."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from chapters.c18_models_of_today.figures import LOOKS, draw_layers, kind_of
+from chapters.c18_models_of_today.published_models import Layer
+from course_utils.plots.style import MUTED, PALETTE, new_figure
+from course_utils.widgets.base import CourseWidget, browser_module, one_of
+
+__all__ = ["layers_beside"]
+
+STOPS = {
+    "tokens": [512, 4096, 8192, 8193, 32_768, 131_072],
+    "layer": list(range(61)),
+}
+
+
+def layers_beside(
+    models: Mapping[str, Sequence[Layer]],
+    model: str = "Command R7B",
+    other: str = "Llama 4 Scout",
+    *,
+    layer: int = 2,
+    tokens: int = 8193,
+) -> CourseWidget:
+    """Return two models layer by layer, and what the last token sees in one layer of each, ready to
+    display.
+
+    Args:
+        models: what ``read_layers`` returned, by name.
+        model, other: two of them.
+        layer: from 0; of a model that has fewer, its last.
+        tokens: length of the text: 512, 4,096, 8,192, 8,193, 32,768 or 131,072.
+    """
+    chosen = one_of(
+        {**STOPS, "model": models, "other": models},
+        model=model,
+        other=other,
+        layer=layer,
+        tokens=tokens,
+    )
+    rows = {
+        name: [
+            {"kind": kind_of(one), "sees": one.sees, "turn": 2 * len(one.frequencies)}
+            | {"dim": one.head_dim, "base": one.base, "besides": one.besides}
+            for one in layers
+        ]
+        for name, layers in models.items()
+    }
+    looks = {kind: [height, colour] for kind, (height, colour, _) in LOOKS.items()}
+    names = list(models)
+    return _LayersBeside(
+        chosen, {"rows": rows, "models": names, "others": names, "looks": looks, "stops": STOPS}
+    )
+
+
+def reach(sees: str, tokens: int) -> Tensor:
+    """Which tokens the last of a text sees, by what a layer sees: (tokens,) 1 where as it is, 0.5
+    where in blocks or among chosen ones, 0 where not."""
+    seen = torch.zeros(tokens)
+    words = sees.replace(",", "").split()
+    if not words:
+        return seen
+    if words[0] == "all":
+        return seen + 1
+    if words[-1] == "chosen":
+        return seen + 0.5
+    is_chunk = words[0] == "chunks"
+    last = (tokens - 1) % int(words[-1]) + 1 if is_chunk else int(words[0])
+    if "+" in words:
+        seen += 0.5
+    seen[-last:] = 1
+    return seen
+
+
+class _LayersBeside(CourseWidget):
+    _esm = browser_module(Path(__file__).with_name("layers_beside.js"))
+
+    @property
+    def x(self) -> Tensor:
+        """Which tokens the last one sees in the chosen layer: (2 models, tokens), 1, 0.5 where in
+        blocks or among chosen ones, 0 where not."""
+        return torch.stack([reach(one["sees"], self.state["tokens"]) for one in self._layers()])
+
+    def _layers(self) -> list[dict[str, Any]]:
+        rows = (self.data["rows"][self.state[which]] for which in ("model", "other"))
+        return [own[min(self.state["layer"], len(own) - 1)] for own in rows]
+
+    def picture(self) -> tuple[Figure, str]:
+        layer, tokens = self.state["layer"], self.state["tokens"]
+        names = [self.state["model"], self.state["other"]]
+        figure, (strips, sight) = new_figure(3.4, nrows=2)
+        draw_layers(
+            strips, {name: [one["kind"] for one in self.data["rows"][name]] for name in names}
+        )
+        strips.axvline(layer, color=MUTED, linewidth=1, linestyle=":")
+        strips.set_xlabel("layer")
+        for row, seen in enumerate(self.x):
+            whole, half = int((seen == 1).sum()), int((seen == 0.5).sum())
+            for start, width, shade in (
+                (0, tokens, 0.08),
+                (0, half, 0.4),
+                (tokens - whole, whole, 1),
+            ):
+                sight.barh(-row, width, 0.6, start, color=PALETTE[0], alpha=shade)
+            sight.text(-0.01 * tokens, -row, names[row], ha="right", va="center")
+        sight.set(
+            yticks=[], xlim=(0, tokens), xlabel=f"what token {tokens - 1:,} sees in layer {layer}"
+        )
+        sight.grid(visible=False)
+        said = (
+            f"{name}: {one['kind'] or 'nothing'}, {int((seen > 0).sum()):,} of {tokens:,} tokens"
+            for name, one, seen in zip(names, self._layers(), self.x, strict=True)
+        )
+        return (
+            figure,
+            f"Layer {layer} of two models, and what the last token sees. {'; '.join(said)}.",
+        )

@@ -1,0 +1,44 @@
+"""The widget of chapter 18: what the last token sees, in the browser as here."""
+
+import pytest
+import torch
+from widget_states import MODELS
+
+from chapters.c18_models_of_today.widgets import layers_beside, reach
+
+
+@pytest.mark.parametrize(
+    ("sees", "tokens", "whole", "half"),
+    [
+        ("all", 8193, 8193, 0),
+        ("4,096", 8193, 4096, 0),
+        ("4,096", 512, 512, 0),
+        ("chunks of 8,192", 8192, 8192, 0),
+        ("chunks of 8,192", 8193, 1, 0),
+        ("128 + 512 chosen blocks of 4", 4096, 128, 3968),
+        ("2,048 chosen", 4096, 0, 4096),
+        ("", 512, 0, 0),
+    ],
+)
+def test_what_the_last_token_sees(sees, tokens, whole, half):
+    seen = reach(sees, tokens)
+    assert len(seen) == tokens
+    assert ((seen == 1).sum(), (seen == 0.5).sum()) == (whole, half)
+
+
+def test_the_browser_draws_the_same(figures):
+    widget = layers_beside(MODELS)
+    for state, answer in figures("layers_beside", "seenFigure", 20):
+        widget.state = state
+        drawn = torch.zeros_like(widget.x)
+        for row, parts in enumerate(answer):
+            for start, end, how in parts:
+                drawn[row, start:end] = how
+        assert torch.equal(drawn, widget.x)
+
+
+def test_a_click_on_a_strip_chooses_a_layer(in_browser):
+    widget = layers_beside(MODELS)
+    clicks = [[x, y, widget.state, 500, widget.data] for x, y in ((10, 40), (495, 40), (10, 200))]
+    first, last, below = in_browser("layers_beside", "module.layerAt", clicks)
+    assert (first["layer"], last["layer"], below) == (0, 7, None)
