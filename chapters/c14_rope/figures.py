@@ -1,5 +1,5 @@
-"""Two vectors that move on together, how far a sum of rotations can reach, and what a trained model's
-pairs are for."""
+"""Two vectors that move on together, how far a sum of rotations can reach, and what the pairs of a
+trained model are for."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -130,14 +130,20 @@ def by_pair(
     figure, (upper, lower) = new_figure(height=6.2, nrows=2, sharex=True)
     pairs = np.arange(len(share))
     upper.bar(pairs, share, color=PALETTE[0])
-    upper.set(title="how much is compared in each pair: mean of 270 heads", ylabel="share of |q||k|")
+    upper.set(
+        title="how much is compared in each pair: mean of 270 heads", ylabel="share of |q||k|"
+    )
     for name, at in turns.items():
         upper.axvline(at, color=INK, linestyle=":", linewidth=1.5)
-        upper.text(at - 0.3, 0.95, name, ha="right", va="top", transform=upper.get_xaxis_transform())
+        upper.text(
+            at - 0.3, 0.95, name, ha="right", va="top", transform=upper.get_xaxis_transform()
+        )
     lower.bar(pairs, gain, color=PALETTE[1])
     lower.axhline(0, color=INK, linewidth=0.8, linestyle="-")
     for pair in named:
-        lower.text(pair + 0.6, gain[pair], f"pair {pair}: {gain[pair]:+.1f}", va="top", weight="bold")
+        lower.text(
+            pair + 0.6, gain[pair], f"pair {pair}: {gain[pair]:+.1f}", va="top", weight="bold"
+        )
     lower.set(title="what finds the token before, in one head", xlabel="pair, fast to slow")
     lower.set_ylabel("score one back,\nover none back")
     return figure
