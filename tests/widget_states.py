@@ -31,6 +31,7 @@ NAMES = (
     "large_feature",
     "launch_queue",
     "where_they_part",
+    "broken_llama",
 )
 MODULES = [widgets_of(chapter.number) for chapter in CHAPTERS]
 MAKERS = {

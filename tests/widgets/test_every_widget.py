@@ -68,6 +68,7 @@ def test_the_browsers_module_fetches_nothing(maker):
         ("scan_rounds", {"done": 4}, "done must be one of 0, 1, 2, 3: got 4"),
         ("launch_queue", {"kernel": 4}, "kernel must be one of 1, 2, 3, 5"),
         ("large_feature", {"value": 2}, "value must be one of 1, 3, 10"),
+        ("broken_llama", {"mistake": "none"}, "mistake must be one of pairs interleaved, base"),
         ("kernel_blocks", {"block": 3}, "block must be one of 2, 4, 8, 16: got 3"),
         (
             "where_they_part",
