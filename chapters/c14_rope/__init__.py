@@ -1,8 +1,8 @@
 """Chapter 14, RoPE: what its notebook alone needs.
 
-exercises    rotary embeddings, and the permutation between their layouts
-probes.toml  what `rope` is tried on
-figures      how far a sum of rotations can reach, by distance
+exercises    rotary embeddings, the permutation between layouts, a key for one distance
+probes.toml  what `rope` and `aimed_key` are tried on
+figures      two hands that move together, how far a sum reaches, what pairs are for
 widgets      the clocks of a rotary embedding
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims

@@ -1,4 +1,5 @@
-"""Chapter 14: rotary embeddings, and the permutation between their layouts."""
+"""Chapter 14: rotary embeddings, the permutation between their layouts, and a key for one
+distance."""
 
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from course_utils.check.exercise import Exercise
 from course_utils.check.norms import NARROW
 from course_utils.check.probes import DOUBLE, Call, Probe, Tolerance, integers, read_probes
 
-__all__ = ["half_to_interleaved", "rope"]
+__all__ = ["aimed_key", "half_to_interleaved", "rope"]
 
 
 def _rope(x, positions, base=10_000.0):
@@ -144,4 +145,34 @@ half_to_interleaved = Exercise(
         ),
     ],
     load("half_to_interleaved", _half_to_interleaved),
+)
+
+
+def _aimed_key(query, distance, base=10_000.0):
+    dim = len(query)
+    inv_freq = base ** (-torch.arange(0, dim, 2, dtype=torch.float64, device=query.device) / dim)
+    angles = distance * inv_freq  # (dim/2,)
+    cos, sin = angles.cos(), angles.sin()
+    first, second = query.double().chunk(2)
+    key = (first * cos - second * sin, first * sin + second * cos)
+    return torch.cat(key).to(query.dtype)
+
+
+aimed_key = Exercise(
+    "aimed_key",
+    _aimed_key,
+    read_probes(__file__, "aimed_key"),
+    load("aimed_key", _aimed_key),
+    conventions={
+        _INTERLEAVED: edited(
+            _aimed_key,
+            {
+                "chunk(2)": "unflatten(-1, (-1, 2)).unbind(-1)",
+                "torch.cat(key)": "torch.stack(key, dim=-1).flatten(-2)",
+            },
+        )
+    },
+    may_shrink_to=lambda call: (
+        call.arguments["query"].shape[-1] % 2 == 0 and call.arguments["query"].any()
+    ),
 )

@@ -1,6 +1,7 @@
-"""Two vectors that move on together, and how far a sum of rotations can reach, by distance."""
+"""Two vectors that move on together, how far a sum of rotations can reach, and what the pairs of a
+trained model are for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from course_utils.plots.style import INK, PALETTE, RULE, as_series, line_style, new_figure
 
-__all__ = ["attenuation", "moved_together"]
+__all__ = ["attenuation", "by_pair", "moved_together"]
 
 _START = {"query": 0.9, "key": 0.4}  # radians at position 0: the content
 _BINS_A_DECADE = 9
@@ -67,7 +68,9 @@ def _draw_hands(axes: Axes, places: Mapping[str, int], step: float) -> None:
     axes.axis("off")
 
 
-def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike]) -> Figure:
+def attenuation(
+    bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike], peaks: Iterable[int] = ()
+) -> Figure:
     """Draw the mean of |S_p| by distance, and below it scores as shares of |q||k|.
 
     The axis of distances is logarithmic. A line is the mean over a ninth of a decade, the band
@@ -76,6 +79,7 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike])
     Args:
         bound: what each bound is called, and its value at distances 0, 1, 2, ...
         scores: what each score is called, and its value at distances 0, 1, 2, ...
+        peaks: distances at which some score reaches 1: dots, with their distance beside them.
 
     Raises:
         ValueError: curves of one panel differ in length.
@@ -88,6 +92,9 @@ def attenuation(bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike])
     lower.set(ylabel="score / (|q||k|)", title="scores", ylim=(-0.25, 1.2))
     lower.set(xlabel="distance (positions)", xscale="log")
     lower.xaxis.set_major_formatter("{x:,g}")
+    for at in peaks:
+        lower.plot(at, 1, marker="o", color=PALETTE[3], markersize=8)
+        lower.annotate(f"1 at {at:,}", (at, 1), (8, -3), textcoords="offset points", fontsize=10.5)
     for axes in (upper, lower):
         axes.legend(loc="upper center", ncols=3, fontsize=9.5, borderaxespad=0.2)
     return figure
@@ -107,3 +114,36 @@ def _draw_bands(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) 
         look = {**line_style(number), "color": PALETTE[first_colour + number]}
         axes.fill_between(middles, low, high, color=look["color"], alpha=0.2, linewidth=0)
         axes.plot(middles, mean, label=name, **look)
+
+
+def by_pair(
+    share: Sequence[float], gain: Sequence[float], turns: Mapping[str, float], named: Iterable[int]
+) -> Figure:
+    """Draw what lies in each pair, and below it what each pair adds to a score.
+
+    Args:
+        share: of |q||k|, by pair, fast to slow.
+        gain: of the score of a key one place back, as long.
+        turns: the pair, a fraction between two, that just finishes a turn in a length, by its name.
+        named: the pairs of which the gain is written.
+    """
+    figure, (upper, lower) = new_figure(height=6.2, nrows=2, sharex=True)
+    pairs = np.arange(len(share))
+    upper.bar(pairs, share, color=PALETTE[0])
+    upper.set(
+        title="how much is compared in each pair: mean of 270 heads", ylabel="share of |q||k|"
+    )
+    for name, at in turns.items():
+        upper.axvline(at, color=INK, linestyle=":", linewidth=1.5)
+        upper.text(
+            at - 0.3, 0.95, name, ha="right", va="top", transform=upper.get_xaxis_transform()
+        )
+    lower.bar(pairs, gain, color=PALETTE[1])
+    lower.axhline(0, color=INK, linewidth=0.8, linestyle="-")
+    for pair in named:
+        lower.text(
+            pair + 0.6, gain[pair], f"pair {pair}: {gain[pair]:+.1f}", va="top", weight="bold"
+        )
+    lower.set(title="what finds the token before, in one head", xlabel="pair, fast to slow")
+    lower.set_ylabel("score one back,\nover none back")
+    return figure

@@ -6,6 +6,7 @@ suspects     the four models of the exercise, and its judge
 parts        whose parts are put into a model, and a rope in the order of its weights
 small_models four families with random weights, and a Llama scaled in six ways
 figures      what a model writes with each part, token by token
+widgets      the same for nine mistakes and six prompts, and which blocks differ
 """
 
 from chapters import cached_results_of, checks_of, claims_of

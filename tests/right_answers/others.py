@@ -365,6 +365,40 @@ def rope_pair_by_pair(x, positions, base=10_000.0):
     return torch.stack(columns, -1).to(x.dtype)
 
 
+def aimed_complex(query, distance, base=10_000.0):
+    angles = _angles(len(query), torch.tensor([distance]), base)[0]
+    ahead = torch.complex(*query.double().chunk(2)) * torch.exp(1j * angles)
+    return torch.cat((ahead.real, ahead.imag)).to(query)
+
+
+def aimed_by_rope(query, distance, base=10_000.0):
+    return rope_rotate_half(query[None], torch.tensor([distance]), base).squeeze(0)
+
+
+def aimed_by_gradient(query, distance, base=10_000.0):
+    """The score is linear in the key: its gradient is the best direction, and as long as q."""
+    key = torch.zeros_like(query, requires_grad=True)
+    (rope_einsum(key[None], torch.tensor([-distance]), base)[0] @ query).backward()
+    return key.grad
+
+
+def aimed_by_matrix(query, distance, base=10_000.0):
+    half = len(query) // 2
+    speed = torch.diag(base ** (-torch.arange(half).double() / half))
+    zero = torch.zeros_like(speed)
+    step = torch.cat((torch.cat((zero, -speed), 1), torch.cat((speed, zero), 1)))
+    return (torch.matrix_exp(distance * step) @ query.double()).float()
+
+
+def aimed_neighbours(query, distance, base=10_000.0):
+    key = query.clone()
+    for i in range(0, len(query), 2):
+        angle = distance * base ** (-i / len(query))
+        c, s = math.cos(angle), math.sin(angle)
+        key[i], key[i + 1] = c * query[i] - s * query[i + 1], s * query[i] + c * query[i + 1]
+    return key
+
+
 def rows_index(weight, num_heads):
     order = torch.arange(weight.shape[0]).reshape(num_heads, 2, -1).mT.flatten()
     return weight[order]
@@ -1243,6 +1277,9 @@ def remembers_sum(make, x):
 
 
 RIGHT = {
+    "aimed_key": [
+        aimed_complex, aimed_by_rope, aimed_by_gradient, aimed_by_matrix, aimed_neighbours,
+    ],
     "culprits": [
         culprits_pairs, culprits_zip, culprits_by_mistake, culprits_keywords, culprits_read_only,
     ],
