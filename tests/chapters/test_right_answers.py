@@ -41,6 +41,7 @@ def test_a_form_passes(name, form):
     assert not report.convention
 
 
-def test_rope_alone_has_another_convention_and_its_answer_follows_it():
-    assert [name for name, its_check in check.items() if its_check.exercise.conventions] == ["rope"]
+def test_rope_and_what_is_aimed_with_it_have_another_convention_which_the_answer_follows():
+    others = [name for name, its_check in check.items() if its_check.exercise.conventions]
+    assert others == ["rope", "aimed_key"]
     assert check.rope(defined(NEIGHBOURS, "rope"), record=False).convention
