@@ -139,8 +139,8 @@ def _remembers(make, x):
 
 def remembering(kind: str) -> Callable[[Tensor], Tensor]:
     """A layer for rows (T, C) that keeps something of the calls before: "nothing", what has no
-    effect ("a count", "each in its place"), or a "dtype", a "length", a "size", "every call", "a
-    little of every call"."""
+    effect ("a count", "each in its place"), or a "dtype", a "length", a "size", a "size in each
+    dtype", "every call", "a little of every call"."""
     kept: dict[Any, Any] = {"calls": 0}
     added = {"every call": 1.0, "a little of every call": 0.01}
 
@@ -155,6 +155,8 @@ def remembering(kind: str) -> Callable[[Tensor], Tensor]:
             return x * math.log(1 + len(first))
         if kind == "size":
             return x / before.abs().max().to(x.dtype)
+        if kind == "size in each dtype":
+            return x / kept.setdefault(x.dtype, x.abs().max())
         return x.tanh() + added.get(kind, 0.0) * kept["calls"]
 
     return layer

@@ -81,7 +81,7 @@ def _why(rows: Tensor, one: str, other: str) -> str:
     """Return what two layers that agree divide by, on the row where that differs most."""
     spread = rows.std(-1, correction=0)
     if not spread.any():
-        return "Constant rows leave 0 to be divided, whatever by."
+        return "In a constant row nothing is left to divide but the rounding of its mean, if that."
     first, second = LAYERS[one], LAYERS[other]
     divisors, others = _divisors(first, rows), _divisors(second, rows)
     row = (divisors / others).log().abs().nan_to_num(nan=0.0, posinf=0.0).argmax()

@@ -19,7 +19,7 @@ FAR = ROWS + 1e4
         (1e-4 * ROWS, "row: Road to ML and labml.ai. Take Road to ML, √.mean .x − μ"),
         (torch.cat([1e-3 * ROWS, FAR]), "Rico and rich-junwang, Rico and Clay, rich-junwang and"),
         (torch.cat([1e-7 * ROWS, FAR]), "row: Rico and Road to ML, Rico and Clay, Road to ML and"),
-        (0 * ROWS, "all five. Constant rows leave 0"),
+        (0 * ROWS, "all five. In a constant row nothing is left"),
         (1e20 * ROWS, "rich-junwang and labml.ai"),
         (FAR / 0, "all numbers must be finite"),
         (ROWS.half(), "It must return a float32 tensor of shape .B, 64.: got float16"),
