@@ -27,7 +27,7 @@ SIGHTS = ("all", "4,096", "chunks of 8,192", "128 + blocks of 128", "2,048 chose
 LAYERS = [Layer(i, sees=sees, **TURNING) for i, sees in enumerate(SIGHTS)]
 LAYERS += [Layer(5, besides="a state"), Layer(6, head_dim=64, sees="all"), Layer(7)]
 MODELS = {"Command R7B": LAYERS[:3], "Llama 4 Scout": LAYERS, "another": LAYERS[::-1]}
-MAKERS["layers_beside"] = partial(layers_beside, MODELS)
+MAKERS["layers_beside"] = partial(layers_beside, models=MODELS)
 
 
 def random_states(name, count, seed=0):

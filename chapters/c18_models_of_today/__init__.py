@@ -6,6 +6,7 @@ figures           the layers of several models beside each other
 widgets           two models, and what the last token sees in a layer of each
 mistakes/         what is known to go wrong in each exercise
 claims.toml       what the chapter claims
+layers.json       the layers of all models of the chapter, as they were read
 real_model.jsonl  what SmolLM2 says, for those who lack it
 """
 

@@ -1,5 +1,6 @@
 """Two models layer by layer, and what the last token sees in one of their layers. Chapter 18."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["layers_beside"]
 
+_RECORDED = Path(__file__).with_name("layers.json")
 STOPS = {
     "tokens": [512, 4096, 8192, 8193, 32_768, 131_072],
     "layer": list(range(61)),
@@ -22,30 +24,41 @@ STOPS = {
 
 
 def layers_beside(
-    models: Mapping[str, Sequence[Layer]],
     model: str = "Command R7B",
     other: str = "Llama 4 Scout",
     *,
     layer: int = 2,
     tokens: int = 8193,
+    models: Mapping[str, Sequence[Layer]] | None = None,
 ) -> CourseWidget:
     """Return two models layer by layer, and what the last token sees in one layer of each, ready to
     display.
 
     Args:
-        models: what ``read_layers`` returned, by name.
-        model, other: two of them.
+        model, other: two of the models.
         layer: from 0; of a model that has fewer, its last.
         tokens: length of the text: 512, 4,096, 8,192, 8,193, 32,768 or 131,072.
+        models: what ``read_layers`` returned, by name; without it, what it returned when
+            ``layers.json`` was written.
     """
+    rows = recorded_strips() if models is None else strips(models)
     chosen = one_of(
-        {**STOPS, "model": models, "other": models},
+        {**STOPS, "model": rows, "other": rows},
         model=model,
         other=other,
         layer=layer,
         tokens=tokens,
     )
-    rows = {
+    looks = {kind: [height, colour] for kind, (height, colour, _) in LOOKS.items()}
+    names = list(rows)
+    return _LayersBeside(
+        chosen, {"rows": rows, "models": names, "others": names, "looks": looks, "stops": STOPS}
+    )
+
+
+def strips(models: Mapping[str, Sequence[Layer]]) -> dict[str, list[dict[str, Any]]]:
+    """Return what the widget shows of each layer."""
+    return {
         name: [
             {"kind": kind_of(one), "sees": one.sees, "turn": 2 * len(one.frequencies)}
             | {"dim": one.head_dim, "base": one.base, "besides": one.besides}
@@ -53,11 +66,25 @@ def layers_beside(
         ]
         for name, layers in models.items()
     }
-    looks = {kind: [height, colour] for kind, (height, colour, _) in LOOKS.items()}
-    names = list(models)
-    return _LayersBeside(
-        chosen, {"rows": rows, "models": names, "others": names, "looks": looks, "stops": STOPS}
-    )
+
+
+def recorded_strips() -> dict[str, list[dict[str, Any]]]:
+    """Return the strips of chapter 18's models, which take half a minute to read."""
+    recorded = json.loads(_RECORDED.read_text())
+    return {
+        name: [recorded["layers"][index] for index in indices]
+        for name, indices in recorded["models"].items()
+    }
+
+
+def record_strips(models: Mapping[str, Sequence[Layer]]) -> None:
+    """Write ``layers.json``: each kind of layer once, and each model as a list of them."""
+    layers: list[dict[str, Any]] = []
+    indices: dict[str, list[int]] = {}
+    for name, rows in strips(models).items():
+        layers += [row for at, row in enumerate(rows) if row not in layers + rows[:at]]
+        indices[name] = [layers.index(row) for row in rows]
+    _RECORDED.write_text(json.dumps({"layers": layers, "models": indices}))
 
 
 def reach(sees: str, tokens: int) -> Tensor:

@@ -27,7 +27,7 @@ def test_what_the_last_token_sees(sees, tokens, whole, half):
 
 
 def test_the_browser_draws_the_same(figures):
-    widget = layers_beside(MODELS)
+    widget = layers_beside(models=MODELS)
     for state, answer in figures("layers_beside", "seenFigure", 20):
         widget.state = state
         drawn = torch.zeros_like(widget.x)
@@ -38,7 +38,7 @@ def test_the_browser_draws_the_same(figures):
 
 
 def test_a_click_on_a_strip_chooses_a_layer(in_browser):
-    widget = layers_beside(MODELS)
+    widget = layers_beside(models=MODELS)
     clicks = [[x, y, widget.state, 500, widget.data] for x, y in ((10, 40), (495, 40), (10, 200))]
     first, last, below = in_browser("layers_beside", "module.layerAt", clicks)
     assert (first["layer"], last["layer"], below) == (0, 7, None)
