@@ -1,5 +1,6 @@
 """Two models layer by layer, and what the last token sees in one of their layers. Chapter 18."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from chapters.c18_models_of_today.published_models import Layer
 from course_utils.plots.style import MUTED, PALETTE, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
-__all__ = ["layers_beside"]
+__all__ = ["layers_beside", "record"]
 
+# what the chapter's models say, as `record` writes it: reading them takes minutes
+RECORDED = Path(__file__).with_name("layers_beside.json")
 STOPS = {
     "tokens": [512, 4096, 8192, 8193, 32_768, 131_072],
     "layer": list(range(61)),
@@ -22,7 +25,7 @@ STOPS = {
 
 
 def layers_beside(
-    models: Mapping[str, Sequence[Layer]],
+    models: Mapping[str, Sequence[Layer]] | None = None,
     model: str = "Command R7B",
     other: str = "Llama 4 Scout",
     *,
@@ -33,19 +36,29 @@ def layers_beside(
     display.
 
     Args:
-        models: what ``read_layers`` returned, by name.
+        models: what ``read_layers`` returned, by name; by default the chapter's, as recorded.
         model, other: two of them.
         layer: from 0; of a model that has fewer, its last.
         tokens: length of the text: 512, 4,096, 8,192, 8,193, 32,768 or 131,072.
     """
+    rows = _recorded() if models is None else rows_of(models)
     chosen = one_of(
-        {**STOPS, "model": models, "other": models},
+        {**STOPS, "model": rows, "other": rows},
         model=model,
         other=other,
         layer=layer,
         tokens=tokens,
     )
-    rows = {
+    looks = {kind: [height, colour] for kind, (height, colour, _) in LOOKS.items()}
+    names = list(rows)
+    return _LayersBeside(
+        chosen, {"rows": rows, "models": names, "others": names, "looks": looks, "stops": STOPS}
+    )
+
+
+def rows_of(models: Mapping[str, Sequence[Layer]]) -> dict[str, list[dict[str, Any]]]:
+    """Return what the widget says of each layer of each model, JSON."""
+    return {
         name: [
             {"kind": kind_of(one), "sees": one.sees, "turn": 2 * len(one.frequencies)}
             | {"dim": one.head_dim, "base": one.base, "besides": one.besides}
@@ -53,11 +66,21 @@ def layers_beside(
         ]
         for name, layers in models.items()
     }
-    looks = {kind: [height, colour] for kind, (height, colour, _) in LOOKS.items()}
-    names = list(models)
-    return _LayersBeside(
-        chosen, {"rows": rows, "models": names, "others": names, "looks": looks, "stops": STOPS}
-    )
+
+
+def record(models: Mapping[str, Sequence[Layer]]) -> None:
+    """Write what ``layers_beside`` shows where nothing is read: each kind of layer once, and which
+    layers are of it."""
+    recorded = {}
+    for name, rows in rows_of(models).items():
+        kinds = [row for at, row in enumerate(rows) if row not in rows[:at]]
+        recorded[name] = {"kinds": kinds, "layers": [kinds.index(row) for row in rows]}
+    RECORDED.write_text(json.dumps(recorded, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _recorded() -> dict[str, list[dict[str, Any]]]:
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return {name: [one["kinds"][n] for n in one["layers"]] for name, one in recorded.items()}
 
 
 def reach(sees: str, tokens: int) -> Tensor:
