@@ -81,7 +81,9 @@ def solutions():
 
 
 def assert_judged_as_in_jupyterlab(name, folder, site, count, besides=()):
-    """Of the mistakes the first ones, and those ``besides`` by their keys. What shows a mistake may be another small input than the search in JupyterLab ends at."""
+    """Of the mistakes the first ones, and those ``besides`` by their keys.
+
+    What shows a mistake may be another small input than the search in JupyterLab ends at."""
     exercise = check[name].exercise
     here = replace(exercise, probes=list(filter(exercises._can_be_run, exercise.probes)))
     mistakes = [mistake for mistake in exercise.catalogue.values() if mistake.edits]
