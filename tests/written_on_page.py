@@ -31,7 +31,11 @@ export function report(path, source) {
   const { name, required, piece } = exercise;
   if (piece) return run({ source, name, required: ["ordinary"], piece });
   const inputs = (calls) => calls.map((call) => call.arguments);
-  const ask = (calls) => results(name, required, source, inputs(calls)).results;
+  const ask = (calls) => {
+    const told = results(name, required, source, inputs(calls));
+    if (told.error) throw new Error(`${told.error}: ${told.message}`);
+    return told.results;
+  };
   const report = judge(exercise, ask(exercise.probes));
   return report.ask.length ? withEvidence(exercise, report, ask(report.ask)) : report;
 }
@@ -76,11 +80,14 @@ def solutions():
     }
 
 
-def assert_judged_as_in_jupyterlab(name, folder, site, count):
-    """What shows a mistake may be another small input than the search in JupyterLab ends at."""
+def assert_judged_as_in_jupyterlab(name, folder, site, count, besides=()):
+    """Of the mistakes the first ones, and those ``besides`` by their keys.
+
+    What shows a mistake may be another small input than the search in JupyterLab ends at."""
     exercise = check[name].exercise
     here = replace(exercise, probes=list(filter(exercises._can_be_run, exercise.probes)))
-    mistakes = [mistake for mistake in exercise.catalogue.values() if mistake.edits][:count]
+    mistakes = [mistake for mistake in exercise.catalogue.values() if mistake.edits]
+    mistakes = mistakes[:count] + [each for each in mistakes[count:] if each.key in besides]
     reference = mistakes[0].reference
     source = textwrap.dedent(inspect.getsource(reference))
     texts = [with_edits(source, mistake.edits[0]) for mistake in mistakes]

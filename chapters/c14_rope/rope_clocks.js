@@ -63,16 +63,19 @@ function clockFigure(state, data) {
 const PANEL = { height: 250, top: 46, bottom: 40, left: 52, gap: 30 };
 const HANDS = { key: STYLE.palette[1], query: STYLE.palette[0] };
 
-/** The clocks and the score: side by side where there is room, else one above the other. */
-function panels(width) {
+/** The clocks and the score: side by side where there is room, else one below the other, as far down as the clocks need. */
+function panels(width, count) {
   const stacked = width < 560;
   const each = stacked ? width : (width - PANEL.gap) / 2;
   const full = PANEL.top + PANEL.height + PANEL.bottom;
-  const [x, y] = stacked ? [0, full] : [each + PANEL.gap, 0];
+  const clocks = { left: 8, top: PANEL.top, width: each - 16, height: PANEL.height + 20 };
+  const { columns, rowPitch } = gridOf(count, clocks);
+  const below = PANEL.top + Math.ceil(count / columns) * rowPitch + 20;
+  const [x, y] = stacked ? [0, below] : [each + PANEL.gap, 0];
   return {
-    clocks: { left: 8, top: PANEL.top, width: each - 16, height: PANEL.height + 20 },
+    clocks,
     score: { left: x + PANEL.left, right: x + each - 12, top: y + PANEL.top, bottom: y + PANEL.top + PANEL.height },
-    height: stacked ? 2 * full : full,
+    height: y + full,
   };
 }
 
@@ -174,7 +177,7 @@ function drawScores(context, state, data, panel) {
 let grabbed = ""; // the panel in which the mouse went down
 
 function pickAt(x, y, state, width, held) {
-  const { clocks, score } = panels(width);
+  const { clocks, score } = panels(width, state.dim / 2);
   const isInScore = x >= score.left - 12 && x <= score.right + 12 && y >= score.top - 10 && y <= score.bottom + 14;
   if (!held) grabbed = isInScore ? "score" : "clocks";
   if (grabbed === "score") {
@@ -221,6 +224,8 @@ function facts(state, data) {
 }
 
 function summary(state, data) {
+  const isMoved = Object.keys(data.first).some((name) => name !== "picked" && state[name] !== data.first[name]);
+  if (!isMoved) return "Move the key or the distance: what becomes of the score?"; // the answer, once it is tried
   const score = formatNumber(clockFigure(state, data).score);
   const [key, query] = [state.position, state.position + state.distance].map(whole);
   return `Key at ${key}, query at ${query}: the score is ${score}, as for any two places ${whole(state.distance)} apart.`;
@@ -248,11 +253,11 @@ function render(view) {
       "choose a clock, up and down move both tokens.",
     specs,
     change: (state, control, value) => change(state, control, value, stops.reach),
-    size: (state, width) => panels(width).height,
+    size: (state, width) => panels(width, state.dim / 2).height,
     draw: (context, state, width, data) => {
-      const figure = clockFigure(state, data);
-      drawClocks(context, state, figure, panels(width).clocks);
-      drawScores(context, state, figure, panels(width).score);
+      const figure = clockFigure(state, data), { clocks, score } = panels(width, state.dim / 2);
+      drawClocks(context, state, figure, clocks);
+      drawScores(context, state, figure, score);
     },
     summary,
     facts,
@@ -264,5 +269,5 @@ function render(view) {
   });
 }
 
-export { change, entriesOf, clockFigure, formatNumber, gridOf, panels, pickAt, pickByKey };
+export { change, entriesOf, clockFigure, formatNumber, gridOf, panels, pickAt, pickByKey, summary };
 export default { render };

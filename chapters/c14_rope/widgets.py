@@ -20,7 +20,7 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 __all__ = ["rope_clocks", "rope_shapes"]
 
 LAYOUTS = {"half": "halves", "interleaved": "neighbours"}
-VECTORS = {"equal": "equal", "aimed": "aimed at half the axis", "random": "random"}
+VECTORS = {"equal": "equal", "aimed": "aimed half-way", "random": "random"}
 _ONES = list(range(33))
 _THEN = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096]
 CLOCK_STOPS: dict[str, list[Any]] = {
@@ -75,12 +75,15 @@ class _RopeClocks(CourseWidget):
 
     @property
     def x(self) -> Tensor:
-        """What the hands show, as vectors: the query's row, then the key's, each pair of length 1
-        turned from (1, 0) to its place in the layout; (2, dim), float64."""
+        """The query and the key, turned to where they stand, each of length 1, so that their
+        product is the score: (2, dim), float64, in the layout."""
         state: dict[str, Any] = self.state
         positions = torch.tensor([state["position"] + state["distance"], state["position"]])
+        *lengths, phase = self._pairs()
         angles = positions.double()[:, None] * torch.from_numpy(self._theta())
-        cosines, sines = angles.cos(), angles.sin()  # (2, dim / 2)
+        angles[0] += torch.from_numpy(phase)
+        length = torch.from_numpy(np.stack(lengths))
+        cosines, sines = length * angles.cos(), length * angles.sin()  # (2, dim / 2)
         turning = 2 * self._turning()
         rows = torch.stack([cosines, sines], dim=-1).flatten(1)  # neighbours are a pair
         if state["layout"] == "half":
@@ -91,15 +94,21 @@ class _RopeClocks(CourseWidget):
     @property
     def scores(self) -> Tensor:
         """The curve that is seen, at distances 0 … reach: (reach + 1,), float64."""
+        query, key, phase = self._pairs()
+        distances = np.arange(self.state["reach"] + 1)[:, None]
+        return torch.from_numpy(np.cos(distances * self._theta() + phase) @ (query * key))
+
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The lengths of the query's pairs and of the key's, each vector of length 1, and the angle
+        from key to query at distance 0: three of (dim / 2,)."""
         state: dict[str, Any] = self.state
-        reach, count, theta = state["reach"], state["dim"] // 2, self._theta()
-        share, phase = np.full(count, 1 / count), np.zeros(count)
-        if state["vectors"] == "aimed":
-            phase = -(reach // 2) * theta
-        elif state["vectors"] == "random":
+        count = state["dim"] // 2
+        if state["vectors"] == "random":
             query, key, phase = _random_pairs()[:, :count]
-            share = query * key / (np.linalg.norm(query) * np.linalg.norm(key))
-        return torch.from_numpy(np.cos(np.arange(reach + 1)[:, None] * theta + phase) @ share)
+            return query / np.linalg.norm(query), key / np.linalg.norm(key), phase
+        aim = state["reach"] // 2 if state["vectors"] == "aimed" else 0
+        length = np.full(count, count**-0.5)
+        return length, length, -aim * self._theta()
 
     def _turning(self) -> int:
         return max(1, int(self.state["dim"] * self.state["share"]) // 2)

@@ -96,6 +96,11 @@ def test_what_it_lacks_is_said_by_name(tmp_path):
         assert name in result["message"]
 
 
+def test_a_star_that_this_python_lacks_is_said_in_words(tmp_path):
+    (told,) = results(tmp_path, [["f", ["x"], "def f(x):\n    return (x, *x)\n", []]])
+    assert "star" in told["message"], told
+
+
 def judges_inputs(name):
     return name.startswith("input_")
 
@@ -103,8 +108,10 @@ def judges_inputs(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*filterfalse(judges_inputs, WRITTEN_ON_PAGE)])
 def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, site):
-    """The solution, and of eleven mistakes one way to make each."""
-    assert_judged_as_in_jupyterlab(name, tmp_path, site, 11)
+    """The solution, and of eleven mistakes one way to make each; besides what the page's `Moments`
+    and its Python once did not have."""
+    besides = ("divided_by_less_one", "wrong_axis")
+    assert_judged_as_in_jupyterlab(name, tmp_path, site, 11, besides)
 
 
 INPUTS = {

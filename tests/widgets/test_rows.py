@@ -73,3 +73,12 @@ def test_numbers_are_rounded_to_sixteen_bits_as_pytorch_rounds_them(in_browser):
         found = in_browser("normalize_row", "module.roundedTo", [[value, name] for value in drawn])
         expected = torch.tensor(drawn, dtype=torch.float64).to(getattr(torch, name)).double()
         np.testing.assert_array_equal([_numbers(value)[0] for value in found], expected)
+
+
+def test_a_sum_beyond_float16_is_called_the_mean_s_end(in_browser):
+    """At offset 10,000 every entry of the row is finite; its sum is not."""
+    widget = widgets.normalize_row()
+    state = {**widget.state, "arithmetic": "float16", "offset": 10_000}
+    assert state["offset"] in widget.data["stops"]["offset"]
+    (words,) = in_browser("normalize_row", "module.summary", [[state, widget.data]])
+    assert words == "The sum of the row is infinite, and so is its mean: float16 ends at 65,504."

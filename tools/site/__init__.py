@@ -43,7 +43,6 @@ from tools.notebooks import (
     has_tag,
     is_code,
     is_folded,
-    minutes_text,
     parse_code,
     read_notebook,
     write_notebook,
@@ -294,7 +293,7 @@ def _with_notes(
 ) -> Iterator[nbformat.NotebookNode]:
     """Yield the cells, with what only a page needs: what to expect of it, and where an exercise is
     done."""
-    facts = [minutes_text(notebook)]
+    facts = []
     live = (
         cell
         for cell in notebook.cells

@@ -55,7 +55,7 @@ html_context = {
 }
 pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
 
-_NO_WORDS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]+>", re.DOTALL)
+_NO_WORDS = re.compile(r'<(script|style)\b.*?</\1>|<a class="headerlink".*?</a>|<[^>]+>', re.DOTALL)
 _CARD = re.compile(r'<div id="(?P<id>claim-[\w-]+)".*?(?=<div id="claim-|\Z)', re.DOTALL)
 _ROW = re.compile(r'<tr id="(?P<id>[^"]+)">.*?</tr>', re.DOTALL)
 _TEX = re.compile(r"\\(?:frac|hat|left|right|mathrm|text|operatorname|[,;! ]|q?quad|var)?|[{}$]")

@@ -70,35 +70,31 @@ def test_the_score_and_the_hands_are_those_of_rotated_vectors(figures):
             )
 
 
-def test_x_is_what_the_hands_show_in_either_layout_and_scores_the_curve(figures, in_browser):
+def test_x_is_a_query_and_a_key_of_length_1_whose_product_is_the_score_in_either_layout(
+    figures, in_browser
+):
     widget = rope_clocks()
     for state, answer in figures("rope_clocks", "clockFigure", 30):
         widget.state = state
         np.testing.assert_allclose(widget.scores, answer["scores"], atol=1e-10)
-        count, part = state["dim"] // 2, turning(state)
+        count = state["dim"] // 2
         calls = [[state, pair] for pair in range(count)]
         entries = in_browser("rope_clocks", "module.entriesOf", calls)
         assert sorted(entry for pair in entries for entry in pair) == list(range(state["dim"]))
-        start = torch.zeros(state["dim"], dtype=torch.float64)
-        start[[first for first, _ in entries]] = 1.0
         query, key = widget.x
-        for vector, hands, at in (
-            (query, "query", state["position"] + state["distance"]),
-            (key, "key", state["position"]),
-        ):
-            expected = rotated(start, at, state, state["layout"])
-            torch.testing.assert_close(vector, expected, atol=1e-9, rtol=0)
-            shown = vector[torch.tensor(entries)]  # (count, 2)
-            angles = np.array(answer[hands])
-            np.testing.assert_allclose(
-                shown, np.stack([np.cos(angles), np.sin(angles)], axis=1), atol=1e-9
-            )
-        assert part <= state["dim"]
+        torch.testing.assert_close(widget.x.norm(dim=1), torch.ones(2).double())
+        assert (query @ key).item() == pytest.approx(answer["score"], abs=1e-9), state
+        turned = key[torch.tensor(entries)]  # (count, 2): by the angle of the hand
+        angles = torch.tensor(answer["key"], dtype=torch.float64)
+        shown = torch.stack([angles.cos(), angles.sin()], dim=1)
+        torch.testing.assert_close(
+            turned, turned.norm(dim=1, keepdim=True) * shown, atol=1e-9, rtol=0
+        )
 
 
 def test_a_click_on_a_clock_picks_it_and_a_drag_along_the_score_is_the_distance(in_browser):
     everywhere = """(state) => {
-        const { clocks, score } = module.panels(720);
+        const { clocks, score } = module.panels(720, state.dim / 2);
         const count = state.dim / 2;
         const grid = module.gridOf(count, clocks);
         const clicked = (k) => module.pickAt(...grid.centre(k), state, 720, false).picked;

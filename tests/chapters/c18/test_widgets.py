@@ -4,7 +4,8 @@ import pytest
 import torch
 from widget_states import MODELS
 
-from chapters.c18_models_of_today.widgets import layers_beside, reach
+from chapters.c18_models_of_today.published_models import PUBLISHED, read_layers
+from chapters.c18_models_of_today.widgets import layers_beside, reach, strips
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,12 @@ def test_a_click_on_a_strip_chooses_a_layer(in_browser):
     clicks = [[x, y, widget.state, 500, widget.data] for x, y in ((10, 40), (495, 40), (10, 200))]
     first, last, below = in_browser("layers_beside", "module.layerAt", clicks)
     assert (first["layer"], last["layer"], below) == (0, 7, None)
+
+
+@pytest.mark.slow
+def test_what_a_page_without_a_kernel_shows_is_what_is_read():
+    files = {"Command R7B": PUBLISHED["Command R7B"], "Granite SWA*": {"model_type": "granite_swa"}}
+    read = strips({name: read_layers(file) for name, file in files.items()})
+    recorded = layers_beside().data["rows"]
+    assert {name: recorded[name] for name in files} == read
+    assert len(recorded) == 17

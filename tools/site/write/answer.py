@@ -30,7 +30,7 @@ class Moments:
         return tuple(self)[index]
 
     def variance(self, correction=0):
-        return self.m2 / (self.count - correction)
+        return self.m2 / torch.as_tensor(self.count - correction).clamp(min=0)
 
 
 def rope_inv_freq(dim, base=10_000.0):
@@ -147,6 +147,14 @@ def _error(error):
     return {"error": kind, "message": str(error), "line": _line(error)}
 
 
+def _cannot_be_read(error):
+    """An error of a text that was not run; MicroPython's own words for a star are no help."""
+    told = _error(error)
+    if "*x must be" in told["message"]:
+        told["message"] = "this page has no star inside a tuple or list, as (a, *b); JupyterLab has"
+    return told
+
+
 def _call(function, coded, names, printed):
     """What one call gives: ``parts``, ``changed``, or an ``error``."""
     arguments = {name: _argument(value) for name, value in coded.items()}
@@ -188,7 +196,7 @@ def load(job):
     try:
         exec(compile(_in_our_words(job["source"]), "yours.py", "exec"), names)
     except Exception as error:
-        return json.dumps(_error(error))
+        return json.dumps(_cannot_be_read(error))
     function = names.get(job["name"])
     if not callable(function):
         message = f"there is no function named {job['name']}"
