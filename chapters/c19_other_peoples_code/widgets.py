@@ -97,9 +97,12 @@ class _WhereTheyPart(CourseWidget):
         mine, torchs = (computed(norm, self._rows(SCALES)) for norm in self._norms())
         figure, axes = new_figure(height=3.2)
         top = 10.0
-        for name, y, colour in ((layer, mine, PALETTE[1]), ("PyTorch", torchs, PALETTE[0])):
+        for name, y, colour, wide in (
+            ("PyTorch", torchs, PALETTE[0], 4),  # below the other
+            (layer, mine, PALETTE[1], 2),
+        ):
             largest = y.float().abs().amax(-1).nan_to_num(torch.nan, posinf=torch.nan)
-            axes.plot(SCALES, largest.clamp(min=LOWEST), color=colour, label=name)
+            axes.plot(SCALES, largest.clamp(min=LOWEST), "-", color=colour, lw=wide, label=name)
             top = max(top, largest.nan_to_num(0).max().item())
         axes.axvline(self.state["scale"], color=MUTED, linestyle=":")
         axes.set(xscale="log", yscale="log", ylim=(0.7 * LOWEST, 1.5 * top))
