@@ -19,14 +19,14 @@ function tilesOf(count, width) {
 
 const shownToken = (token) => token.replaceAll("\n", "⏎").trim() || "␣";
 
-function drawTiles(context, tokens, kept, title, top, { columns, pitch }) {
+function drawTiles(context, tokens, same, title, top, { columns, pitch }) {
   drawText(context, title, TILES.left, top + 8, { px: 12, weight: "bold" });
   tokens.forEach((token, i) => {
     const x = TILES.left + (i % columns) * pitch;
     const y = top + TILES.title + Math.floor(i / columns) * (TILES.height + TILES.gap);
-    context.fillStyle = kept[i] ? STYLE.paper : STYLE.palette[4];
+    context.fillStyle = i < same ? STYLE.paper : i === same ? STYLE.palette[4] : STYLE.rule;
     context.fillRect(x, y, pitch - TILES.gap, TILES.height);
-    context.strokeStyle = kept[i] ? STYLE.rule : STYLE.ink;
+    context.strokeStyle = i === same ? STYLE.ink : STYLE.rule;
     context.strokeRect(x + 0.5, y + 0.5, pitch - TILES.gap - 1, TILES.height - 1);
     const middle = [x + (pitch - TILES.gap) / 2, y + TILES.height / 2];
     const long = shownToken(token);
@@ -58,19 +58,18 @@ function drawErrors(context, errors, top, width, { tolerance }) {
 }
 
 function drawBroken(context, state, width, data) {
-  const { own, tokens, kept, errors } = brokenFigure(state, data);
+  const { own, tokens, same, errors } = brokenFigure(state, data);
   const tiles = tilesOf(own.length, width);
-  drawTiles(context, own, own.map(() => true), "as it came", 4, tiles);
-  drawTiles(context, tokens, kept, `with ${state.mistake}`, 4 + tiles.text, tiles);
+  drawTiles(context, own, own.length, "as it came", 4, tiles);
+  drawTiles(context, tokens, same, `with ${state.mistake}`, 4 + tiles.text, tiles);
   drawErrors(context, errors, 4 + 2 * tiles.text, width, data);
 }
 
 const firstOf = (state, data) => data.layers[state.mistake]?.replace("model.layers.", "");
 
 function summary(state, data) {
-  const { kept, differ } = brokenFigure(state, data);
-  const same = kept.filter(Boolean).length;
-  const words = same === kept.length ? `The same ${same} tokens` : `${same} of ${kept.length} tokens are the original's`;
+  const { own, same, differ } = brokenFigure(state, data);
+  const words = same === own.length ? `The same ${same} tokens` : `The first ${same} of ${own.length} tokens are the original's`;
   return `${words}; ${differ ? `${differ} of 30 blocks differ` : "no block differs on a prompt"}.`;
 }
 
@@ -84,7 +83,7 @@ function render(view) {
   return mount(view, {
     name: "broken_llama",
     title: "Tokens that SmolLM2 writes without a mistake and with one, and the error after each of its blocks.",
-    hint: "Recorded from the cells of this chapter. Filled: tokens that the original's text does not have in that order.",
+    hint: "Recorded from the cells of this chapter. Filled: the first token that differs; grey: the tokens after it.",
     specs: [
       { name: "mistake", label: "mistake", kind: "select", options: choicesIn(data, "mistakes") },
       { name: "start", label: "start", kind: "select", options: choicesIn(data, "starts") },

@@ -1,20 +1,19 @@
 """What a model writes with each part, token by token."""
 
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 
 from course_utils.plots.style import INK, PALETTE, PAPER, RULE, new_figure
 
-__all__ = ["draw_tokens", "kept", "written"]
+__all__ = ["agreeing", "draw_tokens", "written"]
 
 
 def written(tokens: Mapping[str, Sequence[str]]) -> Figure:
-    """Draw a row of tokens for each part; those that the first row does not have, in that order,
-    are filled.
+    """Draw a row of tokens for each part; the first that is another than the first row's is filled,
+    and those after it are grey: they go on from another text.
 
     Args:
         tokens: by the name of a part, as many tokens as the first has.
@@ -24,11 +23,10 @@ def written(tokens: Mapping[str, Sequence[str]]) -> Figure:
     return figure
 
 
-def kept(first: Sequence[str], own: Sequence[str]) -> list[bool]:
-    """Return of each of ``own`` whether ``first`` has it too, in that order."""
-    blocks = SequenceMatcher(None, first, own, autojunk=False).get_matching_blocks()
-    same = {block.b + i for block in blocks for i in range(block.size)}
-    return [column in same for column in range(len(own))]
+def agreeing(first: Sequence[str], own: Sequence[str]) -> int:
+    """Return how many tokens, from the beginning, are the same in both."""
+    same = [a == b for a, b in zip(first, own, strict=False)]
+    return [*same, False].index(False)
 
 
 def draw_tokens(axes: Axes, tokens: Mapping[str, Sequence[str]]) -> None:
@@ -36,8 +34,10 @@ def draw_tokens(axes: Axes, tokens: Mapping[str, Sequence[str]]) -> None:
     first = next(iter(tokens.values()))
     for row, (part, own) in enumerate(tokens.items()):
         axes.text(0, row - 0.36, part, weight="bold", fontsize=11, va="center")
-        for column, (token, same) in enumerate(zip(own, kept(first, own), strict=True)):
-            fill, edge = (PAPER, RULE) if same else (PALETTE[4], INK)
+        same = agreeing(first, own)
+        fills = [*[PAPER] * same, PALETTE[4], *[RULE] * len(own)]
+        for column, (token, fill) in enumerate(zip(own, fills, strict=False)):
+            edge = INK if column == same else RULE
             axes.add_patch(
                 Rectangle((column, row - 0.2), 0.95, 0.5, facecolor=fill, edgecolor=edge)
             )
@@ -45,4 +45,7 @@ def draw_tokens(axes: Axes, tokens: Mapping[str, Sequence[str]]) -> None:
             shown = text if len(text) <= 10 else text[:9] + "…"
             axes.text(column + 0.475, row + 0.05, shown, ha="center", va="center", fontsize=10)
     axes.set(xlim=(-0.02, len(first)), ylim=(len(tokens) - 0.55, -0.6))
+    fills = {"the first that differs": PALETTE[4], "after it": RULE}
+    keys = [Patch(facecolor=fill, edgecolor=RULE, label=name) for name, fill in fills.items()]
+    axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1, 0.98), ncols=2, fontsize=9)
     axes.axis("off")

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from chapters import cached_results_of
-from chapters.c17_a_real_llama.figures import draw_tokens, kept
+from chapters.c17_a_real_llama.figures import agreeing, draw_tokens
 from course_utils.plots.style import MUTED, PALETTE, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
@@ -33,7 +33,7 @@ def broken_llama(mistake: str = "base 10,000 for 100,000", start: str = "0") -> 
     own = [tokens[:SHOWN] for tokens in written[RIGHT]]
     texts: dict[str, list[dict[str, Any]]] = {
         name: [
-            {"tokens": tokens[:SHOWN], "kept": kept(first, tokens[:SHOWN])}
+            {"tokens": tokens[:SHOWN], "same": agreeing(first, tokens[:SHOWN])}
             for first, tokens in zip(own, written[name], strict=True)
         ]
         for name in mistakes
@@ -65,10 +65,10 @@ class _BrokenLlama(CourseWidget):
             blocks.plot(shown.nonzero(), errors[shown], "o", color=colour)
         blocks.axhline(TOLERANCE, color=MUTED, linestyle=":")
         blocks.set(yscale="log", ylim=(FLOOR, 1e3), xlabel="after block", ylabel="error")
-        blocks.set_title("on a prompt in one pass (dotted: a layer differs from here on)")
+        blocks.set_title("on a prompt in one pass (above the dotted line: the layer differs)")
         first = self.data["layers"][mistake] or "none"
         return figure, (
             f"SmolLM2 with {mistake}, after «{self.data['starts'][str(start)].strip()}»: "
-            f"{sum(text['kept'])} of {SHOWN} tokens are those of the original. Below, the error "
+            f"the first {text['same']} of {SHOWN} tokens are those of the original. Below, the error "
             f"after each of 30 blocks on a prompt: first layer that differs {first}."
         )
