@@ -10,12 +10,12 @@ from chapters.c18_models_of_today.published_models import Layer
 from course_utils.plots import new_figure
 from course_utils.plots.style import INK, MUTED, PALETTE
 
-__all__ = ["LOOKS", "draw_layers", "kind_of", "layer_diagram"]
+__all__ = ["LOOKS", "draw_layers", "kind_of", "layer_diagram", "name_the_kinds"]
 
 # what a layer does: the height of its bar, its colour, its hatching
 LOOKS = {
     "rotates, sees all": (0.8, PALETTE[0], ""),
-    "rotates, sees a window": (0.35, PALETTE[5], ""),
+    "rotates, sees a window or chunk": (0.35, PALETTE[5], ""),
     "rotates, sees near and blocks": (0.55, PALETTE[3], "xxx"),
     "no positions, sees all": (0.8, PALETTE[4], "///"),
     "no attention: a state": (0.8, PALETTE[2], "..."),
@@ -31,7 +31,7 @@ def kind_of(layer: Layer) -> str:
     if "blocks" in layer.sees:
         return "rotates, sees near and blocks"
     near = layer.sees.replace("chunks of ", "").replace(",", "").isdigit()
-    return "rotates, sees a window" if near else "rotates, sees all"
+    return "rotates, sees a window or chunk" if near else "rotates, sees all"
 
 
 def draw_layers(axes: Axes, models: Mapping[str, Sequence[str]]) -> None:
@@ -57,9 +57,14 @@ def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
     figure.set_figwidth(5.6)  # legible on a phone
     draw_layers(axes, {name: list(map(kind_of, layers)) for name, layers in models.items()})
     axes.set_xlabel("layer (* class default)")
+    name_the_kinds(figure)
+    return figure
+
+
+def name_the_kinds(figure: Figure) -> None:
+    """Write above a figure what the bars stand for."""
     patches = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=kind)
         for kind, (_, colour, hatch) in LOOKS.items()
     ]
     figure.legend(handles=patches, loc="outside upper center", ncols=2)
-    return figure

@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from chapters.c18_models_of_today.figures import LOOKS, draw_layers, kind_of
+from chapters.c18_models_of_today.figures import LOOKS, draw_layers, kind_of, name_the_kinds
 from chapters.c18_models_of_today.published_models import Layer
 from course_utils.plots.style import MUTED, PALETTE, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
@@ -95,12 +95,13 @@ class _LayersBeside(CourseWidget):
     def picture(self) -> tuple[Figure, str]:
         layer, tokens = self.state["layer"], self.state["tokens"]
         names = [self.state["model"], self.state["other"]]
-        figure, (strips, sight) = new_figure(3.4, nrows=2)
+        figure, (strips, sight) = new_figure(4.3, nrows=2)
         draw_layers(
             strips, {name: [one["kind"] for one in self.data["rows"][name]] for name in names}
         )
         strips.axvline(layer, color=MUTED, linewidth=1, linestyle=":")
         strips.set_xlabel("layer")
+        name_the_kinds(figure)
         for row, seen in enumerate(self.x):
             whole, half = int((seen == 1).sum()), int((seen == 0.5).sum())
             for start, width, shade in (
