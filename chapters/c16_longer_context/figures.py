@@ -12,7 +12,7 @@ from chapters.c16_longer_context.tags import TASK
 from course_utils import plots
 from course_utils.plots.style import INK
 
-__all__ = ["both_abilities", "rule", "where_to_begin"]
+__all__ = ["both_abilities", "where_to_begin"]
 
 _NEAR, _FAR = "near order: excess nats", "far memory: recall"
 

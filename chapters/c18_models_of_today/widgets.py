@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from chapters.c18_models_of_today.figures import LOOKS, draw_layers, kind_of, name_the_kinds
+from chapters.c18_models_of_today.figures import LOOKS, draw_layers, kind_of
 from chapters.c18_models_of_today.published_models import Layer
 from course_utils.plots.style import MUTED, PALETTE, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
@@ -101,7 +101,6 @@ class _LayersBeside(CourseWidget):
         )
         strips.axvline(layer, color=MUTED, linewidth=1, linestyle=":")
         strips.set_xlabel("layer")
-        name_the_kinds(figure)
         for row, seen in enumerate(self.x):
             whole, half = int((seen == 1).sum()), int((seen == 0.5).sum())
             for start, width, shade in (
