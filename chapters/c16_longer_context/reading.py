@@ -16,7 +16,6 @@ from course_utils.models.pretrained import SmolLM2
 from course_utils.table import Table
 
 __all__ = [
-    "GAPS",
     "above_oracle",
     "by_seed",
     "grouped",
@@ -68,14 +67,13 @@ def by_seed(
     *,
     name: str = "method",
     caption: str = "",
-    digits: int = 2,
 ) -> Table:
     """Return a line for each of ``runs``, and in a column for each field the numbers of its
     seeds."""
 
     def numbers(seeds: Sequence[Score | Mapping[str, Any] | tuple], field: str) -> str:
         values = (_by_name(run, fields) for run in seeds)
-        return "  ".join(f"{value[field]:.{digits}f}" for value in values)
+        return "  ".join(f"{value[field]:.2f}" for value in values)
 
     rows = [[str(run), *(numbers(own, field) for field in fields)] for run, own in runs.items()]
     return Table((name, *fields.values()), rows, caption)

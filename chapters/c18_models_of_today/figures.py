@@ -15,7 +15,7 @@ __all__ = ["LOOKS", "draw_layers", "kind_of", "layer_diagram"]
 # what a layer does: the height of its bar, its colour, its hatching
 LOOKS = {
     "rotates, sees all": (0.8, PALETTE[0], ""),
-    "rotates, sees a window": (0.35, PALETTE[5], ""),
+    "rotates, sees a window or chunk": (0.35, PALETTE[5], ""),
     "rotates, sees near and blocks": (0.55, PALETTE[3], "xxx"),
     "no positions, sees all": (0.8, PALETTE[4], "///"),
     "no attention: a state": (0.8, PALETTE[2], "..."),
@@ -31,12 +31,12 @@ def kind_of(layer: Layer) -> str:
     if "blocks" in layer.sees:
         return "rotates, sees near and blocks"
     near = layer.sees.replace("chunks of ", "").replace(",", "").isdigit()
-    return "rotates, sees a window" if near else "rotates, sees all"
+    return "rotates, sees a window or chunk" if near else "rotates, sees all"
 
 
 def draw_layers(axes: Axes, models: Mapping[str, Sequence[str]]) -> None:
-    """Draw a row of bars for each model, a bar for each layer by its kind, the first on the
-    left."""
+    """Draw a row of bars for each model, a bar for each layer by its kind, the first on the left;
+    and above the figure what the bars stand for."""
     for row, (name, kinds) in enumerate(models.items()):
         for kind, (height, colour, hatch) in LOOKS.items():
             at = [index for index, own in enumerate(kinds) if own == kind]
@@ -46,20 +46,20 @@ def draw_layers(axes: Axes, models: Mapping[str, Sequence[str]]) -> None:
             )  # fmt: skip
         axes.text(-1.5, -row, name, ha="right", va="center", color=INK)
     axes.set(xlim=(-1, 62), ylim=(-len(models), 0.8), yticks=[])
-    axes.grid(visible=False)
+    axes.grid(False)
     axes.spines["left"].set_visible(False)
     axes.tick_params(colors=MUTED)
-
-
-def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
-    """Draw the layers of all models, and what the bars stand for."""
-    figure, axes = new_figure(0.3 * len(models) + 1.3)
-    figure.set_figwidth(5.6)  # legible on a phone
-    draw_layers(axes, {name: list(map(kind_of, layers)) for name, layers in models.items()})
-    axes.set_xlabel("layer (* class default)")
     patches = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=kind)
         for kind, (_, colour, hatch) in LOOKS.items()
     ]
-    figure.legend(handles=patches, loc="outside upper center", ncols=2)
+    axes.figure.legend(handles=patches, loc="outside upper center", ncols=2)
+
+
+def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
+    """Draw the layers of all models."""
+    figure, axes = new_figure(0.3 * len(models) + 1.3)
+    figure.set_figwidth(5.6)  # legible on a phone
+    draw_layers(axes, {name: list(map(kind_of, layers)) for name, layers in models.items()})
+    axes.set_xlabel("layer (* class default)")
     return figure

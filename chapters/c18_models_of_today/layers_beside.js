@@ -94,7 +94,7 @@ function render(view) {
   return mount(view, {
     name: "layers_beside",
     title: "Two models, a bar for each layer; and which tokens of a text the last one sees in one layer of each.",
-    hint: "Blue: rotates and sees all. Light blue, low: rotates, sees a window. Orange: no positions. Green: a state. Pink: rotates, sees near tokens and blocks. Click a bar to choose the layer, or use the arrow keys.",
+    hint: "Blue: rotates and sees all. Light blue, low: rotates, sees a window or chunk. Orange: no positions. Green: a state. Pink: rotates, sees near tokens and blocks. Click a bar to choose the layer, or use the arrow keys.",
     specs: [
       { name: "model", label: "model", kind: "select", options: names },
       { name: "other", label: "beside", kind: "select", options: names },

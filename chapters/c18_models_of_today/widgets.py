@@ -122,7 +122,7 @@ class _LayersBeside(CourseWidget):
     def picture(self) -> tuple[Figure, str]:
         layer, tokens = self.state["layer"], self.state["tokens"]
         names = [self.state["model"], self.state["other"]]
-        figure, (strips, sight) = new_figure(3.4, nrows=2)
+        figure, (strips, sight) = new_figure(4.3, nrows=2)
         draw_layers(
             strips, {name: [one["kind"] for one in self.data["rows"][name]] for name in names}
         )
