@@ -102,11 +102,12 @@ def train(
     progress: Progress = lambda done: None,
     *,
     base: float = 10_000.0,
+    std: float = 0.02,
 ) -> Decoder:
     """Return a network of two blocks trained on WINDOW tokens, both tasks at once, with one of
     ``models.POSITIONS``.
 
-    ``base`` is that of RoPE.
+    ``base`` is that of RoPE, ``std`` the first size of all tables and of the sinusoid.
 
     The table of ``"learned"`` gets a row for every position of the longest test: the rows beyond
     WINDOW never meet the training and stay the random numbers they start as.
@@ -123,6 +124,7 @@ def train(
             width=64,
             hidden=128,
             base=base,
+            embedding_std=std,
             generator=rng,
         )
     optimizer = torch.optim.AdamW(
@@ -184,7 +186,13 @@ def run(settings: Settings, progress: Progress) -> dict[str, list[float]]:
         ("rope", 13.0) if settings["encoding"] == FAIR else (settings["encoding"], 10_000.0)
     )
     model = train(
-        position, settings["lag"], settings["steps"], settings["seed"], progress, base=base
+        position,
+        settings["lag"],
+        settings["steps"],
+        settings["seed"],
+        progress,
+        base=base,
+        std=settings.get("std", 0.02),
     )
     scores = [
         score(model, times * WINDOW, settings["lag"], settings["tested"])
@@ -226,4 +234,4 @@ def _by_task(
     )
 
 
-EXTRAPOLATION = planned("extrapolation", run)
+EXTRAPOLATION, LOUD = planned("extrapolation", run), planned("loud-sinusoid", run)

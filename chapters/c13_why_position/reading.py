@@ -50,6 +50,7 @@ def run(settings: Settings, progress: Progress) -> dict[str, float]:
             window=WINDOW,
             width=64,
             hidden=128,
+            embedding_std=settings.get("std", 0.02),
             generator=rng,
         )
     optimizer = torch.optim.AdamW(
@@ -70,4 +71,4 @@ def run(settings: Settings, progress: Progress) -> dict[str, float]:
     return {"loss": test_loss(model, test)}
 
 
-READING = planned("reading", run)
+READING, READING_LOUD = planned("reading", run), planned("reading-loud", run)

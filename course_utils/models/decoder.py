@@ -24,7 +24,6 @@ __all__ = ["POSITIONS", "Decoder", "windowed_attention"]
 
 POSITIONS = ("none", "sinusoidal", "learned", "t5", "alibi", "rope")
 BIASES = ("t5", "alibi")
-EMBEDDING_STD = 0.02
 T5_BUCKETS = 32
 
 
@@ -35,8 +34,9 @@ class Decoder(nn.Module):
     ``position`` is one of ``POSITIONS``, and ``window`` the length that the model is trained at:
     rows of the table of ``"learned"``, and the reach of T5's buckets. ``hidden`` are the features
     inside the feed-forward part, ``base`` is the rotary base, and the initial weights come from
-    ``generator``. The layers ``nope_layers``, counted from 0, are not rotated, and no window limits
-    what they see. Chapters 13 to 16.
+    ``generator``. Tables start with the standard deviation ``embedding_std``, and the sinusoid,
+    whose published amplitude is 1, is multiplied by it. The layers ``nope_layers``, counted from 0,
+    are not rotated, and no window limits what they see. Chapters 13 to 16.
 
     Source: Radford et al. 2019, §2.3 (pre-norm); Touvron et al. 2023, §2.2 (RMS norm, RoPE).
     """
@@ -53,6 +53,7 @@ class Decoder(nn.Module):
         hidden: int = 256,
         base: float = 10_000.0,
         nope_layers: tuple[int, ...] = (),
+        embedding_std: float = 0.02,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -62,6 +63,7 @@ class Decoder(nn.Module):
             raise ValueError(f"heads must divide width: got heads={heads}, width={width}")
         self.position, self.window, self.heads, self.base = position, window, heads, base
         self.head_dim, self.nope_layers = width // heads, nope_layers
+        self.embedding_std = embedding_std
         self.attention_window: int | None = None
         self.embedding = nn.Embedding(vocabulary, width)
         self.places = nn.Embedding(window, width) if position == "learned" else None
@@ -75,7 +77,7 @@ class Decoder(nn.Module):
     def _initialise(self, generator: torch.Generator | None) -> None:
         for module in self.modules():
             if isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=EMBEDDING_STD, generator=generator)
+                nn.init.normal_(module.weight, std=self.embedding_std, generator=generator)
             elif isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
 
@@ -118,10 +120,8 @@ class Decoder(nn.Module):
         """Return the logits of the next token, (B, T, V)."""
         length, device = tokens.shape[1], tokens.device
         h = self.embedding(tokens)  # (B, T, C)
-        if (
-            self.position == "sinusoidal"
-        ):  # as small as the embedding, so that neither drowns the other
-            h = h + EMBEDDING_STD * sinusoidal(length, h.shape[-1]).to(h)
+        if self.position == "sinusoidal":
+            h = h + self.embedding_std * sinusoidal(length, h.shape[-1]).to(h)
         if self.places is not None:
             if length > self.window:
                 raise ValueError(

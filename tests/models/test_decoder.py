@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from course_utils.models import POSITIONS, Decoder
 from course_utils.models.decoder import windowed_attention
-from course_utils.rope import rope_inv_freq
+from course_utils.rope import rope_inv_freq, sinusoidal
 
 
 def random(*shape, seed=0):
@@ -37,6 +37,16 @@ def test_a_token_changes_its_own_logits_and_later_ones_and_no_earlier_ones(posit
     other[:, 5] = (other[:, 5] + 1) % 8
     changed = (model(TOKENS) - model(other)).abs().amax((0, 2)) > 1e-6
     assert changed.tolist() == [False] * 5 + [True] * 7
+
+
+@pytest.mark.parametrize("std", [0.02, 1.0])
+def test_embeddings_and_the_sinusoid_are_as_large_as_asked_for(std):
+    model, streams = decoder("sinusoidal", embedding_std=std), []
+    model.blocks[0].register_forward_pre_hook(lambda block, inputs: streams.append(inputs[0]))
+    model(TOKENS[:1])
+    code = (streams[0] - model.embedding(TOKENS[:1]))[0] / std
+    assert_close(code, sinusoidal(12, 16), atol=1e-6, rtol=0)
+    assert model.embedding.weight.std().item() == pytest.approx(std, rel=0.2)
 
 
 @pytest.mark.parametrize("window", [1, 3, 8, 20])
