@@ -69,7 +69,7 @@ def _draw_hands(axes: Axes, places: Mapping[str, int], step: float) -> None:
 
 
 def attenuation(
-    bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike], peaks: Iterable[int] = ()
+    bound: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike], peaks: Mapping[str, int]
 ) -> Figure:
     """Draw the mean of |S_p| by distance, and below it scores as shares of |q||k|.
 
@@ -79,7 +79,8 @@ def attenuation(
     Args:
         bound: what each bound is called, and its value at distances 0, 1, 2, ...
         scores: what each score is called, and its value at distances 0, 1, 2, ...
-        peaks: distances at which some score reaches 1: dots, with their distance beside them.
+        peaks: by its name, the distance at which a score reaches 1: a dot, with the distance beside
+            it and the score itself around it, as thin as one value a position.
 
     Raises:
         ValueError: curves of one panel differ in length.
@@ -92,7 +93,9 @@ def attenuation(
     lower.set(ylabel="score / (|q||k|)", title="scores", ylim=(-0.25, 1.2))
     lower.set(xlabel="distance (positions)", xscale="log")
     lower.xaxis.set_major_formatter("{x:,g}")
-    for at in peaks:
+    for name, at in peaks.items():
+        near = np.arange(at // 2, min(2 * at, len(np.asarray(scores[name]))))
+        lower.plot(near, np.asarray(scores[name])[near], color=PALETTE[3], linewidth=1)
         lower.plot(at, 1, marker="o", color=PALETTE[3], markersize=8)
         lower.annotate(f"1 at {at:,}", (at, 1), (8, -3), textcoords="offset points", fontsize=10.5)
     for axes in (upper, lower):
@@ -117,22 +120,27 @@ def _draw_bands(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) 
 
 
 def by_pair(
-    share: Sequence[float], gain: Sequence[float], turns: Mapping[str, float], named: Iterable[int]
+    share: Sequence[float],
+    content: Sequence[float],
+    gain: Sequence[float],
+    turns: Mapping[str, float],
+    named: Iterable[int],
 ) -> Figure:
     """Draw what lies in each pair, and below it what each pair adds to a score.
 
     Args:
         share: of |q||k|, by pair, fast to slow.
+        content: of what differs from key to key, as long.
         gain: of the score of a key one place back, as long.
         turns: the pair, a fraction between two, that just finishes a turn in a length, by its name.
         named: the pairs of which the gain is written.
     """
     figure, (upper, lower) = new_figure(height=6.2, nrows=2, sharex=True)
     pairs = np.arange(len(share))
-    upper.bar(pairs, share, color=PALETTE[0])
-    upper.set(
-        title="how much is compared in each pair: mean of 270 heads", ylabel="share of |q||k|"
-    )
+    upper.bar(pairs, share, color=PALETTE[0], label="of |q||k|")
+    upper.plot(pairs, content, "o", color=INK, label="of what differs from key to key")
+    upper.set(title="length in each pair: mean of 270 heads", ylabel="share")
+    upper.legend(loc="upper left", fontsize=9.5)
     for name, at in turns.items():
         upper.axvline(at, color=INK, linestyle=":", linewidth=1.5)
         upper.text(

@@ -139,9 +139,12 @@ class _RopeShapes(CourseWidget):
             f"with cos ({state['cos']}) = {cos}, pairs "
             f"{state['pairs']}"
         )
-        return draw_cards(
-            cards
-        ), f"{words}, columns of cos {state['laid']}: {refusal or 'each entry by its angle'}."
+        token = np.indices(x)[state["order"].split(",").index("T")].astype(str).astype(object)
+        right = (lines == token + np.array([f"f{'₀₁₂₃'[pair]}" for pair in pairs], dtype=object)).all()
+        verdict = refusal or ("right" if right else "no error, and wrong")
+        figure = draw_cards(cards)
+        figure.suptitle(verdict)
+        return figure, f"{words}, columns of cos {state['laid']}: {verdict}."
 
 
 def refusal_of(call: Callable[[], Tensor]) -> str:

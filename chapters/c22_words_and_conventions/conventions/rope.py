@@ -374,3 +374,34 @@ def positions_dtype() -> str:
     cos, _ = LlamaRotaryEmbedding(llama(window=1024))(x, torch.arange(514)[None])
     assert not torch.equal(cos[0, 512], cos[0, 513])
     return "512 and 513 have angles of their own, for bfloat16 queries too"
+
+
+def learned_offset() -> str:
+    from transformers.models.opt.modeling_opt import OPTLearnedPositionalEmbedding
+    from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
+
+    ids = RobertaEmbeddings.create_position_ids_from_input_ids(torch.tensor([[5, 6, 1]]), 1)
+    assert ids.tolist() == [[2, 3, 1]]
+    opt = OPTLearnedPositionalEmbedding(8, 4)
+    assert torch.equal(opt(torch.ones(1, 3, dtype=torch.long))[0], opt.weight[2:5])
+    assert len(opt.weight) == 10
+    return "three tokens, the last padding: rows 2, 3, 1 in RoBERTa; three tokens: 2, 3, 4 in OPT"
+
+
+def _gemma2(**settings: Any) -> Any:
+    from transformers.models.gemma2.modeling_gemma2 import Gemma2Attention
+
+    return Gemma2Attention(small("Gemma2", **settings), layer_idx=0)
+
+
+def score_scale() -> str:
+    scales = [_gemma2(query_pre_attn_scalar=n).scaling for n in (144, 256)]
+    assert scales == [1 / 12, 1 / 16]
+    return "144 and 256: scores times 1/12 and 1/16, whatever the head"
+
+
+def head_size() -> str:
+    theirs = _gemma2(head_dim=32)  # of a width of 64, with four heads
+    assert theirs.q_proj.weight.shape == (4 * 32, 64)
+    assert llama(16).head_dim == 16
+    return "width 64, four heads, head_dim 32: W_q is (128, 64); a Llama without the key has 16"
