@@ -20,8 +20,8 @@ _STREAM, _BRANCH, _LEAVES, _RETURNS, _TOP = 2.0, 6.5, 0.9, 6.5, 8.6
 _PLACES = {  # of the boxes of a branch, from below: their heights, and whether each is a norm
     "post": ((3.9, False),),
     "pre": ((2.6, True), (4.9, False)),
-    "sandwich": ((1.9, True), (3.6, False), (5.3, True)),
-    "peri": ((1.9, True), (3.6, False), (5.3, True)),
+    "sandwich": ((1.75, True), (3.6, False), (5.45, True)),
+    "peri": ((1.75, True), (3.6, False), (5.45, True)),
     "after": ((2.9, False), (5.2, True)),
 }
 
@@ -47,7 +47,10 @@ def block_diagrams(titles: Sequence[tuple[str, str, str, str]]) -> Figure:
             continue
         _draw_line(axes, [(_STREAM, _LEAVES), (_BRANCH, _LEAVES), (_BRANCH, _RETURNS)])
         for height, is_norm in _PLACES[place]:
-            _draw_box(axes, _BRANCH, height, "norm" if is_norm else "attention\nor MLP", is_norm)
+            if is_norm:
+                _draw_box(axes, _BRANCH, height, "norm", is_norm)
+            else:
+                _draw_box(axes, _BRANCH, height, "attention\nor MLP", is_norm, height=1.75)
     return figure
 
 
