@@ -69,6 +69,6 @@ class _BrokenLlama(CourseWidget):
         first = self.data["layers"][mistake] or "none"
         return figure, (
             f"SmolLM2 with {mistake}, after «{self.data['starts'][str(start)].strip()}»: "
-            f"the first {text['same']} of {SHOWN} tokens are those of the original. Below, the error "
-            f"after each of 30 blocks on a prompt: first layer that differs {first}."
+            f"the first {text['same']} of {SHOWN} tokens are those of the original. Below, the "
+            f"error after each of 30 blocks on a prompt: first layer that differs {first}."
         )

@@ -140,7 +140,9 @@ class _RopeShapes(CourseWidget):
             f"{state['pairs']}"
         )
         token = np.indices(x)[state["order"].split(",").index("T")].astype(str).astype(object)
-        right = (lines == token + np.array([f"f{'₀₁₂₃'[pair]}" for pair in pairs], dtype=object)).all()
+        right = (
+            lines == token + np.array([f"f{'₀₁₂₃'[pair]}" for pair in pairs], dtype=object)
+        ).all()
         verdict = refusal or ("right" if right else "no error, and wrong")
         figure = draw_cards(cards)
         figure.suptitle(verdict)

@@ -9,7 +9,9 @@ def test_nothing_is_clipped():
     curves = {"one": [1.0, 0.5], "other": [0.0, 0.1]}
     assert_nothing_is_clipped(attenuation({"base 100": [3.0, 2.0]}, curves, peaks={"one": 1}))
     turns = {"a turn in 512": 12.2}
-    assert_nothing_is_clipped(by_pair([0.1] * 32, [0.1] * 32, [3.0] + [0.0] * 31, turns, named=(0,)))
+    assert_nothing_is_clipped(
+        by_pair([0.1] * 32, [0.1] * 32, [3.0] + [0.0] * 31, turns, named=(0,))
+    )
     assert_nothing_is_clipped(moved_together(0.3, query=7, key=4, by=10))
 
 
