@@ -45,7 +45,7 @@ def draw_tokens(axes: Axes, tokens: Mapping[str, Sequence[str]]) -> None:
             shown = text if len(text) <= 10 else text[:9] + "…"
             axes.text(column + 0.475, row + 0.05, shown, ha="center", va="center", fontsize=10)
     axes.set(xlim=(-0.02, len(first)), ylim=(len(tokens) - 0.55, -0.6))
-    fills = {"the first that differs": PALETTE[4], "after it": RULE}
-    keys = [Patch(facecolor=fill, edgecolor=RULE, label=name) for name, fill in fills.items()]
+    colours = {"the first that differs": PALETTE[4], "after it": RULE}
+    keys = [Patch(facecolor=fill, edgecolor=RULE, label=name) for name, fill in colours.items()]
     axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1, 0.98), ncols=2, fontsize=9)
     axes.axis("off")
