@@ -140,7 +140,7 @@ def by_pair(
     upper.bar(pairs, share, color=PALETTE[0], label="of |q||k|")
     upper.plot(pairs, content, "o", color=INK, label="of what differs from key to key")
     upper.set(title="length in each pair: mean of 270 heads", ylabel="share")
-    upper.legend(loc="upper left", fontsize=9.5)
+    upper.legend(loc="upper left", bbox_to_anchor=(0, 0.85), fontsize=9.5)
     for name, at in turns.items():
         upper.axvline(at, color=INK, linestyle=":", linewidth=1.5)
         upper.text(
