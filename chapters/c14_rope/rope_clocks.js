@@ -224,7 +224,7 @@ function facts(state, data) {
 }
 
 function summary(state, data) {
-  const isMoved = Object.keys(data.first).some((name) => name !== "picked" && state[name] !== data.first[name]);
+  const isMoved = Object.keys(state).some((name) => name !== "picked" && state[name] !== data.first[name]);
   if (!isMoved) return "Move the key or the distance: what becomes of the score?"; // the answer, once it is tried
   const score = formatNumber(clockFigure(state, data).score);
   const [key, query] = [state.position, state.position + state.distance].map(whole);
