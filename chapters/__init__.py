@@ -31,6 +31,7 @@ __all__ = [
     "check",
     "checks_of",
     "claims_of",
+    "gpu_results_of",
     "known_claims",
     "records_of",
     "widgets_of",
@@ -99,6 +100,27 @@ def cached_results_of(number: str) -> "Callable[..., Any]":
         return pretrained.cached_result(key, compute, record=record, live=live)
 
     return cached_result
+
+
+def gpu_results_of(number: str) -> "Callable[..., tuple[Any, str]]":
+    """Return the function that gives what a chapter's notebook measures on a GPU, and where that
+    was: here where there is one, else where it was recorded."""
+
+    def on_gpu(key: str, measure: Callable[[], Any], *, live: bool = True) -> tuple[Any, str]:
+        import torch
+
+        from course_utils import runs
+
+        line = runs.result(
+            key,
+            measure,
+            record=chapter_of(number).folder / "gpu.jsonl",
+            live=live and torch.cuda.is_available(),
+            provenance=lambda: runs.machine("cuda"),
+        )
+        return line["result"], runs.origin(line)
+
+    return on_gpu
 
 
 @cache

@@ -17,8 +17,9 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,18 @@ import torch
 
 import course_utils
 
-__all__ = ["RecordError", "append", "begin", "machine", "read", "replacing", "write"]
+__all__ = [
+    "RecordError",
+    "append",
+    "begin",
+    "is_recording",
+    "machine",
+    "origin",
+    "read",
+    "replacing",
+    "result",
+    "write",
+]
 
 Fields = Mapping[str, Any]
 
@@ -81,6 +93,48 @@ def append(path: Path, run: Fields) -> None:
         file.write(_line(run))
 
 
+def is_recording(key: str) -> bool:
+    """Return whether the result ``key`` of a notebook is to be recorded anew: each is with
+    ``COURSE_RECORD=1`` in the environment, that one with ``COURSE_RECORD=06-one-number``."""
+    return os.environ.get("COURSE_RECORD") in ("1", key)
+
+
+def result(
+    key: str,
+    compute: Callable[[], Any],
+    *,
+    record: Path,
+    live: bool,
+    provenance: Callable[[], Fields],
+) -> dict[str, Any]:
+    """Return what ``compute()`` returns, as JSON keeps it, under "result" beside its ``key`` and
+    provenance; what was recorded of it if not ``live``, nor to be recorded.
+
+    ``record`` is the file that keeps the results of a notebook, a line each.
+
+    Raises:
+        KeyError: it was never recorded.
+    """
+    recording = is_recording(key)
+    if not recording and not live:
+        results = _results_in(record)
+        if key not in results:
+            raise KeyError(f"{key} was never recorded: run its notebook with COURSE_RECORD={key}")
+        return results[key]
+    found = json.loads(json.dumps(compute(), default=lambda tensor: tensor.tolist()))
+    line = {"key": key, "result": found, **provenance()}
+    if recording:
+        # read only now: computing may have taken long
+        results = {**_results_in(record), key: line}
+        write(record, {}, [results[name] for name in sorted(results)])
+    return line
+
+
+def _results_in(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the lines of a record by their keys, none where there is no record."""
+    return {run["key"]: run for run in read(path)[1]} if path.exists() else {}
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a path to write to, which replaces ``path`` in one step when the block ends without an
@@ -91,7 +145,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def machine(device_type: str) -> dict[str, Any]:
-    """Return what any figure depends on: the device ("cpu" or "cuda"), its driver, the versions."""
+    """Return what any figure depends on: the device ("cpu" or "cuda"), its driver, the versions,
+    the date."""
     device, driver, gpu = _processor(), None, {}
     if device_type == "cuda":
         device = torch.cuda.get_device_name()
@@ -116,7 +171,15 @@ def machine(device_type: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "course": course_utils.__version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def origin(provenance: Fields) -> str:
+    """Return where and when something was measured, in half a line."""
+    driver = f", driver {provenance['driver']}" if provenance["driver"] else ""
+    device, torch_version = provenance["device"], provenance["torch"]
+    return f"{device} (torch {torch_version}{driver}, {provenance['date'][:10]})"
 
 
 def _line(content: Fields) -> str:

@@ -8,10 +8,11 @@ claims.toml    what the chapter claims
 probes.toml    what is tried in each exercise
 """
 
-from chapters import checks_of, claims_of
+from chapters import checks_of, claims_of, gpu_results_of
 from chapters.c05_backward_by_hand import exercises
 
-__all__ = ["check", "claims"]
+__all__ = ["check", "claims", "gpu_result"]
 
 check = checks_of(exercises)
 claims = claims_of("05")
+gpu_result = gpu_results_of("05")

@@ -15,10 +15,11 @@ probes.toml  what is tried in each exercise
 cases.toml   the operations, shapes and dtypes that ``course bench`` measures
 """
 
-from chapters import checks_of, claims_of
+from chapters import checks_of, claims_of, gpu_results_of
 from chapters.c10_where_the_time_goes import exercises
 
-__all__ = ["check", "claims"]
+__all__ = ["check", "claims", "gpu_result"]
 
 check = checks_of(exercises)
 claims = claims_of("10")
+gpu_result = gpu_results_of("10")

@@ -12,9 +12,8 @@ import shlex
 import statistics
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 from importlib import metadata
 from itertools import groupby
 from math import prod
@@ -79,7 +78,6 @@ def run(device: str, out: Path, command: str, quick: bool = False) -> records.Re
         "libraries": _versions(),
         "seed": SEED,
         "command": command,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     measured = runs.begin(out, provenance)
     if measured and "process" not in measured[0]:
@@ -94,28 +92,22 @@ def run(device: str, out: Path, command: str, quick: bool = False) -> records.Re
     )
 
     with tqdm(total=len(remaining), unit="case", file=sys.stderr) as progress:
-        for (number, *_), pairs in groupby(remaining, key=itemgetter(slice(None, apart))):
-            with new_process(THREADS) as process:
-                for _, case in pairs:
-                    progress.set_postfix_str(str(case))
-                    try:
-                        task = process.submit(
-                            check_and_time, case, device, SEED, ROUNDS, 1 / processes
-                        )
-                        results, left_out = task.result()
-                    except torch.OutOfMemoryError as error:
-                        reason = str(error).splitlines()[0]
-                        results, left_out = [], [{"implementation": "all", "reason": reason}]
-                    runs.append(
-                        out,
-                        {
-                            **case.fields(),
-                            "process": number,
-                            "results": results,
-                            "left_out": left_out,
-                        },
-                    )
-                    progress.update()
+        groups = groupby(remaining, key=itemgetter(slice(None, apart)))
+        together = [list(pairs) for _, pairs in groups]
+        for process, pairs in _in_processes(together, ahead=device == "cuda"):
+            for number, case in pairs:
+                progress.set_postfix_str(str(case))
+                try:
+                    task = process.submit(check_and_time, case, device, SEED, ROUNDS, 1 / processes)
+                    results, left_out = task.result()
+                except torch.OutOfMemoryError as error:
+                    reason = str(error).splitlines()[0]
+                    results, left_out = [], [{"implementation": "all", "reason": reason}]
+                runs.append(
+                    out,
+                    {**case.fields(), "process": number, "results": results, "left_out": left_out},
+                )
+                progress.update()
 
     begun, measured = runs.read(out)
     runs.write(
@@ -124,6 +116,25 @@ def run(device: str, out: Path, command: str, quick: bool = False) -> records.Re
         [_merged(case, [run for run in measured if _case(run) == case]) for case in plan],
     )
     return records.read(out)
+
+
+def _in_processes(
+    groups: Sequence[Sequence[Any]], ahead: bool
+) -> Iterator[tuple[ProcessPoolExecutor, Sequence[Any]]]:
+    """Yield each group with a process for it alone; ``ahead``: the next one begins while this one
+    is at work, since its imports take seconds, which on a CPU would disturb what is timed."""
+    following: ProcessPoolExecutor | None = None
+    try:
+        for place, group in enumerate(groups):
+            with following or new_process(THREADS) as process:
+                following = None
+                if ahead and place + 1 < len(groups):
+                    following = new_process(THREADS)
+                    following.submit(int)
+                yield process, group
+    finally:
+        if following:
+            following.shutdown()
 
 
 def _case(run: Mapping[str, Any]) -> Case:

@@ -10,7 +10,14 @@ from matplotlib.figure import Figure
 from course_utils.plots import error_curves
 from course_utils.plots.style import INK, MUTED, PALETTE, marker_style, new_figure
 
-__all__ = ["bandwidth_by_size", "cache_sizes", "recorded_ladder", "roofline", "timeline"]
+__all__ = [
+    "bandwidth_by_size",
+    "cache_sizes",
+    "recorded_ladder",
+    "roofline",
+    "timeline",
+    "traces",
+]
 
 
 def roofline(
@@ -197,4 +204,18 @@ def timeline(
     axes.broken_barh(bars, (0.2, 0.7), color=INK, linewidth=0)
     axes.set_yticks([0.55, 1.45], ["operators", "parts"])
     axes.set(xlabel="time (ms)", ylim=(0, 2.4), xlim=(0, (last - first) / 1e3))
+    return figure
+
+
+def traces(seen: Mapping[str, Mapping[str, Sequence[tuple[str, float, float]]]]) -> Figure:
+    """Draw what ``on_gpu.trace`` saw of each call, one above the other, on one line of time."""
+    figure, panels = new_figure(2.1 * len(seen), nrows=len(seen), sharex=True)
+    for axes, (name, kinds) in zip(panels, seen.items(), strict=True):
+        for row, (kind, colour) in enumerate(zip(kinds, PALETTE, strict=False)):
+            bars = [(begin, end - begin) for _, begin, end in kinds[kind]]
+            axes.broken_barh(bars, (len(kinds) - 1 - row - 0.35, 0.7), color=colour, linewidth=0)
+        axes.set_yticks(range(len(kinds)), list(kinds)[::-1])
+        axes.grid(visible=False, axis="y")
+        axes.set_title(name)
+    panels[-1].set(xlabel="time (µs)", xlim=(0, None))
     return figure

@@ -32,11 +32,7 @@ class Record:
     @property
     def origin(self) -> str:
         """Where and when it was measured, in half a line."""
-        driver = f", driver {self.provenance['driver']}" if self.provenance["driver"] else ""
-        return (
-            f"{self.provenance['device']} (torch {self.provenance['torch']}{driver}, "
-            f"{self.provenance['date'][:10]})"
-        )
+        return runs.origin(self.provenance)
 
     def select(self, **wanted: Any) -> Iterator[Mapping[str, Any]]:
         """Yield the results whose fields equal ``wanted``, perhaps none; a shape may be a tuple."""

@@ -120,7 +120,7 @@ LAUNCH_STOPS = {
 KERNELS = {"count": 100, "shown": 12}
 
 
-def launch_queue(launch: int = 5, kernel: int = 2) -> CourseWidget:
+def launch_queue(launch: int = 8, kernel: int = 2) -> CourseWidget:
     """Return kernels on a line of time, launched one by one and in a graph, ready to display.
 
     Args:

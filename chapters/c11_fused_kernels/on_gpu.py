@@ -1,14 +1,20 @@
-"""Chapter 11: a learner's ``norm_kernel`` on a GPU, timed beside PyTorch's own norms.
+"""Chapter 11: a learner's ``norm_kernel`` on a GPU, timed beside PyTorch's own norms, and what the
+GPU's counters say of their bytes.
 
 The chapter's process interprets its kernels; a process of its own compiles and runs them.
 """
 
+import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +23,29 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from chapters.c11_fused_kernels.compiled import kernel_text
+from course_utils import norms
 from course_utils.kernels import available
 from course_utils.session import generator
 from course_utils.timing.timers import copy_bandwidth, measure_in_turns
 
-__all__ = ["COPY", "rates_of"]
+__all__ = ["COPY", "counted", "rates_of"]
 
 COPY = "a copy"  # the limit: no kernel moves its bytes faster
+_NAMES = ("norm_kernel", "F.layer_norm", "torch.compile", "an operator at a time")
 _ROOT = Path(__file__).parents[2]
+_COUNTERS = {
+    "read": "dram__bytes_read.sum",
+    "written": "dram__bytes_write.sum",
+    "registers": "launch__registers_per_thread",
+    "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
 
 
 def rates_of(
     kernel: Any,
     num_warps: Mapping[int, int],
     device: str = "cuda",
-    numbers: int = 2**26,
+    numbers: int = 2**28,
 ) -> dict[str, list[float]]:
     """Return the GB/s of ``kernel``, ``F.layer_norm``, ``torch.compile`` and a large copy, in
     bfloat16, each a list by length of a row.
@@ -44,17 +58,54 @@ def rates_of(
         num_warps: of a program, by the length of a row.
         numbers: in the matrix, whatever the length of its rows.
     """
+    answer = _in_a_process(kernel, num_warps, device, numbers, ())
+    return json.loads(answer)  # type: ignore[no-any-return]
+
+
+def counted(
+    kernel: Any, num_warps: int, n_cols: int, numbers: int = 2**28
+) -> dict[str, list[dict[str, float]]]:
+    """Return what NVIDIA's ``ncu`` counts of each norm of (numbers / n_cols, n_cols) in bfloat16,
+    and of ``norms.layer_norm``, which runs an operator at a time.
+
+    That is for each of its kernels the bytes ``read`` from memory and ``written`` to it, the
+    ``registers`` of a thread and the ``occupancy`` in percent. RuntimeError: there is no GPU or no
+    ``ncu``, it may not read the counters, or a norm is wrong.
+    """
+    # the clocks as they are found; ncu empties the caches before each kernel
+    asked = ("--metrics", ",".join(_COUNTERS.values()), "--print-units", "base", "--csv")
+    ncu = ("ncu", "--clock-control", "none", "--profile-from-start", "off", *asked)
+    table = _in_a_process(kernel, {n_cols: num_warps}, "cuda", numbers, ncu)
+    rows = csv.DictReader(line for line in table.splitlines() if line.startswith('"'))
+    names = {metric: name for name, metric in _COUNTERS.items()}
+    found: list[list[dict[str, float]]] = []
+    for (_, kernel_name), metrics in groupby(rows, key=itemgetter("ID", "Kernel Name")):
+        if "spin_kernel" in kernel_name:  # _sleep's, in front of each way
+            found.append([])
+        else:
+            of_kernel = {names[row["Metric Name"]]: row["Metric Value"] for row in metrics}
+            found[-1].append({n: float(v.replace(",", "")) for n, v in of_kernel.items()})
+    return dict(zip(_NAMES, found, strict=True))
+
+
+def _in_a_process(
+    kernel: Any, num_warps: Mapping[int, int], device: str, numbers: int, ncu: tuple[str, ...]
+) -> str:
+    """Return what this module prints in a process of its own, under ``ncu`` if that is given."""
     if device == "cuda" and not available(device):
         raise RuntimeError(available(device).reason)
+    if ncu and not shutil.which(ncu[0]):
+        raise RuntimeError(f"{ncu[0]} is missing: it comes with NVIDIA's Nsight Compute")
     task = {
         "text": kernel_text(kernel),
         "name": kernel.fn.__name__,
         "num_warps": list(num_warps.items()),
         "device": device,
         "numbers": numbers,
+        "counters": bool(ncu),
     }
     done = subprocess.run(
-        [sys.executable, "-m", __name__],
+        [*ncu, sys.executable, "-m", __name__],
         input=json.dumps(task),
         capture_output=True,
         text=True,
@@ -62,8 +113,8 @@ def rates_of(
         env=os.environ | {"TRITON_INTERPRET": "1" if device == "cpu" else "0"},
     )
     if done.returncode:
-        raise RuntimeError(done.stderr.strip()[-2000:])
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
+        raise RuntimeError((done.stderr.strip() or done.stdout.strip())[-2000:])
+    return done.stdout
 
 
 def _rates(task: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -79,13 +130,28 @@ def _rates(task: Mapping[str, Any]) -> dict[str, list[float]]:
             x = x.bfloat16()
             ways = _ways(kernels[task["name"]], num_warps, x)
             _check(ways, x)
-            if device == "cuda":
+            if task["counters"]:
+                _once_under_ncu([*ways.values(), partial(norms.layer_norm, x, (n_cols,))])
+            elif device == "cuda":
                 moved = 2 * x.nbytes
                 for way, timing in measure_in_turns(ways, device, bytes_moved=moved).items():
                     rates.setdefault(way, []).append(timing.gbps or 0.0)
     if rates:
         rates[COPY] = [copy_bandwidth(device, torch.bfloat16)] * len(task["num_warps"])
     return rates
+
+
+@torch.no_grad()
+def _once_under_ncu(ways: Sequence[Callable[[], Tensor]]) -> None:
+    for way in ways:
+        way()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    for way in ways:
+        torch.cuda._sleep(1)  # a kernel of its own, by which the table can be cut
+        way()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
 
 
 def _ways(kernel: Any, num_warps: int, x: Tensor) -> dict[str, Callable[[], Tensor]]:
@@ -100,11 +166,11 @@ def _ways(kernel: Any, num_warps: int, x: Tensor) -> dict[str, Callable[[], Tens
     def norm(x: Tensor) -> Tensor:
         return F.layer_norm(x, (n_cols,))
 
-    ways = {"norm_kernel": yours, "F.layer_norm": lambda: norm(x)}
+    calls = [yours, lambda: norm(x)]
     if x.is_cuda:  # on a CPU it would need a C++ compiler
         fused = torch.compile(norm, dynamic=False)
-        ways["torch.compile"] = lambda: fused(x)
-    return ways
+        calls.append(lambda: fused(x))
+    return dict(zip(_NAMES, calls, strict=False))
 
 
 def _check(ways: Mapping[str, Callable[[], Tensor]], x: Tensor) -> None:

@@ -10,11 +10,12 @@ studies.toml  which studies there are, and the settings of their runs
 probes.toml   what is tried in each exercise
 """
 
-from chapters import checks_of, claims_of, records_of
+from chapters import checks_of, claims_of, gpu_results_of, records_of
 from chapters.c12_scan import exercises
 
-__all__ = ["check", "claims", "load"]
+__all__ = ["check", "claims", "gpu_result", "load"]
 
 check = checks_of(exercises)
 claims = claims_of("12")
 load = records_of("12")
+gpu_result = gpu_results_of("12")

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +93,7 @@ def run_study(
     if out is not None:
         out = Path(out)
         origin = {"study": study.name, "size": size, **runs.machine("cpu"), "threads": THREADS}
-        date = datetime.now(UTC).isoformat(timespec="seconds")
-        rows = runs.begin(out, {**origin, "command": command, "date": date})
+        rows = runs.begin(out, {**origin, "command": command})
     missing = [
         settings for settings in plan if not any(settings.items() <= row.items() for row in rows)
     ]

@@ -59,17 +59,27 @@ def standardise(x, mean, rstd, inside, CENTRED: tl.constexpr):
 
 
 @triton.jit
-def centre(x, inside, count):
+def rounded_mean(total, count: tl.constexpr):
+    """total / count, rounded as IEEE 754 says.
+
+    A GPU's own float32 division may be two last places off, and the assembler makes one operation
+    of its last product and a subtraction behind it: then the mean that is subtracted is not the
+    rounded one.
+    """
+    if total.dtype == tl.float32:
+        return tl.div_rn(total, tl.full(total.shape, count, tl.float32))
+    return total / count
+
+
+@triton.jit
+def centre(x, inside, count: tl.constexpr):
     """Mean of the ``count`` values of each row, and their deviations from it: zero in the
     padding."""
-    mean = tl.sum(x, axis=1) / count
+    mean = rounded_mean(tl.sum(x, axis=1), count)
     x = tl.where(inside, x - mean[:, None], 0.0)
     # The mean of what is left is the mean's rounding error; kept in, it gives a constant row of 1e6
     # an output of 1.
-    left = tl.sum(x, axis=1)
-    error = left / count
-    # a GPU's float32 division alone may be two last places off
-    error += tl.fma(-error, count, left) / count
+    error = rounded_mean(tl.sum(x, axis=1), count)
     return mean + error, tl.where(inside, x - error[:, None], 0.0)
 
 

@@ -14,7 +14,6 @@ the embeddings in eight (Q8_0) and the 61 norms exact: a copy.
 """
 
 import hashlib
-import json
 import math
 import os
 import struct
@@ -384,37 +383,18 @@ def cached_result(key: str, compute: Callable[[], Any], *, record: Path, live: b
         FileNotFoundError: it is to be recorded, and the model is missing.
         KeyError: it was never recorded.
     """
-    recording = os.environ.get("COURSE_RECORD") in ("1", key)
-    if not recording and not (live and available()):
-        results = _recorded_in(record)
-        if key not in results:
-            raise KeyError(f"{key} was never recorded: run its notebook with COURSE_RECORD={key}")
-        return results[key]["result"]
-    if not available():
+    recording = runs.is_recording(key)
+    if recording and not available():
         raise FileNotFoundError(MISSING)
-    result = json.loads(json.dumps(compute(), default=lambda tensor: tensor.tolist()))
-    if recording:
+
+    def provenance() -> dict[str, Any]:
         import transformers
 
-        versions = {
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            PACKAGE: VERSION,
-        }
-        results = _recorded_in(record)  # read only now: computing may have taken long
-        results[key] = {
-            "key": key,
-            "result": result,
-            "threads": torch.get_num_threads(),
-            **versions,
-        }
-        runs.write(record, {}, [results[name] for name in sorted(results)])
-    return result
+        versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+        return {"threads": torch.get_num_threads(), **versions, PACKAGE: VERSION}
 
-
-def _recorded_in(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the lines of a record by their keys, none where there is no record."""
-    return {run["key"]: run for run in runs.read(path)[1]} if path.exists() else {}
+    live = recording or (live and available())
+    return runs.result(key, compute, record=record, live=live, provenance=provenance)["result"]
 
 
 @torch.no_grad()
