@@ -90,10 +90,11 @@ browser-quick: $(VENV)/.test ## the site and three notebooks in Chromium
 soak: $(VENV)/.test ## every notebook in every condition, claims disturbed, small models trained again; hours (NB=02 for one)
 	$(BIN)/pytest -v -rs --tb=short --soak --soak-minutes $(SOAK_MINUTES) tests/soak $(if $(NB),--chapter $(NB)) $(PYTEST_ARGS)
 
-gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder, into chapters/c10_where_the_time_goes/recorded/
+gpu: $(VENV)/.test ## measure: the tests that need an NVIDIA GPU, then the ladder into chapters/c10_where_the_time_goes/recorded/, then what chapters record
 	@$(BIN)/python -c "import torch; torch.cuda.init()" || { $(BIN)/course doctor; exit 2; }
 	-$(BIN)/pytest -q -rs -m gpu
 	$(BIN)/course bench --device cuda $(if $(QUICK),--quick) --out chapters/c10_where_the_time_goes/recorded/$(RECORD).jsonl
+	COURSE_RECORD=1 $(BIN)/pytest -q --nbval notebooks/05* notebooks/10* notebooks/11* notebooks/12*
 
 run: $(VENV)/.test ## author: execute notebooks and store their outputs (NB=02 for one)
 	$(TOOLS) run $(NB)

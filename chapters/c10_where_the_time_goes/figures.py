@@ -1,5 +1,6 @@
 """The figures of the chapter on time."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 
 from course_utils.plots import error_curves
 from course_utils.plots.style import INK, MUTED, PALETTE, marker_style, new_figure
+from course_utils.table import format_number
 
 __all__ = [
     "bandwidth_by_size",
@@ -118,9 +120,8 @@ def recorded_ladder(
         megabytes = result["bytes_moved"] / 1e6
         gbps, high, low = (megabytes / ms for ms in (result["median_ms"], *result["range_ms"]))
         axes.barh(place, gbps, color=PALETTE[0], edgecolor=INK, linewidth=0.8)
-        words_at_end = (
-            f"{gbps:,.3g} GB/s, {gbps / copy_gbps:.0%} of a copy"  # in a column, clear of the line
-        )
+        # in a column, clear of the line
+        words_at_end = f"{format_number(gbps)} GB/s, {gbps / copy_gbps:.0%} of a copy"
         at_edge = axes.get_yaxis_transform()
         axes.text(
             0.995, place, words_at_end, transform=at_edge, ha="right", va="center", fontsize=9.5
@@ -143,11 +144,12 @@ def recorded_ladder(
         range(len(slow_to_fast)), labels=[result["implementation"] for result in slow_to_fast]
     )
     axes.grid(visible=False, axis="y")
-    axes.set_xlim(0, 1.5 * furthest)
+    axes.set_xlim(0, 1.6 * furthest)
     xlabel = "useful bandwidth (GB/s); dashed: a copy of the same size"
     if several:
         xlabel += "\nthe line on a bar: slowest to fastest process"
-    axes.set(xlabel=xlabel, title=f"{words}\n{record.origin}")
+    wrapped = textwrap.fill(record.origin, 60)
+    axes.set(xlabel=xlabel, title=f"{words}\n{wrapped}")
     return figure
 
 

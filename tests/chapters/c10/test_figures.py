@@ -14,6 +14,7 @@ from chapters.c10_where_the_time_goes.figures import (
     recorded_ladder,
     roofline,
     timeline,
+    traces,
 )
 from chapters.c10_where_the_time_goes.ladder import Case
 from course_utils.timing import Roofline
@@ -30,6 +31,16 @@ FIGURES = {
     "roofline, and a cache": lambda: a_roofline(cached_gbps=50.0),
     "timeline": lambda: timeline(
         [("batch", 0.0, 9e3), ("forward", 9e3, 30e3), ("step", 30e3, 40e3)], [(8e3, 8.5e3)]
+    ),
+    "traces": lambda: traces(
+        {
+            name: {
+                "operators": [("aten::add", 0.0, 9.0)],
+                "launches": [("launch", 5.0, 8.0)],
+                "kernels": [("add", 8.0, end)],
+            }
+            for name, end in (("8 rows", 9.0), ("8,192 rows", 500.0))
+        }
     ),
     "bandwidth": lambda: bandwidth_by_size(
         [1, 16, 256, 4096, 65_536],

@@ -389,7 +389,9 @@ def test_every_record_of_the_course_holds_results_that_passed_their_checks(name)
         for r in (*record.results, *record.left_out)
     }
     plan = cases(device, record.provenance.get("quick", False))
-    assert measured == {(c.operation, c.direction, c.shape, c.dtype) for c in plan}
+    planned = {(c.operation, c.direction, c.shape, c.dtype) for c in plan}
+    # that of a GPU may have been ended before it was through
+    assert measured == planned if device == "cpu" else measured <= planned
     assert name in records.describe(device)
 
 
