@@ -96,36 +96,22 @@ function summary(state, data) {
   return `Among ${state.ranks} ranks a step waits ${formatNumber(stepMs)} ms for its exchanges, ${share} % of it for messages to start.`;
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const stops = (name, label, unit = "") => ({
-    name,
-    label,
-    kind: "slider",
-    stops: data.stops[name],
-    format: (value) => `${value}${unit}`,
-  });
-  return mount(view, {
-    name: "sync_cost",
-    title: "The time of a training step's exchanges against the number of ranks that share a batch.",
-    hint:
-      "Both axes are logarithmic. The model: messages times latency plus bytes over bandwidth, for every layer. The " +
-      "level line: what the arithmetic of such a step takes at least, on an H200 in bfloat16.",
-    specs: [
-      stops("ranks", "ranks"),
-      stops("channels", "channels"),
-      stops("layers", "layers"),
-      stops("latency", "latency", " µs"),
-      stops("bandwidth", "bandwidth", " GB/s"),
-      { name: "route", label: "messages", kind: "select", options: choicesIn(data, "routes") },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: () => CHART.top + CHART.height + CHART.bottom,
-    draw: drawCosts,
-    summary,
-    facts,
-  });
-}
+export default widgetOf((data) => ({
+  name: "sync_cost",
+  title: "The time of a training step's exchanges against the number of ranks that share a batch.",
+  hint:
+    "Both axes are logarithmic. The model: messages times latency plus bytes over bandwidth, for every layer. The " +
+    "level line: what the arithmetic of such a step takes at least, on an H200 in bfloat16.",
+  specs: [
+    ...["ranks", "channels", "layers"].map((name) => ({ name, label: name })),
+    { name: "latency", label: "latency", format: (us) => `${us} µs` },
+    { name: "bandwidth", label: "bandwidth", format: (gbps) => `${grouped(gbps)} GB/s` },
+    { name: "route", label: "messages", kind: "select", options: choicesIn(data, "routes") },
+  ],
+  size: () => CHART.top + CHART.height + CHART.bottom,
+  draw: drawCosts,
+  summary,
+  facts,
+}));
 
 export { costFigure };
-export default { render };

@@ -62,7 +62,7 @@ function drawLadder(context, state, width) {
 const inside = (m, tokens) => Math.max(0, Math.min(tokens - 2, m)); // the last position has no step
 
 function change(state, control, value) {
-  const next = { ...state, [control]: control === "code" ? value : Number(value) };
+  const next = { ...state, [control]: value };
   return { ...next, m: inside(next.m, next.tokens) };
 }
 
@@ -93,25 +93,21 @@ function facts(state) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "code_ladder",
-    title: "The numbers that a code gives each position, as lines, and the length of each step.",
-    hint: "Drag across the picture, or use the arrow keys, to move the position. Of a binary number the last digit is on top; of the sinusoid a sine and its cosine have one colour.",
-    specs: [
-      { name: "code", label: "code", kind: "select", options: choicesIn(data, "codes") },
-      { name: "tokens", label: "tokens T", kind: "slider", stops: data.stops.tokens },
-      { name: "m", label: "position m", kind: "slider", min: 0, max: data.stops.tokens.at(-1) - 2 },
-    ],
-    change,
-    size: heightOf,
-    draw: drawLadder,
-    summary,
-    facts,
-    pick: { at: pickAt, key: pickByKey },
-  });
-}
+export default widgetOf((data) => ({
+  name: "code_ladder",
+  title: "The numbers that a code gives each position, as lines, and the length of each step.",
+  hint: "Drag across the picture, or use the arrow keys, to move the position. Of a binary number the last digit is on top; of the sinusoid a sine and its cosine have one colour.",
+  specs: [
+    { name: "code", label: "code", kind: "select", options: choicesIn(data, "codes") },
+    { name: "tokens", label: "tokens T" },
+    { name: "m", label: "position m", min: 0, max: data.stops.tokens.at(-1) - 2 },
+  ],
+  change,
+  size: heightOf,
+  draw: drawLadder,
+  summary,
+  facts,
+  pick: { at: pickAt, key: pickByKey },
+}));
 
-export { change, codeValues, facts, stepLengths, summary };
-export default { render };
+export { codeValues, facts, stepLengths, summary };

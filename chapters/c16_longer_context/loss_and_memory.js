@@ -47,7 +47,7 @@ function drawMemory(context, state, width, data) {
   drawDot(context, here, y(figure.copy), 6, STYLE.palette[1]);
 }
 
-function gapAt(x, state, width, data) {
+function gapAt(x, y, state, width, data) {
   const across = scalesOf(width, data).x;
   const nearest = (best, gap) => (Math.abs(across(gap) - x) < Math.abs(across(best) - x) ? gap : best);
   return { ...state, gap: data.stops.gap.reduce(nearest) };
@@ -77,27 +77,19 @@ function facts(state, data) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "loss_and_memory",
-    title: "Nats a token beyond a jump of positions, of new text and of a passage that was read before it, over the jump.",
-    hint: "Lines are means, dots three passages. The black bar is what is remembered. Click the picture to choose a jump, or use the arrow keys.",
-    specs: [
-      { name: "setting", label: "method ×factor", kind: "select", options: data.order.settings.map((name) => [name, name]) },
-      { name: "gap", label: "jump", kind: "slider", stops: data.stops.gap, format: tickText },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: () => FRAME.top + FRAME.height + FRAME.bottom,
-    draw: drawMemory,
-    summary,
-    facts,
-    pick: {
-      at: (x, y, state, width) => gapAt(x, state, width, data),
-      key: (event, state) => gapByKey(event, state, data),
-    },
-  });
-}
+export default widgetOf((data) => ({
+  name: "loss_and_memory",
+  title: "Nats a token beyond a jump of positions, of new text and of a passage that was read before it, over the jump.",
+  hint: "Lines are means, dots three passages. The black bar is what is remembered. Click the picture to choose a jump, or use the arrow keys.",
+  specs: [
+    { name: "setting", label: "method ×factor", kind: "select", options: data.order.settings },
+    { name: "gap", label: "jump" },
+  ],
+  size: () => FRAME.top + FRAME.height + FRAME.bottom,
+  draw: drawMemory,
+  summary,
+  facts,
+  pick: { at: gapAt, key: gapByKey },
+}));
 
 export { gapAt, gapByKey, memoryFigure };
-export default { render };

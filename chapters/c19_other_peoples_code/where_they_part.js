@@ -125,7 +125,7 @@ function drawParting(context, state, width, data) {
 }
 
 /** A click or an arrow key moves the scale. */
-function scaleAt(x, state, width, data) {
+function scaleAt(x, y, state, width, data) {
   const across = scalesOf(width, data).x;
   const distance = (scale) => Math.abs(across(scale) - x);
   return { ...state, scale: data.stops.scale.reduce((best, scale) => (distance(scale) < distance(best) ? scale : best)) };
@@ -160,31 +160,23 @@ function facts(state, data) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "where_they_part",
-    title: "The largest output of a published norm and of PyTorch's, over the scale of a row.",
-    hint: "Click the picture to choose the scale, or focus it and use the arrow keys.",
-    specs: [
-      { name: "layer", label: "layer", kind: "select", options: data.order.layers.map((name) => [name, name]) },
-      { name: "scale", label: "scale", kind: "slider", stops: data.stops.scale, format: formatNumber },
-      { name: "offset", label: "offset", kind: "slider", stops: data.stops.offset, format: tickText },
-      { name: "eps", label: "ε", kind: "slider", stops: data.stops.eps, format: (eps) => (eps ? formatNumber(eps) : "its own") },
-      { name: "dtype", label: "dtype", kind: "select", options: data.order.itemsizes.map((name) => [name, name]) },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: () => PANEL.top + PANEL.height + PANEL.bottom,
-    draw: drawParting,
-    summary,
-    facts,
-    factClasses: { how: "wide" },
-    pick: {
-      at: (x, y, state, width) => scaleAt(x, state, width, data),
-      key: (event, state) => scaleByKey(event, state, data),
-    },
-  });
-}
+export default widgetOf((data) => ({
+  name: "where_they_part",
+  title: "The largest output of a published norm and of PyTorch's, over the scale of a row.",
+  hint: "Click the picture to choose the scale, or focus it and use the arrow keys.",
+  specs: [
+    { name: "layer", label: "layer", kind: "select", options: data.order.layers },
+    { name: "scale", label: "scale", format: formatNumber },
+    { name: "offset", label: "offset" },
+    { name: "eps", label: "ε", format: (eps) => (eps ? formatNumber(eps) : "its own") },
+    { name: "dtype", label: "dtype", kind: "select", options: data.order.itemsizes },
+  ],
+  size: () => PANEL.top + PANEL.height + PANEL.bottom,
+  draw: drawParting,
+  summary,
+  facts,
+  factClasses: { how: "wide" },
+  pick: { at: scaleAt, key: scaleByKey },
+}));
 
-export { partFigure, scaleAt, scaleByKey };
-export default { render };
+export { partFigure };

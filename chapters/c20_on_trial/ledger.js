@@ -60,14 +60,11 @@ function render({ model, el }) {
     model.save_changes();
   };
   const search = searchField(model.get("state"), (text) => setState({ text }));
-  const any = (text, values) => [["", text], ...values];
-  const { panel, show } = controlPanel(
-    [
-      { name: "source", label: "source", kind: "select", options: any("every source", data.sources) },
-      { name: "verdict", label: "verdict", kind: "select", options: any("every verdict", data.verdicts.map((v) => [v, v])) },
-    ],
-    (control, value) => setState({ [control]: value }),
-  );
+  const specs = [
+    { name: "source", label: "source", kind: "select", options: [["", "every source"], ...data.sources] },
+    { name: "verdict", label: "verdict", kind: "select", options: [["", "every verdict"], ...data.verdicts] },
+  ];
+  const { panel, show } = controlPanel(specs, data, (control, value) => setState({ [control]: value }));
   panel.prepend(search.row);
   const summary = element("p", { class: "course-summary", role: "status" });
   const look = { class: "course-ledger-rows", role: "region", "aria-label": "Claims", tabindex: 0, ...KEEP_KEYS };

@@ -247,37 +247,34 @@ function change(state, control, value, data) {
   return { ...state, [control]: value };
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const figureOf = (state) => scalingFigure(state, data, view.model.get("answer"));
-  const stops = (name, label, format) => ({ name, label, kind: "slider", stops: data.stops[name], format });
-  const own = { enabled: (state) => !state.config.trim() }; // a pasted configuration has its own
+export default widgetOf((data, model) => {
+  const figureOf = (state) => scalingFigure(state, data, model.get("answer"));
+  const enabled = (state) => !state.config.trim(); // a pasted configuration has its own
   const exampleOf = (state) => data.order.examples.find((name) => data.examples[name] === state.config) ?? "";
   const times = (value) => `× ${value}`;
-  const labels = data.order.methods;
-  return mount(view, {
+  return {
     name: "rope_scaling",
     title: "The wavelength of every rotary pair under the chosen methods, against the trained window.",
     hint: "Shaded: wavelengths longer than the window, of which training has seen a part of the circle.",
     specs: [
-      ...labels.map((name) => ({
+      ...data.order.methods.map((name) => ({
         name,
         label: data.methods[name],
         kind: "toggle",
         read: (state) => state.methods.includes(name),
       })),
-      { ...stops("factor", "factor", times), enabled: (state) => state.methods.some((name) => name !== "abf") },
-      { ...stops("window", "window", grouped), ...own },
-      stops("length", "asked for", times),
-      { ...stops("base", "base", grouped), ...own },
-      { ...stops("new_base", "ABF's base", grouped), enabled: (state) => state.methods.includes("abf") },
-      { ...stops("head_dim", "head"), ...own },
-      { ...stops("share", "rotary share"), ...own },
+      { name: "factor", label: "factor", format: times, enabled: (state) => state.methods.some((name) => name !== "abf") },
+      { name: "window", label: "window", enabled },
+      { name: "length", label: "asked for", format: times },
+      { name: "base", label: "base", enabled },
+      { name: "new_base", label: "ABF's base", enabled: (state) => state.methods.includes("abf") },
+      { name: "head_dim", label: "head", enabled },
+      { name: "share", label: "rotary share", enabled },
       {
         name: "example",
         label: "config of",
         kind: "select",
-        options: [["", "none, or pasted"], ...data.order.examples.map((name) => [name, name])],
+        options: [["", "none, or pasted"], ...data.order.examples],
         read: exampleOf,
       },
       {
@@ -287,7 +284,7 @@ function render(view) {
         placeholder: 'Paste a config.json, or its part on RoPE: {"rope_theta": 500000.0, "rope_scaling": {…}}',
       },
     ],
-    change: (state, control, value) => change(state, control, value, data),
+    change,
     size: (state, width) => sizeOf(figureOf(state), width),
     draw: (context, state, width, _, height) => drawScaling(context, figureOf(state), width, height),
     summary: (state) => summary(figureOf(state)),
@@ -296,8 +293,7 @@ function render(view) {
       [...Object.values(data.methods), "config", "reading the text"].map((label) => [label, "wide"]),
     ),
     asksKernel: !data.readings,
-  });
-}
+  };
+});
 
-export { change, readPlainly, scalingFigure };
-export default { render };
+export { readPlainly, scalingFigure };
