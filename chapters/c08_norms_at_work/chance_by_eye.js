@@ -141,7 +141,7 @@ const facts = (state, data) =>
 export default widgetOf((data) => ({
   name: "chance_by_eye",
   title: "Two arms with few seeds, and how often each rule calls such a comparison a finding.",
-  hint: `Left: the first of ${data.comparisons} comparisons, bars are means. σ is the standard deviation of a run; the shared part is what both arms owe to the seed.`,
+  hint: `Dots: the first of ${data.comparisons} comparisons, bars their means. σ is the standard deviation of a run; the shared part is what both arms owe to the seed.`,
   specs: [
     { name: "seeds", label: "seeds" },
     { name: "difference", label: "true difference, σ" },

@@ -52,10 +52,11 @@ function drawCosts(context, state, width, data) {
     left: box.left,
     right: box.right,
     top: box.top - 26,
-    name: "time of a step (ms)",
+    name: "ms a step",
     text: (power) => formatNumber(10 ** power),
   });
   ranks.forEach((count, i) => {
+    if (width < 500 && i % 2 && i !== chosen) return; // no room for all
     const weight = i === chosen ? "bold" : "normal";
     drawText(context, String(count), across(i), box.bottom + 14, { px: 12, align: "center", weight });
   });
@@ -63,7 +64,6 @@ function drawCosts(context, state, width, data) {
 
   const floor = upward(Math.log10(data.arithmetic));
   drawLine(context, [[box.left, floor], [box.right, floor]], { colour: STYLE.muted, width: 1.5 });
-  drawText(context, "32 images of a ResNet-50 in arithmetic", box.right, floor - 9, { px: 12, align: "right", colour: STYLE.muted });
 
   [figure.forwardMs, figure.backwardMs].forEach((times, line) => {
     const points = times.map((ms, i) => [across(i), upward(Math.log10(ms))]);
@@ -74,6 +74,7 @@ function drawCosts(context, state, width, data) {
     context.fill();
     drawKey(context, LOOKS[line].name, box.right, box.top - 32 + 18 * line, LOOKS[line]);
   });
+  drawText(context, "32 images of a ResNet-50 in arithmetic", box.right - 4, floor + 10, { px: 12, align: "right", onPlate: true });
 }
 
 const sizeText = (bytes) =>

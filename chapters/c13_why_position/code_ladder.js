@@ -30,7 +30,7 @@ function drawLadder(context, state, width) {
   const steps = stepLengths(codes);
   const x = acrossOf(state, width);
   const height = rowHeight(state);
-  drawText(context, "the code, a line for each number", LADDER.left, 12, { weight: "bold" });
+  drawText(context, "the code, line by line", LADDER.left, 12, { weight: "bold" });
   drawText(context, "here", width - LADDER.right + 8, 12, { px: 12 });
   const below = LADDER.top + rowsOf(state) * height;
   drawLine(context, [[x(state.m), LADDER.top], [x(state.m), below]], { colour: STYLE.ink, dash: [3, 3] });
@@ -49,7 +49,7 @@ function drawLadder(context, state, width) {
   const area = { left: LADDER.left, right: width - LADDER.right, top: below + LADDER.gap - 22 };
   const most = axisLimit(Math.max(...steps));
   const y = scaleOf([0, most], [below + LADDER.gap + LADDER.steps, below + LADDER.gap]);
-  drawVerticalAxis(context, { ...area, scale: y, ticks: [0, most], name: "how long the step to the next position is" });
+  drawVerticalAxis(context, { ...area, scale: y, ticks: [0, most], name: "the step to the next position" });
   steps.forEach((step, m) => {
     const look = { colour: m === state.m ? STYLE.palette[1] : STYLE.muted, width: m === state.m ? 5 : 2.5 };
     drawLine(context, [[x(m), y(0)], [x(m), y(step)]], look);

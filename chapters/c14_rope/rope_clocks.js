@@ -256,6 +256,7 @@ export default widgetOf((data) => ({
   },
   summary,
   facts,
+  factClasses: { "picked pair": "wide" },
   play: {
     tick: (state, { stops }) => ({ ...state, position: Math.min(state.position + 1 / 8, stops.position.at(-1)) }),
     rest: (state) => ({ ...state, position: Math.round(state.position) }),

@@ -57,7 +57,8 @@ function drawLayers(context, state, width, data) {
   });
 }
 
-const wordsOf = (layer) => [layer.kind || "mixes no tokens", layer.sees && layer.sees !== "all" ? `(${layer.sees})` : ""].join(" ").trim();
+/** What a layer is, with the tokens that it sees in place of the kind's own words for them. */
+const wordsOf = ({ kind, sees }) => (sees ? `${kind.split(",")[0]}, sees ${sees}` : kind || "mixes no tokens");
 
 /** A click on a strip chooses the layer. */
 function layerAt(px, py, state, width, data) {

@@ -106,7 +106,7 @@ function drawParting(context, state, width, data) {
   const highest = Math.ceil(Math.log10(largest));
   const scales = scalesOf(width, data, highest);
   const bottom = PANEL.top + PANEL.height;
-  drawText(context, "largest output (× no number, 0 at the lower edge)", 4, 12, { weight: "bold" });
+  drawText(context, "largest output", 4, 12, { weight: "bold" });
   for (let power = LOWEST; power <= highest; power += 2) {
     const y = scales.y(10 ** power);
     drawLine(context, [[PANEL.left, y], [width - PANEL.right, y]], { colour: STYLE.rule });
@@ -163,7 +163,7 @@ function facts(state, data) {
 export default widgetOf((data) => ({
   name: "where_they_part",
   title: "The largest output of a published norm and of PyTorch's, over the scale of a row.",
-  hint: "Click the picture to choose the scale, or focus it and use the arrow keys.",
+  hint: "× is no number, the lower edge is 0. Click the picture to choose the scale, or focus it and use the arrow keys.",
   specs: [
     { name: "layer", label: "layer", kind: "select", options: data.order.layers },
     { name: "scale", label: "scale", format: formatNumber },

@@ -115,7 +115,7 @@ const problemHeight = (width) => (isNarrow(width) ? 190 : 116);
 
 function sizeOf(figure, width) {
   const problem = figure.problem ? problemHeight(width) : 0;
-  return VIEW.top + VIEW.height + VIEW.axis + figure.methods.length * VIEW.strip + VIEW.key * keyLines(width) + problem + 6;
+  return VIEW.top + VIEW.height + VIEW.axis + figure.methods.length * VIEW.strip + VIEW.key * keyLines(width) + problem + 12;
 }
 
 function drawScaling(context, figure, width, height) {
@@ -155,17 +155,17 @@ function drawWavelengths(context, box, figure) {
     [box.right, y],
   ];
   drawLine(context, across(scale.of(figure.window)), { width: 1.5 });
-  drawText(context, `trained window, ${grouped(figure.window)}`, box.left + 6, scale.of(figure.window) + 10, { px: 12 });
-  if (figure.length > figure.window) {
-    drawLine(context, across(scale.of(figure.length)), { dash: [3, 3] });
-    drawText(context, `asked for, ${grouped(figure.length)}`, box.left + 6, scale.of(figure.length) - 9, { px: 12 });
-  }
+  if (figure.length > figure.window) drawLine(context, across(scale.of(figure.length)), { dash: [3, 3] });
   const curve = (wavelengths, look) => {
     const points = wavelengths.flatMap((value, k) => (value ? [[pair(k), scale.of(value)]] : []));
     drawLine(context, points, look);
   };
   curve(figure.trained, { colour: tint(STYLE.muted, 0.45), width: 7 });
   for (const method of figure.methods) curve(method.wavelengths, lookOf(method.name));
+  const words = { px: 12, onPlate: true };
+  drawText(context, `trained window, ${grouped(figure.window)}`, box.right - 6, scale.of(figure.window) + 10, { ...words, align: "right" });
+  if (figure.length > figure.window)
+    drawText(context, `asked for, ${grouped(figure.length)}`, box.left + 6, scale.of(figure.length) - 9, words);
   const middle = (box.left + box.right) / 2;
   drawText(context, "pair of dimensions, fast to slow", middle, box.bottom + 30, { px: 13, align: "center" });
   for (const k of ticksBetween(0, figure.pairs - 1, 8).filter(Number.isInteger))
@@ -198,7 +198,7 @@ function drawStrips(context, box, width, figure) {
     });
     y += VIEW.strip;
   }
-  return drawKindsKey(context, figure, width, y + 8);
+  return drawKindsKey(context, figure, width, y + 14);
 }
 
 function drawKindsKey(context, figure, width, y) {
