@@ -61,6 +61,7 @@ _PICTURE = re.compile(
     r'(?P<image><img alt="(?P<alt>[^"]*)"[^>]*)src="data:image/png;base64,(?P<data>[^"]+)">'
     r"(?:</picture>)?"
 )
+_HUES_TURNED = (-0.574, 1.43, 0.144, 0, 0.426, 0.43, 0.144, 0, 0.426, 1.43, -0.856, 0)  # by 180°
 _PERCENT = re.compile(r"(?<=\d) %")  # a line ends behind it, not between
 _DATA = re.compile(r"(?<=base64,)[^\"]+")
 _PLUMBING = ("claims.index(", "claims.table(", "conventions.table(", "glossary.table(", "widgets.")
@@ -274,7 +275,8 @@ def _darkened(data: str) -> str:
     if not edges:
         return data
     own = picture.convert("RGB")
-    turned = own.point(lambda channel: round(0.93 * 255 - 0.86 * channel))  # as site.css turns it
+    turned = own.point(lambda channel: round(0.93 * 255 - 0.86 * channel))
+    turned = turned.convert("RGB", _HUES_TURNED)  # so site.css turns the others
     for box in zip(*[iter(edges)] * 4, strict=True):
         turned.paste(own.crop(box), box)
     png = BytesIO()
