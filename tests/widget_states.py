@@ -71,7 +71,7 @@ def _others(name, state, data, draw):
     if name == "chance_by_eye":
         return {"seed": draw.randint(*data["limits"]["seed"])}
     if name == "running_average":
-        return {"corrected": draw.random() < 0.5, "seed": draw.randint(*data["seeds"])}
+        return {"corrected": draw.random() < 0.5, "seed": draw.randint(*data["limits"]["seed"])}
     if name == "code_ladder":
         return {"m": draw.randint(0, state["tokens"] - 2)}
     if name == "encoding_by_distance":

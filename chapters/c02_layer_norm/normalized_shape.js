@@ -192,8 +192,7 @@ function summary(state, data) {
   return `${several(count, "mean")}, each over ${several(figure.members, "element")}: the ${axes}.`;
 }
 
-function render(view) {
-  const data = view.model.get("data");
+export default widgetOf((data) => {
   const layouts = data.order.shapes;
   const isOwn = (state) => state.layout === "own";
   const line = (name, label, placeholder) => ({
@@ -217,7 +216,7 @@ function render(view) {
     ...sizeSlider(axis, data.limits),
     visible: (state) => state.layout.split(",").includes(axis),
   });
-  return mount(view, {
+  return {
     name: "normalized_shape",
     title: "A tensor, cell by cell: the mean that each element is given, and the weight that multiplies it.",
     hint: "μ: which mean an element is given; γ: which entry of the weight multiplies it. Click one, or use the arrow keys.",
@@ -231,7 +230,7 @@ function render(view) {
       ...data.order.limits.map(size),
     ],
     change,
-    size: (state, width) => {
+    size: (state, width, data) => {
       const figure = shapesFigure(state, data);
       return cards(figure, width).height + heightOfRefusal(figure.refusal || figure.problem, width);
     },
@@ -239,12 +238,8 @@ function render(view) {
     summary,
     facts,
     factClasses: { "in PyTorch": "wide code", "by hand": "wide", picked: "wide", remark: "wide" },
-    pick: {
-      at: (x, y, state, width) => pickAt(x, y, state, width, data),
-      key: (event, state) => pickByKey(event, state, data),
-    },
-  });
-}
+    pick: { at: pickAt, key: pickByKey },
+  };
+});
 
-export { change, facts, pickAt, pickByKey, shapesFigure, summary };
-export default { render };
+export { facts, pickAt, pickByKey, shapesFigure, summary };

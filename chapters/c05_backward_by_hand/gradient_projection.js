@@ -121,7 +121,7 @@ function withBar(state, index, value, data) {
 }
 
 /** Take hold of a bar, and while it is held, follow the height alone. */
-function barAt(x, y, state, width, isHeld, data) {
+function barAt(x, y, state, width, data, isHeld) {
   const { arriving } = panels(width);
   const index = isHeld ? state.picked : Math.floor((x - arriving.left) / pitchOf(arriving, state.features));
   const isOutside = index < 0 || index >= state.features || y < arriving.top - 10 || y > arriving.bottom + 26;
@@ -167,29 +167,22 @@ function facts(state, data) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "gradient_projection",
-    title: "A gradient as bars, the parts that a norm takes off, and what comes through.",
-    hint: "Drag a bar on the left, or focus the picture: left and right choose a bar, up and down move it.",
-    specs: [
-      { name: "norm", label: "norm", kind: "select", options: choicesIn(data, "norms") },
-      { name: "shape", label: "g is", kind: "select", options: choicesIn(data, "shapes") },
-      { name: "deviation", label: "σ of x", kind: "slider", stops: data.stops.deviation, format: tickText },
-      { name: "features", label: "features", kind: "slider", min: 2, max: data.row.length },
-    ],
-    change,
-    size: (state, width) => panels(width).height,
-    draw: drawGradient,
-    summary,
-    facts,
-    pick: {
-      at: (x, y, state, width, isHeld) => barAt(x, y, state, width, isHeld, data),
-      key: (event, state) => barByKey(event, state, data),
-    },
-  });
-}
+export default widgetOf((data) => ({
+  name: "gradient_projection",
+  title: "A gradient as bars, the parts that a norm takes off, and what comes through.",
+  hint: "Drag a bar on the left, or focus the picture: left and right choose a bar, up and down move it.",
+  specs: [
+    { name: "norm", label: "norm", kind: "select", options: choicesIn(data, "norms") },
+    { name: "shape", label: "g is", kind: "select", options: choicesIn(data, "shapes") },
+    { name: "deviation", label: "σ of x" },
+    { name: "features", label: "features", min: 2, max: data.row.length },
+  ],
+  change,
+  size: (state, width) => panels(width).height,
+  draw: drawGradient,
+  summary,
+  facts,
+  pick: { at: barAt, key: barByKey },
+}));
 
 export { barAt, barByKey, gradientFigure, panels };
-export default { render };

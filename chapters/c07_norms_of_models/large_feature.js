@@ -98,28 +98,23 @@ function summary(state, data) {
   return `${formatNumber(before.large)} becomes ${formatNumber(after.large)}; the others go from ${formatNumber(before.others)} to ${formatNumber(after.others)}.`;
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "large_feature",
-    title: "A row of 576 features after a norm, and the size of one feature and of the others over that feature's value.",
-    hint: "The right panel is logarithmic on both axes. The norms have no weight and no ε; the constant is 5.5.",
-    specs: [
-      { name: "value", label: "feature 507", kind: "slider", stops: data.stops.value, format: (value) => value.toLocaleString("en-US") },
-      { name: "token", label: "row of", kind: "select", options: choicesIn(data, "tokens") },
-      { name: "norm", label: "norm", kind: "select", options: choicesIn(data, "norms") },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: (state, width) => panels(width).height,
-    draw: (context, state, width, data) => {
-      const figure = largeFigure(state, data);
-      drawRow(context, panels(width).row, figure, data);
-      drawSizes(context, panels(width).sizes, state, figure, data);
-    },
-    summary,
-    facts,
-  });
-}
+export default widgetOf((data) => ({
+  name: "large_feature",
+  title: "A row of 576 features after a norm, and the size of one feature and of the others over that feature's value.",
+  hint: "The right panel is logarithmic on both axes. The norms have no weight and no ε; the constant is 5.5.",
+  specs: [
+    { name: "value", label: "feature 507" },
+    { name: "token", label: "row of", kind: "select", options: choicesIn(data, "tokens") },
+    { name: "norm", label: "norm", kind: "select", options: choicesIn(data, "norms") },
+  ],
+  size: (state, width) => panels(width).height,
+  draw: (context, state, width, data) => {
+    const figure = largeFigure(state, data);
+    drawRow(context, panels(width).row, figure, data);
+    drawSizes(context, panels(width).sizes, state, figure, data);
+  },
+  summary,
+  facts,
+}));
 
 export { largeFigure };
-export default { render };

@@ -138,26 +138,20 @@ function summary(state, data) {
 const facts = (state, data) =>
   data.order.rules.map((rule) => [data.rules[rule], percent(shareAt(state, data, rule))]);
 
-function render(view) {
-  const data = view.model.get("data");
-  const stops = (name, label, format = tickText) => ({ name, label, kind: "slider", stops: data.stops[name], format });
-  return mount(view, {
-    name: "chance_by_eye",
-    title: "Two arms with few seeds, and how often each rule calls such a comparison a finding.",
-    hint: `Left: the first of ${data.comparisons} comparisons, bars are means. σ is the standard deviation of a run; the shared part is what both arms owe to the seed.`,
-    specs: [
-      stops("seeds", "seeds"),
-      stops("difference", "true difference, σ"),
-      stops("shared", "shared by the seed", percent),
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    action: { name: "new runs", act: (state) => ({ ...state, seed: (state.seed + 1) % (data.limits.seed[1] + 1) }) },
-    size: (state, width) => panels(width).height,
-    draw: drawChance,
-    summary,
-    facts,
-  });
-}
+export default widgetOf((data) => ({
+  name: "chance_by_eye",
+  title: "Two arms with few seeds, and how often each rule calls such a comparison a finding.",
+  hint: `Dots: the first of ${data.comparisons} comparisons, bars their means. σ is the standard deviation of a run; the shared part is what both arms owe to the seed.`,
+  specs: [
+    { name: "seeds", label: "seeds" },
+    { name: "difference", label: "true difference, σ" },
+    { name: "shared", label: "shared by the seed", format: percent },
+  ],
+  reseed: "new runs",
+  size: (state, width) => panels(width).height,
+  draw: drawChance,
+  summary,
+  facts,
+}));
 
 export { chanceFigure };
-export default { render };

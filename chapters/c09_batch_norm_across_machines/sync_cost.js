@@ -52,10 +52,11 @@ function drawCosts(context, state, width, data) {
     left: box.left,
     right: box.right,
     top: box.top - 26,
-    name: "time of a step (ms)",
+    name: "ms a step",
     text: (power) => formatNumber(10 ** power),
   });
   ranks.forEach((count, i) => {
+    if (width < 500 && i % 2 && i !== chosen) return; // no room for all
     const weight = i === chosen ? "bold" : "normal";
     drawText(context, String(count), across(i), box.bottom + 14, { px: 12, align: "center", weight });
   });
@@ -63,7 +64,6 @@ function drawCosts(context, state, width, data) {
 
   const floor = upward(Math.log10(data.arithmetic));
   drawLine(context, [[box.left, floor], [box.right, floor]], { colour: STYLE.muted, width: 1.5 });
-  drawText(context, "32 images of a ResNet-50 in arithmetic", box.right, floor - 9, { px: 12, align: "right", colour: STYLE.muted });
 
   [figure.forwardMs, figure.backwardMs].forEach((times, line) => {
     const points = times.map((ms, i) => [across(i), upward(Math.log10(ms))]);
@@ -74,6 +74,7 @@ function drawCosts(context, state, width, data) {
     context.fill();
     drawKey(context, LOOKS[line].name, box.right, box.top - 32 + 18 * line, LOOKS[line]);
   });
+  drawText(context, "32 images of a ResNet-50 in arithmetic", box.right - 4, floor + 10, { px: 12, align: "right", onPlate: true });
 }
 
 const sizeText = (bytes) =>
@@ -96,36 +97,22 @@ function summary(state, data) {
   return `Among ${state.ranks} ranks a step waits ${formatNumber(stepMs)} ms for its exchanges, ${share} % of it for messages to start.`;
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const stops = (name, label, unit = "") => ({
-    name,
-    label,
-    kind: "slider",
-    stops: data.stops[name],
-    format: (value) => `${value}${unit}`,
-  });
-  return mount(view, {
-    name: "sync_cost",
-    title: "The time of a training step's exchanges against the number of ranks that share a batch.",
-    hint:
-      "Both axes are logarithmic. The model: messages times latency plus bytes over bandwidth, for every layer. The " +
-      "level line: what the arithmetic of such a step takes at least, on an H200 in bfloat16.",
-    specs: [
-      stops("ranks", "ranks"),
-      stops("channels", "channels"),
-      stops("layers", "layers"),
-      stops("latency", "latency", " µs"),
-      stops("bandwidth", "bandwidth", " GB/s"),
-      { name: "route", label: "messages", kind: "select", options: choicesIn(data, "routes") },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: () => CHART.top + CHART.height + CHART.bottom,
-    draw: drawCosts,
-    summary,
-    facts,
-  });
-}
+export default widgetOf((data) => ({
+  name: "sync_cost",
+  title: "The time of a training step's exchanges against the number of ranks that share a batch.",
+  hint:
+    "Both axes are logarithmic. The model: messages times latency plus bytes over bandwidth, for every layer. The " +
+    "level line: what the arithmetic of such a step takes at least, on an H200 in bfloat16.",
+  specs: [
+    ...["ranks", "channels", "layers"].map((name) => ({ name, label: name })),
+    { name: "latency", label: "latency", format: (us) => `${us} µs` },
+    { name: "bandwidth", label: "bandwidth", format: (gbps) => `${grouped(gbps)} GB/s` },
+    { name: "route", label: "messages", kind: "select", options: choicesIn(data, "routes") },
+  ],
+  size: () => CHART.top + CHART.height + CHART.bottom,
+  draw: drawCosts,
+  summary,
+  facts,
+}));
 
 export { costFigure };
-export default { render };

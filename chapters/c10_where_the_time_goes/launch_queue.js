@@ -66,21 +66,20 @@ function summary(state, data) {
   return `The device waits for Python and works ${formatNumber(100 * busy)} % of the time; a graph makes it ${formatNumber(faster)} times faster.`;
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const stops = (name, label) => ({ name, label, kind: "slider", stops: data.stops[name], format: (value) => `${value} µs` });
-  return mount(view, {
-    name: "launch_queue",
-    title: "Launches by Python and kernels on a device, on a line of time, one by one and in a graph.",
-    hint: "A model: a kernel begins when it has been launched and the one before it is done. No time here was measured.",
-    specs: [stops("launch", "a launch takes"), stops("kernel", "a kernel takes")],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: () => ROWS.top + 3 * ROWS.pitch + ROWS.bottom - 16,
-    draw: drawQueue,
-    summary,
-    facts,
-  });
-}
+const microseconds = (value) => `${value} µs`;
+
+export default widgetOf(() => ({
+  name: "launch_queue",
+  title: "Launches by Python and kernels on a device, on a line of time, one by one and in a graph.",
+  hint: "A model: a kernel begins when it has been launched and the one before it is done. No time here was measured.",
+  specs: [
+    { name: "launch", label: "a launch takes", format: microseconds },
+    { name: "kernel", label: "a kernel takes", format: microseconds },
+  ],
+  size: () => ROWS.top + 3 * ROWS.pitch + ROWS.bottom - 16,
+  draw: drawQueue,
+  summary,
+  facts,
+}));
 
 export { queueFigure };
-export default { render };

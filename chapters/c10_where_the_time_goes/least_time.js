@@ -79,28 +79,25 @@ function summary(state, data) {
   return `${shape}, ${data.directions[state.direction]}: bound by ${limit}, at least ${timeText(Math.max(times.memoryMs, times.arithmeticMs))}.`;
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const stops = (name) => ({ name, label: name, kind: "slider", stops: data.stops[name] });
+export default widgetOf((data, model) => {
   const recorded = (state) => data.recorded_ms?.[[state.rows, state.features, state.dtype, state.direction].join("/")];
   const answerTo = (state) => {
     if (data.recorded_ms) return { measured_ms: recorded(state) };
-    const answer = view.model.get("answer");
-    return answer?.request === view.model.get("request") ? answer : null;
+    const answer = model.get("answer");
+    return answer?.request === model.get("request") ? answer : null;
   };
-  return mount(view, {
+  return {
     name: "least_time",
     title: "The least time of a layer norm by its bytes and by its operations, and the measured one.",
     hint: data.recorded_ms
       ? "Times of F.layer_norm and the roofline were recorded on a machine of two CPU cores."
       : "The kernel measures F.layer_norm a few times for every setting; the roofline is this machine's.",
     specs: [
-      stops("rows"),
-      stops("features"),
-      { name: "dtype", label: "dtype", kind: "select", options: data.order.itemsizes.map((d) => [d, d]) },
+      { name: "rows", label: "rows" },
+      { name: "features", label: "features" },
+      { name: "dtype", label: "dtype", kind: "select", options: data.order.itemsizes },
       { name: "direction", label: "pass", kind: "select", options: choicesIn(data, "directions") },
     ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
     size: () => BARS.top + 3 * BARS.pitch + BARS.bottom,
     draw: (context, state, width) => drawTimes(context, state, width, answerTo(state), data),
     summary,
@@ -108,8 +105,7 @@ function render(view) {
     factClasses: { "built-in, measured": "live", "useful bandwidth": "live", remark: "wide live" },
     asksKernel: !data.recorded_ms,
     needsKernel: !data.recorded_ms,
-  });
-}
+  };
+});
 
 export { leastTime };
-export default { render };

@@ -103,27 +103,23 @@ function facts(state, data) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "kernel_blocks",
-    title: "Rows in memory, and the slots of one program of a kernel.",
-    hint: "Click a row, or use the arrow keys, to see its program. Crossed: read by mistake, or not read at all.",
-    specs: [
-      { name: "columns", label: "columns", kind: "slider", min: 1, max: data.limits.columns },
-      { name: "block", label: "BLOCK_SIZE", kind: "slider", stops: data.blocks },
-      { name: "rows", label: "rows", kind: "slider", min: 1, max: data.limits.rows },
-      { name: "mask", label: "masked", kind: "select", options: choicesIn(data, "masks") },
-    ],
-    change,
-    size: (state, width) => places(state, width).height,
-    minimumWidth: (state) => 4 + 44 + 14 + 16 * most(state),
-    draw: drawBlocks,
-    summary: (state, data) => verdictOn(state, blockFigure(state, data)),
-    facts,
-    pick: { at: pickAt, key: pickByKey },
-  });
-}
+export default widgetOf((data) => ({
+  name: "kernel_blocks",
+  title: "Rows in memory, and the slots of one program of a kernel.",
+  hint: "Click a row, or use the arrow keys, to see its program. Crossed: read by mistake, or not read at all.",
+  specs: [
+    { name: "columns", label: "columns", min: 1, max: data.limits.columns },
+    { name: "block", label: "BLOCK_SIZE", stops: data.blocks },
+    { name: "rows", label: "rows", min: 1, max: data.limits.rows },
+    { name: "mask", label: "masked", kind: "select", options: choicesIn(data, "masks") },
+  ],
+  change,
+  size: (state, width) => places(state, width).height,
+  minimumWidth: (state) => 4 + 44 + 14 + 16 * most(state),
+  draw: drawBlocks,
+  summary: (state, data) => verdictOn(state, blockFigure(state, data)),
+  facts,
+  pick: { at: pickAt, key: pickByKey },
+}));
 
-export { blockFigure, change, pickAt, pickByKey, verdictOn };
-export default { render };
+export { blockFigure, pickAt, pickByKey, verdictOn };

@@ -17,7 +17,7 @@ function scanFigure(state, data) {
 
 /** The state after one control has moved; no more rounds are over than there are. */
 function change(state, control, value, data) {
-  const next = { ...state, [control]: control === "method" ? value : Number(value) };
+  const next = { ...state, [control]: value };
   return { ...next, done: Math.min(next.done, data.joins[next.method][next.length].length) };
 }
 
@@ -35,7 +35,7 @@ const places = (state, width) => {
   return { left, radius: Math.min(12, pitch / 2 - 1), x: (step) => left + (step + 0.5) * pitch };
 };
 const rowY = (round) => 34 + 40 * round;
-const heightOf = (state, data) => rowY(scanFigure(state, data).rounds.length) + 20;
+const heightOf = (state, width, data) => rowY(scanFigure(state, data).rounds.length) + 20;
 
 function drawScan(context, state, width, data) {
   const { rounds, first } = scanFigure(state, data);
@@ -79,26 +79,21 @@ function summary(state, data) {
   return `${complete} of ${state.length} steps stand for all inputs up to their own.`;
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const mostRounds = Math.max(...data.lengths) - 1;
-  return mount(view, {
-    name: "scan_rounds",
-    title: "Steps in a row, joined round by round.",
-    hint: "The number in a circle: for how many inputs the step stands. Filled: for all up to its own.",
-    specs: [
-      { name: "method", label: "joined", kind: "select", options: choicesIn(data, "methods") },
-      { name: "length", label: "steps T", kind: "slider", stops: data.lengths },
-      { name: "done", label: "rounds", kind: "slider", min: 0, max: mostRounds },
-    ],
-    change: (state, control, value) => change(state, control, value, data),
-    size: (state) => heightOf(state, data),
-    draw: drawScan,
-    summary,
-    facts,
-    play: { tick: (state) => nextRound(state, data), rest: (state) => state, every: 1000 },
-  });
-}
+export default widgetOf((data) => ({
+  name: "scan_rounds",
+  title: "Steps in a row, joined round by round.",
+  hint: "The number in a circle: for how many inputs the step stands. Filled: for all up to its own.",
+  specs: [
+    { name: "method", label: "joined", kind: "select", options: choicesIn(data, "methods") },
+    { name: "length", label: "steps T", stops: data.lengths },
+    { name: "done", label: "rounds", min: 0, max: Math.max(...data.lengths) - 1 },
+  ],
+  change,
+  size: heightOf,
+  draw: drawScan,
+  summary,
+  facts,
+  play: { tick: nextRound, every: 1000 },
+}));
 
-export { change, scanFigure };
-export default { render };
+export { scanFigure };

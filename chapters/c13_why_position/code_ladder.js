@@ -30,7 +30,7 @@ function drawLadder(context, state, width) {
   const steps = stepLengths(codes);
   const x = acrossOf(state, width);
   const height = rowHeight(state);
-  drawText(context, "the code, a line for each number", LADDER.left, 12, { weight: "bold" });
+  drawText(context, "the code, line by line", LADDER.left, 12, { weight: "bold" });
   drawText(context, "here", width - LADDER.right + 8, 12, { px: 12 });
   const below = LADDER.top + rowsOf(state) * height;
   drawLine(context, [[x(state.m), LADDER.top], [x(state.m), below]], { colour: STYLE.ink, dash: [3, 3] });
@@ -49,7 +49,7 @@ function drawLadder(context, state, width) {
   const area = { left: LADDER.left, right: width - LADDER.right, top: below + LADDER.gap - 22 };
   const most = axisLimit(Math.max(...steps));
   const y = scaleOf([0, most], [below + LADDER.gap + LADDER.steps, below + LADDER.gap]);
-  drawVerticalAxis(context, { ...area, scale: y, ticks: [0, most], name: "how long the step to the next position is" });
+  drawVerticalAxis(context, { ...area, scale: y, ticks: [0, most], name: "the step to the next position" });
   steps.forEach((step, m) => {
     const look = { colour: m === state.m ? STYLE.palette[1] : STYLE.muted, width: m === state.m ? 5 : 2.5 };
     drawLine(context, [[x(m), y(0)], [x(m), y(step)]], look);
@@ -62,7 +62,7 @@ function drawLadder(context, state, width) {
 const inside = (m, tokens) => Math.max(0, Math.min(tokens - 2, m)); // the last position has no step
 
 function change(state, control, value) {
-  const next = { ...state, [control]: control === "code" ? value : Number(value) };
+  const next = { ...state, [control]: value };
   return { ...next, m: inside(next.m, next.tokens) };
 }
 
@@ -93,25 +93,21 @@ function facts(state) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "code_ladder",
-    title: "The numbers that a code gives each position, as lines, and the length of each step.",
-    hint: "Drag across the picture, or use the arrow keys, to move the position. Of a binary number the last digit is on top; of the sinusoid a sine and its cosine have one colour.",
-    specs: [
-      { name: "code", label: "code", kind: "select", options: choicesIn(data, "codes") },
-      { name: "tokens", label: "tokens T", kind: "slider", stops: data.stops.tokens },
-      { name: "m", label: "position m", kind: "slider", min: 0, max: data.stops.tokens.at(-1) - 2 },
-    ],
-    change,
-    size: heightOf,
-    draw: drawLadder,
-    summary,
-    facts,
-    pick: { at: pickAt, key: pickByKey },
-  });
-}
+export default widgetOf((data) => ({
+  name: "code_ladder",
+  title: "The numbers that a code gives each position, as lines, and the length of each step.",
+  hint: "Drag across the picture, or use the arrow keys, to move the position. Of a binary number the last digit is on top; of the sinusoid a sine and its cosine have one colour.",
+  specs: [
+    { name: "code", label: "code", kind: "select", options: choicesIn(data, "codes") },
+    { name: "tokens", label: "tokens T" },
+    { name: "m", label: "position m", min: 0, max: data.stops.tokens.at(-1) - 2 },
+  ],
+  change,
+  size: heightOf,
+  draw: drawLadder,
+  summary,
+  facts,
+  pick: { at: pickAt, key: pickByKey },
+}));
 
-export { change, codeValues, facts, stepLengths, summary };
-export default { render };
+export { codeValues, facts, stepLengths, summary };

@@ -76,7 +76,7 @@ function drawHeads(context, state, data, { x, y, low, area }) {
 }
 
 function change(state, control, value) {
-  const next = { ...state, [control]: control === "encoding" ? value : Number(value) };
+  const next = { ...state, [control]: value };
   if (control === "head") next.heads = Math.max(next.heads, next.head); // a head that there is not yet makes room
   return { ...next, head: Math.min(next.head, next.heads) };
 }
@@ -115,11 +115,9 @@ function summary(state, data) {
 
 const whole = (value) => value.toLocaleString("en-US");
 
-function render(view) {
-  const data = view.model.get("data");
-  const { stops } = data;
+export default widgetOf((data) => {
   const only = (encoding) => (state) => state.encoding === encoding;
-  return mount(view, {
+  return {
     name: "encoding_by_distance",
     title: "What the chosen encoding tells attention about a distance, as a curve.",
     hint: "Choose an encoding, then move what it has to set. The vertical axis stays; a curve that leaves it is cut. Of ALiBi, every head's line is there with its number.",
@@ -129,28 +127,20 @@ function render(view) {
         name: "reach",
         label: "axis up to",
         kind: "select",
-        options: stops.reach.map((reach) => [String(reach), `${reach} tokens`]),
-        read: (state) => String(state.reach),
+        options: data.stops.reach.map((reach) => [reach, `${reach} tokens`]),
       },
-      { name: "heads", label: "heads", kind: "slider", stops: stops.heads, visible: only("alibi") },
-      { name: "head", label: "head", kind: "slider", min: 1, max: stops.heads.at(-1), visible: only("alibi") },
-      { name: "dim", label: "columns", kind: "slider", stops: stops.dim, visible: only("sinusoidal") },
-      { name: "base", label: "base", kind: "slider", stops: stops.base, format: whole, visible: only("sinusoidal") },
-      {
-        name: "max_distance",
-        label: "buckets up to",
-        kind: "slider",
-        stops: stops.max_distance,
-        visible: only("t5"),
-      },
+      { name: "heads", label: "heads", visible: only("alibi") },
+      { name: "head", label: "head", min: 1, max: data.stops.heads.at(-1), visible: only("alibi") },
+      { name: "dim", label: "columns", visible: only("sinusoidal") },
+      { name: "base", label: "base", visible: only("sinusoidal") },
+      { name: "max_distance", label: "buckets up to", visible: only("t5") },
     ],
     change,
     size: () => AREA.top + AREA.height + AREA.bottom,
     draw,
     summary,
     facts,
-  });
-}
+  };
+});
 
-export { change, distanceValues, facts, summary };
-export default { render };
+export { distanceValues, facts, summary };

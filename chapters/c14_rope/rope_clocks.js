@@ -176,7 +176,7 @@ function drawScores(context, state, data, panel) {
 
 let grabbed = ""; // the panel in which the mouse went down
 
-function pickAt(x, y, state, width, held) {
+function pickAt(x, y, state, width, data, held) {
   const { clocks, score } = panels(width, state.dim / 2);
   const isInScore = x >= score.left - 12 && x <= score.right + 12 && y >= score.top - 10 && y <= score.bottom + 14;
   if (!held) grabbed = isInScore ? "score" : "clocks";
@@ -191,17 +191,17 @@ function pickAt(x, y, state, width, held) {
   return isClock ? { ...state, picked } : null;
 }
 
-function pickByKey(event, state, last) {
+function pickByKey(event, state, { stops }) {
   const clock = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (clock) return { ...state, picked: Math.max(0, Math.min(state.dim / 2 - 1, state.picked + clock)) };
   const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-  return step ? { ...state, position: Math.max(0, Math.min(last, state.position + step)) } : null;
+  return step ? { ...state, position: Math.max(0, Math.min(stops.position.at(-1), state.position + step)) } : null;
 }
 
 /** A control's value, with what has to follow: the axis reaches the distance, and the picked pair is there. */
-function change(state, control, value, reaches) {
-  const next = { ...state, [control]: typeof state[control] === "number" ? Number(value) : value };
-  if (control === "distance" && next.distance > next.reach) next.reach = reaches.find((reach) => reach >= next.distance);
+function change(state, control, value, { stops }) {
+  const next = { ...state, [control]: value };
+  if (control === "distance" && next.distance > next.reach) next.reach = stops.reach.find((reach) => reach >= next.distance);
   next.distance = Math.min(next.distance, next.reach);
   return { ...next, picked: Math.min(next.picked, next.dim / 2 - 1) };
 }
@@ -231,43 +231,37 @@ function summary(state, data) {
   return `Key at ${key}, query at ${query}: the score is ${score}, as for any two places ${whole(state.distance)} apart.`;
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const { stops } = data;
-  const reaches = stops.reach.map((reach) => [String(reach), whole(reach)]);
-  const specs = [
-    { name: "position", label: "key at", kind: "slider", stops: stops.position, format: whole },
-    { name: "distance", label: "distance", kind: "slider", stops: stops.distance, format: whole },
-    { name: "base", label: "base", kind: "slider", stops: stops.base, format: whole },
-    { name: "dim", label: "dimension", kind: "slider", stops: stops.dim },
-    { name: "share", label: "rotary share", kind: "slider", stops: stops.share },
+export default widgetOf((data) => ({
+  name: "rope_clocks",
+  title: "A clock for each pair of a rotary embedding, and the score against the distance.",
+  hint:
+    "Drag in the score to change the distance, click a clock to read it. With the picture focused, left and right " +
+    "choose a clock, up and down move both tokens.",
+  specs: [
+    { name: "position", label: "key at", format: whole },
+    { name: "distance", label: "distance" },
+    { name: "base", label: "base" },
+    { name: "dim", label: "dimension" },
+    { name: "share", label: "rotary share" },
     { name: "layout", label: "layout", kind: "select", options: choicesIn(data, "layouts") },
     { name: "vectors", label: "vectors", kind: "select", options: choicesIn(data, "vectors") },
-    { name: "reach", label: "axis up to", kind: "select", options: reaches, read: (state) => String(state.reach) },
-  ];
-  return mount(view, {
-    name: "rope_clocks",
-    title: "A clock for each pair of a rotary embedding, and the score against the distance.",
-    hint:
-      "Drag in the score to change the distance, click a clock to read it. With the picture focused, left and right " +
-      "choose a clock, up and down move both tokens.",
-    specs,
-    change: (state, control, value) => change(state, control, value, stops.reach),
-    size: (state, width) => panels(width, state.dim / 2).height,
-    draw: (context, state, width, data) => {
-      const figure = clockFigure(state, data), { clocks, score } = panels(width, state.dim / 2);
-      drawClocks(context, state, figure, clocks);
-      drawScores(context, state, figure, score);
-    },
-    summary,
-    facts,
-    play: {
-      tick: (state) => ({ ...state, position: Math.min(state.position + 1 / 8, stops.position.at(-1)) }),
-      rest: (state) => ({ ...state, position: Math.round(state.position) }),
-    },
-    pick: { at: pickAt, key: (event, state) => pickByKey(event, state, stops.position.at(-1)) },
-  });
-}
+    { name: "reach", label: "axis up to", kind: "select", options: data.stops.reach.map((reach) => [reach, grouped(reach)]) },
+  ],
+  change,
+  size: (state, width) => panels(width, state.dim / 2).height,
+  draw: (context, state, width, data) => {
+    const figure = clockFigure(state, data), { clocks, score } = panels(width, state.dim / 2);
+    drawClocks(context, state, figure, clocks);
+    drawScores(context, state, figure, score);
+  },
+  summary,
+  facts,
+  factClasses: { "picked pair": "wide" },
+  play: {
+    tick: (state, { stops }) => ({ ...state, position: Math.min(state.position + 1 / 8, stops.position.at(-1)) }),
+    rest: (state) => ({ ...state, position: Math.round(state.position) }),
+  },
+  pick: { at: pickAt, key: pickByKey },
+}));
 
-export { change, entriesOf, clockFigure, formatNumber, gridOf, panels, pickAt, pickByKey, summary };
-export default { render };
+export { entriesOf, clockFigure, formatNumber, gridOf, panels, pickAt, pickByKey, summary };

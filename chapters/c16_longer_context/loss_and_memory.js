@@ -32,7 +32,6 @@ function drawMemory(context, state, width, data) {
   drawText(context, "positions that are jumped over", (left + right) / 2, bottom + 32, { px: 12, align: "center" });
   const figure = memoryFigure(state, data);
   drawLine(context, [[left, y(figure.home)], [right, y(figure.home)]], { colour: STYLE.muted, dash: [2, 4] });
-  drawText(context, "new text, unscaled, no jump", left + 28, y(figure.home) + 10, { px: 11, colour: STYLE.muted });
   data.order.kinds.forEach((kind, series) => {
     const colour = STYLE.palette[series];
     const passages = data.settings[state.setting][kind];
@@ -41,13 +40,14 @@ function drawMemory(context, state, width, data) {
     passages.forEach((own) => own.forEach((nats, i) => drawDot(context, x(data.stops.gap[i]), y(nats), 3, colour)));
     drawKey(context, data.kinds[kind], right, 12 + 17 * series, look);
   });
+  drawText(context, "new text, unscaled, no jump", left + 28, y(figure.home) + 10, { px: 11, onPlate: true });
   const here = x(state.gap);
   drawLine(context, [[here, y(figure.copy)], [here, y(figure.new)]], { width: 6 });
   drawDot(context, here, y(figure.new), 6, STYLE.palette[0]);
   drawDot(context, here, y(figure.copy), 6, STYLE.palette[1]);
 }
 
-function gapAt(x, state, width, data) {
+function gapAt(x, y, state, width, data) {
   const across = scalesOf(width, data).x;
   const nearest = (best, gap) => (Math.abs(across(gap) - x) < Math.abs(across(best) - x) ? gap : best);
   return { ...state, gap: data.stops.gap.reduce(nearest) };
@@ -77,27 +77,19 @@ function facts(state, data) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "loss_and_memory",
-    title: "Nats a token beyond a jump of positions, of new text and of a passage that was read before it, over the jump.",
-    hint: "Lines are means, dots three passages. The black bar is what is remembered. Click the picture to choose a jump, or use the arrow keys.",
-    specs: [
-      { name: "setting", label: "method ×factor", kind: "select", options: data.order.settings.map((name) => [name, name]) },
-      { name: "gap", label: "jump", kind: "slider", stops: data.stops.gap, format: tickText },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: () => FRAME.top + FRAME.height + FRAME.bottom,
-    draw: drawMemory,
-    summary,
-    facts,
-    pick: {
-      at: (x, y, state, width) => gapAt(x, state, width, data),
-      key: (event, state) => gapByKey(event, state, data),
-    },
-  });
-}
+export default widgetOf((data) => ({
+  name: "loss_and_memory",
+  title: "Nats a token beyond a jump of positions, of new text and of a passage that was read before it, over the jump.",
+  hint: "Lines are means, dots three passages. The thick bar is what is remembered. Click the picture to choose a jump, or use the arrow keys.",
+  specs: [
+    { name: "setting", label: "method ×factor", kind: "select", options: data.order.settings },
+    { name: "gap", label: "jump" },
+  ],
+  size: () => FRAME.top + FRAME.height + FRAME.bottom,
+  draw: drawMemory,
+  summary,
+  facts,
+  pick: { at: gapAt, key: gapByKey },
+}));
 
 export { gapAt, gapByKey, memoryFigure };
-export default { render };

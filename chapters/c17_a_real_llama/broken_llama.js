@@ -78,24 +78,19 @@ const facts = (state, data) => [
   ["loss of a passage", `${data.loss[state.mistake].toFixed(2)} nats, as it came ${data.loss["right parts"].toFixed(2)}`],
 ];
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "broken_llama",
-    title: "Tokens that SmolLM2 writes without a mistake and with one, and the error after each of its blocks.",
-    hint: "Recorded from the cells of this chapter. Filled: the first token that differs; grey: the tokens after it.",
-    specs: [
-      { name: "mistake", label: "mistake", kind: "select", options: choicesIn(data, "mistakes") },
-      { name: "start", label: "start", kind: "select", options: choicesIn(data, "starts") },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: (state, width) => 4 + 2 * tilesOf(data.own[0].length, width).text + CHART.top + CHART.height + CHART.bottom,
-    draw: drawBroken,
-    summary,
-    facts,
-    factClasses: { "first layer that differs": "code" },
-  });
-}
+export default widgetOf((data) => ({
+  name: "broken_llama",
+  title: "Tokens that SmolLM2 writes without a mistake and with one, and the error after each of its blocks.",
+  hint: "Recorded from the cells of this chapter. Filled: the first token that differs; grey: the tokens after it.",
+  specs: [
+    { name: "mistake", label: "mistake", kind: "select", options: choicesIn(data, "mistakes") },
+    { name: "start", label: "start", kind: "select", options: choicesIn(data, "starts") },
+  ],
+  size: (state, width) => 4 + 2 * tilesOf(data.own[0].length, width).text + CHART.top + CHART.height + CHART.bottom,
+  draw: drawBroken,
+  summary,
+  facts,
+  factClasses: { "first layer that differs": "code" },
+}));
 
 export { brokenFigure };
-export default { render };

@@ -57,7 +57,8 @@ function drawLayers(context, state, width, data) {
   });
 }
 
-const wordsOf = (layer) => [layer.kind || "mixes no tokens", layer.sees && layer.sees !== "all" ? `(${layer.sees})` : ""].join(" ").trim();
+/** What a layer is, with the tokens that it sees in place of the kind's own words for them. */
+const wordsOf = ({ kind, sees }) => (sees ? `${kind.split(",")[0]}, sees ${sees}` : kind || "mixes no tokens");
 
 /** A click on a strip chooses the layer. */
 function layerAt(px, py, state, width, data) {
@@ -88,30 +89,21 @@ function facts(state, data) {
   });
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const names = data.models.map((name) => [name, name]);
-  return mount(view, {
-    name: "layers_beside",
-    title: "Two models, a bar for each layer; and which tokens of a text the last one sees in one layer of each.",
-    hint: "Blue: rotates and sees all. Light blue, low: rotates, sees a window or chunk. Orange: no positions. Green: a state. Pink: rotates, sees near tokens and blocks. Click a bar to choose the layer, or use the arrow keys.",
-    specs: [
-      { name: "model", label: "model", kind: "select", options: names },
-      { name: "other", label: "beside", kind: "select", options: names },
-      { name: "layer", label: "layer", kind: "slider", stops: data.stops.layer, format: String },
-      { name: "tokens", label: "tokens", kind: "slider", stops: data.stops.tokens, format: tickText },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: () => SIGHT.top + 2 * SIGHT.row - 6,
-    draw: drawLayers,
-    summary,
-    facts,
-    pick: {
-      at: (x, y, state, width) => layerAt(x, y, state, width, data),
-      key: (event, state) => layerByKey(event, state, data),
-    },
-  });
-}
+export default widgetOf((data) => ({
+  name: "layers_beside",
+  title: "Two models, a bar for each layer; and which tokens of a text the last one sees in one layer of each.",
+  hint: "Blue: rotates and sees all. Light blue, low: rotates, sees a window or chunk. Orange: no positions. Green: a state. Pink: rotates, sees near tokens and blocks. Click a bar to choose the layer, or use the arrow keys.",
+  specs: [
+    { name: "model", label: "model", kind: "select", options: data.models },
+    { name: "other", label: "beside", kind: "select", options: data.models },
+    { name: "layer", label: "layer" },
+    { name: "tokens", label: "tokens" },
+  ],
+  size: () => SIGHT.top + 2 * SIGHT.row - 6,
+  draw: drawLayers,
+  summary,
+  facts,
+  pick: { at: layerAt, key: layerByKey },
+}));
 
 export { layerAt, layerByKey, seenFigure };
-export default { render };

@@ -106,7 +106,7 @@ function drawParting(context, state, width, data) {
   const highest = Math.ceil(Math.log10(largest));
   const scales = scalesOf(width, data, highest);
   const bottom = PANEL.top + PANEL.height;
-  drawText(context, "largest output (× no number, 0 at the lower edge)", 4, 12, { weight: "bold" });
+  drawText(context, "largest output", 4, 12, { weight: "bold" });
   for (let power = LOWEST; power <= highest; power += 2) {
     const y = scales.y(10 ** power);
     drawLine(context, [[PANEL.left, y], [width - PANEL.right, y]], { colour: STYLE.rule });
@@ -125,7 +125,7 @@ function drawParting(context, state, width, data) {
 }
 
 /** A click or an arrow key moves the scale. */
-function scaleAt(x, state, width, data) {
+function scaleAt(x, y, state, width, data) {
   const across = scalesOf(width, data).x;
   const distance = (scale) => Math.abs(across(scale) - x);
   return { ...state, scale: data.stops.scale.reduce((best, scale) => (distance(scale) < distance(best) ? scale : best)) };
@@ -160,31 +160,23 @@ function facts(state, data) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  return mount(view, {
-    name: "where_they_part",
-    title: "The largest output of a published norm and of PyTorch's, over the scale of a row.",
-    hint: "Click the picture to choose the scale, or focus it and use the arrow keys.",
-    specs: [
-      { name: "layer", label: "layer", kind: "select", options: data.order.layers.map((name) => [name, name]) },
-      { name: "scale", label: "scale", kind: "slider", stops: data.stops.scale, format: formatNumber },
-      { name: "offset", label: "offset", kind: "slider", stops: data.stops.offset, format: tickText },
-      { name: "eps", label: "ε", kind: "slider", stops: data.stops.eps, format: (eps) => (eps ? formatNumber(eps) : "its own") },
-      { name: "dtype", label: "dtype", kind: "select", options: data.order.itemsizes.map((name) => [name, name]) },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    size: () => PANEL.top + PANEL.height + PANEL.bottom,
-    draw: drawParting,
-    summary,
-    facts,
-    factClasses: { how: "wide" },
-    pick: {
-      at: (x, y, state, width) => scaleAt(x, state, width, data),
-      key: (event, state) => scaleByKey(event, state, data),
-    },
-  });
-}
+export default widgetOf((data) => ({
+  name: "where_they_part",
+  title: "The largest output of a published norm and of PyTorch's, over the scale of a row.",
+  hint: "× is no number, the lower edge is 0. Click the picture to choose the scale, or focus it and use the arrow keys.",
+  specs: [
+    { name: "layer", label: "layer", kind: "select", options: data.order.layers },
+    { name: "scale", label: "scale", format: formatNumber },
+    { name: "offset", label: "offset" },
+    { name: "eps", label: "ε", format: (eps) => (eps ? formatNumber(eps) : "its own") },
+    { name: "dtype", label: "dtype", kind: "select", options: data.order.itemsizes },
+  ],
+  size: () => PANEL.top + PANEL.height + PANEL.bottom,
+  draw: drawParting,
+  summary,
+  facts,
+  factClasses: { how: "wide" },
+  pick: { at: scaleAt, key: scaleByKey },
+}));
 
-export { partFigure, scaleAt, scaleByKey };
-export default { render };
+export { partFigure };

@@ -43,15 +43,6 @@ function openInLab(event) {
   link.dataset.commandlinkerArgs = JSON.stringify({ path: (folder[1] ?? "") + file, id: `#${id}` });
 }
 
-function searchField(state, onInput) {
-  const id = uniqueId();
-  const input = element("input", { id, type: "search", spellcheck: "false", autocomplete: "off", ...KEEP_KEYS });
-  input.value = state.text;
-  input.addEventListener("input", () => onInput(input.value));
-  const row = element("div", { class: "course-control course-select" }, element("label", { for: id }, "words"), input);
-  return { row, input };
-}
-
 function render({ model, el }) {
   const data = model.get("data");
   const root = element("div", { class: "course-widget course-ledger", "data-widget": "ledger", "data-frame": 0 });
@@ -59,16 +50,12 @@ function render({ model, el }) {
     model.set("state", { ...model.get("state"), ...change });
     model.save_changes();
   };
-  const search = searchField(model.get("state"), (text) => setState({ text }));
-  const any = (text, values) => [["", text], ...values];
-  const { panel, show } = controlPanel(
-    [
-      { name: "source", label: "source", kind: "select", options: any("every source", data.sources) },
-      { name: "verdict", label: "verdict", kind: "select", options: any("every verdict", data.verdicts.map((v) => [v, v])) },
-    ],
-    (control, value) => setState({ [control]: value }),
-  );
-  panel.prepend(search.row);
+  const specs = [
+    { name: "text", label: "words", kind: "line" },
+    { name: "source", label: "source", kind: "select", options: [["", "every source"], ...data.sources] },
+    { name: "verdict", label: "verdict", kind: "select", options: [["", "every verdict"], ...data.verdicts] },
+  ];
+  const { panel, show } = controlPanel(specs, data, (control, value) => setState({ [control]: value }));
   const summary = element("p", { class: "course-summary", role: "status" });
   const look = { class: "course-ledger-rows", role: "region", "aria-label": "Claims", tabindex: 0, ...KEEP_KEYS };
   const region = element("div", look);
@@ -91,7 +78,6 @@ function render({ model, el }) {
       group.open = isFiltered && !group.hidden;
     }
     show(state);
-    if (search.input.value !== state.text) search.input.value = state.text;
     setText(summary, summaryOf(shown, rows));
   }
 

@@ -16,10 +16,12 @@ from typing import Any
 import matplotlib
 import numpy as np
 from cycler import cycler
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 __all__ = [
     "DASHES",
@@ -136,9 +138,7 @@ def image_html(figure: Figure, alt: str) -> str:
         raise ValueError(
             f"alt must say what the figure shows, for those who cannot see it: got {alt!r}"
         )
-    arrays = [image.get_array() for axes in figure.axes for image in axes.images]
-    has_values = any(array is not None and array.ndim == 2 for array in arrays)
-    values = 'class="values" ' if has_values else ""
+    values = 'class="values" ' if any(map(_has_values, figure.axes)) else ""
     width = round(figure.get_figwidth() * _CSS_DPI)
     style = "max-width:100%;height:auto;border-radius:6px"
     image = (
@@ -157,9 +157,31 @@ def _data(figure: Figure) -> str:
     # to another
     figure.savefig(png, format="png", dpi=_CSS_DPI * _SHARPNESS, metadata={"Software": None})
     small = io.BytesIO()
+    info = PngInfo()
+    if boxes := _value_boxes(figure):
+        info.add_text("values", " ".join(map(str, boxes)))
     # a third of the bytes, for the eye the same
-    Image.open(png).convert("RGB").quantize(256).save(small, format="png", optimize=True)
+    picture = Image.open(png).convert("RGB").quantize(256)
+    picture.save(small, format="png", optimize=True, pnginfo=info)
     return f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode('ascii')}"
+
+
+def _value_boxes(figure: Figure) -> list[int]:
+    """Return left, top, right and bottom, in pixels of the PNG, of all panels whose colours are
+    values, and of their colour bars: there a dark page keeps the colours."""
+    width, height = figure.get_size_inches() * _CSS_DPI * _SHARPNESS
+    boxes: list[int] = []
+    for axes in figure.axes:
+        if _has_values(axes) or axes.get_label() == "<colorbar>":
+            left, bottom, right, top = axes.get_position().extents  # shares, from below
+            edges = (left * width, (1 - top) * height, right * width, (1 - bottom) * height)
+            boxes += map(round, edges)
+    return boxes
+
+
+def _has_values(axes: Axes) -> bool:
+    arrays = [image.get_array() for image in axes.images]
+    return any(array is not None and array.ndim == 2 for array in arrays)
 
 
 def _stack(figure: Figure) -> bool:

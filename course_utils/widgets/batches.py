@@ -103,7 +103,7 @@ def running_average(
         drift=drift,
         corrected=corrected,
     )
-    data = {"stops": RUNNING_STOPS, "conventions": CONVENTIONS, "seeds": LIMITS["seed"]}
+    data = {"stops": RUNNING_STOPS, "conventions": CONVENTIONS, "limits": {"seed": LIMITS["seed"]}}
     return _RunningAverage(
         {**chosen, "seed": 0}, {**data, "steps": BATCHES, "start": START, "ages": AGES}
     )

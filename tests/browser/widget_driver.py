@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 __all__ = ["controls_that_do_nothing", "name_of", "problems_of", "tall_page", "widgets_on"]
 
-_CONTROLS = "input[type=range], input[type=checkbox], input[type=search], select, canvas[tabindex]"
+_CONTROLS = "input[type=range], input[type=checkbox], input[type=text], select, canvas[tabindex]"
 _BESIDE_PX, _MOST_PX = 880, 545  # from this width on controls stand beside the picture
 
 

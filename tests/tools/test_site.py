@@ -13,9 +13,11 @@ import nbformat
 import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from chapters.c21_find_the_bug import bugs
 from chapters.contents import CHAPTERS
+from course_utils.plots.style import image_html, new_figure
 from tools import readme
 from tools.lint import Page
 from tools.notebooks import (
@@ -26,7 +28,7 @@ from tools.notebooks import (
     minutes_text,
     read_notebook,
 )
-from tools.site import build_site
+from tools.site import _with_files, build_site
 
 # MyST-Parser's own business
 pytestmark = pytest.mark.filterwarnings(
@@ -140,10 +142,29 @@ def test_a_chapter_is_whole_and_its_solutions_and_nothing_else_are_folded(chapte
     assert article.select("details[open]") == []
     for tag in ("img", "details"):
         shown = [
-            element for element in article.find_all(tag) if "hide" not in element.get("class", ())
+            element
+            for element in article.find_all(tag)
+            if not {"hide", "turned"} & set(element.get("class", ()))
         ]
         assert len(shown) == sum(element.tag == tag for _, element in notebook.elements), tag
     assert all(str(image.get("alt", "")).strip() for image in article.find_all("img"))
+    for formula in article.select(":not(.course-together) > span.math"):  # no mark on the next line
+        assert not str(formula.next_sibling or "").startswith((".", ",", ";", ":", "?", ")"))
+
+
+def test_a_dark_page_keeps_the_colours_that_are_values_and_turns_the_rest(tmp_path):
+    figure, axes = new_figure(2)
+    axes.imshow([[0.0, 1.0]])
+    html = _with_files(image_html(figure, "values"), tmp_path, ".")
+    files = [tmp_path / name for name in re.findall(r'src="\./([^"]+)"', html)]
+    light, dark = (Image.open(file) for file in files)
+    left, top, right, bottom = map(int, light.info["values"].split())
+    for x in (left + 5, right - 5):  # one value each
+        assert light.convert("RGB").getpixel((x, bottom - 5)) == dark.convert("RGB").getpixel(
+            (x, bottom - 5)
+        )
+    assert light.convert("L").getpixel((left - 5, top - 5)) > 240
+    assert dark.convert("L").getpixel((left - 5, top - 5)) < 40
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from hashlib import sha256
 from html import escape
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,6 +32,7 @@ from types import ModuleType
 
 import nbformat
 from nbformat.v4 import new_markdown_cell
+from PIL import Image
 from sphinx.cmd.build import main as sphinx_build
 
 from chapters import widgets_of
@@ -59,6 +61,9 @@ _PICTURE = re.compile(
     r'(?P<image><img alt="(?P<alt>[^"]*)"[^>]*)src="data:image/png;base64,(?P<data>[^"]+)">'
     r"(?:</picture>)?"
 )
+_HUES_TURNED = (-0.574, 1.43, 0.144, 0, 0.426, 0.43, 0.144, 0, 0.426, 1.43, -0.856, 0)  # by 180°
+_PERCENT = re.compile(r"(?<=\d) %")  # a line ends behind it, not between
+_DATA = re.compile(r"(?<=base64,)[^\"]+")
 _PLUMBING = ("claims.index(", "claims.table(", "conventions.table(", "glossary.table(", "widgets.")
 _NOT_ATTEMPTED = "not attempted yet"
 _LINK = re.compile(r"\]\(([^)#]+)")
@@ -204,6 +209,8 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path, widgets: M
             f"cell-id={cell.id}"  # as JupyterLab has it; conf.py makes it the cell's
         )
         _hide_plumbing(cell)
+        if cell.cell_type == "markdown":
+            cell.source = _PERCENT.sub("\u00a0%", cell.source)
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", {}):
                 html = _with_anchors(cell.source, output.data["text/html"])
@@ -249,7 +256,32 @@ def _with_files(html: str, static: Path, address: str) -> str:
         image = f'{picture["image"]}loading="lazy" height="{height}" src="{path}">'
         return f'<a class="course-figure" href="{path}"><picture>{stacked}{image}</picture></a>'
 
-    return _PICTURE.sub(link, html)
+    def links(picture: re.Match[str]) -> str:
+        """Where colours are values, a dark page has a picture of its own."""
+        turned = _DATA.sub(lambda data: _darkened(data[0]), picture[0])
+        if turned == picture[0]:
+            return link(picture)
+        dark = _PICTURE.sub(link, turned.replace('class="values"', 'class="turned"'))
+        return f'<div class="only-light">{link(picture)}</div><div class="only-dark">{dark}</div>'
+
+    return _PICTURE.sub(links, html)
+
+
+def _darkened(data: str) -> str:
+    """Return a PNG in base64 with its lightness turned round, but where its colours are values;
+    ``data`` itself where it does not say where that is."""
+    picture = Image.open(BytesIO(base64.b64decode(data)))
+    edges = [int(edge) for edge in picture.info.get("values", "").split()]
+    if not edges:
+        return data
+    own = picture.convert("RGB")
+    turned = own.point(lambda channel: round(0.93 * 255 - 0.86 * channel))
+    turned = turned.convert("RGB", _HUES_TURNED)  # so site.css turns the others
+    for box in zip(*[iter(edges)] * 4, strict=True):
+        turned.paste(own.crop(box), box)
+    png = BytesIO()
+    turned.quantize(256).save(png, format="png", optimize=True)
+    return base64.b64encode(png.getvalue()).decode("ascii")
 
 
 def _with_anchors(source: str, html: str) -> str:

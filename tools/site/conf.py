@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import unescape
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import yaml
 from docutils import nodes
@@ -58,6 +59,7 @@ pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-con
 _NO_WORDS = re.compile(r'<(script|style)\b.*?</\1>|<a class="headerlink".*?</a>|<[^>]+>', re.DOTALL)
 _CARD = re.compile(r'<div id="(?P<id>claim-[\w-]+)".*?(?=<div id="claim-|\Z)', re.DOTALL)
 _ROW = re.compile(r'<tr id="(?P<id>[^"]+)">.*?</tr>', re.DOTALL)
+_MARKED = re.compile(r'(<span class="math [^>]*>[^<]*</span>[.,;:?!)]+)')
 _TEX = re.compile(r"\\(?:frac|hat|left|right|mathrm|text|operatorname|[,;! ]|q?quad|var)?|[{}$]")
 _SENTENCE = re.compile(r"<strong style=\"font-weight:600\">(.*?)</strong>|<td[^>]*>(.*?)</td>")
 
@@ -79,6 +81,7 @@ def setup(app: Sphinx) -> None:
         script.write_text(f"const sections = {found};\n", encoding="utf-8")
 
     app.connect("doctree-read", _give_cells_their_anchors)
+    app.connect("html-page-context", _keep_marks_with_formulas)
     app.connect("doctree-resolved", collect)
     app.connect("build-finished", write)
 
@@ -87,6 +90,14 @@ def _give_cells_their_anchors(_: Sphinx, page: nodes.document) -> None:
     for cell in page.findall(nodes.container):
         if cell.get("nb_element") == "cell_code":
             cell["ids"].append(cell["cell_metadata"]["anchor"])
+
+
+def _keep_marks_with_formulas(
+    _app: Sphinx, _name: str, _template: str, context: dict[str, Any], _page: nodes.document | None
+) -> None:
+    """No line begins with the comma or the full stop that follows a formula."""
+    together = r'<span class="course-together">\1</span>'
+    context["body"] = _MARKED.sub(together, context.get("body", ""))
 
 
 def _places(page: nodes.document) -> Iterator[tuple[str, str, str]]:

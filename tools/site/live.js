@@ -23,6 +23,6 @@ addEventListener("DOMContentLoaded", () => {
     const { state, data } = JSON.parse(place.querySelector("script").textContent);
     const model = localModel({ state, data, request: 0, answer: {} });
     place.querySelector(".course-picture")?.remove();
-    courseWidgets[place.dataset.widget]({ model, el: place });
+    courseWidgets[place.dataset.widget].render({ model, el: place });
   }
 });

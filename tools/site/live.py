@@ -14,7 +14,7 @@ from tools.notebooks import parse_code
 
 __all__ = ["live_html", "make_live"]
 
-_EXPORTS = re.compile(r"^export \{[^}]*\};\nexport default \{ render \};\s*\Z", re.MULTILINE)
+_EXPORTS = re.compile(r"^export \{[^}]*\};$", re.MULTILINE)
 
 
 def make_live(cell: NotebookNode, scripts: Path, widgets: ModuleType) -> None:
@@ -38,12 +38,9 @@ def live_html(widget: Any, picture: str, scripts: Path, address: str) -> str:
         address: the folder's address, seen from the page.
     """
     name = type(widget).__name__.strip("_")
-    module, found = _EXPORTS.subn(f'courseWidgets["{name}"] = render;\n', str(widget._esm))
-    if not found:
-        raise ValueError(
-            f"the module of {name} must end in its exports and `export default {{ render }}`"
-        )
     # a page that is read from a file may not load modules: a script, whose names are its own
+    module = _EXPORTS.sub("", str(widget._esm))
+    module = module.replace("export default ", f'courseWidgets["{name}"] = ')
     (scripts / f"{name}.js").write_text(f"(() => {{\n{module}}})();\n", encoding="utf-8")
     data = {**widget.data, **widget.without_kernel()}
     values = json.dumps({"state": widget.state, "data": data}, ensure_ascii=False).replace(

@@ -17,11 +17,20 @@ addEventListener("DOMContentLoaded", () => {
   // Sphinx says that a part of the contents is a heading, and not of which level.
   for (const caption of document.querySelectorAll(".caption[role=heading]")) caption.setAttribute("aria-level", "2");
   showSectionsOnTheLeft();
+  if (innerWidth < PHONE) document.querySelectorAll(".cell_output pre").forEach(setSmaller);
   const note = document.querySelector(".course-note");
   if (note && document.querySelector(".cell_input")) addSwitch(note);
   const rows = [...document.querySelectorAll("article tr[id]")];
   if (rows.length) addFilter(rows);
 });
+
+const PHONE = 500, PRINTED = 11, SMALLEST_PRINTED = 9; // pixels; site.css prints in 11 there
+
+/** A printed line that is a little too long for a phone is set smaller: what it says often stands at its end. */
+function setSmaller(printed) {
+  const size = (0.98 * PRINTED * printed.clientWidth) / printed.scrollWidth;
+  if (size >= SMALLEST_PRINTED && printed.scrollWidth > printed.clientWidth) printed.style.fontSize = `${size}px`;
+}
 
 /** The sections of this chapter below its title on the left, for where the right column has no room. */
 function showSectionsOnTheLeft() {

@@ -189,19 +189,17 @@ function summary(state, data) {
   return `x[${index.join(", ")}] uses statistic ${shared.groupOf[flat]} and shares it with ${company}.`;
 }
 
-function render(view) {
-  const data = view.model.get("data");
+export default widgetOf((data) => {
   const inLayout = (axis) => (state) => data.layouts[state.layout].includes(axis);
   const many = (most) => data.channels.filter((count) => count <= most);
   const sizeSlider = (axis, name) => ({
     name: axis,
     label: `${axis}, ${name}`,
-    kind: "slider",
     ...(axis === "C" ? { stops: many(data.limits.C) } : { min: 1, max: data.limits[axis] }),
     read: (state) => state.sizes[axis],
     visible: inLayout(axis),
   });
-  return mount(view, {
+  return {
     name: "axis_explorer",
     title: "The tensor as stacked slices; elements that share a statistic have the same number and colour.",
     hint: "Click an element, or use the arrow keys in the picture, with Shift from slice to slice.",
@@ -213,13 +211,7 @@ function render(view) {
       sizeSlider("C", "channels"),
       sizeSlider("H", "rows"),
       sizeSlider("W", "columns"),
-      {
-        name: "groups",
-        label: "groups",
-        kind: "slider",
-        stops: many(data.limits.C),
-        enabled: (state) => state.norm === "group",
-      },
+      { name: "groups", label: "groups", stops: many(data.limits.C), enabled: (state) => state.norm === "group" },
     ],
     change,
     minimumWidth,
@@ -229,8 +221,7 @@ function render(view) {
     facts,
     factClasses: { "running buffers": "wide", "in PyTorch": "wide code", note: "wide", picked: "wide", remark: "wide" },
     pick: { at: elementAt, key: elementByKey },
-  });
-}
+  };
+});
 
-export { SLOPE, change, elementAt, elementByKey, facts, geometry, pickedValues, refusalOf, sharing };
-export default { render };
+export { SLOPE, elementAt, elementByKey, facts, geometry, pickedValues, refusalOf, sharing };

@@ -210,37 +210,27 @@ function facts(state, data) {
 /** How many pixels, and how they lie. */
 const pixelsText = (pixels) => (pixels === 1 ? "1" : `${pixels}, ${Math.sqrt(pixels)}×${Math.sqrt(pixels)}`);
 
-function render(view) {
-  const data = view.model.get("data");
-  const stops = (name, label) => ({ name, label, kind: "slider", stops: data.stops[name] });
-  const range = (name, label) => ({
-    name,
-    label,
-    kind: "slider",
-    min: data.limits[name][0],
-    max: data.limits[name][1],
-  });
+export default widgetOf((data) => {
+  const [min, max] = data.limits.steps;
   const trains = (state) => state.batch * state.pixels > 1 || state.mode === "eval"; // else nothing on the picture depends on them
-  return mount(view, {
+  return {
     name: "batch_neighbours",
     title: "The batch-norm output of one sample for many draws of its neighbours, and the running statistics.",
     hint: "Each dot is one draw of the neighbours, the ring the present one; bars are one standard deviation each way.",
     specs: [
-      stops("batch", "batch size"),
-      { ...stops("pixels", "pixels, H·W"), format: pixelsText },
-      stops("loudness", "loudness"),
+      { name: "batch", label: "batch size" },
+      { name: "pixels", label: "pixels, H·W", format: pixelsText },
+      { name: "loudness", label: "loudness" },
       { name: "mode", label: "mode", kind: "select", options: choicesIn(data, "modes") },
-      { ...stops("momentum", "momentum"), enabled: trains },
-      { ...range("steps", "steps"), enabled: trains },
+      { name: "momentum", label: "momentum", enabled: trains },
+      { name: "steps", label: "steps", min, max, enabled: trains },
     ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    action: { name: "new neighbours", act: (state) => ({ ...state, seed: (state.seed + 1) % (data.limits.seed[1] + 1) }) },
+    reseed: "new neighbours",
     size: (state, width) => charts(width).height,
     draw: drawNeighbours,
     summary,
     facts,
-  });
-}
+  };
+});
 
 export { neighbourFigure, normals };
-export default { render };

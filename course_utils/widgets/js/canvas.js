@@ -30,9 +30,16 @@ function tint(colour, amount) {
     .join(",")})`;
 }
 
-function drawText(context, text, x, y, { px = 13, weight = "normal", align = "left", colour = STYLE.ink } = {}) {
+/** Write a line of text, `onPlate` where it would lie on lines: they stay pale below it. */
+function drawText(context, text, x, y, { px = 13, weight = "normal", align = "left", colour = STYLE.ink, onPlate } = {}) {
   context.font = fontOf(px, weight);
   context.textAlign = align;
+  if (onPlate) {
+    const wide = context.measureText(text).width + 4;
+    const left = x - { left: 2, center: wide / 2, right: wide - 2 }[align];
+    context.fillStyle = STYLE.paper + "dd";
+    context.fillRect(left, y - px / 2 - 1, wide, px + 2);
+  }
   context.fillStyle = colour;
   context.fillText(text, x, y);
 }

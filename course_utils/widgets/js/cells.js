@@ -64,7 +64,6 @@ const choicesOf = (lists, none) =>
 const sizeSlider = (axis, limits) => ({
   name: axis,
   label: axis,
-  kind: "slider",
   min: 1,
   max: limits[axis],
   read: (state) => state.sizes[axis],

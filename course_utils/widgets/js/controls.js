@@ -1,8 +1,9 @@
 // Labelled controls from a list of specifications. Native inputs, so keyboard and screen reader work as everywhere.
 //
 // A specification: { name, label, kind, ... } with kind
-//   "slider"  min, max, and either whole numbers or `stops`, the list of values that the slider steps through
-//   "select"  options: [[value, text], ...]
+//   "slider"  where none is given: whole numbers from min to max, or `stops`, the values that it steps through, which
+//             are data.stops[name] where none are given
+//   "select"  options: [[value, text], ...], or values that are their own text
 //   "toggle"  a checkbox
 //   "line"    one line to type into, with `placeholder`
 //   "text"    several lines to type or paste into, with `placeholder`
@@ -30,15 +31,15 @@ function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-function makeControl(spec, onChange) {
+function makeControl(spec, data, onChange) {
   const id = uniqueId();
   const label = element("label", { for: id }, spec.label);
-  const format = spec.format ?? String;
 
   if (spec.kind === "select") {
-    const choices = spec.options.map(([value, text]) => element("option", { value }, text));
-    const input = element("select", { id, ...KEEP_KEYS }, ...choices);
-    input.addEventListener("change", () => onChange(spec.name, input.value));
+    const choices = spec.options.map((choice) => (Array.isArray(choice) ? choice : [choice, choice]));
+    const options = choices.map(([value, text]) => element("option", { value }, text));
+    const input = element("select", { id, ...KEEP_KEYS }, ...options);
+    input.addEventListener("change", () => onChange(spec.name, choices[input.selectedIndex][0])); // a number stays one
     return { parts: [label, input], input, show: (value) => (input.value = value) };
   }
 
@@ -48,37 +49,31 @@ function makeControl(spec, onChange) {
     return { parts: [label, input], input, show: (value) => (input.checked = value) };
   }
 
-  if (spec.kind === "line") {
-    const look = { type: "text", spellcheck: "false", autocomplete: "off", placeholder: spec.placeholder ?? "" };
-    const input = element("input", { id, ...look, ...KEEP_KEYS });
+  if (spec.kind === "line" || spec.kind === "text") {
+    const look = { spellcheck: "false", autocomplete: "off", placeholder: spec.placeholder ?? "" };
+    const isLine = spec.kind === "line";
+    const input = element(isLine ? "input" : "textarea", { id, ...(isLine ? { type: "text" } : { rows: 4 }), ...look, ...KEEP_KEYS });
     input.addEventListener("input", () => onChange(spec.name, input.value));
     const show = (value) => {
       if (input.value !== value) input.value = value; // an untouched text keeps its caret
     };
-    return { parts: [label, input], input, show };
-  }
-
-  if (spec.kind === "text") {
-    const look = { rows: 4, spellcheck: "false", autocomplete: "off", placeholder: spec.placeholder ?? "" };
-    const input = element("textarea", { id, ...look, ...KEEP_KEYS });
-    input.addEventListener("input", () => onChange(spec.name, input.value));
-    const show = (value) => {
-      if (input.value !== value) input.value = value; // an untouched text keeps its caret
-    };
+    if (isLine) return { parts: [label, input], input, show };
     input.setAttribute("aria-label", spec.label); // a label in the summary would keep clicks to itself
     return { parts: [element("details", {}, element("summary", {}, spec.label), input)], input, show };
   }
 
-  const min = spec.stops ? 0 : spec.min;
-  const max = spec.stops ? spec.stops.length - 1 : spec.max;
+  const { format = grouped } = spec;
+  const stops = spec.stops ?? (spec.max === undefined ? data.stops[spec.name] : null);
+  const min = stops ? 0 : spec.min;
+  const max = stops ? stops.length - 1 : spec.max;
   const input = element("input", { id, type: "range", min, max, step: 1, ...KEEP_KEYS });
   const shown = element("output", { for: id });
-  const valueAt = (position) => (spec.stops ? spec.stops[position] : position);
+  const valueAt = (position) => (stops ? stops[position] : position);
   input.addEventListener("input", () => onChange(spec.name, valueAt(Number(input.value))));
-  const values = spec.stops ?? [min, max];
+  const values = stops ?? [min, max];
   shown.style.minWidth = `${Math.max(...values.map((value) => format(value).length))}ch`; // a slider keeps its length
   const show = (value) => {
-    input.value = spec.stops ? nearestStop(spec.stops, value) : value;
+    input.value = stops ? nearestStop(stops, value) : value;
     input.setAttribute("aria-valuetext", format(value));
     setText(shown, format(value));
   };
@@ -94,13 +89,13 @@ function nearestStop(stops, value) {
 }
 
 /** Build the panel; `show(state)` brings every control to the state, whoever changed it. */
-function controlPanel(specs, onChange) {
+function controlPanel(specs, data, onChange) {
   const panel = element("div", { class: "course-controls" });
   const controls = specs.map((spec) => {
-    const control = makeControl(spec, onChange);
+    const control = makeControl(spec, data, onChange);
     const row = element(
       "div",
-      { class: `course-control course-${spec.kind}`, "data-control": spec.name },
+      { class: `course-control course-${spec.kind ?? "slider"}`, "data-control": spec.name },
       ...control.parts,
     );
     if (spec.kind !== "toggle") panel.append(row);

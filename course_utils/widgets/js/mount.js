@@ -1,22 +1,29 @@
 // One widget on the page: controls, picture, facts; the state kept with the kernel; a counter that tests can wait for.
 
 /**
- * Put a widget into `el`.
+ * What a widget's script exports: `describe(data, model)` returns the options of `mount`.
  *
- * options: { name, specs, change(state, control, value) -> state, size(state, width) -> height,
+ * options: { name, title, hint, specs: as controls.js has them, size(state, width, data) -> height,
  *            draw(context, state, width, data, height), summary(state, data) -> text,
  *            facts(state, data, answer) -> [[label, text]],
- *            hint, pick?: { at(x, y, state, width, held) -> state | null, key(event, state) -> state | null },
+ *            change?(state, control, value, data) -> state, where more follows than the control's own field,
+ *            pick?: { at(x, y, state, width, data, held) -> state | null, key(event, state, data) -> state | null },
  *            factClasses?: { label: any of "wide code live" }, asksKernel?, needsKernel?: nothing answers in its place,
- *            action?: { name, act(state) -> state }, a button beside the one that resets,
- *            play?: { tick(state) -> the state `every` (50) ms later, rest(state) -> where to stop, every? } }
+ *            reseed?: the name of a button that draws anew, from the next of data.limits.seed,
+ *            play?: { tick(state, data) -> the state `every` (50) ms later, rest?(state) -> where to stop, every? } }
  *
  * `facts` gets the kernel's last answer that came, and lines of class "live" fade while the next one is late. `held` is
  * true while what a press has hit is being dragged.
- *
- * The root carries data-frame, counted up once a change of state has been drawn.
  */
+const widgetOf = (describe) => ({ render: (view) => mount(view, describe(view.model.get("data"), view.model)) });
+
+/** The state with one field changed: what a control does unless a widget says more. */
+const withField = (state, control, value) => ({ ...state, [control]: value });
+
+/** Put a widget into `el`. The root carries data-frame, counted up once a change of state has been drawn. */
 function mount({ model, el }, options) {
+  const data = model.get("data"); // never changes
+  const change = options.change ?? withField;
   const root = element("div", { class: "course-widget", "data-widget": options.name });
   root.dataset.frame = 0;
   if (options.needsKernel) root.dataset.needsKernel = "";
@@ -26,20 +33,19 @@ function mount({ model, el }, options) {
   const hint = element("p", { class: "course-hint", id: hintId }, options.hint);
   const summary = element("p", { class: "course-summary", role: "status" });
   const facts = element("dl", { class: "course-facts" });
-  const { panel, show } = controlPanel(options.specs, (control, value) =>
-    setState(options.change(model.get("state"), control, value)),
+  const { panel, show } = controlPanel(options.specs, data, (control, value) =>
+    setState(change(model.get("state"), control, value, data)),
   );
-  const player = options.play && playButton(options.play, () => model.get("state"), setState, summary);
+  const player = options.play && playButton(options.play, model, setState, summary);
   if (player) panel.prepend(player.row);
   const buttons = element("div", { class: "course-control course-buttons" });
-  if (options.action) buttons.append(button(options.action.name, () => setState(options.action.act(model.get("state")))));
-  buttons.append(button("reset", () => setState(structuredClone(model.get("data").first)))); // the first state
+  if (options.reseed) buttons.append(button(options.reseed, () => setState(reseeded(model.get("state"), data))));
+  buttons.append(button("reset", () => setState(structuredClone(data.first)))); // the first state
   panel.append(buttons);
   root.append(element("div", { class: "course-body" }, panel, summary, stage, hint, facts));
   el.append(root);
   root.addEventListener("keydown", handOn);
 
-  const data = model.get("data"); // never changes
   const answer = () => (model.get("answer")?.request === model.get("request") ? model.get("answer") : null);
   let width = 0;
 
@@ -47,7 +53,7 @@ function mount({ model, el }, options) {
     if (!width) return;
     const state = model.get("state");
     const wide = Math.max(width, options.minimumWidth?.(state) ?? 0);
-    const height = options.size(state, wide);
+    const height = options.size(state, wide, data);
     options.draw(prepareCanvas(canvas, wide, height), state, wide, data, height);
   }
 
@@ -79,14 +85,7 @@ function mount({ model, el }, options) {
     model.save_changes();
   }
 
-  if (options.pick)
-    makePickable(
-      canvas,
-      options.pick,
-      () => model.get("state"),
-      setState,
-      () => canvas.clientWidth,
-    );
+  if (options.pick) makePickable(canvas, options.pick, model, setState);
 
   const observer = new ResizeObserver(([entry]) => {
     const next = Math.floor(entry.contentRect.width);
@@ -123,8 +122,11 @@ function button(name, press) {
   return pressed;
 }
 
+const reseeded = (state, data) => ({ ...state, seed: (state.seed + 1) % (data.limits.seed[1] + 1) });
+
 /** A button that lets time pass until it is pressed again; where motion is unwelcome, a second at each press. */
-function playButton({ tick, rest, every = 50 }, state, setState, summary) {
+function playButton({ tick, rest = (state) => state, every = 50 }, model, setState, summary) {
+  const data = model.get("data");
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const button = element("button", { type: "button", ...KEEP_KEYS });
   let timer = 0;
@@ -137,14 +139,14 @@ function playButton({ tick, rest, every = 50 }, state, setState, summary) {
   button.addEventListener("click", () => {
     if (timer) {
       stop();
-      setState(rest(state()));
+      setState(rest(model.get("state")));
     } else if (still()) {
-      let next = state();
-      for (let i = 0; i < 1000 / every; i++) next = tick(next);
+      let next = model.get("state");
+      for (let i = 0; i < 1000 / every; i++) next = tick(next, data);
       setState(rest(next));
     } else {
       summary.setAttribute("aria-live", "off"); // nobody wants to hear every tick
-      timer = setInterval(() => setState(tick(state())), every);
+      timer = setInterval(() => setState(tick(model.get("state"), data)), every);
     }
     show();
   });
@@ -153,7 +155,8 @@ function playButton({ tick, rest, every = 50 }, state, setState, summary) {
 }
 
 /** Let the picture be clicked, and moved in with the arrow keys. */
-function makePickable(canvas, pick, state, setState, width) {
+function makePickable(canvas, pick, model, setState) {
+  const data = model.get("data");
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
   canvas.setAttribute("data-lm-suppress-shortcuts", "true");
@@ -162,11 +165,12 @@ function makePickable(canvas, pick, state, setState, width) {
     event.preventDefault();
     setState(next);
   };
-  canvas.addEventListener("keydown", (event) => apply(pick.key(event, state()), event));
+  canvas.addEventListener("keydown", (event) => apply(pick.key(event, model.get("state"), data), event));
   let held = false; // whether this press has hit something
   const pickAt = (event) => {
     const box = canvas.getBoundingClientRect();
-    const next = pick.at(event.clientX - box.left, event.clientY - box.top, state(), width(), held);
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const next = pick.at(x, y, model.get("state"), canvas.clientWidth, data, held);
     held ||= next !== null;
     apply(next, event);
   };

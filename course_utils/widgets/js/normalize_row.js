@@ -195,7 +195,7 @@ function withValue(state, index, value) {
 }
 
 /** Take hold of a bar, and while it is held, follow the height alone: its neighbours are not swept along. */
-function valueAt(x, y, state, width, held) {
+function valueAt(x, y, state, width, data, held) {
   const { input } = panels(width);
   const index = held ? state.picked : Math.floor((x - input.left) / barPitch(input, state.features));
   const isOutside = index < 0 || index >= state.features || y < input.top - 10 || y > input.bottom + 26;
@@ -249,17 +249,15 @@ function facts(state, { controls }) {
 
 const epsText = (eps) => (eps === 0 || eps >= 1e-3 ? tickText(eps) : eps.toExponential(0).replace("-", "−"));
 
-function render(view) {
-  const data = view.model.get("data");
-  const most = view.model.get("state").values.length;
+export default widgetOf((data, model) => {
   const all = [
-    { name: "offset", label: "offset", kind: "slider", stops: data.stops.offset, format: (v) => tickText(v) },
-    { name: "scale", label: "scale", kind: "slider", stops: data.stops.scale, format: (v) => `×${tickText(v)}` },
-    { name: "eps", label: "ε", kind: "slider", stops: data.stops.eps, format: epsText },
-    { name: "features", label: "features", kind: "slider", min: 2, max: most },
+    { name: "offset", label: "offset" },
+    { name: "scale", label: "scale", format: (scale) => `×${tickText(scale)}` },
+    { name: "eps", label: "ε", format: epsText },
+    { name: "features", label: "features", min: 2, max: model.get("state").values.length },
     { name: "arithmetic", label: "arithmetic", kind: "select", options: choicesIn(data, "arithmetics") },
   ];
-  return mount(view, {
+  return {
     name: "normalize_row",
     title: "A row of values as bars, and the same row normalized.",
     hint: "Change a value: drag its bar on the left, or focus the picture: left and right choose, up and down move it.",
@@ -270,8 +268,7 @@ function render(view) {
     summary,
     facts,
     pick: { at: valueAt, key: valueByKey },
-  });
-}
+  };
+});
 
-export { facts, panels, roundedTo, rowFigure, summary, valueAt };
-export default { render };
+export { facts, panels, roundedTo, rowFigure, summary };

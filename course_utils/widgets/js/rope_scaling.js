@@ -115,7 +115,7 @@ const problemHeight = (width) => (isNarrow(width) ? 190 : 116);
 
 function sizeOf(figure, width) {
   const problem = figure.problem ? problemHeight(width) : 0;
-  return VIEW.top + VIEW.height + VIEW.axis + figure.methods.length * VIEW.strip + VIEW.key * keyLines(width) + problem + 6;
+  return VIEW.top + VIEW.height + VIEW.axis + figure.methods.length * VIEW.strip + VIEW.key * keyLines(width) + problem + 12;
 }
 
 function drawScaling(context, figure, width, height) {
@@ -155,17 +155,17 @@ function drawWavelengths(context, box, figure) {
     [box.right, y],
   ];
   drawLine(context, across(scale.of(figure.window)), { width: 1.5 });
-  drawText(context, `trained window, ${grouped(figure.window)}`, box.left + 6, scale.of(figure.window) + 10, { px: 12 });
-  if (figure.length > figure.window) {
-    drawLine(context, across(scale.of(figure.length)), { dash: [3, 3] });
-    drawText(context, `asked for, ${grouped(figure.length)}`, box.left + 6, scale.of(figure.length) - 9, { px: 12 });
-  }
+  if (figure.length > figure.window) drawLine(context, across(scale.of(figure.length)), { dash: [3, 3] });
   const curve = (wavelengths, look) => {
     const points = wavelengths.flatMap((value, k) => (value ? [[pair(k), scale.of(value)]] : []));
     drawLine(context, points, look);
   };
   curve(figure.trained, { colour: tint(STYLE.muted, 0.45), width: 7 });
   for (const method of figure.methods) curve(method.wavelengths, lookOf(method.name));
+  const words = { px: 12, onPlate: true };
+  drawText(context, `trained window, ${grouped(figure.window)}`, box.right - 6, scale.of(figure.window) + 10, { ...words, align: "right" });
+  if (figure.length > figure.window)
+    drawText(context, `asked for, ${grouped(figure.length)}`, box.left + 6, scale.of(figure.length) - 9, words);
   const middle = (box.left + box.right) / 2;
   drawText(context, "pair of dimensions, fast to slow", middle, box.bottom + 30, { px: 13, align: "center" });
   for (const k of ticksBetween(0, figure.pairs - 1, 8).filter(Number.isInteger))
@@ -198,7 +198,7 @@ function drawStrips(context, box, width, figure) {
     });
     y += VIEW.strip;
   }
-  return drawKindsKey(context, figure, width, y + 8);
+  return drawKindsKey(context, figure, width, y + 14);
 }
 
 function drawKindsKey(context, figure, width, y) {
@@ -247,37 +247,34 @@ function change(state, control, value, data) {
   return { ...state, [control]: value };
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const figureOf = (state) => scalingFigure(state, data, view.model.get("answer"));
-  const stops = (name, label, format) => ({ name, label, kind: "slider", stops: data.stops[name], format });
-  const own = { enabled: (state) => !state.config.trim() }; // a pasted configuration has its own
+export default widgetOf((data, model) => {
+  const figureOf = (state) => scalingFigure(state, data, model.get("answer"));
+  const enabled = (state) => !state.config.trim(); // a pasted configuration has its own
   const exampleOf = (state) => data.order.examples.find((name) => data.examples[name] === state.config) ?? "";
   const times = (value) => `× ${value}`;
-  const labels = data.order.methods;
-  return mount(view, {
+  return {
     name: "rope_scaling",
     title: "The wavelength of every rotary pair under the chosen methods, against the trained window.",
     hint: "Shaded: wavelengths longer than the window, of which training has seen a part of the circle.",
     specs: [
-      ...labels.map((name) => ({
+      ...data.order.methods.map((name) => ({
         name,
         label: data.methods[name],
         kind: "toggle",
         read: (state) => state.methods.includes(name),
       })),
-      { ...stops("factor", "factor", times), enabled: (state) => state.methods.some((name) => name !== "abf") },
-      { ...stops("window", "window", grouped), ...own },
-      stops("length", "asked for", times),
-      { ...stops("base", "base", grouped), ...own },
-      { ...stops("new_base", "ABF's base", grouped), enabled: (state) => state.methods.includes("abf") },
-      { ...stops("head_dim", "head"), ...own },
-      { ...stops("share", "rotary share"), ...own },
+      { name: "factor", label: "factor", format: times, enabled: (state) => state.methods.some((name) => name !== "abf") },
+      { name: "window", label: "window", enabled },
+      { name: "length", label: "asked for", format: times },
+      { name: "base", label: "base", enabled },
+      { name: "new_base", label: "ABF's base", enabled: (state) => state.methods.includes("abf") },
+      { name: "head_dim", label: "head", enabled },
+      { name: "share", label: "rotary share", enabled },
       {
         name: "example",
         label: "config of",
         kind: "select",
-        options: [["", "none, or pasted"], ...data.order.examples.map((name) => [name, name])],
+        options: [["", "none, or pasted"], ...data.order.examples],
         read: exampleOf,
       },
       {
@@ -287,7 +284,7 @@ function render(view) {
         placeholder: 'Paste a config.json, or its part on RoPE: {"rope_theta": 500000.0, "rope_scaling": {…}}',
       },
     ],
-    change: (state, control, value) => change(state, control, value, data),
+    change,
     size: (state, width) => sizeOf(figureOf(state), width),
     draw: (context, state, width, _, height) => drawScaling(context, figureOf(state), width, height),
     summary: (state) => summary(figureOf(state)),
@@ -296,8 +293,7 @@ function render(view) {
       [...Object.values(data.methods), "config", "reading the text"].map((label) => [label, "wide"]),
     ),
     asksKernel: !data.readings,
-  });
-}
+  };
+});
 
-export { change, readPlainly, scalingFigure };
-export default { render };
+export { readPlainly, scalingFigure };

@@ -138,32 +138,27 @@ function facts(state) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const { orders, cosines, limits, dims } = data;
-  return mount(view, {
-    name: "rope_shapes",
-    title: "A tensor of heads, cell by cell: the angle that RoPE gives each entry, and its partner.",
-    hint: "In each cell, the angle: position times the frequency fᵢ. One colour is one pair. Click a cell, or use the arrow keys, to see its sum; a crossed cell has another token's angle.",
-    specs: [
-      { name: "order", label: "x", kind: "select", options: choicesOf(orders) },
-      { name: "cos", label: "cos, sin", kind: "select", options: choicesOf(cosines) },
-      { name: "pairs", label: "pairs", kind: "select", options: choicesIn(data, "layouts") },
-      { name: "laid", label: "cos columns", kind: "select", options: choicesIn(data, "layouts") },
-      ...["B", "H", "T"].map((axis) => sizeSlider(axis, limits)),
-      { name: "keys", label: "key heads", kind: "slider", stops: data.stops.keys },
-      { name: "share", label: "rotary share", kind: "slider", stops: data.stops.share },
-      { name: "D", label: "D", kind: "slider", stops: dims, read: (state) => state.sizes.D },
-    ],
-    change,
-    size: (state, width) => cards(state, width).height + heightOfRefusal(ropeFigure(state).error, width),
-    draw: drawRope,
-    summary: (state) => verdictOn(state, ropeFigure(state)),
-    facts,
-    factClasses: { picked: "wide" },
-    pick: { at: pickAt, key: pickByKey },
-  });
-}
+export default widgetOf((data) => ({
+  name: "rope_shapes",
+  title: "A tensor of heads, cell by cell: the angle that RoPE gives each entry, and its partner.",
+  hint: "In each cell, the angle: position times the frequency fᵢ. One colour is one pair. Click a cell, or use the arrow keys, to see its sum; a crossed cell has another token's angle.",
+  specs: [
+    { name: "order", label: "x", kind: "select", options: choicesOf(data.orders) },
+    { name: "cos", label: "cos, sin", kind: "select", options: choicesOf(data.cosines) },
+    { name: "pairs", label: "pairs", kind: "select", options: choicesIn(data, "layouts") },
+    { name: "laid", label: "cos columns", kind: "select", options: choicesIn(data, "layouts") },
+    ...["B", "H", "T"].map((axis) => sizeSlider(axis, data.limits)),
+    { name: "keys", label: "key heads" },
+    { name: "share", label: "rotary share" },
+    { name: "D", label: "D", stops: data.dims, read: (state) => state.sizes.D },
+  ],
+  change,
+  size: (state, width) => cards(state, width).height + heightOfRefusal(ropeFigure(state).error, width),
+  draw: drawRope,
+  summary: (state) => verdictOn(state, ropeFigure(state)),
+  facts,
+  factClasses: { picked: "wide" },
+  pick: { at: pickAt, key: pickByKey },
+}));
 
-export { change, flatAt, keyHeadOf, pickAt, pickByKey, ropeFigure, verdictOn };
-export default { render };
+export { flatAt, keyHeadOf, pickAt, pickByKey, ropeFigure, verdictOn };

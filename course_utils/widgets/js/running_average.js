@@ -114,28 +114,22 @@ function facts(state, data) {
   ];
 }
 
-function render(view) {
-  const data = view.model.get("data");
-  const stops = (name, label) => ({ name, label, kind: "slider", stops: data.stops[name] });
-  return mount(view, {
-    name: "running_average",
-    title: "The running mean of a channel beside its true mean, and the weight of each past batch in it.",
-    hint: "The running mean starts at 0. Keep the momentum and change what it weighs to see what a mix-up does.",
-    specs: [
-      stops("momentum", "momentum"),
-      { name: "convention", label: "momentum weighs", kind: "select", options: choicesIn(data, "conventions") },
-      stops("batch", "batch size"),
-      { ...stops("drift", "drift in 100 steps"), format: (drift) => tickText(drift) },
-      { name: "corrected", label: "bias correction", kind: "toggle" },
-    ],
-    change: (state, control, value) => ({ ...state, [control]: value }),
-    action: { name: "new batches", act: (state) => ({ ...state, seed: (state.seed + 1) % (data.seeds[1] + 1) }) },
-    size: () => pictureHeight,
-    draw: drawRunningAverage,
-    summary,
-    facts,
-  });
-}
+export default widgetOf((data) => ({
+  name: "running_average",
+  title: "The running mean of a channel beside its true mean, and the weight of each past batch in it.",
+  hint: "The running mean starts at 0. Keep the momentum and change what it weighs to see what a mix-up does.",
+  specs: [
+    { name: "momentum", label: "momentum" },
+    { name: "convention", label: "momentum weighs", kind: "select", options: choicesIn(data, "conventions") },
+    { name: "batch", label: "batch size" },
+    { name: "drift", label: "drift in 100 steps" },
+    { name: "corrected", label: "bias correction", kind: "toggle" },
+  ],
+  reseed: "new batches",
+  size: () => pictureHeight,
+  draw: drawRunningAverage,
+  summary,
+  facts,
+}));
 
 export { runningFigure };
-export default { render };

@@ -97,8 +97,8 @@ def test_a_click_on_a_clock_picks_it_and_a_drag_along_the_score_is_the_distance(
         const { clocks, score } = module.panels(720, state.dim / 2);
         const count = state.dim / 2;
         const grid = module.gridOf(count, clocks);
-        const clicked = (k) => module.pickAt(...grid.centre(k), state, 720, false).picked;
-        const drag = (x, held) => module.pickAt(x, score.top + 9, state, 720, held).distance;
+        const clicked = (k) => module.pickAt(...grid.centre(k), state, 720, {}, false).picked;
+        const drag = (x, held) => module.pickAt(x, score.top + 9, state, 720, {}, held).distance;
         const middle = (score.left + score.right) / 2;
         return [Array.from({ length: count }, (_, k) => clicked(k)),
             drag(score.left, false), drag(middle, true), drag(score.right, true), drag(2, true)];

@@ -19,7 +19,7 @@ def test_the_browser_takes_the_means_of_the_record(figures):
 def test_a_click_and_an_arrow_choose_a_jump(in_browser):
     widget = loss_and_memory()
     state, data = widget.state, widget.data
-    clicks = [[x, state, 500, data] for x in (60, 480)]
+    clicks = [[x, 0, state, 500, data] for x in (60, 480)]
     gaps = [chosen["gap"] for chosen in in_browser("loss_and_memory", "module.gapAt", clicks)]
     assert gaps == [0, 14_000]
     keys = [[{"key": key}, state, data] for key in ("ArrowLeft", "ArrowRight")]
