@@ -28,16 +28,9 @@ export function results(name, required, source, calls) {
 }
 export function report(path, source) {
   const exercise = JSON.parse(readFileSync(path, "utf-8"));
-  const { name, required, piece } = exercise;
+  const { name, piece } = exercise;
   if (piece) return run({ source, name, required: ["ordinary"], piece });
-  const inputs = (calls) => calls.map((call) => call.arguments);
-  const ask = (calls) => {
-    const told = results(name, required, source, inputs(calls));
-    if (told.error) throw new Error(`${told.error}: ${told.message}`);
-    return told.results;
-  };
-  const report = judge(exercise, ask(exercise.probes));
-  return report.ask.length ? withEvidence(exercise, report, ask(report.ask)) : report;
+  return reportOn(exercise, source, run);
 }
 """
 
