@@ -63,7 +63,7 @@ WRITTEN_ON_PAGE = (
 _MOST_NUMBERS = 24  # of what a mistake gives: so many tell it from the others
 _FLOAT32_HOLDS = 1e-7  # what is compared less closely is stored in float32; so reads judge.js
 _MANY = 1_000
-_TELLING = 3  # probes whose sums tell most of two mistakes at once from the others
+_TELLING = 2  # probes whose sums tell most of two mistakes at once from the others
 
 
 def write_python(scripts: Path) -> None:
@@ -142,7 +142,8 @@ def exercise_data(name: str) -> dict[str, Any]:
     here = replace(exercise, probes=probes)
     runners = [Runner(each, torch.device("cpu")) for each in (here, *here.by_convention.values())]
     trials = [
-        _trial(runner, words) for runner, words in zip(runners, ("", *here.conventions), strict=True)
+        _trial(runner, words)
+        for runner, words in zip(runners, ("", *here.conventions), strict=True)
     ]
     return {
         "name": name,
@@ -273,12 +274,12 @@ def _twos(runner: Runner, trial: dict[str, Any]) -> dict[str, Any]:
     slips = [(key, form) for key, forms in edits.items() for form in range(len(forms))]
     telling = _telling(exercise, trial)
     calls = [_arguments(exercise, exercise.probes[at].call) for at in telling]
-    twos: list[tuple[int, int]] = []
+    twos: list[int] = []
     sums: list[float] = []
     for first, second in combinations(range(len(slips)), 2):
         function = function_with(exercise, (slips[first], slips[second]))
         if function and slips[first][0] != slips[second][0]:
-            twos.append((first, second))
+            twos.append(first * len(slips) + second)
             sums += [_sum(function, *deepcopy(call)) for call in calls]
     return {
         "reference": reference.__name__,

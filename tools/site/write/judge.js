@@ -147,7 +147,7 @@ function alike({ edits, telling, twos, sums }, results) {
   const slips = Object.entries(edits).flatMap(([key, forms]) => forms.map((_, form) => [key, form]));
   const due = numbers(sums, Float32Array), got = telling.map((i) => sumOf(results[i]));
   const isAlike = ({ sum, off }, other) => (Number.isFinite(sum) ? Math.abs(sum - other) <= off : !Number.isFinite(other));
-  return twos.filter((_, n) => got.every((each, k) => isAlike(each, due[n * got.length + k]))).map((two) => two.map((i) => slips[i]));
+  return twos.filter((_, n) => got.every((each, k) => isAlike(each, due[n * got.length + k]))).map((two) => [slips[Math.floor(two / slips.length)], slips[two % slips.length]]);
 }
 
 /** The course's function with known mistakes in it. */
@@ -158,9 +158,9 @@ function withMistakes({ source, edits }, slips) {
 
 /** The known mistakes that explain what an answer showed, first what the first failed probe shows; and words where none does. */
 class Diagnosis {
-  constructor(exercise, trial, seen, twos) {
+  constructor(exercise, trial, seen, same) {
     Object.assign(this, { exercise, trial, seen });
-    this.candidates = [...trial.candidates, ...twos];
+    this.candidates = [...trial.candidates, ...same];
     this.at = seen.findIndex((each) => !passed(each));
     this.everyday = (key) => exercise.mistakes[key].everyday;
     this.order = Object.keys(exercise.mistakes).sort((a, b) => this.everyday(b) - this.everyday(a));
@@ -212,11 +212,7 @@ class Diagnosis {
     const before = named.map(([key]) => key);
     const news = ({ slips }) => slips.length - before.length;
     const possible = this.candidates.filter(({ slips }) => before.every((key) => slips.some(([other]) => other === key)));
-    const place = ({ slips }) => this.order.indexOf(slips.map(([key]) => key).find((key) => !before.includes(key)));
-    const ordered = [0, 1, 2, 3].flatMap((count) => {
-      const some = possible.filter((each) => news(each) === count);
-      return before.length && count === 1 ? some.sort((a, b) => place(a) - place(b)) : some;
-    });
+    const ordered = [0, 1, 2, 3].flatMap((count) => possible.filter((each) => news(each) === count));
     const first = ordered.find((each) => this.explains(each, stage, inValues));
     if (!first || news(first) !== 1) return first;
     const agreements = (candidate) => this.seen.filter((_, i) => this.agreesOn(candidate, i, inValues)).length;
@@ -254,14 +250,18 @@ class Diagnosis {
     return singles.some((single) => !firsts.some(isWrong(single)) && probes.filter((probe) => probe.stage === stage).some(isWrong(single)));
   }
 
-  /** Any two mistakes that may explain it, in the order in which course_utils.check tries them. */
-  twos(results) {
+  /** Any two mistakes that may explain it, those named among them, in the order in which course_utils.check tries them. */
+  twos(results, named) {
     const keys = Object.keys(this.exercise.mistakes);
-    const seen = this.order.filter((key) => this.matters(key));
+    const seen = named.length ? this.order : this.order.filter((key) => this.matters(key));
     const place = ([key]) => (seen.includes(key) ? seen.indexOf(key) : 1000 + keys.indexOf(key));
     const rank = ([first, second]) => (place(second) < 1000 ? 1000 * place(second) + place(first) : 1e6 + 1000 * place(first) + place(second));
+    const { stage } = this.exercise.probes[this.at];
     return alike(this.exercise, results)
-      .filter((two) => two.some(([key]) => seen.includes(key)) && this.isStoppedByOne(two, this.exercise.probes[this.at].stage))
+      .filter((two) => {
+        const has = (key) => two.some(([other]) => other === key);
+        return named.length ? named.every(has) : seen.some(has) && this.isStoppedByOne(two, stage);
+      })
       .map((two) => two.sort((a, b) => place(a) - place(b)))
       .sort((a, b) => rank(a) - rank(b));
   }
@@ -325,26 +325,25 @@ async function reportOn(exercise, source, run) {
   const told = await run(job(probes));
   if (!told || told.error) return told;
   let report = judge(exercise, told.results);
-  let { twos } = report;
-  let tried=0; const first=twos.length;
-  for (const [i, probe] of probes.entries()) {
-    const same = [];
-    for (const slips of twos) {
+  const isSame = async (slips) => {
+    for (const [i, probe] of probes.entries()) {
       const other = await run({ ...job([probe]), source: withMistakes(exercise, slips), name: reference });
-      tried++;
-      if (other?.results && report.isLike(other.results[0], i)) same.push(slips);
+      if (!other?.results || !report.isLike(other.results[0], i)) return false;
     }
-    twos = same;
-  }
-  if (twos.length) report = judge(exercise, told.results, twos);
-  report.tried=[first,tried];
+    return true;
+  };
+  for (const slips of report.twos)
+    if (await isSame(slips)) {
+      report = judge(exercise, told.results, [{ slips }]);
+      break;
+    }
   if (!report.ask.length) return report;
   const smaller = await run(job(report.ask));
   return smaller && withEvidence(exercise, report, smaller.results);
 }
 
-/** What is said of what an answer gave for every probe; ``ask`` are smaller calls that may show what is wrong, ``twos`` mistakes that together give the same. */
-function judge(exercise, results, twos = []) {
+/** What is said of what an answer gave for every probe; ``ask`` are smaller calls that may show what is wrong, ``same`` a candidate that gives the same. */
+function judge(exercise, results, same = []) {
   const trials = exercise.trials.map((trial) => {
     const seen = exercise.probes.map((probe, i) => observe(exercise, trial.expected[i], probe, results[i]));
     const first = seen.findIndex((each) => !passed(each));
@@ -359,7 +358,7 @@ function judge(exercise, results, twos = []) {
   }
   const notHere = results.find((result) => result.error === "NotHere");
   if (notHere) return { ...report, notHere: notHere.message + (notHere.line ? ` (line ${notHere.line})` : "") };
-  const diagnosis = new Diagnosis(exercise, trial, seen, twos.map((slips) => ({ slips })));
+  const diagnosis = new Diagnosis(exercise, trial, seen, same);
   const { words, keys, last } = diagnosis.explanation();
   const isClear = last && seen.every((_, i) => diagnosis.agreesOn(last, i));
   const { stage } = exercise.probes[right];
@@ -369,7 +368,7 @@ function judge(exercise, results, twos = []) {
   const others = trial.smallest.filter((call) => exercise.probes[call.of].stage === stage);
   const ask = [...new Set([...likely, ...others])];
   const failed = { ...exercise.probes[right], ...trial.expected[right], seen: seen[right] };
-  const further = isClear ? {} : { twos: diagnosis.twos(results), isLike: diagnosis.isLike.bind(diagnosis) };
+  const further = isClear ? {} : { twos: diagnosis.twos(results, keys), isLike: diagnosis.isLike.bind(diagnosis) };
   return { ...report, ...further, message: words, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed };
 }
 
