@@ -14,7 +14,7 @@ import sys
 from array import array
 
 import small_torch
-from small_torch import NotHere, Tensor, torch
+from small_torch import Tensor, torch
 
 
 class Moments:
