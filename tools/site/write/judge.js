@@ -326,8 +326,9 @@ async function reportOn(exercise, source, run) {
   if (!told || told.error) return told;
   let report = judge(exercise, told.results);
   const isSame = async (slips) => {
-    for (const [i, probe] of probes.entries()) {
-      const other = await run({ ...job([probe]), source: withMistakes(exercise, slips), name: reference });
+    for (let n = 0; n < probes.length; n++) {
+      const i = (report.first + n) % probes.length; // first where the answer fails: there most differ
+      const other = await run({ ...job([probes[i]]), source: withMistakes(exercise, slips), name: reference });
       if (!other?.results || !report.isLike(other.results[0], i)) return false;
     }
     return true;
@@ -369,7 +370,7 @@ function judge(exercise, results, same = []) {
   const ask = [...new Set([...likely, ...others])];
   const failed = { ...exercise.probes[right], ...trial.expected[right], seen: seen[right] };
   const further = isClear ? {} : { twos: diagnosis.twos(results, keys), isLike: diagnosis.isLike.bind(diagnosis) };
-  return { ...report, ...further, message: words, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed };
+  return { ...report, ...further, first: right, message: words, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed };
 }
 
 /** The report with the smallest of the calls asked for that fails as the answer did, or else the failed probe. */
