@@ -7,8 +7,7 @@ from written_on_page import mistakes_of, named_otherwise
 from tools.site.exercises import WRITTEN_ON_PAGE, exercise_data
 
 _AT_ONCE = 50  # answers to one start of Node
-# Of these mistakes: noise of a probe of which a page has eight rows; a third name beside two; two
-# that give a wrong shape, whose values a page compares all the same.
+# Of these mistakes: noise of a probe of which a page has eight rows; a third name beside two.
 _MAY_DIFFER = 0.02
 
 

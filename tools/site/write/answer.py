@@ -125,9 +125,9 @@ def _part(value):
 
 
 def _state(value):
-    """What must be the same after a call."""
+    """What must be the same after a call; of an empty part nothing must."""
     if isinstance(value, Moments):
-        return [_state(part) for part in value]
+        return value.count.item() and [_state(part) for part in value]
     return [list(value.shape), value._values()] if isinstance(value, Tensor) else value
 
 
@@ -179,7 +179,7 @@ def _call(function, coded, names, printed):
     changed = {}
     for name, argument in all_arguments.items():
         after = _state(argument)
-        if not _same(after, before[name]):
+        if before[name] and not _same(after, before[name]):
             is_tensor = isinstance(argument, Tensor)
             changed[name] = [after[0], _numbers(after[1])] if is_tensor else None
     kind = "tuple" if isinstance(value, Moments) else type(value).__name__

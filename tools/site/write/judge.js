@@ -3,6 +3,7 @@ const AS_BAD = 30; // a rough probe's error may be this many times a known mista
 const CLEARLY_WRONG = 3; // times what is allowed: what a smaller input must show
 const AGREEMENT = 2.5; // two ways to write one mistake are off by so many times what is allowed
 const MOST_ELEMENTS = 16;
+const FEWEST = 4; // numbers that must be wrong: of fewer, something is always true
 const LEAVE_VALUES = ["changes", "dtype"];
 const HINTS = {
   NoneType: ". Is a return missing?",
@@ -135,7 +136,8 @@ function isSame(values, [, largest, text], { relative, absolute }) {
 }
 
 /** A sum that values in other places change, and how far off it may be; no number where there are no values. */
-function sumOf(result) {
+function sumOf(result, { finding }) {
+  if (finding && finding.kind !== "raises") return { sum: 0, off: Infinity }; // beside a finding values are not compared
   if (result.error || result.parts.some((part) => typeof part === "string")) return { sum: NaN };
   const values = result.parts.flatMap((part) => [...given(part[2])]);
   const weighted = (of) => values.reduce((sum, value, i) => sum + (i + 1) * of(value), 0);
@@ -143,10 +145,10 @@ function sumOf(result) {
 }
 
 /** Any two mistakes that together may have given these results: their sums are the same. */
-function alike({ edits, telling, twos, sums }, results) {
+function alike({ edits, telling, twos, sums }, results, seen) {
   const slips = Object.entries(edits).flatMap(([key, forms]) => forms.map((_, form) => [key, form]));
-  const due = numbers(sums, Float32Array), got = telling.map((i) => sumOf(results[i]));
-  const isAlike = ({ sum, off }, other) => (Number.isFinite(sum) ? Math.abs(sum - other) <= off : !Number.isFinite(other));
+  const due = numbers(sums, Float32Array), got = telling.map((i) => sumOf(results[i], seen[i]));
+  const isAlike = ({ sum, off }, other) => (off === Infinity || (Number.isFinite(sum) ? Math.abs(sum - other) <= off : !Number.isFinite(other)));
   return twos.filter((_, n) => got.every((each, k) => isAlike(each, due[n * got.length + k]))).map((two) => [slips[Math.floor(two / slips.length)], slips[two % slips.length]]);
 }
 
@@ -257,7 +259,7 @@ class Diagnosis {
     const place = ([key]) => (seen.includes(key) ? seen.indexOf(key) : 1000 + keys.indexOf(key));
     const rank = ([first, second]) => (place(second) < 1000 ? 1000 * place(second) + place(first) : 1e6 + 1000 * place(first) + place(second));
     const { stage } = this.exercise.probes[this.at];
-    return alike(this.exercise, results)
+    return alike(this.exercise, results, this.seen)
       .filter((two) => {
         const has = (key) => two.some(([other]) => other === key);
         return named.length ? named.every(has) : seen.some(has) && this.isStoppedByOne(two, stage);
@@ -292,7 +294,9 @@ class Diagnosis {
   pairs(wrong) {
     const name = wrong.length ? worstOf(this.seen[wrong[0]].ratios) : "";
     if (!name || wrong.some((i) => !(this.seen[i].ratios[name] > 1))) return [];
-    return wrong.map((i) => ({ i, tolerance: this.trial.expected[i].expected[name], right: rightOf(this.trial.expected[i].expected[name]), got: this.seen[i].values[name] }));
+    const pairs = wrong.map((i) => ({ i, tolerance: this.trial.expected[i].expected[name], right: rightOf(this.trial.expected[i].expected[name]), got: this.seen[i].values[name] }));
+    const off = ({ tolerance: { relative, absolute }, right, got }) => right.filter((v, k) => !(Math.abs(got[k] - v) <= relative * Math.abs(v) + absolute * Math.max(largestOf(right), 1))).length;
+    return pairs.reduce((count, pair) => count + off(pair), 0) < FEWEST ? [] : pairs;
   }
 
   plainRelation(wrong) {
