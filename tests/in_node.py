@@ -20,7 +20,8 @@ def call_in_node(folder, module, function, calls):
         const calls = JSON.parse(readFileSync(0, "utf-8"));
         const isOdd = (value) => typeof value === "number" && !Number.isFinite(value);
         const named = (key, value) => (isOdd(value) ? String(value) : value);
-        process.stdout.write(JSON.stringify(calls.map((args) => ({function})(...args)), named));
+        const told = await Promise.all(calls.map((args) => ({function})(...args)));
+        process.stdout.write(JSON.stringify(told, named));
     """
     (folder / "run.mjs").write_text(script, encoding="utf-8")
     done = subprocess.run(

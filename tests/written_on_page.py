@@ -1,10 +1,9 @@
 """Answers judged as a page judges them, in Node: MicroPython, the small torch, judge.js."""
 
-import inspect
 import json
-import textwrap
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from types import SimpleNamespace
 
 from answers import the_solution_as_the_learners_own
@@ -12,12 +11,13 @@ from in_node import call_in_node
 from naming import keys_of
 
 from chapters import check
-from course_utils.check.catalogue import with_edits
+from course_utils.check.catalogue import source_of, with_edits
+from course_utils.check.diagnosis import function_with
 from tools.notebooks import find_exercises, find_notebooks, read_notebook
 from tools.site import exercises
 from tools.site.exercises import WRITE, WRITTEN_ON_PAGE, python_files
 
-__all__ = ["assert_judged_as_in_jupyterlab", "data_of", "reports", "results", "solutions"]
+__all__ = ["data_of", "mistakes_of", "named_otherwise", "reports", "results", "solutions"]
 
 _MODULE = """
 import { loadMicroPython } from "INTERPRETER";
@@ -28,16 +28,9 @@ export function results(name, required, source, calls) {
 }
 export function report(path, source) {
   const exercise = JSON.parse(readFileSync(path, "utf-8"));
-  const { name, required, piece } = exercise;
+  const { name, piece } = exercise;
   if (piece) return run({ source, name, required: ["ordinary"], piece });
-  const inputs = (calls) => calls.map((call) => call.arguments);
-  const ask = (calls) => {
-    const told = results(name, required, source, inputs(calls));
-    if (told.error) throw new Error(`${told.error}: ${told.message}`);
-    return told.results;
-  };
-  const report = judge(exercise, ask(exercise.probes));
-  return report.ask.length ? withEvidence(exercise, report, ask(report.ask)) : report;
+  return reportOn(exercise, source, run);
 }
 """
 
@@ -80,23 +73,36 @@ def solutions():
     }
 
 
-def assert_judged_as_in_jupyterlab(name, folder, site, count, besides=()):
-    """Of the mistakes the first ones, and those ``besides`` by their keys.
+def mistakes_of(name, count):
+    """Return the slips of an exercise that edits make: one at once, or two."""
+    exercise = check[name].exercise
+    slips = [
+        (key, form)
+        for key, mistake in exercise.catalogue.items()
+        for form in range(len(mistake.edits))
+    ]
+    several = [each for each in combinations(slips, count) if len(dict(each)) == count]
+    return [each for each in several if function_with(exercise, each)]
+
+
+def named_otherwise(name, folder, data, mistakes):
+    """Return which of these mistakes a page names otherwise than a check of the same probes, with
+    what each names; None for an answer that passes.
 
     What shows a mistake may be another small input than the search in JupyterLab ends at."""
     exercise = check[name].exercise
     here = replace(exercise, probes=list(filter(exercises._can_be_run, exercise.probes)))
-    mistakes = [mistake for mistake in exercise.catalogue.values() if mistake.edits]
-    mistakes = mistakes[:count] + [each for each in mistakes[count:] if each.key in besides]
-    reference = mistakes[0].reference
-    source = textwrap.dedent(inspect.getsource(reference))
-    texts = [with_edits(source, mistake.edits[0]) for mistake in mistakes]
+    reference = next(iter(exercise.catalogue.values())).reference
+    edits = [[exercise.catalogue[key].edits[form] for key, form in slips] for slips in mistakes]
+    texts = [with_edits(source_of(reference), *each) for each in edits]
     texts = [text.replace(reference.__name__, name) for text in texts]
-    first, *others = reports(folder, data_of(site, name), [solutions()[name], *texts])
-    assert first["passed"], first
-    for mistake, report in zip(mistakes, others, strict=True):
-        keys = keys_of(SimpleNamespace(exercise=here), mistake.examples[0])
-        assert (report["passed"], report["keys"]) == (keys is None, keys or [])
-        if keys:
+    differing = []
+    for slips, report in zip(mistakes, reports(folder, data, texts), strict=True):
+        keys = keys_of(SimpleNamespace(exercise=here), function_with(exercise, slips))
+        named = None if report["passed"] else report["keys"]
+        if named != keys:
+            differing.append((slips, named, keys))
+        if named:
             due, got = (line.split(": ", 1)[1] for line in report["evidence"][-2:])
-            assert due != got, mistake.key
+            assert due != got, slips
+    return differing

@@ -31,14 +31,14 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Mistake", "changed_lines", "edited", "load", "with_edits"]
+__all__ = ["Mistake", "changed_lines", "edited", "load", "source_of", "spans_of", "with_edits"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Mistake:
         of a function."""
         if form >= len(self.edits):
             return textwrap.dedent(inspect.getsource(self.written[form - len(self.edits)])).rstrip()
-        right = _source(self.reference)
+        right = source_of(self.reference)
         return changed_lines(right, with_edits(right, self.edits[form]), context=1)
 
 
@@ -119,13 +119,14 @@ def _read(path: Path) -> dict[str, Any]:
 def edited(reference: Callable[..., Any], *edits: Mapping[str, str]) -> Callable[..., Any]:
     """Return ``reference`` with ``edits`` made in its source."""
     namespace = dict(reference.__globals__)
-    source = with_edits(_source(reference), *edits)
+    source = with_edits(source_of(reference), *edits)
     exec(compile(source, f"<{reference.__name__}, edited>", "exec"), namespace)
     return namespace[reference.__name__]
 
 
 @cache
-def _source(function: Callable[..., Any]) -> str:
+def source_of(function: Callable[..., Any]) -> str:
+    """Return the source of a function, without indentation."""
     return textwrap.dedent(inspect.getsource(function))
 
 
@@ -135,25 +136,26 @@ def with_edits(source: str, *edits: Mapping[str, str]) -> str:
     Raises:
         ValueError: an ``old`` is not there exactly once, or two change the same words.
     """
-    spans = []
-    for edit in edits:
-        for old, new in edit.items():
-            if source.count(old) != 1:
-                raise ValueError(
-                    f"what is edited must be there exactly once: {old!r} is there "
-                    f"{source.count(old)}x"
-                )
-            same_before, same_after = _in_common(old, new)
-            start = source.index(old)
-            end = start + len(old) - same_after
-            spans.append((start + same_before, end, new[same_before : len(new) - same_after]))
-    spans.sort(reverse=True)
+    spans = sorted((span for edit in edits for span in spans_of(edit, source)), reverse=True)
     for (start, _, _), (_, end, new) in pairwise(spans):
         if end > start:
             raise ValueError(f"edits must not overlap: see {new!r}")
     for start, end, new in spans:
         source = source[:start] + new + source[end:]
     return source
+
+
+def spans_of(edit: Mapping[str, str], source: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where the words that an edit changes begin and end, and what stands there then."""
+    for old, new in edit.items():
+        if source.count(old) != 1:
+            raise ValueError(
+                f"what is edited must be there exactly once: {old!r} is there {source.count(old)}x"
+            )
+        same_before, same_after = _in_common(old, new)
+        start = source.index(old)
+        end = start + len(old) - same_after
+        yield start + same_before, end, new[same_before : len(new) - same_after]
 
 
 def _in_common(old: str, new: str) -> tuple[int, int]:

@@ -38,10 +38,11 @@ def plain_relation(wrong: Sequence[Comparison]) -> str:
 
 def factor_everywhere(wrong: Sequence[Comparison]) -> str:
     """Return in a sentence by which one factor the quantity that is wrong is too large, or
-    nothing."""
+    nothing; 1 is none."""
     seen, name = _seen(wrong)
     factors = _factors(seen, name) if seen else []
-    if factors and max(factors) - min(factors) <= 1e-3 * abs(factors[0]):
+    are_one = factors and max(factors) - min(factors) <= 1e-3 * abs(factors[0])
+    if are_one and abs(factors[0] - 1) > 1e-3:
         return f"it is {factors[0]:.3g} times what is expected, everywhere."
     return ""
 

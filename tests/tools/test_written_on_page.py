@@ -1,13 +1,15 @@
 """An exercise on a page is judged as in JupyterLab, and its small torch computes as torch does."""
 
+import random
 from itertools import filterfalse
 
 import numpy as np
 import pytest
 import torch
 from written_on_page import (
-    assert_judged_as_in_jupyterlab,
     data_of,
+    mistakes_of,
+    named_otherwise,
     reports,
     results,
     solutions,
@@ -105,13 +107,29 @@ def judges_inputs(name):
     return name.startswith("input_")
 
 
+# edits that only together make a text that cannot run: nobody's mistakes
+STOPPED_BY_BOTH = {
+    "normalize": [(("one_mean", 0), ("in_turn", 0))],
+    "rms_norm": [
+        (("missing_keepdim", 0), ("all_dims_but_batch", 0)),
+        (("in_turn", 0), ("view_needs_contiguous", 0)),
+    ],
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*filterfalse(judges_inputs, WRITTEN_ON_PAGE)])
 def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, site):
-    """The solution, and of eleven mistakes one way to make each; besides what the page's `Moments`
-    and its Python once did not have."""
+    """The solution; one way to make each of eleven mistakes, besides what the page's `Moments` and
+    its Python once did not have; and some two at once. All are tried in the soak."""
     besides = ("divided_by_less_one", "wrong_axis")
-    assert_judged_as_in_jupyterlab(name, tmp_path, site, 11, besides)
+    singles = [slips for slips in mistakes_of(name, 1) if slips[0][1] == 0]
+    singles = singles[:11] + [each for each in singles[11:] if each[0][0] in besides]
+    twos = random.Random(0).sample(mistakes_of(name, 2), 2) + STOPPED_BY_BOTH.get(name, [])
+    data = data_of(site, name)
+    (right,) = reports(tmp_path, data, [solutions()[name]])
+    assert right["passed"], right
+    assert named_otherwise(name, tmp_path, data, singles + twos) == []
 
 
 INPUTS = {

@@ -2,7 +2,8 @@
 
 A probe that needs gradients is left to JupyterLab. For the others the page gets
 the inputs, the right outputs, and what each known mistake gives: alone, everyday ones also two or
-three at once. It holds an answer against these as `course_utils.check` does.
+three at once. It holds an answer against these as `course_utils.check` does. Of any other two it
+gets a few sums, and runs those itself whose sums are an answer's.
 """
 
 import gzip
@@ -11,9 +12,10 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import combinations, product
-from math import isclose, isfinite
+from math import isclose, isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from chapters import check
 from chapters.c21_find_the_bug.bugs import reply
 from chapters.c21_find_the_bug.bugs.judge import Judge
 from chapters.c21_find_the_bug.bugs.piece import Piece
-from course_utils.check.catalogue import Mistake
+from course_utils.check.catalogue import Mistake, source_of, spans_of
 from course_utils.check.comparison import Comparison
 from course_utils.check.diagnosis import Slips, function_with
 from course_utils.check.exercise import Exercise
@@ -61,6 +63,7 @@ WRITTEN_ON_PAGE = (
 _MOST_NUMBERS = 24  # of what a mistake gives: so many tell it from the others
 _FLOAT32_HOLDS = 1e-7  # what is compared less closely is stored in float32; so reads judge.js
 _MANY = 1_000
+_TELLING = 2  # probes whose sums tell most of two mistakes at once from the others
 
 
 def write_python(scripts: Path) -> None:
@@ -138,6 +141,10 @@ def exercise_data(name: str) -> dict[str, Any]:
     probes = [_few_rows(probe) for probe in exercise.probes if _can_be_run(probe)]
     here = replace(exercise, probes=probes)
     runners = [Runner(each, torch.device("cpu")) for each in (here, *here.by_convention.values())]
+    trials = [
+        _trial(runner, words)
+        for runner, words in zip(runners, ("", *here.conventions), strict=True)
+    ]
     return {
         "name": name,
         "call": exercise.call_form,
@@ -146,10 +153,8 @@ def exercise_data(name: str) -> dict[str, Any]:
         "elsewhere": len(exercise.probes) - len(probes),
         "mistakes": {key: _words(mistake) for key, mistake in exercise.catalogue.items()},
         "probes": [_probe(here, probe) for probe in probes],
-        "trials": [
-            _trial(runner, words)
-            for runner, words in zip(runners, ("", *here.conventions), strict=True)
-        ],
+        "trials": trials,
+        **_twos(runners[0], trials[0]),
     }
 
 
@@ -255,6 +260,71 @@ def _trial(runner: Runner, convention: str) -> dict[str, Any]:
         "candidates": found.candidates,
         "smallest": found.calls,
     }
+
+
+def _twos(runner: Runner, trial: dict[str, Any]) -> dict[str, Any]:
+    """Return what the page needs to make any two mistakes at once, and sums of what they give."""
+    exercise = runner.exercise
+    reference = next(iter(exercise.catalogue.values())).reference
+    source = source_of(reference)
+    edits = {
+        key: [[*spans_of(edit, source)] for edit in mistake.edits]
+        for key, mistake in exercise.catalogue.items()
+    }
+    slips = [(key, form) for key, forms in edits.items() for form in range(len(forms))]
+    telling = _telling(exercise, trial)
+    calls = [_arguments(exercise, exercise.probes[at].call) for at in telling]
+    twos: list[int] = []
+    sums: list[float] = []
+    for first, second in combinations(range(len(slips)), 2):
+        function = function_with(exercise, (slips[first], slips[second]))
+        if function and slips[first][0] != slips[second][0]:
+            twos.append(first * len(slips) + second)
+            sums += [_sum(function, *deepcopy(call)) for call in calls]
+    return {
+        "reference": reference.__name__,
+        "source": source,
+        "edits": edits,
+        "telling": telling,
+        "twos": twos,
+        "sums": _numbers(torch.tensor(sums), exact=False),
+    }
+
+
+def _telling(exercise: Exercise, trial: dict[str, Any]) -> list[int]:
+    """Return the probes on which the most mistakes show, each that the one before leaves right."""
+    exact = [i for i, probe in enumerate(exercise.probes) if not probe.rough]
+    tables = trial["tables"]
+    missing = [
+        {i for i in exact if tables[i][candidate["rows"][i]] != {"wrong": {}}}
+        for candidate in trial["candidates"]
+        if len(candidate["slips"]) == 1
+    ]
+    telling: list[int] = []
+    for _ in range(_TELLING):
+        telling.append(max(exact, key=lambda i: sum(i in shown for shown in missing)))
+        missing = [shown for shown in missing if telling[-1] not in shown]
+    return telling
+
+
+def _arguments(exercise: Exercise, call: Call) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a call as a learner's function takes them: in order, and by name."""
+    values = dict(call.arguments)
+    if exercise.name == "merge_moments":
+        values = {name: Moments.of(x) for name, x in values.items()}
+    required = argument_names(exercise.oracle)[0]
+    return [values.pop(name) for name in required if name in values], values
+
+
+def _sum(function: Callable[..., Any], required: list[Any], named: dict[str, Any]) -> float:
+    """Return a sum that values in other places change; NaN where there are no values."""
+    try:
+        value = function(*required, **named)
+        parts = value if isinstance(value, tuple | list | Moments) else [value]
+        numbers = torch.cat([torch.as_tensor(part).double().flatten() for part in parts])
+    except Exception:
+        return nan
+    return float(numbers @ torch.arange(1, len(numbers) + 1).double())
 
 
 class _Candidates:

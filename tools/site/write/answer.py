@@ -14,7 +14,7 @@ import sys
 from array import array
 
 import small_torch
-from small_torch import NotHere, Tensor, torch
+from small_torch import Tensor, torch
 
 
 class Moments:
@@ -46,13 +46,17 @@ def _float(value):
     return float(value.item() if isinstance(value, Tensor) else value)
 
 
+def _int(value, *base):
+    return int(value.item() if isinstance(value, Tensor) else value, *base)
+
+
 def _is_of_name(letter):
     return letter.isalpha() or letter.isdigit()
 
 
 def _in_our_words(source):
-    """What MicroPython's own numbers lack, as functions: ``bit_length``, and ``float`` of a tensor
-    (a ``__float__`` would make numbers of sums, too)."""
+    """What MicroPython's own numbers lack, as functions: ``bit_length``, and ``float`` and ``int``
+    of a tensor (a ``__float__`` would make numbers of sums, an ``__int__`` counts, too)."""
     end = source.find(".bit_length()")
     while end >= 0:
         start, depth = end, 0
@@ -64,11 +68,13 @@ def _in_our_words(source):
         call = f"_bit_length({source[start:end]})"
         source = source[:start] + call + source[end + len(".bit_length()") :]
         end = source.find(".bit_length()")
-    parts = source.split("float(")
-    for i, part in enumerate(parts[:-1]):
-        before = part[-1:]
-        parts[i] = part + ("float(" if before in (".", "_") or _is_of_name(before) else "_float(")
-    return "".join(parts)
+    for call in ("float(", "int("):
+        parts = source.split(call)
+        for i, part in enumerate(parts[:-1]):
+            before = part[-1:]
+            parts[i] = part + ("" if before in (".", "_") or _is_of_name(before) else "_") + call
+        source = "".join(parts)
+    return source
 
 
 class _Math:
@@ -119,9 +125,9 @@ def _part(value):
 
 
 def _state(value):
-    """What must be the same after a call."""
+    """What must be the same after a call; of an empty part nothing must."""
     if isinstance(value, Moments):
-        return [_state(part) for part in value]
+        return value.count.item() and [_state(part) for part in value]
     return [list(value.shape), value._values()] if isinstance(value, Tensor) else value
 
 
@@ -143,8 +149,10 @@ def _line(error):
 
 
 def _error(error):
-    kind = "NotHere" if isinstance(error, NotHere) else type(error).__name__
-    return {"error": kind, "message": str(error), "line": _line(error)}
+    kind, message = type(error).__name__, str(error)
+    if message == "pystack exhausted":
+        kind, message = "RecursionError", "maximum recursion depth exceeded"
+    return {"error": kind, "message": message, "line": _line(error)}
 
 
 def _cannot_be_read(error):
@@ -171,7 +179,7 @@ def _call(function, coded, names, printed):
     changed = {}
     for name, argument in all_arguments.items():
         after = _state(argument)
-        if not _same(after, before[name]):
+        if before[name] and not _same(after, before[name]):
             is_tensor = isinstance(argument, Tensor)
             changed[name] = [after[0], _numbers(after[1])] if is_tensor else None
     kind = "tuple" if isinstance(value, Moments) else type(value).__name__
@@ -192,7 +200,7 @@ def load(job):
     _install()
     names = {"torch": torch, "math": _math, "F": torch.nn.functional, "nn": torch.nn}
     names.update({"Tensor": Tensor, "Moments": Moments, "rope_inv_freq": rope_inv_freq})
-    names.update({"print": note, "_bit_length": _bit_length, "_float": _float})
+    names.update({"print": note, "_bit_length": _bit_length, "_float": _float, "_int": _int})
     try:
         exec(compile(_in_our_words(job["source"]), "yours.py", "exec"), names)
     except Exception as error:

@@ -654,6 +654,8 @@ class Tensor:
         if not lists:
             return self._indexed(index)
         before, chosen, after = parts[: lists[0]], tensor(parts[lists[0]]), parts[lists[0] + 1 :]
+        if chosen.dtype.rank > 1:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         if len(lists) > 1 or chosen.dtype is bool_ or [each for each in parts if each is None]:
             raise NotHere("this page has no indexing by masks or several lists; JupyterLab has")
         rows = stack([self._indexed(before + (i,) + after) for i in chosen._values()])
@@ -733,8 +735,10 @@ class Tensor:
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
         return bool(self.item())
 
-    def __int__(self):
-        return int(self.item())
+    def __int__(self):  # as an index: of int(x) answer.py makes a call of its own
+        if self.dtype.rank > 1 or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return self.item()
 
     def tolist(self):
         return [part.tolist() for part in self] if self.ndim else self.item()

@@ -58,22 +58,15 @@ async function runJob(job) {
 
 /** What is said of an answer; ``progress`` hears what is being done. */
 async function checkAnswer(exercise, source) {
-  const { name, required } = exercise;
+  const { name, piece } = exercise;
   if (isEmpty(source)) return { name, verdict: "not attempted yet", lead: "Put your code in place of the dots and run it again." };
-  const job = (calls) => runJob({ source, name, required, calls: calls.map((call) => call.arguments) });
-  const stopped = { name, verdict: "not yet", lead: `It was still running after ${TIME_LIMIT_MS / 1000} s and was stopped.` };
-  const { piece } = exercise;
-  const tried = await (piece ? runJob({ source, name, required: ["ordinary"], piece }) : job(exercise.probes));
-  if (!tried) return stopped;
-  if (tried.error) {
-    const where = tried.line ? ` (line ${tried.line})` : "";
-    return { name, verdict: "not yet", lead: `It cannot be run: ${tried.error}: ${tried.message}${where}. This page's Python is MicroPython; most of Python is in it.` };
+  const report = await (piece ? runJob({ source, name, required: ["ordinary"], piece }) : reportOn(exercise, source, runJob));
+  if (!report) return { name, verdict: "not yet", lead: `It was still running after ${TIME_LIMIT_MS / 1000} s and was stopped.` };
+  if (report.error) {
+    const where = report.line ? ` (line ${report.line})` : "";
+    return { name, verdict: "not yet", lead: `It cannot be run: ${report.error}: ${report.message}${where}. This page's Python is MicroPython; most of Python is in it.` };
   }
-  if (piece) return { name, ...tried };
-  const report = judge(exercise, tried.results);
-  if (!report.ask.length) return report;
-  const smaller = await job(report.ask);
-  return smaller ? withEvidence(exercise, report, smaller.results) : stopped;
+  return { name, ...report };
 }
 
 /** Whether there is nothing yet below the docstring. */
