@@ -6,6 +6,7 @@ widgets        a gradient on its way back through a norm
 mistakes/      what is known to go wrong in each exercise
 claims.toml    what the chapter claims
 probes.toml    what is tried in each exercise
+gpu.jsonl      what the notebook measured on a GPU
 """
 
 from chapters import checks_of, claims_of, gpu_results_of

@@ -5,12 +5,14 @@ exercises    the fewest bytes and the least time of a norm, what it keeps for it
              where in a trace nothing runs
 figures      the figures of the chapter on time
 ladder/      the ladder of each operation in every way the course knows, from loops to kernels
+on_gpu       launches and kernels on a GPU: one by one, in a graph, in a trace
 records      results of the ladder that were measured elsewhere, with where they come from
 widgets      a layer norm's bytes and operations on this machine, and what they take at least;
              kernels that wait for their launch
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
 recorded/    what was measured, with where it comes from
+gpu.jsonl    what the notebook measured on a GPU
 probes.toml  what is tried in each exercise
 cases.toml   the operations, shapes and dtypes that ``course bench`` measures
 """

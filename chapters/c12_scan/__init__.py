@@ -8,6 +8,7 @@ claims.toml   what the chapter claims
 recorded/     what was measured, with where it comes from
 studies.toml  which studies there are, and the settings of their runs
 probes.toml   what is tried in each exercise
+gpu.jsonl     what the notebook measured on a GPU
 """
 
 from chapters import checks_of, claims_of, gpu_results_of, records_of
