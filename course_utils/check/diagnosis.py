@@ -40,7 +40,8 @@ class Diagnosis:
 
         At a stage that nothing explains it ends: what is seen after that may come of the unknown.
         An input handed back and a constant are no work of several mistakes, though some turn by
-        whole turns, or round to 0; nor is one factor everywhere, but of everyday ones.
+        whole turns, or round to 0; nor is one factor everywhere, but of everyday ones. Where a
+        second result is wrong as well, there is more than that one thing to say.
         """
         catalogue = self.trial.runner.exercise.catalogue
         named: Slips = ()
@@ -59,11 +60,13 @@ class Diagnosis:
             named += tuple(sorted(added, key=lambda slip: not self._is_shown(slip)))
             if stage.leaves_values and any(map(self._is_shown, added)):
                 words = ""  # a known mistake says it
-        wrong = [comparison for comparison in self.trial.comparisons if not comparison.passed]
-        is_plain = plain_relation(wrong)
+        wrong, right = self._wrong_and_right()
+        is_plain = plain_relation(wrong, right)
         if not all(catalogue[key].everyday for key, _ in named):
             is_plain = is_plain or factor_everywhere(wrong)
-        if len(named) > 1 and not words and is_plain:
+        returns = self.trial.runner.exercise.returns
+        results = {name for each in wrong for name in returns if each.ratios.get(name, 0.0) > 1}
+        if len(named) > 1 and not words and is_plain and len(results) < 2:
             return self.without_catalogue(), []
         return words, [catalogue[key] for key, _ in named]
 
@@ -75,14 +78,18 @@ class Diagnosis:
             return bool(finding and shown and finding.is_like(shown))
         return example.worst == self.failed.worst
 
+    def _wrong_and_right(self) -> tuple[list[Comparison], list[Comparison]]:
+        comparisons = self.trial.comparisons
+        return [c for c in comparisons if not c.passed], [c for c in comparisons if c.passed]
+
     def without_catalogue(self) -> str:
         """Return what can be said of the first wrong stage without the catalogue."""
         failed = self.failed
         if failed.observed.finding:
             return failed.observed.finding.message
-        wrong = [comparison for comparison in self.trial.comparisons if not comparison.passed]
+        wrong, right = self._wrong_and_right()
         in_stage = [each for each in wrong if each.probe.stage == failed.probe.stage]
-        related = relation(wrong) or relation(in_stage)
+        related = relation(wrong, right) or relation(in_stage, right)
         is_a_word = failed.worst == "output" or failed.worst.startswith("gradient")
         subject = f"The {failed.worst}" if is_a_word else failed.worst
         if related:
