@@ -16,7 +16,7 @@ from course_utils.check.runner import Runner, Trial
 __all__ = ["Diagnosis", "Slips", "function_with"]
 
 # of mistakes that are tried for one stage; an interpreter takes a hundred times as long
-_COMBINATIONS, _INTERPRETED = 1_800, 60
+_COMBINATIONS, _INTERPRETED = 700, 60
 _SMALL = 25  # entries of a catalogue
 
 # mistakes made at once: for each its key, and which of its examples
@@ -89,11 +89,13 @@ class Diagnosis:
             return failed.observed.finding.message
         wrong, right = self._wrong_and_right()
         in_stage = [each for each in wrong if each.probe.stage == failed.probe.stage]
-        related = relation(wrong, right) or relation(in_stage, right)
         is_a_word = failed.worst == "output" or failed.worst.startswith("gradient")
         subject = f"The {failed.worst}" if is_a_word else failed.worst
-        if related:
+        if related := relation(wrong, right):
             return f"{subject} is wrong: {related}"
+        if related := relation(in_stage, right):
+            related = related.replace(", everywhere", "")
+            return f"{subject} is wrong: where that is seen first, {related}"
         return (
             f"{subject} is wrong, by none of the known mistakes. Seen first on: "
             f"{failed.probe.name}."
