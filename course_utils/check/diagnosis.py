@@ -16,7 +16,7 @@ from course_utils.check.runner import Runner, Trial
 __all__ = ["Diagnosis", "Slips", "function_with"]
 
 # of mistakes that are tried for one stage; an interpreter takes a hundred times as long
-_COMBINATIONS, _INTERPRETED = 700, 60
+_COMBINATIONS, _INTERPRETED = 1_800, 60
 _SMALL = 25  # entries of a catalogue
 
 # mistakes made at once: for each its key, and which of its examples
