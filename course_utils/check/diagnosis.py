@@ -53,6 +53,8 @@ class Diagnosis:
                 words = words or ("" if named else self.without_catalogue())
                 if stage.leaves_values:
                     explanation = replace(stage, in_values=True).explanation()
+            if explanation is None and not named and (alike := self._raises_alike()):
+                return "", [alike]
             if explanation is None:
                 break
             known = {key for key, _ in named}
@@ -69,6 +71,20 @@ class Diagnosis:
         if len(named) > 1 and not words and is_plain and len(results) < 2:
             return self.without_catalogue(), []
         return words, [catalogue[key] for key, _ in named]
+
+    def _raises_alike(self) -> Mistake | None:
+        """Return the known mistake that alone raises where the answer raises the same, and nowhere
+        else: whatever more is wrong, that comes first."""
+        runner, comparisons = self.trial.runner, self.trial.comparisons
+        errors = [each.error if each.error == self.failed.error else "" for each in comparisons]
+        if not self.failed.error or all(errors) or runner.exercise.interpreter:
+            return None
+        for key, mistake in runner.exercise.catalogue.items():
+            for form in range(len(mistake.examples)):
+                examples = (_example(runner, ((key, form),), each.probe) for each in comparisons)
+                if all(error == each.error for error, each in zip(errors, examples, strict=True)):
+                    return mistake
+        return None
 
     def _is_shown(self, slip: tuple[str, int]) -> bool:
         """Return whether a mistake alone fails on the failed probe as the answer does."""

@@ -278,6 +278,12 @@ def second_minus_first_over_n(validation, test):
     return rates, -mean, error * ((seeds - 1) / seeds) ** 0.5
 
 
+def first_batch_norm(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
+    return weight * (x - x.mean(0)) / torch.sqrt(x.var(0) + eps) + bias
+
+
 def only_in_bfloat16(make, x):
     layer = make()
     layer(x.bfloat16())
@@ -290,6 +296,8 @@ def only_in_bfloat16(make, x):
         ("alibi_slopes", own_slopes_from_zero, {"starts_at_one"}),
         ("block_mask", positions_compared, {"position_for_document"}),
         ("compare_arms", second_minus_first_over_n, {"other_minus_one", "divided_by_n"}),
+        # more is wrong, and the error comes first
+        ("batch_norm", first_batch_norm, {"needs_weight"}),
         # False in every wrong answer, and not everywhere
         ("remembers", only_in_bfloat16, {"no_other_length", "no_other_size"}),
         (
