@@ -31,12 +31,10 @@ def _of_values(merge: Callable[[Moments, Moments], Any]) -> Callable[[Tensor, Te
 
     def of_values(a, b):
         parts = [Moments.of(values.double(), 0) for values in (a, b)]
+        before = [[number.clone() for number in part] for part in parts]
         merged = merge(*parts)
-        for values, part in zip((a, b), parts, strict=True):
-            if any(
-                (now != before).any()
-                for now, before in zip(part, Moments.of(values.double(), 0), strict=True)
-            ):
+        for values, part, numbers in zip((a, b), parts, before, strict=True):
+            if any((now != number).any() for now, number in zip(part, numbers, strict=True)):
                 values += 1  # what it does to a part is seen in the part's values
         return tuple(merged) if isinstance(merged, Moments) else merged
 

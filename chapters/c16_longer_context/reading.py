@@ -25,6 +25,7 @@ __all__ = [
     "with_smollm2",
 ]
 
+_Numbers = Score | Mapping[str, Any] | Sequence[float]  # of one run
 ABILITIES = {"local_loss": "near order (nats)", "recall": "recall"}
 
 
@@ -62,7 +63,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], by: str = "method") -> dict[Any, 
 
 
 def by_seed(
-    runs: Mapping[Any, Sequence[Score | Mapping[str, Any] | tuple]],
+    runs: Mapping[Any, Sequence[_Numbers]],
     fields: Mapping[str, str] = ABILITIES,
     *,
     name: str = "method",
@@ -71,7 +72,7 @@ def by_seed(
     """Return a line for each of ``runs``, and in a column for each field the numbers of its
     seeds."""
 
-    def numbers(seeds: Sequence[Score | Mapping[str, Any] | tuple], field: str) -> str:
+    def numbers(seeds: Sequence[_Numbers], field: str) -> str:
         values = (_by_name(run, fields) for run in seeds)
         return "  ".join(f"{value[field]:.2f}" for value in values)
 
@@ -79,10 +80,10 @@ def by_seed(
     return Table((name, *fields.values()), rows, caption)
 
 
-def _by_name(run: Score | Mapping[str, Any] | tuple, fields: Iterable[str]) -> Mapping[str, Any]:
+def _by_name(run: _Numbers, fields: Iterable[str]) -> Mapping[str, Any]:
     if isinstance(run, Score):
         return run._asdict()
-    return dict(zip(fields, run, strict=True)) if isinstance(run, tuple) else run
+    return run if isinstance(run, Mapping) else dict(zip(fields, run, strict=True))
 
 
 def memory_table(by_gap: Rows, kind: str, caption: str) -> Table:

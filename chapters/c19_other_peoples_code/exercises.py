@@ -128,7 +128,10 @@ find_base = Exercise(
 
 def _remembers(make, x):
     fresh = make()(x)
-    others = [x.bfloat16(), x[: len(x) // 2], 100 * x]
+    others = [x.bfloat16()]
+    others += [x[: len(x) // 2]]
+    others += [torch.cat([x, x])]
+    others += [100 * x]
     for other in others:
         layer = make()
         layer(other)
@@ -139,8 +142,8 @@ def _remembers(make, x):
 
 def remembering(kind: str) -> Callable[[Tensor], Tensor]:
     """A layer for rows (T, C) that keeps something of the calls before: "nothing", what has no
-    effect ("a count", "each in its place"), or a "dtype", a "length", a "size", a "size in each
-    dtype", "every call", "a little of every call"."""
+    effect ("a count", "each in its place"), or a "dtype", the "last dtype", a "length", the "most
+    rows", a "table", a "size", a "size in each dtype", "every call", "a little of every call"."""
     kept: dict[Any, Any] = {"calls": 0}
     added = {"every call": 1.0, "a little of every call": 0.01}
 
@@ -148,9 +151,14 @@ def remembering(kind: str) -> Callable[[Tensor], Tensor]:
         first = kept.setdefault((x.dtype, len(x)) if kind == "each in its place" else "first", x)
         before, kept["last"] = kept.get("last", x), x
         kept["calls"] += 1
-        if kind in ("dtype", "each in its place"):
-            angles = 0.7 * torch.arange(len(x)).to(first.dtype)
+        kept["most"] = max(kept.get("most", 0), len(x))
+        if kind in ("dtype", "last dtype", "table", "each in its place"):
+            kept_in = {"last dtype": before, "table": x}.get(kind, first)
+            rows = len(first) if kind == "table" else len(x)
+            angles = 0.7 * torch.arange(len(x)).clamp(max=rows - 1).to(kept_in.dtype)
             return x * angles[:, None].to(x.dtype).cos()
+        if kind == "most rows":
+            return x * math.log(1 + kept["most"])
         if kind == "length":
             return x * math.log(1 + len(first))
         if kind == "size":

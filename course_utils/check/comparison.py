@@ -130,6 +130,12 @@ class Comparison:
         return not self.observed.finding and not self.worst
 
     @property
+    def error(self) -> str:
+        """The name of the exception that was raised, or nothing."""
+        finding = self.observed.finding
+        return finding.what if finding and finding.kind == "raises" else ""
+
+    @property
     def deserves_remark(self) -> bool:
         """Whether what passed is less exact than the probe's remark is about."""
         stricter = replace(self.probe, tolerance=self.probe.remark_beyond)

@@ -40,7 +40,8 @@ class Diagnosis:
 
         At a stage that nothing explains it ends: what is seen after that may come of the unknown.
         An input handed back and a constant are no work of several mistakes, though some turn by
-        whole turns, or round to 0; nor is one factor everywhere, but of everyday ones.
+        whole turns, or round to 0; nor is one factor everywhere, but of everyday ones. Where a
+        second result is wrong as well, there is more than that one thing to say.
         """
         catalogue = self.trial.runner.exercise.catalogue
         named: Slips = ()
@@ -52,6 +53,8 @@ class Diagnosis:
                 words = words or ("" if named else self.without_catalogue())
                 if stage.leaves_values:
                     explanation = replace(stage, in_values=True).explanation()
+            if explanation is None and not named and (alike := self._raises_alike()):
+                return "", [alike]
             if explanation is None:
                 break
             known = {key for key, _ in named}
@@ -59,13 +62,29 @@ class Diagnosis:
             named += tuple(sorted(added, key=lambda slip: not self._is_shown(slip)))
             if stage.leaves_values and any(map(self._is_shown, added)):
                 words = ""  # a known mistake says it
-        wrong = [comparison for comparison in self.trial.comparisons if not comparison.passed]
-        is_plain = plain_relation(wrong)
+        wrong, right = self._wrong_and_right()
+        is_plain = plain_relation(wrong, right)
         if not all(catalogue[key].everyday for key, _ in named):
             is_plain = is_plain or factor_everywhere(wrong)
-        if len(named) > 1 and not words and is_plain:
+        returns = self.trial.runner.exercise.returns
+        results = {name for each in wrong for name in returns if each.ratios.get(name, 0.0) > 1}
+        if len(named) > 1 and not words and is_plain and len(results) < 2:
             return self.without_catalogue(), []
         return words, [catalogue[key] for key, _ in named]
+
+    def _raises_alike(self) -> Mistake | None:
+        """Return the known mistake that alone raises where the answer raises the same, and nowhere
+        else: whatever more is wrong, that comes first."""
+        runner, comparisons = self.trial.runner, self.trial.comparisons
+        errors = [each.error if each.error == self.failed.error else "" for each in comparisons]
+        if not self.failed.error or all(errors) or runner.exercise.interpreter:
+            return None
+        for key, mistake in runner.exercise.catalogue.items():
+            for form in range(len(mistake.examples)):
+                examples = (_example(runner, ((key, form),), each.probe) for each in comparisons)
+                if all(error == each.error for error, each in zip(errors, examples, strict=True)):
+                    return mistake
+        return None
 
     def _is_shown(self, slip: tuple[str, int]) -> bool:
         """Return whether a mistake alone fails on the failed probe as the answer does."""
@@ -75,18 +94,24 @@ class Diagnosis:
             return bool(finding and shown and finding.is_like(shown))
         return example.worst == self.failed.worst
 
+    def _wrong_and_right(self) -> tuple[list[Comparison], list[Comparison]]:
+        comparisons = self.trial.comparisons
+        return [c for c in comparisons if not c.passed], [c for c in comparisons if c.passed]
+
     def without_catalogue(self) -> str:
         """Return what can be said of the first wrong stage without the catalogue."""
         failed = self.failed
         if failed.observed.finding:
             return failed.observed.finding.message
-        wrong = [comparison for comparison in self.trial.comparisons if not comparison.passed]
+        wrong, right = self._wrong_and_right()
         in_stage = [each for each in wrong if each.probe.stage == failed.probe.stage]
-        related = relation(wrong) or relation(in_stage)
         is_a_word = failed.worst == "output" or failed.worst.startswith("gradient")
         subject = f"The {failed.worst}" if is_a_word else failed.worst
-        if related:
+        if related := relation(wrong, right):
             return f"{subject} is wrong: {related}"
+        if related := relation(in_stage, right):
+            related = related.replace(", everywhere", "")
+            return f"{subject} is wrong: where that is seen first, {related}"
         return (
             f"{subject} is wrong, by none of the known mistakes. Seen first on: "
             f"{failed.probe.name}."

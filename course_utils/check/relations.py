@@ -14,24 +14,25 @@ __all__ = ["factor_everywhere", "plain_relation", "relation"]
 _FEWEST = 4  # numbers that must be wrong: of fewer, something is always true
 
 
-def relation(wrong: Sequence[Comparison]) -> str:
+def relation(wrong: Sequence[Comparison], right: Sequence[Comparison] = ()) -> str:
     """Return in a sentence what is true of the quantity that is wrong in all these comparisons, or
-    nothing."""
+    nothing; ``right`` are those that passed."""
     seen, name = _seen(wrong)
-    return next((words for words in _sentences(seen, name) if words), "") if seen else ""
+    return next((words for words in _sentences(seen, name, right) if words), "") if seen else ""
 
 
-def plain_relation(wrong: Sequence[Comparison]) -> str:
+def plain_relation(wrong: Sequence[Comparison], right: Sequence[Comparison] = ()) -> str:
     """Return in a sentence of which input the quantity that is wrong is a copy, or that it is a
-    constant, or nothing."""
+    constant, where it is ``right`` too, or nothing."""
     seen, name = _seen(wrong)
     for argument, _ in seen[0].probe.call.tensors() if seen else ():
         inputs = [each.probe.call.fresh(double=True).get(argument) for each in seen]
         given = [x for x in inputs if isinstance(x, Tensor)]
         if len(given) == len(seen) and _all(seen, name, given):
             return f"it is {argument} itself, unchanged."
+    every = [*seen, *(each for each in right if name in each.observed.values)]
     for words, function in _CONSTANTS.items():
-        if seen and _all(seen, name, [function(each.expected.values[name]) for each in seen]):
+        if seen and _all(every, name, [function(each.expected.values[name]) for each in every]):
             return words
     return ""
 
@@ -58,9 +59,9 @@ def _seen(wrong: Sequence[Comparison]) -> tuple[list[Comparison], str]:
     return seen, name
 
 
-def _sentences(seen: Sequence[Comparison], name: str) -> Iterator[str]:
+def _sentences(seen: Sequence[Comparison], name: str, right: Sequence[Comparison]) -> Iterator[str]:
     pairs = [(each.expected.values[name], each.observed.values[name]) for each in seen]
-    yield plain_relation(seen)
+    yield plain_relation(seen, right)
     for words, function in _RELATED.items():
         if _all(seen, name, [function(right) for right, _ in pairs]):
             yield words
@@ -106,7 +107,7 @@ def _factors(seen: Sequence[Comparison], name: str) -> list[float]:
         return []
     factors = [float((right * got).sum() / right.square().sum()) for right, got in pairs]
     scaled = [right * factor for right, factor in zip(rights, factors, strict=True)]
-    return factors if _all(seen, name, scaled) else []
+    return factors if any(factors) and _all(seen, name, scaled) else []
 
 
 def _multiple(seen: Sequence[Comparison], name: str) -> str:

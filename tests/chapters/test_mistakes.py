@@ -262,9 +262,44 @@ def tensor2tensor(positions, dim, base=10_000.0):
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).float()
 
 
+def own_slopes_from_zero(num_heads):
+    below = 2 ** (num_heads.bit_length() - 1)
+    between = torch.arange(1, 2 * below, 2)[: num_heads - below] / (2 * below)
+    return 2.0 ** (-8 * torch.cat([torch.arange(below) / below, between]))
+
+
+def positions_compared(positions):
+    return positions[:, :, None] >= positions[:, None, :]
+
+
+def second_minus_first_over_n(validation, test):
+    rates, mean, error = CHECKS["compare_arms"].oracle(validation, test)
+    seeds = test.shape[-1]
+    return rates, -mean, error * ((seeds - 1) / seeds) ** 0.5
+
+
+def first_batch_norm(
+    x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
+    return weight * (x - x.mean(0)) / torch.sqrt(x.var(0) + eps) + bias
+
+
+def only_in_bfloat16(make, x):
+    layer = make()
+    layer(x.bfloat16())
+    return not torch.equal(layer(x), make()(x))
+
+
 @pytest.mark.parametrize(
     ("name", "function", "keys"),
     [
+        ("alibi_slopes", own_slopes_from_zero, {"starts_at_one"}),
+        ("block_mask", positions_compared, {"position_for_document"}),
+        ("compare_arms", second_minus_first_over_n, {"other_minus_one", "divided_by_n"}),
+        # more is wrong, and the error comes first
+        ("batch_norm", first_batch_norm, {"needs_weight"}),
+        # False in every wrong answer, and not everywhere
+        ("remembers", only_in_bfloat16, {"no_other_length", "no_other_size"}),
         (
             "group_norm",
             channels_strided_and_positions_apart,

@@ -78,3 +78,14 @@ def test_of_a_wrong_shape_it_is_said_what_would_be_right():
     assert said(parts).endswith(
         "Summed over its first 1 dimensions it would be right: a sum is missing."
     )
+
+
+def test_what_is_true_in_the_first_wrong_stage_alone_is_said_of_that():
+    """And a constant is one on the probes that pass, too."""
+    later = Probe("rows of 9", "long rows", Call({"x": integers(3, 9, seed=3)}, {"x": "RC"}))
+    report_on = Check(Exercise("cumulative", cumulative, [*PROBES, later]))
+    for wrong, words in (
+        (lambda x: 2 * x.cumsum(-1) + x.shape[-1] // 9, "where that is seen first, it is 2 times"),
+        (lambda x: x.cumsum(-1) * (x.shape[-1] == 9), "none of the known mistakes"),
+    ):
+        assert words in report_on(wrong, record=False).message

@@ -1238,19 +1238,21 @@ def remembers_any(make, x):
         return layer(x)
 
     fresh = make()(x)
-    return any((after(y) != fresh).any() for y in (x.to(torch.bfloat16), x[1:], -3 * x))
+    others = (x.to(torch.bfloat16), x[1:], x.repeat(2, 1), -3 * x)
+    return any((after(y) != fresh).any() for y in others)
 
 
 def remembers_all_at_once(make, x):
     used = make()
-    for y in (x.bfloat16()[:3] * 7, x * 50):
+    for y in (x.bfloat16()[:3], x.repeat(2, 1) * 50, x.bfloat16() * 7):
         used(y)
     return not np.array_equal(used(x).numpy(), make()(x).numpy())
 
 
 def remembers_longer(make, x):
     expected = make()(x)
-    for change in (torch.Tensor.bfloat16, lambda x: torch.cat([x, x]), lambda x: x / 1000):
+    longer, shorter = (lambda x: torch.cat([x, x])), (lambda x: x[:5])
+    for change in (torch.Tensor.bfloat16, longer, shorter, lambda x: x / 1000):
         layer = make()
         layer(change(x))
         if (layer(x) - expected).abs().max().item() > 1e-9:
@@ -1260,7 +1262,7 @@ def remembers_longer(make, x):
 
 def remembers_set(make, x):
     answers = set()
-    for before in ([], [x.bfloat16()], [x[:1]], [x + 9]):
+    for before in ([], [x.bfloat16()], [x[:1]], [torch.vstack((x, x[:1]))], [x + 9]):
         layer = make()
         for y in before:
             layer(y)
@@ -1269,8 +1271,9 @@ def remembers_set(make, x):
 
 
 def remembers_sum(make, x):
-    layers = [make() for _ in range(4)]
-    for layer, y in zip(layers, (x.bfloat16(), x[: len(x) - 2], x * 10), strict=False):
+    others = (x.bfloat16(), x[: len(x) - 2], torch.cat([x, -x]), x * 10)
+    layers = [make() for _ in range(5)]
+    for layer, y in zip(layers, others, strict=False):
         layer(y)
     rows = torch.stack([layer(x) for layer in layers])
     return (rows - rows[-1]).abs().sum() > 0

@@ -13,11 +13,6 @@ from tools.notebooks import CELL_TIMEOUT_S, find_exercises, find_notebooks, read
 
 # answers that chapter 17 takes, in a form as far from the exercise's as its check accepts
 KEPT = {
-    "layer_norm": """from torch.nn import functional
-
-def layer_norm(rows, shape, *, eps=1e-5, bias=None, weight=None):
-    return functional.layer_norm(rows, shape, weight, bias, eps)
-""",
     "rms_norm": """from torch.nn import functional
 
 def rms_norm(rows, shape, eps=None, weight=None):
@@ -68,5 +63,5 @@ def test_chapter_17_goes_on_with_answers_of_earlier_chapters(tmp_path, monkeypat
     for name in KEPT:
         assert f"Your {name}, as you passed it." in printed
     assert "It turns neighbours" in printed
-    for words in ("Llama: 30 layers agree", "Qwen3, QK norm: 34", "GPT-NeoX, LayerNorm"):
-        assert words in printed
+    assert "after 6 of 6 prompts the same tokens" in printed
+    assert "the logits differ by less than 0.001: True" in printed

@@ -17,6 +17,7 @@ from chapters.c16_longer_context.long_context import (
     pretrained,
 )
 from chapters.c16_longer_context.longrope import Candidate
+from chapters.c16_longer_context.reading import by_seed
 from chapters.c16_longer_context.tags import TASK
 from course_utils.models import Decoder
 
@@ -146,3 +147,8 @@ def test_checkpoints_that_are_damaged_missing_or_of_another_model_are_told_apart
     checkpoints.save(torch.nn.Linear(2, 2), foreign, long_context.facts(0))
     with pytest.raises(CheckpointError, match="holds another model: "):
         pretrained(0, foreign)
+
+
+def test_the_two_numbers_of_an_answer_may_come_in_a_list():
+    in_a_list, in_a_tuple = (by_seed({1: [kind((2.0, 0.5))]}) for kind in (list, tuple))
+    assert str(in_a_list) == str(in_a_tuple)
