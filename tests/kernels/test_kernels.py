@@ -407,8 +407,8 @@ class FakeDriver:
 
 
 def compiled_for_a_gpu(launcher, *args, capability=90, disassemble=False):
-    """PTX or machine code, bytes of shared memory and bytes spilled by each thread, of each kernel that a launcher
-    starts; compiled by the same calls, not run."""
+    """PTX or machine code, bytes of shared memory and bytes spilled by each thread, of each kernel
+    that a launcher starts; compiled by the same calls, not run."""
     import triton
     from triton.runtime.jit import KernelInterface
 
