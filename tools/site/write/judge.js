@@ -2,6 +2,7 @@
 const AS_BAD = 30; // a rough probe's error may be this many times a known mistake's and still be of it
 const CLEARLY_WRONG = 3; // times what is allowed: what a smaller input must show
 const AGREEMENT = 2.5; // two ways to write one mistake are off by so many times what is allowed
+const FAR_LESS = 10; // times: a wrong result so much nearer to another convention was meant to follow that one
 const MOST_ELEMENTS = 16;
 const FEWEST = 4; // numbers that must be wrong: of fewer, something is always true
 const LEAVE_VALUES = ["changes", "dtype"];
@@ -205,8 +206,8 @@ class Diagnosis {
       if (leavesValues && added.some((slip) => this.isShown(slip))) words = "";
       last = found;
     }
-    const plain = named.length > 1 && !words && this.plainRelation(this.wrong());
-    return plain ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
+    const plain = () => this.plainRelation(this.wrong()) || (!named.every(([key]) => this.everyday(key)) && factorEverywhere(this.pairs(this.wrong())));
+    return named.length > 1 && !words && plain() ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
   }
 
   /** The first candidate that shows the same in a stage; of single mistakes the one that does on most probes. */
@@ -313,13 +314,34 @@ class Diagnosis {
   relation(wrong) {
     const pairs = this.pairs(wrong);
     const related = { "minus": (v) => -v, "one over": (v) => 1 / v, "the square of": (v) => v * v, "the root of": Math.sqrt };
-    const found = Object.entries(related).find(([, of]) => pairs.length && pairs.every((pair) => isNear(pair, pair.right.map(of))));
-    return this.plainRelation(wrong) || (found ? `it is ${found[0]} what is expected.` : "");
+    const found = Object.entries(related).find(([, of]) => pairs.every((pair) => isNear(pair, pair.right.map(of))));
+    const words = () => (found ? `it is ${found[0]} what is expected.` : factorEverywhere(pairs) || this.multiple(pairs));
+    return this.plainRelation(wrong) || (pairs.length ? words() : "");
+  }
+
+  /** By which factors the results are too large: one an input, of several numbers. */
+  multiple(pairs) {
+    const factors = factorsOf(pairs);
+    if (!factors.length || pairs.some(({ right }) => right.filter(Boolean).length < FEWEST)) return "";
+    const away = factors.map((factor) => Math.abs(factor - factors[0]));
+    const on = (k) => `${numberText(factors[k], 3)} times on ${this.exercise.probes[pairs[k].i].name}`;
+    return `on each input it is a multiple of what is expected: ${on(0)}, ${on(away.indexOf(Math.max(...away)))}.`;
   }
 }
 
-function isNear({ got, tolerance }, other) {
-  return got.length === other.length && errorRatio(got.map((v) => (Number.isNaN(v) ? 1e300 : v)), other.map((v) => (Number.isNaN(v) ? 1e300 : v)), tolerance) <= AGREEMENT;
+const isNear = ({ got, tolerance }, other) => got.length === other.length && isSame(got, [0, largestOf(other), other], tolerance);
+
+/** By which factor each result is too large, where each is a multiple of the right one. */
+function factorsOf(pairs) {
+  const dot = (a, b) => a.reduce((sum, v, k) => sum + v * b[k], 0);
+  const factors = pairs.map(({ right, got }) => dot(right, got) / dot(right, right));
+  return pairs.every((pair, k) => Number.isFinite(factors[k]) && isNear(pair, pair.right.map((v) => v * factors[k]))) ? factors : [];
+}
+
+function factorEverywhere(pairs) {
+  const factors = factorsOf(pairs), first = factors[0];
+  const isOne = factors.length && Math.max(...factors) - Math.min(...factors) <= 1e-3 * Math.abs(first);
+  return isOne && Math.abs(first - 1) > 1e-3 ? `it is ${numberText(first, 3)} times what is expected, everywhere.` : "";
 }
 
 /** A report on an answer: ``run`` gives what a text's function gives for some calls, or ``null`` where that takes too long. */
@@ -347,6 +369,14 @@ async function reportOn(exercise, source, run) {
   return smaller && withEvidence(exercise, report, smaller.results);
 }
 
+/** The largest error on the first probe that failed. */
+function errorOf({ trial, seen, right }) {
+  const name = worstOf(seen[right].ratios);
+  if (!name) return 0;
+  const due = rightOf(trial.expected[right].expected[name]);
+  return errorRatio(seen[right].values[name], due, { relative: 0, absolute: 1 / Math.max(largestOf(due), 1) });
+}
+
 /** What is said of what an answer gave for every probe; ``ask`` are smaller calls that may show what is wrong, ``same`` a candidate that gives the same. */
 function judge(exercise, results, same = []) {
   const trials = exercise.trials.map((trial) => {
@@ -354,7 +384,8 @@ function judge(exercise, results, same = []) {
     const first = seen.findIndex((each) => !passed(each));
     return { trial, seen, right: first < 0 ? seen.length : first };
   });
-  const { trial, seen, right } = trials.reduce((best, each) => (each.right > best.right ? each : best));
+  const isNearer = (each, best) => each.right > best.right || (each.right === best.right && each.right < each.seen.length && FAR_LESS * errorOf(each) < errorOf(best));
+  const { trial, seen, right } = trials.reduce((best, each) => (isNearer(each, best) ? each : best));
   const report = { name: exercise.name, passed: right === seen.length, probes: seen.length, right: seen.filter(passed).length, message: "", keys: [], remarks: [], printed: seen[0].printed, ask: [], twos: [] };
   if (report.passed) {
     const remark = ({ remark, beyond }, i) => remark && Object.keys(seen[i].ratios).some((name) => errorRatio(seen[i].values[name], rightOf(trial.expected[i].expected[name]), beyond) > 1);
