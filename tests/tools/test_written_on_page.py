@@ -143,14 +143,14 @@ IN_WORDS = {
     # beside the layout that it comes near to: an answer in that one, a little too large
     "rope": {"1.02 * torch.stack(right.chunk(2, -1), -1).flatten(-2)": "1.02 times"},
 }
-_OTHER_LAYOUT = "    args = (torch.cat((args[0][..., ::2], args[0][..., 1::2]), -1), *args[1:])\n"
+_OTHER_LAYOUT = "    x = torch.cat((x[..., ::2], x[..., 1::2]), -1)\n"
 
 
 @pytest.mark.parametrize("name", IN_WORDS)
 def test_what_no_known_mistake_gives_is_told_in_the_words_of_check(name, tmp_path, site):
     solution = solutions()[name].replace(f"def {name}(", "def solved(")
     layout = _OTHER_LAYOUT if name == "rope" else ""
-    head = f"{solution}\n\ndef {name}(*args, **named):\n{layout}    right = solved(*args, **named)\n"
+    head = f"{solution}\n\ndef {name}(x, *args, **named):\n{layout}    right = solved(x, *args, **named)\n"
     sources = [f"{head}    return {value}\n" for value in IN_WORDS[name]]
     told = reports(tmp_path, data_of(site, name), sources)
     for source, words, report in zip(sources, IN_WORDS[name].values(), told, strict=True):
