@@ -150,15 +150,16 @@ _OTHER_LAYOUT = "    x = torch.cat((x[..., ::2], x[..., 1::2]), -1)\n"
 def test_what_no_known_mistake_gives_is_told_in_the_words_of_check(name, tmp_path, site):
     solution = solutions()[name].replace(f"def {name}(", "def solved(")
     layout = _OTHER_LAYOUT if name == "rope" else ""
-    head = f"{solution}\n\ndef {name}(x, *args, **named):\n{layout}    right = solved(x, *args, **named)\n"
-    sources = [f"{head}    return {value}\n" for value in IN_WORDS[name]]
+    head = f"{solution}\n\ndef {name}(x, *args, **named):\n{layout}"
+    right = "    right = solved(x, *args, **named)\n"
+    sources = [f"{head}{right}    return {value}\n" for value in IN_WORDS[name]]
     told = reports(tmp_path, data_of(site, name), sources)
     for source, words, report in zip(sources, IN_WORDS[name].values(), told, strict=True):
         names = {"torch": torch}
         exec(source, names)
-        right = check[name](names[name], record=False)
-        assert words in right.message
-        assert report["message"] == right.message, source
+        due = check[name](names[name], record=False).message
+        assert words in due
+        assert report["message"] == due, source
 
 
 INPUTS = {
