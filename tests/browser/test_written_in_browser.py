@@ -100,7 +100,9 @@ def test_an_answer_is_taken_to_jupyterlab(browser, site):
         place.get_by_text("Copied. Paste it over").wait_for()
         copied = page.evaluate("navigator.clipboard.readText()")
         assert copied == "def centre(x):\n    return x\n\n\ncheck.centre(centre)\n"
-        page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error())")
+        page.evaluate(
+            "() => { navigator.clipboard.writeText = () => Promise.reject(new Error()); }"
+        )
         take.click()
         place.get_by_text("Copy what is marked").wait_for()
         marked = "e => e.value.slice(e.selectionStart, e.selectionEnd)"
