@@ -140,10 +140,12 @@ IN_WORDS = {
         "right / right.shape[-1]": "multiple",
         "right + 1": "none of the known",
     },
-    # beside the layout that it comes near to: an answer in that one, a little too large
-    "rope": {"1.02 * torch.stack(right.chunk(2, -1), -1).flatten(-2)": "1.02 times"},
+    # beside the layout that it comes near to, where the layouts differ
+    "rope": {
+        "torch.stack((1.02 * right if dim > 2 else right).chunk(2, -1), -1).flatten(-2)": "1.02"
+    },
 }
-_OTHER_LAYOUT = "    x = torch.cat((x[..., ::2], x[..., 1::2]), -1)\n"
+_OTHER_LAYOUT = "    dim, x = x.shape[-1], torch.cat((x[..., ::2], x[..., 1::2]), -1)\n"
 
 
 @pytest.mark.parametrize("name", IN_WORDS)
