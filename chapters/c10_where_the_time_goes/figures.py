@@ -210,8 +210,9 @@ def timeline(
 
 
 def traces(seen: Mapping[str, Mapping[str, Sequence[tuple[str, float, float]]]]) -> Figure:
-    """Draw what ``on_gpu.trace`` saw of each call, one above the other, on one line of time."""
-    figure, panels = new_figure(2.1 * len(seen), nrows=len(seen), sharex=True)
+    """Draw what ``on_gpu.trace`` saw of each call, one above the other, each on its line of
+    time."""
+    figure, panels = new_figure(2.3 * len(seen), nrows=len(seen))
     for axes, (name, kinds) in zip(panels, seen.items(), strict=True):
         for row, (kind, colour) in enumerate(zip(kinds, PALETTE, strict=False)):
             bars = [(begin, end - begin) for _, begin, end in kinds[kind]]
@@ -219,5 +220,6 @@ def traces(seen: Mapping[str, Mapping[str, Sequence[tuple[str, float, float]]]])
         axes.set_yticks(range(len(kinds)), list(kinds)[::-1])
         axes.grid(visible=False, axis="y")
         axes.set_title(name)
-    panels[-1].set(xlabel="time (µs)", xlim=(0, None))
+        axes.set_xlim(0, None)
+    panels[-1].set_xlabel("time (µs)")
     return figure

@@ -1,15 +1,25 @@
 """The figures of the chapter on kernels."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, RULE, as_series, new_figure
+from chapters.c11_fused_kernels.on_gpu import COPY
+from course_utils.plots.style import (
+    INK,
+    MUTED,
+    PALETTE,
+    PAPER,
+    RULE,
+    as_series,
+    marker_style,
+    new_figure,
+)
 
-__all__ = ["partial_sums", "row_slots", "slots_of_a_lane"]
+__all__ = ["partial_sums", "row_slots", "shares_of_a_copy", "slots_of_a_lane"]
 
 _PHONE = 3.6  # inches: 360 pixels, so that nothing is cut off or made small on a phone
 
@@ -127,3 +137,19 @@ def _without_axes(axes: Axes) -> None:
     axes.grid(False)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
+
+
+def shares_of_a_copy(lengths: Sequence[int], rates: Mapping[str, Sequence[float]]) -> Figure:
+    """Draw what ``on_gpu.rates_of`` returns, in percent of the copy, against the length of a
+    row."""
+    figure, axes = new_figure(3.6)
+    axes.axhline(100, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
+    axes.text(lengths[-1], 101.5, COPY, ha="right", va="bottom")
+    for series, (way, gbps) in enumerate((w, g) for w, g in rates.items() if w != COPY):
+        shares = [100 * rate / copied for rate, copied in zip(gbps, rates[COPY], strict=True)]
+        axes.plot(lengths, shares, **marker_style(series), color=PALETTE[series], label=way)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    axes.set(xlabel="numbers in a row", ylabel="% of a copy's bandwidth", ylim=(0, 115))
+    axes.legend(loc="lower left")
+    return figure

@@ -59,20 +59,19 @@ def standardise(x, mean, rstd, inside, CENTRED: tl.constexpr):
 
 
 @triton.jit
-def rounded_mean(total, count: tl.constexpr):
-    """total / count, rounded as IEEE 754 says.
+def rounded_mean(total, count):
+    """total / count, rounded to nearest.
 
-    A GPU's own float32 division may be two last places off, and the assembler makes one operation
-    of its last product and a subtraction behind it: then the mean that is subtracted is not the
-    rounded one.
+    A GPU's own float32 division may be two last places off. And its last step is a product, of
+    which the assembler makes one operation with a subtraction behind it: the mean that is
+    subtracted would not be rounded at all. Behind the sum here it cannot.
     """
-    if total.dtype == tl.float32:
-        return tl.div_rn(total, tl.full(total.shape, count, tl.float32))
-    return total / count
+    mean = total / count
+    return mean + tl.fma(-mean, count, total) / count
 
 
 @triton.jit
-def centre(x, inside, count: tl.constexpr):
+def centre(x, inside, count):
     """Mean of the ``count`` values of each row, and their deviations from it: zero in the
     padding."""
     mean = rounded_mean(tl.sum(x, axis=1), count)

@@ -3,13 +3,26 @@
 import pytest
 from clipping import assert_nothing_is_clipped
 
-from chapters.c11_fused_kernels.figures import partial_sums, row_slots, slots_of_a_lane
+from chapters.c11_fused_kernels.figures import (
+    partial_sums,
+    row_slots,
+    shares_of_a_copy,
+    slots_of_a_lane,
+)
+from chapters.c11_fused_kernels.on_gpu import COPY
 
 
 def test_nothing_is_clipped():
     assert_nothing_is_clipped(row_slots({"a name as long as any": range(16)}, 9))
     assert_nothing_is_clipped(slots_of_a_lane())
     assert_nothing_is_clipped(partial_sums(8192, at=307.2))
+
+
+def test_half_of_a_copy_is_drawn_at_fifty_percent():
+    figure = shares_of_a_copy([1024, 2048], {"a norm": [1000.0, 1500.0], COPY: [2000.0, 2000.0]})
+    assert_nothing_is_clipped(figure)
+    (line,) = (line for line in figure.axes[0].lines if line.get_label() == "a norm")
+    assert list(line.get_ydata()) == [50, 75]
 
 
 def test_each_load_of_a_warp_reads_256_slots_together():
