@@ -7,9 +7,10 @@ from written_on_page import mistakes_of, named_otherwise
 from tools.site.exercises import WRITTEN_ON_PAGE, exercise_data
 
 _AT_ONCE = 20  # answers to one start of Node
-# Noise of a probe of which a page has eight rows, or two results that differ only where a page,
-# which has 24 of their numbers, does not look.
-_MAY_DIFFER = {"normalize": 2, "layer_norm": 4}
+# Pairs of which a page names one: two and two by the noise of a probe of which it has eight rows;
+# two of layer_norm that differ where it, with 24 numbers of a result, does not look; and three of
+# normalize that together are a third mistake, beside which a check names both.
+_MAY_DIFFER = {"normalize": 5, "layer_norm": 4}
 
 
 @pytest.mark.parametrize("name", [name for name in WRITTEN_ON_PAGE if "input" not in name])
