@@ -49,6 +49,10 @@ def test_a_wrong_and_a_right_answer_to_every_exercise(browser, site):
             wrong = verdict(page, place, f"{head}\n    return {argument}\n")
             assert wrong.startswith(f"{name}: not yet"), wrong
             assert "It shows in:" in wrong or "This is the ordinary input" in wrong
+            box = place.locator("textarea").bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= PHONE["width"], name
+            assert not page.evaluate(TOO_WIDE), name
             page.set_viewport_size(DESKTOP)
             right = verdict(page, place, solution)
             assert right.startswith(f"{name}: passed"), right
@@ -60,9 +64,10 @@ def test_the_first_page_names_a_mistake_at_once_and_ends_a_loop(browser, site):
         page.goto(f"{site.as_uri()}/index.html")
         place = page.locator(".course-write")
         area = place.locator("textarea")
-        place.get_by_role("button", name="Run").click()
-        page.wait_for_function(DONE, arg=place.element_handle())
-        assert "It takes one mean over the whole tensor." in place.inner_text()
+        told = place.locator(".course-verdict").inner_text()  # before anything is run
+        assert "It takes one mean over the whole tensor." in told
+        assert "[[-1, 0, 1], [-1, 0, 1]]" in told
+        assert verdict(page, place, area.input_value()) == told
         assert not page.evaluate(TOO_WIDE)
         options = {"resultTypes": ["violations"], "preload": False}
         found = Axe().run(page, context={"include": [[".course-write"]]}, options=options)
@@ -81,3 +86,24 @@ def test_the_first_page_names_a_mistake_at_once_and_ends_a_loop(browser, site):
         assert page.evaluate("document.activeElement.textContent") == "Run (Shift+Enter)"
         place.get_by_role("button", name="Reset").click()
         assert "x.mean()" in area.input_value()
+
+
+def test_an_answer_is_taken_to_jupyterlab(browser, site):
+    """To the clipboard; where a browser lets no page write there, it is marked."""
+    with browser.new_context(permissions=["clipboard-read", "clipboard-write"]) as context:
+        page = context.new_page()
+        page.goto(f"{site.as_uri()}/index.html")
+        place = page.locator(".course-write")
+        area, take = place.locator("textarea"), place.get_by_role("button", name="Take it")
+        area.fill("def centre(x):\n    return x\n")
+        take.click()
+        place.get_by_text("Copied. Paste it over").wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == "def centre(x):\n    return x\n\n\ncheck.centre(centre)\n"
+        page.evaluate(
+            "() => { navigator.clipboard.writeText = () => Promise.reject(new Error()); }"
+        )
+        take.click()
+        place.get_by_text("Copy what is marked").wait_for()
+        marked = "e => e.value.slice(e.selectionStart, e.selectionEnd)"
+        assert area.evaluate(marked) == area.input_value()

@@ -6,17 +6,24 @@ from written_on_page import mistakes_of, named_otherwise
 
 from tools.site.exercises import WRITTEN_ON_PAGE, exercise_data
 
-_AT_ONCE = 50  # answers to one start of Node
-# Of these mistakes: noise of a probe of which a page has eight rows; a third name beside two.
-_MAY_DIFFER = 0.02
+_AT_ONCE = 20  # answers to one start of Node
+# Pairs of which a page names one: two and two by the noise of a probe of which it has eight rows;
+# two of layer_norm that differ where it, with 24 numbers of a result, does not look; and three of
+# normalize that together are a third mistake, beside which a check names both.
+_MAY_DIFFER = {"normalize": 5, "layer_norm": 4}
 
 
 @pytest.mark.parametrize("name", [name for name in WRITTEN_ON_PAGE if "input" not in name])
 def test_any_two_mistakes_are_named_on_the_page_as_by_a_check(name, tmp_path):
+    """Where a check has tried so many that it says no more, a page may name what was made."""
     mistakes = mistakes_of(name, 1) + mistakes_of(name, 2)
     data = exercise_data(name)
     differing = []
     for start in range(0, len(mistakes), _AT_ONCE):
         some = mistakes[start : start + _AT_ONCE]
-        differing += named_otherwise(name, tmp_path, data, some)
-    assert len(differing) <= _MAY_DIFFER * len(mistakes), differing
+        differing += [
+            (slips, named, keys)
+            for slips, named, keys in named_otherwise(name, tmp_path, data, some)
+            if keys != [] or named is None or set(named) != set(dict(slips))
+        ]
+    assert len(differing) <= _MAY_DIFFER.get(name, 0), differing

@@ -132,6 +132,38 @@ def test_solution_and_mistakes_get_the_verdict_of_check(name, tmp_path, site):
     assert named_otherwise(name, tmp_path, data, singles + twos) == []
 
 
+IN_WORDS = {
+    "sinusoidal": {
+        "-right": "minus",
+        "right ** 2": "square",
+        "1.5 * right": "1.5 times",
+        "right / right.shape[-1]": "multiple",
+        "right + 1": "none of the known",
+    },
+    # beside the layout that it comes near to, where the layouts differ
+    "rope": {
+        "torch.stack((1.02 * right if dim > 2 else right).chunk(2, -1), -1).flatten(-2)": "1.02"
+    },
+}
+_OTHER_LAYOUT = "    dim, x = x.shape[-1], torch.cat((x[..., ::2], x[..., 1::2]), -1)\n"
+
+
+@pytest.mark.parametrize("name", IN_WORDS)
+def test_what_no_known_mistake_gives_is_told_in_the_words_of_check(name, tmp_path, site):
+    solution = solutions()[name].replace(f"def {name}(", "def solved(")
+    layout = _OTHER_LAYOUT if name == "rope" else ""
+    head = f"{solution}\n\ndef {name}(x, *args, **named):\n{layout}"
+    right = "    right = solved(x, *args, **named)\n"
+    sources = [f"{head}{right}    return {value}\n" for value in IN_WORDS[name]]
+    told = reports(tmp_path, data_of(site, name), sources)
+    for source, words, report in zip(sources, IN_WORDS[name].values(), told, strict=True):
+        names = {"torch": torch}
+        exec(source, names)
+        due = check[name](names[name], record=False).message
+        assert words in due
+        assert report["message"] == due, source
+
+
 INPUTS = {
     "input_b": (
         '{"num_heads": 64, "num_kv_heads": 8}',

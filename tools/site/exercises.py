@@ -29,6 +29,7 @@ from chapters.c21_find_the_bug.bugs.piece import Piece
 from course_utils.check.catalogue import Mistake, source_of, spans_of
 from course_utils.check.comparison import Comparison
 from course_utils.check.diagnosis import Slips, function_with
+from course_utils.check.engine import Check
 from course_utils.check.exercise import Exercise
 from course_utils.check.functions import argument_names
 from course_utils.check.probes import Call, Probe
@@ -122,7 +123,9 @@ def editor(name: str, stub: str, scripts: Path, address: str, start: str = "") -
     count = sum(map(_can_be_run, probes))
     checked = f" on {count} of {len(probes)} probes" if probes else ""
     rest = ", the rest in JupyterLab" if count < len(probes) else ""
-    texts = {"stub": stub} | ({"start": start} if start else {})
+    texts: dict[str, Any] = {"stub": stub}
+    if start:
+        texts |= {"start": start, "told": _told_of(name, start)}
     values = json.dumps(texts, ensure_ascii=False).replace("</", "<\\/")
     return (
         f'<div class="course-write" data-exercise="{name}" data-static="{address}">'
@@ -131,6 +134,24 @@ def editor(name: str, stub: str, scripts: Path, address: str, start: str = "") -
         "your browser, in MicroPython, and nothing leaves the page; under 1 MB comes with the "
         "first click.</p>"
     )
+
+
+def _told_of(name: str, source: str) -> dict[str, Any]:
+    """Return what is said of a beginning, so that it stands there before anything is run."""
+    exercise = check[name].exercise
+    names: dict[str, Any] = {"torch": torch}
+    exec(source, names)
+    here = Check(replace(exercise, probes=list(filter(_can_be_run, exercise.probes))))
+    report = here(names[name], record=False)
+    return {
+        "name": name,
+        "probes": len(report.probes),
+        "right": sum(probe.passed for probe in report.probes),
+        "message": report.message,
+        "keys": report.misconceptions,
+        "mistakes": {mistake.key: _words(mistake) for mistake in report.mistakes},
+        "evidence": report.evidence and report.evidence.lines(),
+    }
 
 
 def exercise_data(name: str) -> dict[str, Any]:

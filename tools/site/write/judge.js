@@ -2,6 +2,7 @@
 const AS_BAD = 30; // a rough probe's error may be this many times a known mistake's and still be of it
 const CLEARLY_WRONG = 3; // times what is allowed: what a smaller input must show
 const AGREEMENT = 2.5; // two ways to write one mistake are off by so many times what is allowed
+const FAR_LESS = 10; // times: a wrong result so much nearer to another convention was meant to follow that one
 const MOST_ELEMENTS = 16;
 const FEWEST = 4; // numbers that must be wrong: of fewer, something is always true
 const LEAVE_VALUES = ["changes", "dtype"];
@@ -198,6 +199,8 @@ class Diagnosis {
         words ||= named.length ? "" : this.withoutCatalogue();
         if (leavesValues) found = this.ofStage(stage, named, true);
       }
+      const alike = !found && !named.length && this.raisesAlike();
+      if (alike) return { words: "", keys: [alike.slips[0][0]], last: null };
       if (!found) break;
       const before = named.map(([key]) => key);
       const added = found.slips.filter(([key]) => !before.includes(key));
@@ -205,8 +208,18 @@ class Diagnosis {
       if (leavesValues && added.some((slip) => this.isShown(slip))) words = "";
       last = found;
     }
-    const plain = named.length > 1 && !words && this.plainRelation(this.wrong());
-    return plain ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
+    const plain = () => this.plainRelation(this.wrong()) || (!named.every(([key]) => this.everyday(key)) && factorEverywhere(this.pairs(this.wrong())));
+    const results = this.exercise.returns.filter((name) => this.seen.some((each) => !passed(each) && each.ratios[name] > 1));
+    return named.length > 1 && !words && results.length < 2 && plain() ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
+  }
+
+  /** The known mistake that alone raises where the answer raises the same, and nowhere else. */
+  raisesAlike() {
+    const errorIn = (finding) => (finding?.[0] === "raises" ? finding[1] : "");
+    const all = this.seen.map(({ finding }) => errorIn(finding && [finding.kind, finding.what]));
+    const errors = all.map((error) => (error === all[this.at] ? error : ""));
+    if (!all[this.at] || errors.every(Boolean)) return undefined;
+    return this.trial.candidates.find((each) => each.slips.length === 1 && errors.every((error, i) => error === errorIn(this.known(each, i).finding)));
   }
 
   /** The first candidate that shows the same in a stage; of single mistakes the one that does on most probes. */
@@ -252,20 +265,23 @@ class Diagnosis {
     return singles.some((single) => !firsts.some(isWrong(single)) && probes.filter((probe) => probe.stage === stage).some(isWrong(single)));
   }
 
-  /** Any two mistakes that may explain it, those named among them, in the order in which course_utils.check tries them. */
+  /** Any two mistakes that may explain it, those named among them, or one that is named alone, in the order in which course_utils.check tries them. */
   twos(results, named) {
     const keys = Object.keys(this.exercise.mistakes);
     const seen = named.length ? this.order : this.order.filter((key) => this.matters(key));
     const place = ([key]) => (seen.includes(key) ? seen.indexOf(key) : 1000 + keys.indexOf(key));
     const rank = ([first, second]) => (place(second) < 1000 ? 1000 * place(second) + place(first) : 1e6 + 1000 * place(first) + place(second));
     const { stage } = this.exercise.probes[this.at];
-    return alike(this.exercise, results, this.seen)
+    // one alone first: this Python may round it otherwise than torch
+    const ways = named.length === 1 ? this.exercise.edits[named[0]].map((_, form) => [[named[0], form]]) : [];
+    const twos = alike(this.exercise, results, this.seen)
       .filter((two) => {
         const has = (key) => two.some(([other]) => other === key);
         return named.length ? named.every(has) : seen.some(has) && this.isStoppedByOne(two, stage);
       })
       .map((two) => two.sort((a, b) => place(a) - place(b)))
       .sort((a, b) => rank(a) - rank(b));
+    return [...ways, ...twos];
   }
 
   /** Whether a mistake alone fails on the first failed probe as the answer does. */
@@ -281,9 +297,11 @@ class Diagnosis {
     const { finding, ratios } = this.seen[this.at], { stage, name } = this.exercise.probes[this.at];
     if (finding) return finding.message;
     const wrong = this.wrong();
-    const related = this.relation(wrong) || this.relation(wrong.filter((i) => this.exercise.probes[i].stage === stage));
     const worst = worstOf(ratios), subject = worst === "output" ? "The output" : worst;
-    return related ? `${subject} is wrong: ${related}` : `${subject} is wrong, by none of the known mistakes. Seen first on: ${name}.`;
+    const everywhere = this.relation(wrong);
+    if (everywhere) return `${subject} is wrong: ${everywhere}`;
+    const here = this.relation(wrong.filter((i) => this.exercise.probes[i].stage === stage));
+    return here ? `${subject} is wrong: where that is seen first, ${here.replace(", everywhere", "")}` : `${subject} is wrong, by none of the known mistakes. Seen first on: ${name}.`;
   }
 
   wrong() {
@@ -294,9 +312,14 @@ class Diagnosis {
   pairs(wrong) {
     const name = wrong.length ? worstOf(this.seen[wrong[0]].ratios) : "";
     if (!name || wrong.some((i) => !(this.seen[i].ratios[name] > 1))) return [];
-    const pairs = wrong.map((i) => ({ i, tolerance: this.trial.expected[i].expected[name], right: rightOf(this.trial.expected[i].expected[name]), got: this.seen[i].values[name] }));
+    const pairs = wrong.map((i) => this.pair(i, name));
     const off = ({ tolerance: { relative, absolute }, right, got }) => right.filter((v, k) => !(Math.abs(got[k] - v) <= relative * Math.abs(v) + absolute * Math.max(largestOf(right), 1))).length;
     return pairs.reduce((count, pair) => count + off(pair), 0) < FEWEST ? [] : pairs;
+  }
+
+  pair(i, name) {
+    const tolerance = this.trial.expected[i].expected[name];
+    return { i, name, tolerance, right: rightOf(tolerance), got: this.seen[i].values[name] };
   }
 
   plainRelation(wrong) {
@@ -305,21 +328,44 @@ class Diagnosis {
     const input = ({ i }) => Object.entries(this.exercise.probes[i].arguments).find(([, value]) => value?.[0] === "tensor");
     const isInput = (pair) => input(pair) && isNear(pair, inOrder(input(pair)[1]));
     if (pairs.every(isInput)) return `it is ${input(pairs[0])[0]} itself, unchanged.`;
+    const { name } = pairs[0];
+    const others = this.seen.flatMap((each, i) => (passed(each) && each.values[name] ? [this.pair(i, name)] : []));
     for (const [words, value] of [["it is 0 everywhere.", 0], ["it is NaN everywhere.", NaN]])
-      if (pairs.every((pair) => isNear(pair, pair.right.map(() => value)))) return words;
+      if ([...pairs, ...others].every((pair) => isNear(pair, pair.right.map(() => value)))) return words;
     return "";
   }
 
   relation(wrong) {
     const pairs = this.pairs(wrong);
     const related = { "minus": (v) => -v, "one over": (v) => 1 / v, "the square of": (v) => v * v, "the root of": Math.sqrt };
-    const found = Object.entries(related).find(([, of]) => pairs.length && pairs.every((pair) => isNear(pair, pair.right.map(of))));
-    return this.plainRelation(wrong) || (found ? `it is ${found[0]} what is expected.` : "");
+    const found = Object.entries(related).find(([, of]) => pairs.every((pair) => isNear(pair, pair.right.map(of))));
+    const words = () => (found ? `it is ${found[0]} what is expected.` : factorEverywhere(pairs) || this.multiple(pairs));
+    return this.plainRelation(wrong) || (pairs.length ? words() : "");
+  }
+
+  /** By which factors the results are too large: one an input, of several numbers. */
+  multiple(pairs) {
+    const factors = factorsOf(pairs);
+    if (!factors.length || pairs.some(({ right }) => right.filter(Boolean).length < FEWEST)) return "";
+    const away = factors.map((factor) => Math.abs(factor - factors[0]));
+    const on = (k) => `${numberText(factors[k], 3)} times on ${this.exercise.probes[pairs[k].i].name}`;
+    return `on each input it is a multiple of what is expected: ${on(0)}, ${on(away.indexOf(Math.max(...away)))}.`;
   }
 }
 
-function isNear({ got, tolerance }, other) {
-  return got.length === other.length && errorRatio(got.map((v) => (Number.isNaN(v) ? 1e300 : v)), other.map((v) => (Number.isNaN(v) ? 1e300 : v)), tolerance) <= AGREEMENT;
+const isNear = ({ got, tolerance }, other) => got.length === other.length && isSame(got, [0, largestOf(other), other], tolerance);
+
+/** By which factor each result is too large, where each is a multiple of the right one. */
+function factorsOf(pairs) {
+  const dot = (a, b) => a.reduce((sum, v, k) => sum + v * b[k], 0);
+  const factors = pairs.map(({ right, got }) => dot(right, got) / dot(right, right));
+  return factors.some(Boolean) && pairs.every((pair, k) => Number.isFinite(factors[k]) && isNear(pair, pair.right.map((v) => v * factors[k]))) ? factors : [];
+}
+
+function factorEverywhere(pairs) {
+  const factors = factorsOf(pairs), first = factors[0];
+  const isOne = factors.length && Math.max(...factors) - Math.min(...factors) <= 1e-3 * Math.abs(first);
+  return isOne && Math.abs(first - 1) > 1e-3 ? `it is ${numberText(first, 3)} times what is expected, everywhere.` : "";
 }
 
 /** A report on an answer: ``run`` gives what a text's function gives for some calls, or ``null`` where that takes too long. */
@@ -347,6 +393,14 @@ async function reportOn(exercise, source, run) {
   return smaller && withEvidence(exercise, report, smaller.results);
 }
 
+/** The largest error on the first probe that failed. */
+function errorOf({ trial, seen, right }) {
+  const name = worstOf(seen[right].ratios);
+  if (!name) return 0;
+  const due = rightOf(trial.expected[right].expected[name]);
+  return errorRatio(seen[right].values[name], due, { relative: 0, absolute: 1 / Math.max(largestOf(due), 1) });
+}
+
 /** What is said of what an answer gave for every probe; ``ask`` are smaller calls that may show what is wrong, ``same`` a candidate that gives the same. */
 function judge(exercise, results, same = []) {
   const trials = exercise.trials.map((trial) => {
@@ -354,7 +408,8 @@ function judge(exercise, results, same = []) {
     const first = seen.findIndex((each) => !passed(each));
     return { trial, seen, right: first < 0 ? seen.length : first };
   });
-  const { trial, seen, right } = trials.reduce((best, each) => (each.right > best.right ? each : best));
+  const isNearer = (each, best) => each.right > best.right || (each.right === best.right && each.right < each.seen.length && FAR_LESS * errorOf(each) < errorOf(best));
+  const { trial, seen, right } = trials.reduce((best, each) => (isNearer(each, best) ? each : best));
   const report = { name: exercise.name, passed: right === seen.length, probes: seen.length, right: seen.filter(passed).length, message: "", keys: [], remarks: [], printed: seen[0].printed, ask: [], twos: [] };
   if (report.passed) {
     const remark = ({ remark, beyond }, i) => remark && Object.keys(seen[i].ratios).some((name) => errorRatio(seen[i].values[name], rightOf(trial.expected[i].expected[name]), beyond) > 1);
@@ -373,7 +428,7 @@ function judge(exercise, results, same = []) {
   const others = trial.smallest.filter((call) => exercise.probes[call.of].stage === stage);
   const ask = [...new Set([...likely, ...others])];
   const failed = { ...exercise.probes[right], ...trial.expected[right], seen: seen[right] };
-  const further = isClear ? {} : { twos: diagnosis.twos(results, keys), isLike: diagnosis.isLike.bind(diagnosis) };
+  const further = isClear ? {} : { twos: diagnosis.twos(results, last ? keys : []), isLike: diagnosis.isLike.bind(diagnosis) };
   return { ...report, ...further, first: right, message: words, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed };
 }
 

@@ -139,7 +139,7 @@ function handleKeys(area, run) {
 /** The editor of one exercise, in its place. */
 function addEditor(place) {
   const { exercise: name, static: folder } = place.dataset;
-  const { stub, start = stub } = JSON.parse(place.querySelector("script").textContent);
+  const { stub, start = stub, told } = JSON.parse(place.querySelector("script").textContent);
   const key = `course-write-${name}`;
   const kept = () => { try { return localStorage.getItem(key); } catch { return null; } }; // a browser may keep nothing of a file
   const keep = (text) => { try { localStorage.setItem(key, text); } catch { /* nor does it here */ } };
@@ -150,6 +150,10 @@ function addEditor(place) {
   const load = () => Promise.all([loadScript(`${folder}/python.js`), loadScript(`${folder}/write_${name}.js`)]);
   let isRunning = false;
 
+  const tell = (exercise, report) => {
+    said.dataset.verdict = report.verdict ?? (report.passed ? "passed" : "not yet");
+    said.replaceChildren(...reportParts(exercise, report));
+  };
   const run = async () => {
     if (isRunning) return;
     isRunning = true;
@@ -159,8 +163,7 @@ function addEditor(place) {
       await load();
       const exercise = courseExercises[name];
       const report = await checkAnswer(exercise, area.value.replace(/^check\..*$/gm, ""));
-      said.dataset.verdict = report.verdict ?? (report.passed ? "passed" : "not yet");
-      said.replaceChildren(...reportParts(exercise, report));
+      tell(exercise, report);
     } catch (error) {
       python = undefined;
       said.dataset.verdict = "none";
@@ -179,6 +182,7 @@ function addEditor(place) {
   area.addEventListener("input", () => { keep(area.value); grow(); });
   handleKeys(area, run);
   grow();
+  if (told && area.value === start) tell(told, told); // the first page shows a report before it is asked
   const buttons = element("div", "", { className: "course-buttons" }, button("Run (Shift+Enter)", run), button("Reset", reset), button("Take it to JupyterLab", take));
   place.append(area, buttons, said);
 }
