@@ -24,7 +24,11 @@ def stored_variance() -> str:
     # (1 - 2) / sqrt(1): the biased variance is 1
     assert torch.allclose(y, torch.tensor([[-1.0], [1.0]]), atol=1e-5)
     assert running_var.item() == x.var(correction=0).item() * 2 / (2 - 1)
-    return f"of 1 and 3: divided by the root of 1, stored {running_var.item():.0f}"
+    theirs = (x - 2) / (4 + 1e-5) ** 0.5  # evaluation with a stored mean of 2, variance of 4
+    for stored, equal in ((4.0, True), (4.0 * 2 / (2 - 1), False)):
+        mean, variance = torch.tensor([2.0]), torch.tensor([stored])
+        assert torch.allclose(F.batch_norm(x, mean, variance), theirs) is equal
+    return f"of 1 and 3: divided by the root of 1, stored {running_var.item():.0f}; a copied 4 is 4"
 
 
 def start() -> str:
@@ -191,6 +195,8 @@ def onnx() -> str:
     kept = 0.9 * 1 + 0.1 * x.var((0, 2), correction=0)  # momentum 0.9 of BatchNormalization, n = 8
     assert torch.allclose(mean, 0.9 * 0 + 0.1 * x.mean((0, 2)))
     assert torch.allclose((var - 0.9) / (kept - 0.9), torch.tensor(8 / 7))
+    theirs = (x - mean[:, None]) / (kept[:, None] + 1e-5).sqrt()  # evaluation
+    assert torch.allclose(F.batch_norm(x, mean, kept), theirs, atol=1e-6)
     return "axis=1 is normalized_shape (3, 4); of 8 values, PyTorch adds 8/7 of ONNX's variance"
 
 
