@@ -35,6 +35,13 @@ def verdict(page, place, text):
     return place.locator(".course-verdict").inner_text()
 
 
+def found_by_axe(page, name):
+    """Return axe's serious findings on an exercise and its report."""
+    where = {"include": [[f".course-write[data-exercise={name}]"]]}
+    options = {"resultTypes": ["violations"], "preload": False}
+    return serious_in(Axe().run(page, context=where, options=options).response)
+
+
 def test_a_wrong_and_a_right_answer_to_every_exercise(browser, site):
     with browser.new_page() as page:
         reader = Reader(page, site)
@@ -53,9 +60,11 @@ def test_a_wrong_and_a_right_answer_to_every_exercise(browser, site):
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= PHONE["width"], name
             assert not page.evaluate(TOO_WIDE), name
+            assert found_by_axe(page, name) == []
             page.set_viewport_size(DESKTOP)
             right = verdict(page, place, solution)
             assert right.startswith(f"{name}: passed"), right
+            assert found_by_axe(page, name) == []
         assert reader.strangers() == reader.complaints == []
 
 
@@ -69,9 +78,7 @@ def test_the_first_page_names_a_mistake_at_once_and_ends_a_loop(browser, site):
         assert "[[-1, 0, 1], [-1, 0, 1]]" in told
         assert verdict(page, place, area.input_value()) == told
         assert not page.evaluate(TOO_WIDE)
-        options = {"resultTypes": ["violations"], "preload": False}
-        found = Axe().run(page, context={"include": [[".course-write"]]}, options=options)
-        assert serious_in(found.response) == []
+        assert found_by_axe(page, "centre") == []
         told = verdict(page, place, "def centre(x):\n    while True: pass\n")
         assert "still running after 2 s" in told
         area.fill("def centre(x):")
