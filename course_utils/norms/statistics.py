@@ -77,6 +77,10 @@ class Moments:
 
     def __getitem__(self, index: Any) -> "Moments":
         """Return some of the parts, where count, mean and m2 have a dimension of them in front."""
+        if not self.count.dim():
+            raise IndexError(
+                "these are the Moments of one part: count, mean, m2 = moments takes them apart"
+            )
         return Moments(self.count[index], self.mean[index], self.m2[index], self.residue[index])
 
     def __iter__(self) -> Iterator[Tensor]:
