@@ -1,5 +1,5 @@
-"""Chapter 07: how large a number must be to rule its row; where a transformer's norms stand, and how
-to measure it; a layer norm whose weight and bias come from a condition."""
+"""Chapter 07: how large a number must be to rule its row; where a transformer's norms stand, and
+whether a branch has any; a layer norm whose weight and bias come from a condition."""
 
 from collections.abc import Callable
 from functools import partial
