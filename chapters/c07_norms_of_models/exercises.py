@@ -117,7 +117,7 @@ def _where_norms(added, x):
 
 def _of_a_branch(where_norms: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``where_norms`` as a function of a branch's matrices (C, C) and of its norms."""
-    norms = {"rms": F.rms_norm, "layer": F.layer_norm}
+    norms: dict[str, Callable[..., Tensor]] = {"rms": F.rms_norm, "layer": F.layer_norm}
 
     def of_a_branch(x, first, last, before, after):
         def norm(kind, h):
