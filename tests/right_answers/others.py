@@ -1279,6 +1279,44 @@ def remembers_sum(make, x):
     return (rows - rows[-1]).abs().sum() > 0
 
 
+def where_allclose(added, x):
+    usual = added(x, 1.0)
+    within = {"rtol": 0.0, "atol": 0.01 * usual.abs().max().item()}
+    return torch.allclose(added(3 * x, 1.0), usual, **within), torch.allclose(
+        added(x, 3.0), usual, **within
+    )
+
+
+def where_halved(added, x):
+    usual = added(x, 1.0)
+    changes = [added(x / 2, 1.0) - usual, added(x, 0.5) - usual]
+    return tuple((change.norm() < 0.01 * usual.norm()).item() for change in changes)
+
+
+def where_cosine(added, x):
+    """By direction and size apart."""
+    usual = added(x, 1.0).flatten()
+
+    def same(other):
+        turned = 1 - F.cosine_similarity(other.flatten(), usual, dim=0)
+        return bool(turned < 1e-4 and abs(other.norm() / usual.norm() - 1) < 0.01)
+
+    return same(added(2 * x, 1.0)), same(added(x, 2.0))
+
+
+def where_numpy(added, x):
+    results = np.stack([added(x * s, t).numpy() for s, t in ((1, 1), (10, 1), (1, 10))])
+    change = np.abs(results[1:] - results[0]).max((1, 2)) / np.abs(results[0]).max()
+    return (change < 0.01).tolist()
+
+
+def where_names(added, x):
+    gone = {"before": added(7 * x, 1.0), "after": added(x, 7.0)}
+    limit = added(x, 1.0).abs().amax() / 100
+    gone = {place: (added(x, 1.0) - y).abs().lt(limit).all() for place, y in gone.items()}
+    return gone["before"], gone["after"]
+
+
 RIGHT = {
     "aimed_key": [
         aimed_complex, aimed_by_rope, aimed_by_gradient, aimed_by_matrix, aimed_neighbours,
@@ -1324,6 +1362,7 @@ RIGHT = {
         ada_builtin, ada_by_moments, ada_sample_by_sample, ada_vmap, ada_two_maps,
     ],
     "large_enough": [enough_cat, enough_numpy, enough_loop, enough_halved, enough_masked],
+    "where_norms": [where_allclose, where_halved, where_cosine, where_numpy, where_names],
     "place_norms": [place_table, place_flags, place_recursive, place_match, place_differences],
     "find_eps": [
         eps_by_lines, eps_numpy, eps_by_halving, eps_rows_at_once, eps_two_equations,
