@@ -86,7 +86,7 @@ def both_ways(length: int = 8) -> Figure:
         rounds = rounds_of(method, length)
         _draw(axes, rounds, length, len(rounds))
         joins = sum(map(len, rounds))
-        axes.set_title(f"{METHODS[method]}\n{len(rounds)} rounds, {joins} joins")
+        axes.set_title(f"{METHODS[method]}:\n{len(rounds)} rounds, {joins} joins")
     return figure
 
 

@@ -17,7 +17,10 @@ def step_by_step(a, q, k, v, L=64):
 
 @pytest.mark.parametrize(
     ("name", "loop"),
-    [("linear_scan", lambda a, b, h0=None: linear_recurrence(a, b, h0)), ("in_chunks", step_by_step)],
+    [
+        ("linear_scan", lambda a, b, h0=None: linear_recurrence(a, b, h0)),
+        ("in_chunks", step_by_step),
+    ],
 )
 def test_a_loop_is_told_how_many_calls_it_makes(name, loop):
     report = check[name](loop, record=False)
