@@ -95,6 +95,8 @@ def _draw(axes: Axes, rounds: Rounds, length: int, done: int) -> int:
     then."""
     first = list(range(length))  # of the steps that each stands for
     line: dict[str, Any] = {"linestyle": "-", "zorder": 1}
+    circle: dict[str, Any] = {"marker": "o", "markersize": 17, "markeredgecolor": INK, "zorder": 2}
+    text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "zorder": 3}
     for number, joined in enumerate([[], *rounds[:done]]):
         for earlier, later in joined:
             rows = [number - 1, number]
@@ -105,10 +107,8 @@ def _draw(axes: Axes, rounds: Rounds, length: int, done: int) -> int:
             colour, ink = (PALETTE[0], PAPER) if first[step] == 0 else (PAPER, INK)
             if number:
                 axes.plot([step] * 2, [number - 1, number], color=MUTED, linewidth=1, **line)
-            circle = {"marker": "o", "markersize": 17, "markeredgecolor": INK, "zorder": 2}
             axes.plot(step, number, color=colour, **circle)
-            count = {"ha": "center", "va": "center", "color": ink, "fontsize": 8, "zorder": 3}
-            axes.text(step, number, str(step + 1 - first[step]), **count)
+            axes.text(step, number, str(step + 1 - first[step]), color=ink, **text)
     names = ["input", *(f"round {number}" for number in range(1, len(rounds) + 1))]
     axes.set_xticks(range(length), labels=[str(step + 1) for step in range(length)])
     axes.set_yticks(range(len(names)), labels=names)
