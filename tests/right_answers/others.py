@@ -93,7 +93,7 @@ def gap_merged(operators, start, end):
             busy.append([begin, stop])
     edges = [start, *(min(max(t, start), end) for stretch in busy for t in stretch), end]
     gaps = list(zip(edges[::2], edges[1::2], strict=True))
-    return max(gaps, key=lambda gap: gap[1] - gap[0])
+    return max(reversed(gaps), key=lambda gap: gap[1] - gap[0])  # of equal ones the last
 
 
 def gap_by_the_microsecond(operators, start, end):
