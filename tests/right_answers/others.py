@@ -341,43 +341,64 @@ def code_columns(positions, dim, base=10_000.0):
 
 
 def slopes_recursive(num_heads):
-    if (power := num_heads.bit_length() - 1) == math.log2(num_heads):
-        start = 2 ** -(2 ** -(power - 3))
-        return torch.tensor([start ** (i + 1) for i in range(num_heads)])
-    below = 2**power
-    return torch.cat(
-        (slopes_recursive(below), slopes_recursive(2 * below)[::2][: num_heads - below])
-    )
+    if num_heads == 1:
+        return torch.tensor([2.0**-8])
+    odd = slopes_recursive(num_heads // 2).double()  # every other slope
+    return torch.stack((odd * 2 ** (8 / num_heads), odd), dim=1).flatten()
 
 
 def slopes_numpy(num_heads):
-    below = 1 << int(np.log2(num_heads))
-    more = np.arange(1, 2 * below, 2)[: num_heads - below] / 2
-    return torch.tensor(np.exp2(-8 * np.concatenate((np.arange(1, below + 1), more)) / below))
+    return torch.tensor(np.geomspace(2 ** (-8 / num_heads), 2**-8, num_heads))
 
 
 def slopes_loop(num_heads):
-    below = 1
-    while below * 2 <= num_heads:
-        below *= 2
-    slopes, ratio = torch.empty(num_heads), 2 ** (-8 / below)
+    slopes = torch.empty(num_heads)
     for head in range(num_heads):
-        power = head + 1 if head < below else head - below + 0.5
-        slopes[head] = ratio**power
+        slopes[head] = (2 ** (-8 / num_heads)) ** (head + 1)
     return slopes
 
 
 def slopes_exp(num_heads):
-    below = 2 ** math.floor(math.log2(num_heads))
-    powers = torch.cat((torch.arange(1.0, below + 1), torch.arange(0.5, below)))[:num_heads]
-    return (powers * (-8 / below) * math.log(2)).exp()
+    return (torch.arange(1.0, num_heads + 1) * (-8 / num_heads) * math.log(2)).exp()
 
 
 def slopes_cumprod(num_heads):
-    below = 2 ** (len(bin(num_heads)) - 3)
-    whole = torch.full((below,), 2 ** (-8 / below), dtype=torch.float64).cumprod(0)
-    between = whole * 2 ** (4 / below)
-    return torch.hstack((whole, between[: num_heads - below])).float()
+    return torch.full((num_heads,), 2 ** (-8 / num_heads), dtype=torch.float64).cumprod(0)
+
+
+def _turns(k, dim, base):
+    return k * base ** (torch.arange(dim // 2).double() * -2 / dim)
+
+
+def shift_blocks(k, dim, base=10_000.0):
+    c, s = _turns(k, dim, base).cos(), _turns(k, dim, base).sin()
+    return torch.block_diag(*torch.stack((c, s, -s, c), -1).unflatten(-1, (2, 2)))
+
+
+def shift_complex(k, dim, base=10_000.0):
+    unit_vectors = torch.view_as_complex(torch.eye(dim).double().view(dim, -1, 2))
+    turned = unit_vectors * torch.exp(-1j * _turns(k, dim, base))  # sine + j cosine
+    return torch.view_as_real(turned).flatten(1).T
+
+
+def shift_exponential(k, dim, base=10_000.0):
+    speeds = _turns(k, dim, base).repeat_interleave(2)[:-1]
+    speeds[1::2] = 0
+    return torch.matrix_exp(torch.diag(speeds, 1) - torch.diag(speeds, -1))
+
+
+def shift_numpy(k, dim, base=10_000.0):
+    matrix = np.zeros((dim, dim))
+    for i, angle in enumerate(_turns(k, dim, base).tolist()):
+        c, s = np.cos(angle), np.sin(angle)
+        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[c, s], [-s, c]]
+    return torch.from_numpy(matrix)
+
+
+def shift_kron(k, dim, base=10_000.0):
+    angles = torch.diag(torch.exp(1j * _turns(k, dim, base)))
+    turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
+    return torch.kron(angles.real, torch.eye(2)) + torch.kron(angles.imag, turn)
 
 
 def _angles(dim, positions, base):
@@ -1397,6 +1418,7 @@ RIGHT = {
         chunks_by_border, chunks_all_pairs, chunks_of_states, chunks_einsum, chunks_loud_queries,
     ],
     "sinusoidal": [code_complex, code_numpy, code_loops, code_phase, code_columns],
+    "shift_matrix": [shift_blocks, shift_complex, shift_exponential, shift_numpy, shift_kron],
     "alibi_slopes": [slopes_recursive, slopes_numpy, slopes_loop, slopes_exp, slopes_cumprod],
     "rope": [rope_complex, rope_rotate_half, rope_einsum, rope_vmap, rope_pair_by_pair],
     "half_to_interleaved": [rows_index, rows_stack, rows_numpy_index, rows_loop, rows_matrix],
