@@ -30,7 +30,7 @@ UNDRAWN = (
     "() => [...document.querySelectorAll('.math')].filter((math) => "
     "!math.querySelector('mjx-container')).length"
 )
-# on a phone: pictures and formulas that are cut off, small formulas, and what scrolls unmarked
+# on a phone: pictures, formulas and tables that are cut off, small formulas, what scrolls unmarked
 CLIPPED = """() => {
     const all = (selector) =>
         [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility());
@@ -40,10 +40,19 @@ CLIPPED = """() => {
     const scrolls = all("pre, .output, .table-wrapper, .math-wrapper").filter((e) =>
         e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "visible");
     return [
-        ...all("article img").filter(wide),
+        ...all("article :is(img, table)").filter(wide),
         ...formulas.filter((e) => wide(e) || small(e)),
         ...scrolls.filter((e) => !("more" in e.dataset)),
     ].map((e) => e.outerHTML.slice(0, 200));
+}"""
+FOLDS = """async (open) => {
+    const was = open ? "details:not([open])" : "details[data-was]";
+    for (const fold of document.querySelectorAll(was)) {
+        fold.toggleAttribute("data-was", open);
+        fold.open = open;
+    }
+    // an observer sees what opened a frame later, and acts in the next
+    for (let frame = 0; frame < 3; frame += 1) await new Promise(requestAnimationFrame);
 }"""
 # axe takes a second for a thousand elements, and most are the colours of code and the strokes of
 # formulas: of each colour the first on a page stays, and of each formula its frame
@@ -93,6 +102,7 @@ def read(reader, address, *, closely):
     page.goto("about:blank")  # axe saw the last page without its formulas: nothing fits them
     page.set_viewport_size(PHONE)
     reader.open(address)
+    page.evaluate(FOLDS, True)
     page.wait_for_timeout(200)  # an observer marks what scrolls
     visit = Visit(page.locator(".math").count(), page.evaluate(RAW_FORMULAS))
     visit.not_drawn += ["a formula left out"] * page.evaluate(UNDRAWN)
@@ -103,6 +113,7 @@ def read(reader, address, *, closely):
         len(widgets) != expected
     )
     visit.clipped = page.evaluate(CLIPPED)
+    page.evaluate(FOLDS, False)
     for size in (PHONE, DESKTOP) if closely else (PHONE,):
         page.set_viewport_size(size)
         visit.dumb += [

@@ -5,6 +5,7 @@ const observer = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
     else target.removeAttribute("tabindex");
+    if (innerWidth < PHONE && target.scrollWidth > target.clientWidth) requestAnimationFrame(() => stack(target.querySelector("table")));
     showMore(target);
   }
 });
@@ -30,6 +31,21 @@ const PHONE = 500, PRINTED = 11, SMALLEST_PRINTED = 9; // pixels; site.css print
 function setSmaller(printed) {
   const size = (0.98 * PRINTED * printed.clientWidth) / printed.scrollWidth;
   if (size >= SMALLEST_PRINTED && printed.scrollWidth > printed.clientWidth) printed.style.fontSize = `${size}px`;
+}
+
+/** On a phone a table that is too wide is a paragraph a row, each cell behind the name of its column; site.css has the rest. */
+function stack(table) {
+  if (!table?.tHead || table.classList.contains("course-stacked")) return;
+  table.classList.add("course-stacked");
+  const names = table.tHead.rows[0].cells;
+  for (const row of table.tBodies[0].rows)
+    for (const [column, cell] of [...row.cells].entries()) {
+      cell.hidden = !cell.textContent.trim();
+      if (!column || !names[column].textContent.trim()) continue;
+      const name = document.createElement("span");
+      name.append(...names[column].cloneNode(true).childNodes, ": "); // formulas, too
+      cell.prepend(name);
+    }
 }
 
 /** The sections of this chapter below its title on the left, for where the right column has no room. */
