@@ -186,6 +186,17 @@ def test_on_a_phone_what_is_wide_scrolls_in_its_own_place(reader):
     } == {}
 
 
+@pytest.mark.parametrize("chapter", ["19", "21"])
+def test_on_a_screen_long_lines_and_wide_tables_are_set_smaller(browser, site, chapter):
+    with browser.new_page(viewport=DESKTOP) as page:
+        (path,) = (site / "notebooks").glob(f"{chapter}*.html")
+        page.goto(path.as_uri())
+        page.locator(".course-tight, pre[style]").first.wait_for()
+        page.wait_for_timeout(200)
+        cut = page.locator("article [data-more]:visible").all()
+        assert [region.inner_text() for region in cut] == []
+
+
 def test_every_control_of_every_widget_answers_without_a_kernel(reader):
     assert sum(visit.widgets for visit in reader.visits.values()) > 0
     assert {address: visit.dumb for address, visit in reader.visits.items() if visit.dumb} == {}
