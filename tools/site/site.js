@@ -31,9 +31,13 @@ function fit(region) {
   const onPhone = innerWidth < PHONE, table = region.querySelector("table");
   if (table) return onPhone ? stack(table) : table.classList.add("course-tight");
   if (region.tagName !== "PRE" || (onPhone && !region.closest(".cell_output"))) return;
-  const now = parseFloat(getComputedStyle(region).fontSize), size = (0.98 * now * region.clientWidth) / region.scrollWidth;
-  if (region.scrollWidth > region.clientWidth && size >= SMALLEST[onPhone ? "phone" : "screen"]) region.style.fontSize = `${size}px`;
+  if (region.scrollWidth <= region.clientWidth) return;
+  const size = (0.98 * parseFloat(getComputedStyle(region).fontSize) * region.clientWidth) / region.scrollWidth;
+  if (size >= SMALLEST[onPhone ? "phone" : "screen"]) region.style.fontSize = `${size}px`;
+  else if (onPhone && !region.closest(".text_markdown, .text_html") && !hasColumns(region.textContent)) region.style.whiteSpace = "pre-wrap";
 }
+
+const hasColumns = (text) => text.split("\n").some((line) => (line.match(/\S {2,}(?=\S)/g) ?? []).length > 1);
 
 /** On a phone a table that is too wide is a paragraph a row, each cell behind the name of its column; site.css has the rest. */
 function stack(table) {
