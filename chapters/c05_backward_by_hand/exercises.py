@@ -270,7 +270,7 @@ def _after_a_forward_pass(function: Callable[..., Any]) -> Callable[..., Any]:
         steps["x_hat"] = steps["centred"] * steps["rstd"]
         steps["y"] = weight * steps["x_hat"] + bias
         d = function(dy, steps, dims, rows)
-        if type(d) is not dict:
+        if not isinstance(d, dict):
             return d
         return tuple(d.get(name, torch.full_like(steps[name], torch.nan)) for name in _STEPS)
 

@@ -56,7 +56,7 @@ def roofline(
         x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4
     )
     axes.axvline(ridge, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
-    limit = {"xycoords": "data", "textcoords": "offset points", "fontsize": 9.5}
+    limit = {"xycoords": "data", "textcoords": "offset points"}
     axes.annotate(
         f"memory: {bandwidth_gbps:,.3g} GB/s", (low, low * bandwidth_gbps), (14, -3), **limit
     )
@@ -121,11 +121,9 @@ def recorded_ladder(
         gbps, high, low = (megabytes / ms for ms in (result["median_ms"], *result["range_ms"]))
         axes.barh(place, gbps, color=PALETTE[0], edgecolor=INK, linewidth=0.8)
         # in a column, clear of the line
-        words_at_end = f"{format_number(gbps)} GB/s, {gbps / copy_gbps:.0%} of a copy"
+        words_at_end = f"{format_number(gbps)} GB/s, {gbps / copy_gbps:.0%}"
         at_edge = axes.get_yaxis_transform()
-        axes.text(
-            0.995, place, words_at_end, transform=at_edge, ha="right", va="center", fontsize=9.5
-        )
+        axes.text(0.995, place, words_at_end, transform=at_edge, ha="right", va="center")
         if several:
             # half of the whisker lies on the bar
             axes.hlines(place, low, high, color="white", linewidth=5)
@@ -145,7 +143,7 @@ def recorded_ladder(
     )
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.6 * furthest)
-    xlabel = "useful bandwidth (GB/s); dashed: a copy of the same size"
+    xlabel = "useful bandwidth (GB/s); dashed, 100%: a copy of the same size"
     if several:
         xlabel += "\nthe line on a bar: slowest to fastest process"
     wrapped = textwrap.fill(record.origin, 60)
@@ -200,7 +198,7 @@ def timeline(
         colour = PALETTE[number % len(PALETTE)]
         axes.broken_barh([((begin - first) / 1e3, (end - begin) / 1e3)], (1.1, 0.7), color=colour)
         middle = ((begin + end) / 2 - first) / 1e3
-        axes.annotate(name, (middle, 1.9), ha="center", va="bottom", fontsize=9.5)
+        axes.annotate(name, (middle, 1.9), ha="center", va="bottom")
     within = [(b, e) for b, e in operators if first <= b and e <= last]
     bars = [((begin - first) / 1e3, (end - begin) / 1e3) for begin, end in within]
     axes.broken_barh(bars, (0.2, 0.7), color=INK, linewidth=0)

@@ -81,10 +81,10 @@ class _LeastTime(AnsweringWidget):
 
     def picture(self) -> tuple[Figure, str]:
         """Return what a page without a kernel shows: the machine on which it was recorded."""
-        setting = [self.state[name] for name in ("rows", "features", "dtype", "direction")]
-        rows, features, dtype, direction = setting
+        chosen = [self.state[name] for name in ("rows", "features", "dtype", "direction")]
+        rows, features, dtype, direction = chosen
         machine = Roofline(**_recorded()["machine"])
-        measured = _recorded()["measured_ms"]["/".join(map(str, setting))]
+        measured = _recorded()["measured_ms"]["/".join(map(str, chosen))]
         moved = norm_bytes.oracle(rows, features, ITEMSIZES[dtype], backward=direction == "both")
         operations = OPERATIONS[direction] * rows * features
         memory_ms, arithmetic_ms = machine.predicted_ms(moved), machine.predicted_ms(0, operations)
@@ -100,7 +100,8 @@ class _LeastTime(AnsweringWidget):
         axes.set(xscale="log", xlim=(min(0.1, least), 8 * longest), ylim=(2.6, -0.6))
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("time (µs), logarithmic; dashed: the least")
-        axes.set_title("recorded on another machine, of two CPU cores")
+        setting = f"{rows:,} rows of {features:,} in {dtype}, {DIRECTIONS[direction]}"
+        axes.set_title(f"{setting}\nrecorded on another machine, of two CPU cores")
         return figure, (
             f"Layer norm, {DIRECTIONS[direction]}, of {rows} rows of {features} features in "
             f"{dtype}: {moved:,} bytes take at least "

@@ -158,6 +158,7 @@ def spans_of(edit: Mapping[str, str], source: str) -> Iterator[tuple[int, int, s
         yield start + same_before, end, new[same_before : len(new) - same_after]
 
 
+@cache
 def _in_common(old: str, new: str) -> tuple[int, int]:
     """Return how many characters two texts have in common at their beginning and then at their
     end, in whole words."""

@@ -75,8 +75,11 @@ class Moments:
     def __repr__(self) -> str:
         return f"Moments(count={self.count}, mean={self.mean}, m2={self.m2})"
 
-    def __getitem__(self, index: Any) -> "Moments":
-        """Return some of the parts, where count, mean and m2 have a dimension of them in front."""
+    def __getitem__(self, index: Any) -> Any:
+        """Return some of the parts, where count has a dimension of them in front; of one part its
+        count, mean or m2, 0 to 2."""
+        if not self.count.dim():
+            return (self.count, self.mean, self.m2)[index]
         return Moments(self.count[index], self.mean[index], self.m2[index], self.residue[index])
 
     def __iter__(self) -> Iterator[Tensor]:

@@ -1,5 +1,5 @@
-"""Exercises written on the built site, from its files: a wrong answer to each on a phone, a
-right one on a screen."""
+"""Exercises written on the built site, from its files: a wrong and a right answer to each, on a
+phone and on a screen."""
 
 import pytest
 from accessibility import serious_in
@@ -42,29 +42,34 @@ def found_by_axe(page, name):
     return serious_in(Axe().run(page, context=where, options=options).response)
 
 
+def assert_readable(page, place, name):
+    """The editor and its report fit the page, and a screen reader can read them."""
+    box = place.locator("textarea").bounding_box()
+    assert box["x"] >= 0, name
+    assert box["x"] + box["width"] <= page.viewport_size["width"], name
+    assert not page.evaluate(TOO_WIDE), name
+    assert found_by_axe(page, name) == []
+
+
 def test_a_wrong_and_a_right_answer_to_every_exercise(browser, site):
     with browser.new_page() as page:
         reader = Reader(page, site)
         reader.watch()
         for address, name, solution in answers():
-            page.set_viewport_size(PHONE)
             if not page.url.endswith(address):
                 page.goto(f"{site.as_uri()}/{address}")
             place = page.locator(f".course-write[data-exercise={name}]")
             argument = solution.split("(", 1)[1].split(",")[0].split(")")[0]
-            head = solution.splitlines()[0]
-            wrong = verdict(page, place, f"{head}\n    return {argument}\n")
-            assert wrong.startswith(f"{name}: not yet"), wrong
-            assert "It shows in:" in wrong or "This is the ordinary input" in wrong
-            box = place.locator("textarea").bounding_box()
-            assert box["x"] >= 0
-            assert box["x"] + box["width"] <= PHONE["width"], name
-            assert not page.evaluate(TOO_WIDE), name
-            assert found_by_axe(page, name) == []
-            page.set_viewport_size(DESKTOP)
-            right = verdict(page, place, solution)
-            assert right.startswith(f"{name}: passed"), right
-            assert found_by_axe(page, name) == []
+            unchanged = f"{solution.splitlines()[0]}\n    return {argument}\n"
+            for size in (PHONE, DESKTOP):
+                page.set_viewport_size(size)
+                told = verdict(page, place, unchanged)
+                assert told.startswith(f"{name}: not yet"), told
+                assert "It shows in:" in told or "This is the ordinary input" in told
+                assert_readable(page, place, name)
+                told = verdict(page, place, solution)
+                assert told.startswith(f"{name}: passed"), told
+                assert_readable(page, place, name)
         assert reader.strangers() == reader.complaints == []
 
 

@@ -7,6 +7,7 @@ exercise, and hands them to one way of each.
 
 import math
 import statistics
+from collections import OrderedDict
 from fractions import Fraction
 
 import numpy as np
@@ -356,7 +357,7 @@ def steps_vjp(dy, steps, dims, rows):
     def back(step, g, *names):
         return vjp(step, [steps[name] for name in names], g)
 
-    d, names = {}, ("bias", "weight", "x_hat")
+    d, names = OrderedDict(), ("bias", "weight", "x_hat")
     d |= zip(names, back(lambda b, w, h: w * h + b, dy, *names), strict=True)
     direct, d["rstd"] = back(torch.mul, d["x_hat"], "centred", "rstd")
     d["variance"] = vjp(torch.rsqrt, [steps["rstd"] ** -2], d["rstd"])[0]
@@ -631,7 +632,7 @@ def merge_stacked(a, b):
 
 
 def merge_numpy(a, b):
-    (na, ma, sa), (nb, mb, sb) = ([t.numpy() for t in part] for part in (a, b))
+    (na, ma, sa), (nb, mb, sb) = ([part[i].numpy() for i in range(3)] for part in (a, b))
     n = na + nb
     safe = np.maximum(n, 1)
     answers = n, ma + (mb - ma) * nb / safe, sa + sb + (mb - ma) ** 2 * na * nb / safe

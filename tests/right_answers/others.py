@@ -9,6 +9,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from chapters.c12_scan import exercises as chapter12
+
 
 def bytes_by_list(rows, features, itemsize=4, backward=False):
     shapes = [(rows, features), (features,), (features,), (rows, features)]
@@ -93,7 +95,7 @@ def gap_merged(operators, start, end):
             busy.append([begin, stop])
     edges = [start, *(min(max(t, start), end) for stretch in busy for t in stretch), end]
     gaps = list(zip(edges[::2], edges[1::2], strict=True))
-    return max(gaps, key=lambda gap: gap[1] - gap[0])
+    return max(reversed(gaps), key=lambda gap: gap[1] - gap[0])  # of equal ones the last
 
 
 def gap_by_the_microsecond(operators, start, end):
@@ -185,19 +187,29 @@ def warps_bits(n_cols, itemsize):
     return 1 << min(5, max(0, (n_cols * itemsize - 1).bit_length() - 10))
 
 
-def scan_accumulate(a, b, h0=None):
-    first = torch.zeros_like(b[:, 0]) if h0 is None else h0
-    steps = zip(a.unbind(1), b.unbind(1), strict=True)
-    states = itertools.accumulate(steps, lambda h, ab: ab[0] * h + ab[1], initial=first)
-    return torch.stack(list(states)[1:], dim=1)
+def scan_neutral(a, b, h0=None):
+    if h0 is not None:
+        b = torch.cat([torch.addcmul(b[:, :1], a[:, :1], h0.unsqueeze(1)), b[:, 1:]], dim=1)
+    for log in range((b.shape[1] - 1).bit_length()):
+        back = (0, 0, 2**log, -(2**log))  # shifted, a step that changes nothing in front
+        a, b = a * F.pad(a, back, value=1.0), torch.addcmul(b, a, F.pad(b, back))
+    return b
 
 
 def scan_halves(a, b, h0=None):
-    if b.shape[1] == 1:
-        return b if h0 is None else a * h0[:, None] + b
-    half = b.shape[1] // 2
-    left = scan_halves(a[:, :half], b[:, :half], h0)
-    return torch.cat((left, scan_halves(a[:, half:], b[:, half:], left[:, -1])), 1)
+    """Both halves of a power of two at once, as two sequences."""
+    if h0 is not None:
+        a, b = (torch.cat((first[:, None], x), 1) for first, x in ((0 * h0, a), (h0, b)))
+        return scan_halves(a, b)[:, 1:]
+    B, T, C = b.shape
+    if T == 1:
+        return b
+    half = 1 << (T - 1).bit_length() - 1
+    fill = (0, 0, 0, 2 * half - T)
+    gates, added = (F.pad(x, fill, value=1.0).reshape(2 * B, half, C) for x in (a, b))
+    earlier, later = scan_halves(gates, added).view(B, 2, half, C).unbind(1)
+    passed = gates.view(B, 2, half, C)[:, 1].cumprod(1)
+    return torch.cat((earlier, later + passed * earlier[:, -1:]), 1)[:, :T]
 
 
 def scan_matrix(a, b, h0=None):
@@ -209,16 +221,16 @@ def scan_matrix(a, b, h0=None):
     return states if h0 is None else states + a.cumprod(1) * h0[:, None]
 
 
-def scan_vmap(a, b, h0=None):
-    def one(gates, inputs, h):
-        states = []
-        for gate, new in zip(gates, inputs, strict=True):
-            h = torch.addcmul(new, gate, h)
-            states.append(h)
-        return torch.stack(states)
-
-    h0 = b.new_zeros(b.shape[0], b.shape[2]) if h0 is None else h0
-    return torch.vmap(torch.vmap(one, in_dims=(1, 1, 0), out_dims=1))(a, b, h0)
+def scan_affine(a, b, h0=None):
+    """Steps as matrices of 2 by 2, put to (h0, 1)."""
+    zero, one = torch.zeros_like(a), torch.ones_like(a)
+    steps = torch.stack([a, b, zero, one], -1).unflatten(-1, (2, 2))
+    k = 1
+    while k < a.shape[1]:
+        steps = torch.cat((steps[:, :k], steps[:, k:] @ steps[:, :-k]), 1)
+        k <<= 1
+    start = torch.zeros_like(b[:, 0]) if h0 is None else h0
+    return steps[..., 0, 0] * start[:, None] + steps[..., 0, 1]
 
 
 def scan_odd_even(a, b, h0=None):
@@ -234,6 +246,55 @@ def scan_odd_even(a, b, h0=None):
     states = torch.empty_like(b)
     states[:, 0::2], states[:, 1::2] = a[:, 0::2] * before + b[:, 0::2], odd
     return states
+
+
+def chunks_by_border(a, q, k, v, L=64):
+    """Chunk by chunk, the state in hand."""
+    H, y = torch.zeros_like(k[0])[:, None] * v[0], []
+    for gates, queries, keys, values in zip(*(x.split(L) for x in (a, q, k, v)), strict=True):
+        left, passed = chapter12.left_of(gates), gates.cumprod(0)[:, None]
+        y.append(queries @ keys.T * left @ values + passed * (queries @ H))
+        H = passed[-1] * H + (left[-1, :, None] * keys).T @ values
+    return torch.cat(y)
+
+
+def chunks_all_pairs(a, q, k, v, L=64):
+    return torch.einsum("td,sd,ts,se->te", q, k, chapter12.left_of(a), v)
+
+
+def chunks_of_states(a, q, k, v, L=64):
+    """Every state by the scan; L is not needed."""
+    written = torch.einsum("td,te->tde", k, v)
+    states = scan_neutral(
+        a[None, :, None].expand(1, -1, written[0].numel()), written.flatten(1)[None]
+    )
+    return torch.einsum("td,tde->te", q, states[0].view_as(written))
+
+
+def chunks_einsum(a, q, k, v, L=64):
+    a, q, k, v = (x.view(-1, L, *x.shape[1:]) for x in (a, q, k, v))
+    left, passed = chapter12.left_of(a), a.cumprod(1)
+    added = torch.einsum("nl,nld,nle->nde", left[:, -1], k, v)
+    between = chapter12.left_of(torch.cat((passed[:0, -1], passed[:, -1])))  # of chunk m at chunk n
+    H = torch.einsum("nm,mde->nde", between, added).roll(1, 0)
+    H = torch.cat((torch.zeros_like(H[:1]), H[1:]))
+    far = torch.einsum("nl,nld,nde->nle", passed, q, H)
+    return (torch.einsum("nld,nsd,nls,nse->nle", q, k, left, v) + far).reshape(-1, v.shape[-1])
+
+
+def chunks_loud_queries(a, q, k, v, L=64):
+    """Each query is faded before it meets the state, and each key before it is written."""
+    N = len(a) // L
+    gates, shape = a.view(N, L), (N, L, -1)
+    passed = torch.stack([gates[:, : t + 1].prod(1) for t in range(L)], 1)
+    still = torch.stack([gates[:, t + 1 :].prod(1) for t in range(L)], 1)
+    added = (k * still.view(-1, 1)).view(shape).transpose(1, 2) @ v.view(shape)
+    ends = chapter12.linear_scan.oracle(
+        passed[None, :, -1:].expand(1, N, added[0].numel()), added.view(1, N, -1)
+    ).view_as(added)
+    begins = torch.cat((added[:1] * 0, ends[:-1]))
+    near = torch.block_diag(*chapter12.left_of(gates)) * (q @ k.T) @ v
+    return near + ((q * passed.view(-1, 1)).view(shape) @ begins).flatten(0, 1)
 
 
 def code_complex(positions, dim, base=10_000.0):
@@ -1279,6 +1340,44 @@ def remembers_sum(make, x):
     return (rows - rows[-1]).abs().sum() > 0
 
 
+def where_allclose(added, x):
+    usual = added(x, 1.0)
+    within = {"rtol": 0.0, "atol": 0.01 * usual.abs().max().item()}
+    return torch.allclose(added(3 * x, 1.0), usual, **within), torch.allclose(
+        added(x, 3.0), usual, **within
+    )
+
+
+def where_halved(added, x):
+    usual = added(x, 1.0)
+    changes = [added(x / 2, 1.0) - usual, added(x, 0.5) - usual]
+    return tuple((change.norm() < 0.01 * usual.norm()).item() for change in changes)
+
+
+def where_cosine(added, x):
+    """By direction and size apart."""
+    usual = added(x, 1.0).flatten()
+
+    def same(other):
+        turned = 1 - F.cosine_similarity(other.flatten(), usual, dim=0)
+        return bool(turned < 1e-4 and abs(other.norm() / usual.norm() - 1) < 0.01)
+
+    return same(added(2 * x, 1.0)), same(added(x, 2.0))
+
+
+def where_numpy(added, x):
+    results = np.stack([added(x * s, t).numpy() for s, t in ((1, 1), (10, 1), (1, 10))])
+    change = np.abs(results[1:] - results[0]).max((1, 2)) / np.abs(results[0]).max()
+    return (change < 0.01).tolist()
+
+
+def where_names(added, x):
+    gone = {"before": added(7 * x, 1.0), "after": added(x, 7.0)}
+    limit = added(x, 1.0).abs().amax() / 100
+    gone = {place: (added(x, 1.0) - y).abs().lt(limit).all() for place, y in gone.items()}
+    return gone["before"], gone["after"]
+
+
 RIGHT = {
     "aimed_key": [
         aimed_complex, aimed_by_rope, aimed_by_gradient, aimed_by_matrix, aimed_neighbours,
@@ -1293,7 +1392,10 @@ RIGHT = {
     "longest_gap": [gap_sweep, gap_merged, gap_by_the_microsecond, gap_numpy, gap_recursive],
     "to_keep": [keep_table, keep_match, keep_search, keep_frozen, keep_flags],
     "warps_for": [warps_numpy, warps_doubled, warps_searched, warps_most, warps_bits],
-    "linear_scan": [scan_accumulate, scan_halves, scan_matrix, scan_vmap, scan_odd_even],
+    "linear_scan": [scan_neutral, scan_halves, scan_matrix, scan_affine, scan_odd_even],
+    "in_chunks": [
+        chunks_by_border, chunks_all_pairs, chunks_of_states, chunks_einsum, chunks_loud_queries,
+    ],
     "sinusoidal": [code_complex, code_numpy, code_loops, code_phase, code_columns],
     "alibi_slopes": [slopes_recursive, slopes_numpy, slopes_loop, slopes_exp, slopes_cumprod],
     "rope": [rope_complex, rope_rotate_half, rope_einsum, rope_vmap, rope_pair_by_pair],
@@ -1324,6 +1426,7 @@ RIGHT = {
         ada_builtin, ada_by_moments, ada_sample_by_sample, ada_vmap, ada_two_maps,
     ],
     "large_enough": [enough_cat, enough_numpy, enough_loop, enough_halved, enough_masked],
+    "where_norms": [where_allclose, where_halved, where_cosine, where_numpy, where_names],
     "place_norms": [place_table, place_flags, place_recursive, place_match, place_differences],
     "find_eps": [
         eps_by_lines, eps_numpy, eps_by_halving, eps_rows_at_once, eps_two_equations,
