@@ -16,7 +16,7 @@ __all__ = ["block_diagrams", "massive_activation"]
 
 NORM, STREAM = PALETTE[1], PALETTE[0]
 # in units of a panel: the stream, the branch beside it, where it leaves and returns
-_STREAM, _BRANCH, _LEAVES, _RETURNS, _TOP = 2.0, 6.5, 0.9, 6.5, 8.6
+_STREAM, _BRANCH, _LEAVES, _RETURNS, _TOP = 2.0, 6.5, 0.9, 6.5, 9.3
 _PLACES = {  # of the boxes of a branch, from below: their heights, and whether each is a norm
     "post": ((3.9, False),),
     "pre": ((2.6, True), (4.9, False)),
