@@ -64,7 +64,7 @@ class _LossAndMemory(CourseWidget):
         axes.plot([gap, gap], [means["copy"], means["new"]], color=INK, linewidth=4)
         axes.axhline(means["home"], color=MUTED, linewidth=1, linestyle=":")
         axes.annotate(
-            "new text, unscaled, no jump", (gap / 2 or 3000, means["home"]), (0, -11),
+            "new text, unscaled, no jump", (1500, means["home"]), (0, -11),
             textcoords="offset points", fontsize=9, color=MUTED,
         )  # fmt: skip
         axes.set(ylim=(0, 7), title=f"SmolLM2, {setting}")
