@@ -145,53 +145,27 @@ copy_loss = Exercise(
 )
 
 
-def _effective_window(costs, longest, enough=1.0):
-    copies, fails = -1, longest + 1
-    while fails - copies > 1:
-        middle = (copies + fails) // 2
-        if costs(middle) < enough:
-            copies = middle
-        else:
-            fails = middle
-    return copies
-
-
-def _of_a_border(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let an answer find the last gap at which a copy is cheap, and count how often it asks."""
-
-    def of_a_border(border, longest, enough, cheap, dear):
-        asked, allowed = 0, 2 * longest.bit_length() + 4
-
-        def costs(gap):
-            nonlocal asked
-            asked += 1
-            if asked > allowed:
-                raise RuntimeError(f"asked more than {allowed} times for a cost")
-            if not 0 <= gap <= longest:
-                raise ValueError(f"gap must be from 0 to {longest}: got {gap}")
-            return cheap if gap <= border else dear
-
-        return function(costs, longest, enough=enough)
-
-    return of_a_border
-
-
-def _format_border(call: Call) -> list[str]:
-    border, longest, enough, cheap, dear = call.arguments.values()
-    cost = (
-        f"costs(gap) = {cheap} up to {border:,}, {dear} beyond"
-        if border >= 0
-        else f"costs(gap) = {dear}"
-    )
-    return [f"effective_window(costs, {longest}, {enough})", cost]
+def _effective_window(gaps, costs, enough=1.0):
+    copies = costs < enough
+    unbroken = copies.cumprod(0) > 0
+    reach = gaps[unbroken][-1].item() if unbroken.any() else -1
+    last = gaps[copies][-1].item() if copies.any() else -1
+    return reach, last
 
 
 effective_window = Exercise(
     "effective_window",
     _effective_window,
-    read_probes(__file__, "effective_window", tolerance=COUNTED, plain=True),
+    read_probes(
+        __file__,
+        "effective_window",
+        lambda gaps, costs, **more: Call(
+            {"gaps": torch.tensor(gaps), "costs": torch.tensor(costs), **more},
+            {"gaps": "N", "costs": "N"},
+        ),
+        COUNTED,
+        plain=True,
+    ),
     load("effective_window", _effective_window),
-    adapt=_of_a_border,
-    may_shrink_to=lambda call: False,  # the numbers are small already
-    format_call=_format_border,
+    returns=("reach", "last"),
 )

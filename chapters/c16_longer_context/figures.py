@@ -14,7 +14,7 @@ from course_utils.plots.style import INK
 
 __all__ = ["both_abilities", "where_to_begin"]
 
-_NEAR, _FAR = "near order: excess nats", "far memory: recall"
+_NEAR, _FAR = "near order: excess nats\n(log above 0.1)", "far memory: recall"
 
 
 def both_abilities(

@@ -80,7 +80,7 @@ function facts(state, data) {
 export default widgetOf((data) => ({
   name: "loss_and_memory",
   title: "Nats a token beyond a jump of positions, of new text and of a passage that was read before it, over the jump.",
-  hint: "Lines are means, dots three passages. The thick bar is what is remembered. Click the picture to choose a jump, or use the arrow keys.",
+  hint: "Lines are means, dots three passages. The thick bar is what is remembered. The dotted line is new text, unscaled, without a jump. Click the picture to choose a jump, or use the arrow keys.",
   specs: [
     { name: "setting", label: "method ×factor", kind: "select", options: data.order.settings },
     { name: "gap", label: "jump" },

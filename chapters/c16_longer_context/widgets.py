@@ -63,6 +63,10 @@ class _LossAndMemory(CourseWidget):
         means = self.means()
         axes.plot([gap, gap], [means["copy"], means["new"]], color=INK, linewidth=4)
         axes.axhline(means["home"], color=MUTED, linewidth=1, linestyle=":")
+        axes.annotate(
+            "new text, unscaled, no jump", (1500, means["home"]), (0, -11),
+            textcoords="offset points", fontsize=9, color=MUTED,
+        )  # fmt: skip
         axes.set(ylim=(0, 7), title=f"SmolLM2, {setting}")
         axes.set_xticks(GAPS, labels=[f"{jump:,}" for jump in GAPS])
         axes.set(xlabel="positions that are jumped over", ylabel="nats a token")

@@ -1,4 +1,3 @@
-import bisect
 import functools
 import itertools
 import math
@@ -789,47 +788,40 @@ def copied_by_steps(model, passage, gap, skip=32):
     return torch.nn.NLLLoss()(scored.log_softmax(1), passage.narrow(0, skip, len(scored)))
 
 
-def window_bisect(costs, longest, enough=1.0):
-    return bisect.bisect_left(range(longest + 1), True, key=lambda gap: costs(gap) >= enough) - 1
+def window_by_loop(gaps, costs, enough=1.0):
+    reach = last = -1
+    broken = False
+    for gap, cost in zip(gaps.tolist(), costs.tolist(), strict=True):
+        broken = broken or cost >= enough
+        last = gap if cost < enough else last
+        reach = reach if broken else gap
+    return reach, last
 
 
-def window_recursive(costs, longest, enough=1.0):
-    def between(low, high):
-        if low == high:
-            return low - 1
-        middle = (low + high) // 2
-        return between(low, middle) if costs(middle) >= enough else between(middle + 1, high)
-
-    return between(0, longest + 1)
+def window_lists(gaps, costs, enough=1.0):
+    copied = [gap for gap, cost in zip(gaps.tolist(), costs.tolist(), strict=True) if cost < enough]
+    failed = [gap for gap in gaps.tolist() if gap not in copied]
+    before = [gap for gap in copied if not failed or gap < failed[0]]
+    return before[-1] if before else -1, copied[-1] if copied else -1
 
 
-def window_by_bits(costs, longest, enough=1.0):
-    gap = -1
-    for bit in reversed(range(longest.bit_length() + 1)):
-        further = gap + (1 << bit)
-        if further <= longest and costs(further) < enough:
-            gap = further
-    return gap
+def window_numpy(gaps, costs, enough=1.0):
+    at, copies = gaps.numpy(), costs.numpy() < enough
+    both = np.logical_and.accumulate(copies), copies
+    return tuple(at[kept].max(initial=-1) for kept in both)
 
 
-def window_ends_first(costs, longest, enough=1.0):
-    if costs(0) >= enough:
-        return -1
-    if costs(longest) < enough:
-        return longest
-    low, high = 0, longest
-    while high - low > 1:
-        middle = low + (high - low) // 2
-        low, high = (middle, high) if costs(middle) < enough else (low, middle)
-    return low
+def window_takewhile(gaps, costs, enough=1.0):
+    pairs = list(zip(gaps, costs, strict=True))
+    before = [int(gap) for gap, _ in itertools.takewhile(lambda pair: pair[1] < enough, pairs)]
+    last = next((int(gap) for gap, cost in reversed(pairs) if cost < enough), -1)
+    return [before[-1] if before else -1, last]
 
 
-def window_from_both_ends(costs, longest, enough=1.0):
-    gaps = range(-1, longest + 1)  # of which the last that copies is to be found
-    while len(gaps) > 1:
-        half = len(gaps) // 2
-        gaps = gaps[half:] if costs(gaps[half]) < enough else gaps[:half]
-    return gaps[0]
+def window_masked(gaps, costs, enough=1.0):
+    fails = costs >= enough
+    beyond = fails.cumsum(0) > 0
+    return gaps.masked_fill(beyond, -1).max(), gaps.masked_fill(fails, -1).max()
 
 
 def mask_by_loops(positions):
@@ -1433,8 +1425,7 @@ RIGHT = {
         copied_by_loops, copied_ignored, copied_gathered, copied_numpy, copied_by_steps,
     ],
     "effective_window": [
-        window_bisect, window_recursive, window_by_bits, window_ends_first,
-        window_from_both_ends,
+        window_by_loop, window_lists, window_numpy, window_takewhile, window_masked,
     ],
     "block_mask": [
         mask_by_loops, mask_of_starts, mask_block_diag, mask_of_differences, mask_numpy,
