@@ -1,7 +1,8 @@
 """Chapter 17, A real Llama: what its notebook alone needs.
 
 claims.toml  what the chapter claims
-exercises    which mistake is in a model
+exercises    grouped-query attention with a cache; which mistake is in a model
+mistakes/    what is known to go wrong in the first
 suspects     the four models of the exercise, and its judge
 parts        whose parts are put into a model, and a rope in the order of its weights
 small_models four families with random weights, and a Llama scaled in six ways

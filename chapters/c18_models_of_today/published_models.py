@@ -68,6 +68,7 @@ class Layer:
             turns; "added" where the embedding has the positions in it.
         sees: the keys that a query may see in a long text: "all", a number, "chunks of" a number,
             or how many are chosen; "" without attention.
+        window: how many of them it sees as they are, where that is not all.
         besides: what else mixes tokens: "a state", "the last" few, "in any order", or "".
         norms: where norms stand in the branch that mixes tokens and in the MLP's: before ("pre"),
             after ("post"), or both.
@@ -82,6 +83,7 @@ class Layer:
     frequencies: tuple[float, ...] = ()
     base: str = ""
     sees: str = ""
+    window: int | None = None
     besides: str = ""
     norms: str = ""
     qk_norm: str = ""
@@ -148,11 +150,13 @@ def _attention(config, index, ear, doubling, turned, distant, unlike) -> dict[st
     frequencies = () if ear.codes_added else _frequencies(key, doubling)
     base = _base(config, index, turned.module) if frequencies else ""
     temperature = (distant.query.norm() / first.norm()).item()
+    sees, window = _sees(distant.mask, turned.module, config)
     return {
         "head_dim": head_dim,
         "frequencies": frequencies,
         "base": "added" if ear.codes_added else base,
-        "sees": _sees(distant.mask, turned.module, config),
+        "sees": sees,
+        "window": window,
         "qk_norm": _qk_norm(unlike.query[0]),
         "sink": getattr(turned.module, "sinks", None) is not None,
         "scale": round(turned.scaling * math.sqrt(head_dim), 4),
@@ -460,9 +464,10 @@ def _qk_norm(query: Tensor) -> str:
     return ""
 
 
-def _sees(mask: Any, attention: Any, config: Any) -> str:
+def _sees(mask: Any, attention: Any, config: Any) -> tuple[str, int | None]:
+    """A layer's ``sees`` and ``window``."""
     if getattr(attention, "indexer", None) is not None:
-        return f"{config.index_topk:,} chosen"
+        return f"{config.index_topk:,} chosen", config.index_topk
     rule = getattr(mask, "rule", None)
     if rule is None:
         raise ValueError("its code makes masks of its own")
@@ -471,12 +476,12 @@ def _sees(mask: Any, attention: Any, config: Any) -> str:
         raise ValueError("it attends to later tokens")
     counts = [int(rule(zero, zero, torch.tensor(at), keys).sum()) for at in (FAR - 1, FAR - 2)]
     if counts[0] == FAR:
-        return "all"
+        return "all", None
     sees = f"{counts[0]:,}" if counts[0] == counts[1] else f"chunks of {counts[0]:,}"
     if compressor := getattr(attention, "compressor", None):
         which = f"{config.index_topk:,} chosen " if hasattr(compressor, "indexer") else ""
         sees += f" + {which}blocks of {compressor.compress_rate}"
-    return sees
+    return sees, counts[0]
 
 
 def _base(config: Any, index: int, attention: Any) -> str:

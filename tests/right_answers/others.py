@@ -1253,6 +1253,52 @@ def culprits_read_only():
     return MappingProxyType(culprits_zip())
 
 
+def grouped_sdpa(q, k, v):
+    mask = torch.ones(q.shape[1], k.shape[1], dtype=torch.bool).tril(k.shape[1] - q.shape[1])
+    mixed = F.scaled_dot_product_attention(q[None], k[None], v[None], mask, enable_gqa=True)
+    return mixed[0].permute(1, 0, 2).reshape(q.shape[1], -1)
+
+
+def grouped_einsum(q, k, v):
+    (heads, new, size), (shared, every, _) = q.shape, k.shape
+    q = q.view(shared, heads // shared, new, size)
+    scores = torch.einsum("ghtd,gsd->ghts", q, k) / math.sqrt(size)
+    scores = scores + torch.full((new, every), -math.inf).triu(every - new + 1)
+    return torch.einsum("ghts,gsd->tghd", scores.softmax(-1), v).reshape(new, -1)
+
+
+def grouped_loop(q, k, v):
+    rows, past = [], k.shape[1] - q.shape[1]
+    for t in range(q.shape[1]):
+        row = []
+        for h in range(len(q)):
+            g = h * len(k) // len(q)
+            seen = slice(past + t + 1)
+            weights = (k[g, seen] @ q[h, t] / q.shape[-1] ** 0.5).softmax(0)
+            row.append(weights @ v[g, seen])
+        rows.append(torch.cat(row))
+    return torch.stack(rows)
+
+
+def grouped_numpy(q, k, v):
+    queries, keys, values = (y.detach().numpy().astype(np.float64) for y in (q, k, v))
+    keys, values = (np.repeat(y, len(q) // len(k), axis=0) for y in (keys, values))
+    powers = np.exp(queries @ keys.swapaxes(1, 2) / np.sqrt(q.shape[-1]))
+    powers = np.tril(powers, keys.shape[1] - queries.shape[1])
+    mixed = powers / powers.sum(-1, keepdims=True) @ values
+    return torch.from_numpy(np.concatenate(list(mixed), axis=-1)).to(q.dtype)
+
+
+def grouped_by_token(q, k, v):
+    def of_one(n):
+        end = k.shape[1] - q.shape[1] + n + 1
+        rows = q[:, n].view(len(k), -1, q.shape[-1])  # (G, H/G, D)
+        weights = torch.softmax(torch.bmm(rows, k[:, :end].mT) * q.shape[-1] ** -0.5, 2)
+        return torch.bmm(weights, v[:, :end]).flatten()
+
+    return torch.vstack([of_one(n) for n in range(q.shape[1])])
+
+
 def near_and_far_loops(model, tokens, distance, fillers, first_answer):
     logits = model(tokens).double().tolist()
     losses, answers = [], []
@@ -1423,6 +1469,9 @@ RIGHT = {
     ],
     "copy_loss": [
         copied_by_loops, copied_ignored, copied_gathered, copied_numpy, copied_by_steps,
+    ],
+    "grouped_attention": [
+        grouped_sdpa, grouped_einsum, grouped_loop, grouped_numpy, grouped_by_token,
     ],
     "effective_window": [
         window_by_loop, window_lists, window_numpy, window_takewhile, window_masked,

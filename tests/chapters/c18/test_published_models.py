@@ -50,6 +50,7 @@ def test_each_layer_sees_as_far_as_its_configuration_says(name):
         }
         window = windows.get(kind[layer.index])
         wanted = f"{getattr(config, window):,}" if window else "all"
+        assert layer.window == (getattr(config, window) if window else None)
         assert layer.sees.removeprefix("chunks of ") == wanted
         assert layer.sees.startswith("chunks") == (kind[layer.index] == "chunked_attention")
 
