@@ -1,5 +1,5 @@
 """What a kernel of `make lab` says while a chapter's first cell loads what it needs, to an
-interrupt, and to a cell that runs before those above it: one plain line."""
+interrupt, and to a cell that runs before those above it: one plain line. And what it gives back."""
 
 
 def _say_what_is_loaded(shell):
@@ -56,7 +56,19 @@ def _say_it_plainly(shell):
     shell.set_custom_exc((KeyboardInterrupt, NameError), say)
 
 
+def _give_memory_back(shell):
+    """After each cell, what it freed goes back to the system, which GNU's C library would keep:
+    several chapters may be open, and chapter 10 would hold a gigabyte."""
+    import ctypes
+    import sys
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim:
+        shell.events.register("post_run_cell", lambda result: trim(0))
+
+
 if "get_ipython" in globals():
     _say_what_is_loaded(get_ipython())  # noqa: F821
     _say_it_plainly(get_ipython())  # noqa: F821
-del _say_what_is_loaded, _say_it_plainly
+    _give_memory_back(get_ipython())  # noqa: F821
+del _say_what_is_loaded, _say_it_plainly, _give_memory_back

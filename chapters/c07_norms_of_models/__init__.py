@@ -1,7 +1,7 @@
 """Chapter 07, Norms in today's models: what its notebook alone needs.
 
 copying            do QK norm and dynamic tanh do for a small transformer what their papers say
-exercises          a number that rules its row; where the norms stand; a norm with a condition
+exercises          a number that rules its row; where norms stand, asked; a norm with a condition
 figures            where a transformer has its norms; one large number among thousands
 widgets            ``large_feature``: what a norm makes of a row with one large number
 without_norms      can a deep residual network do without norms

@@ -1,11 +1,12 @@
-"""Chapter 07: how large a number must be to rule its row; where a transformer's norms stand; a
-layer norm whose weight and bias come from a condition."""
+"""Chapter 07: how large a number must be to rule its row; where a transformer's norms stand, and
+whether a branch has any; a layer norm whose weight and bias come from a condition."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils.check.catalogue import load
@@ -13,7 +14,7 @@ from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, read_probes
 from course_utils.check.report import format_tensor
 
-__all__ = ["ada_layer_norm", "large_enough", "place_norms"]
+__all__ = ["ada_layer_norm", "large_enough", "place_norms", "where_norms"]
 
 
 def _large_enough(row, feature, share):
@@ -101,6 +102,54 @@ place_norms = Exercise(
         call.arguments["weights"].shape[1] == 2 and call.arguments["x"].shape[-1] > 2
     ),
     format_call=_format_blocks,
+)
+
+
+def _where_norms(added, x):
+    usual = added(x, 1.0)
+    of_triple = added(3 * x, 1.0)
+    of_heavier = added(x, 3.0)
+    nothing = 0.01 * usual.abs().max()
+    before = (of_triple - usual).abs().max() < nothing
+    after = (of_heavier - usual).abs().max() < nothing
+    return bool(before), bool(after)
+
+
+def _of_a_branch(where_norms: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``where_norms`` as a function of a branch's matrices (C, C) and of its norms."""
+    norms: dict[str, Callable[..., Tensor]] = {"rms": F.rms_norm, "layer": F.layer_norm}
+
+    def of_a_branch(x, first, last, before, after):
+        def norm(kind, h):
+            return norms[kind](h, h.shape[-1:], eps=1e-5) if kind else h
+
+        def added(stream, scale):
+            inner = torch.tanh(norm(before, stream) @ first.to(stream.dtype))
+            return norm(after, inner @ (scale * last.to(stream.dtype)))
+
+        return where_norms(added, x)
+
+    return of_a_branch
+
+
+def _format_branch(call: Call) -> list[str]:
+    names = {"rms": "RMS norm", "layer": "layer norm", "": "no norm"}
+    before, after = (names[call.arguments[place]] for place in ("before", "after"))
+    x, first, last = (format_tensor(call.arguments[name]) for name in ("x", "first", "last"))
+    branch = f"{before}, then tanh(h @ W) @ (scale * V), then {after}"
+    return ["where_norms(added, x)", f"added: {branch}", f"W = {first}", f"V = {last}", f"x = {x}"]
+
+
+where_norms = Exercise(
+    "where_norms",
+    _where_norms,
+    read_probes(__file__, "where_norms"),
+    load("where_norms", _where_norms),
+    returns=("before", "after"),
+    any_dtype=True,
+    adapt=_of_a_branch,
+    may_shrink_to=lambda call: False,  # of a few numbers anything may come out alike
+    format_call=_format_branch,
 )
 
 

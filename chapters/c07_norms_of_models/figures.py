@@ -16,12 +16,11 @@ __all__ = ["block_diagrams", "massive_activation"]
 
 NORM, STREAM = PALETTE[1], PALETTE[0]
 # in units of a panel: the stream, the branch beside it, where it leaves and returns
-_STREAM, _BRANCH, _LEAVES, _RETURNS, _TOP = 2.0, 6.5, 0.9, 6.5, 8.6
+_STREAM, _BRANCH, _LEAVES, _RETURNS, _TOP = 2.0, 6.5, 0.9, 6.5, 9.3
 _PLACES = {  # of the boxes of a branch, from below: their heights, and whether each is a norm
     "post": ((3.9, False),),
     "pre": ((2.6, True), (4.9, False)),
     "sandwich": ((1.75, True), (3.6, False), (5.45, True)),
-    "peri": ((1.75, True), (3.6, False), (5.45, True)),
     "after": ((2.9, False), (5.2, True)),
 }
 
@@ -31,8 +30,8 @@ def block_diagrams(titles: Sequence[tuple[str, str, str, str]]) -> Figure:
     norms in colour.
 
     Args:
-        titles: of each block its place, a key of ``_PLACES`` or "QK", its name, its formula, and
-            what uses it.
+        titles: of each block its place, a key of ``_PLACES``, "parallel" or "QK", its name, its
+            formula, and what uses it.
     """
     figure, grid = new_figure(7.0, nrows=2, ncols=3)
     for axes, (place, name, formula, used_by) in zip(grid.flat, titles, strict=True):
@@ -42,8 +41,8 @@ def block_diagrams(titles: Sequence[tuple[str, str, str, str]]) -> Figure:
         axes.text(0.2, 11.1, formula, fontsize=11, va="center")
         axes.text(0.2, 10.1, used_by, color=MUTED, fontsize=9.5, va="center")
         _draw_stream(axes, on_stream=place)
-        if place == "QK":
-            _draw_attention(axes)
+        if place in ("QK", "parallel"):
+            (_draw_attention if place == "QK" else _draw_side_by_side)(axes)
             continue
         _draw_line(axes, [(_STREAM, _LEAVES), (_BRANCH, _LEAVES), (_BRANCH, _RETURNS)])
         for height, is_norm in _PLACES[place]:
@@ -93,9 +92,15 @@ def _draw_stream(axes: Axes, on_stream: str) -> None:
     axes.text(_STREAM, _RETURNS - 0.03, "+", fontsize=13, ha="center", va="center", zorder=4)
     if on_stream == "post":
         _draw_box(axes, _STREAM, 7.45, "norm", is_norm=True, width=2.6, height=0.9)
-    if on_stream == "peri":  # once, on what the embedding gives
-        _draw_box(axes, _STREAM, -0.15, "norm", is_norm=True, width=2.6, height=0.9)
-        axes.text(_STREAM + 1.6, -0.15, "once, at the start", fontsize=9.5, va="center")
+
+
+def _draw_side_by_side(axes: Axes) -> None:
+    _draw_line(axes, [(_STREAM, _LEAVES), (_BRANCH, _LEAVES), (_BRANCH, 3.3)])
+    _draw_line(axes, [(_BRANCH, 5.7), (_BRANCH, _RETURNS)])
+    for name, x in (("attention", 4.75), ("MLP", 8.25)):
+        _draw_line(axes, [(_BRANCH, 3.3), (x, 3.3), (x, 5.7), (_BRANCH, 5.7)])
+        _draw_box(axes, x, 4.5, name, is_norm=False, width=3.2)
+    _draw_box(axes, _BRANCH, 2.2, "norm", is_norm=True)
 
 
 def _draw_attention(axes: Axes) -> None:

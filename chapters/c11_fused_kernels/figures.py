@@ -93,7 +93,7 @@ def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 1, at_once: int 
     above.set_xlabel(f"numbers: slots; orange: lane {lane} of each warp", size=9.5)
     words = (
         "load 0 of warp 0: one stretch of 512 bytes",
-        "64 bytes apart: of 32 fetched, 16 used",
+        "each piece: 32 bytes fetched, 16 used",
     )
     for row, (gap, title) in enumerate(zip((1.0, 4.0), words, strict=True)):
         below.text(0, 1.7 * row - 0.15, title, size=9.5, va="bottom")
@@ -107,7 +107,9 @@ def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 1, at_once: int 
                 below.add_patch(whole)
             below.add_patch(piece)
     below.text(34, 0.35, "16 bytes a lane", size=9, va="center")
-    below.set(xlim=(-0.5, 128.5), ylim=(2.6, -0.8), xticks=[], yticks=[])
+    below.set(xlim=(-0.5, 128.5), ylim=(2.6, -0.8), yticks=[], xticks=[0, 32, 64, 128])
+    below.set_xticklabels(["0", "512", "1024", "2048"], size=9.5)
+    below.set_xlabel("bytes", size=9.5)
     for axes in (above, below):
         _without_axes(axes)
     return figure

@@ -2,15 +2,17 @@
 Chapter 12."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
-__all__ = ["scan_rounds"]
+__all__ = ["both_ways", "scan_rounds"]
 
 METHODS = {"loop": "one after the other", "scan": "all at once", "sweeps": "in two sweeps"}
 LENGTHS = list(range(2, 17))
@@ -69,51 +71,47 @@ class _ScanRounds(CourseWidget):
         method, length, done = (self.state[name] for name in ("method", "length", "done"))
         rounds = rounds_of(method, length)
         figure, axes = new_figure(1.2 + 0.5 * len(rounds))
-        first = list(range(length))  # of the steps that each stands for
-        names = ["input", *(f"round {number}" for number in range(1, len(rounds) + 1))]
-        for number, joined in enumerate([[], *rounds[:done]]):
-            for earlier, later in joined:
-                axes.plot(
-                    [earlier, later],
-                    [number - 1, number],
-                    color=PALETTE[1],
-                    linewidth=1.6,
-                    linestyle="-",
-                    zorder=1,
-                )
-            for _, later, reached in [(*pair, first[pair[0]]) for pair in joined]:
-                first[later] = reached
-            for step in range(length):
-                colour, ink = (PALETTE[0], PAPER) if first[step] == 0 else (PAPER, INK)
-                if number:
-                    axes.plot(
-                        [step, step],
-                        [number - 1, number],
-                        color=MUTED,
-                        linewidth=1,
-                        linestyle="-",
-                        zorder=1,
-                    )
-                axes.plot(
-                    step,
-                    number,
-                    marker="o",
-                    markersize=17,
-                    color=colour,
-                    markeredgecolor=INK,
-                    zorder=2,
-                )
-                count = str(step + 1 - first[step])
-                axes.text(
-                    step, number, count, ha="center", va="center", color=ink, fontsize=8, zorder=3
-                )
-        axes.set_xticks(range(length), labels=[str(step + 1) for step in range(length)])
-        axes.set_yticks(range(len(names)), labels=names)
-        axes.set(xlabel="step", xlim=(-0.6, length - 0.4), ylim=(len(rounds) + 0.5, -0.5))
-        axes.grid(visible=False)
-        complete = sum(reached == 0 for reached in first)
+        complete = _draw(axes, rounds, length, done)
         return figure, (
             f"{length} steps joined {METHODS[method]}, after {done} of {len(rounds)} rounds: "
             f"{complete} of them stand for all steps up to their own. "
             f"{sum(map(len, rounds))} joins in all."
         )
+
+
+def both_ways(length: int = 8) -> Figure:
+    """Return all rounds of both scans, side by side."""
+    figure, panels = new_figure(4.0, ncols=2)
+    for axes, method in zip(panels, ("scan", "sweeps"), strict=True):
+        rounds = rounds_of(method, length)
+        _draw(axes, rounds, length, len(rounds))
+        joins = sum(map(len, rounds))
+        axes.set_title(f"{METHODS[method]}:\n{len(rounds)} rounds, {joins} joins")
+    return figure
+
+
+def _draw(axes: Axes, rounds: Rounds, length: int, done: int) -> int:
+    """Draw the first ``done`` of ``rounds``; return how many steps stand for all up to their own
+    then."""
+    first = list(range(length))  # of the steps that each stands for
+    line: dict[str, Any] = {"linestyle": "-", "zorder": 1}
+    circle: dict[str, Any] = {"marker": "o", "markersize": 17, "markeredgecolor": INK, "zorder": 2}
+    text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "zorder": 3}
+    for number, joined in enumerate([[], *rounds[:done]]):
+        for earlier, later in joined:
+            rows = [number - 1, number]
+            axes.plot([earlier, later], rows, color=PALETTE[1], linewidth=1.6, **line)
+        for later, reached in [(later, first[earlier]) for earlier, later in joined]:
+            first[later] = reached
+        for step in range(length):
+            colour, ink = (PALETTE[0], PAPER) if first[step] == 0 else (PAPER, INK)
+            if number:
+                axes.plot([step] * 2, [number - 1, number], color=MUTED, linewidth=1, **line)
+            axes.plot(step, number, color=colour, **circle)
+            axes.text(step, number, str(step + 1 - first[step]), color=ink, **text)
+    names = ["input", *(f"round {number}" for number in range(1, len(rounds) + 1))]
+    axes.set_xticks(range(length), labels=[str(step + 1) for step in range(length)])
+    axes.set_yticks(range(len(names)), labels=names)
+    axes.set(xlabel="step", xlim=(-0.6, length - 0.4), ylim=(len(rounds) + 0.5, -0.5))
+    axes.grid(visible=False)
+    return sum(reached == 0 for reached in first)

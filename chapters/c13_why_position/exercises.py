@@ -1,4 +1,4 @@
-"""Chapter 13: sinusoids, and ALiBi's slopes."""
+"""Chapter 13: sinusoids, the matrix that shifts them, and ALiBi's slopes."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, Tolerance, read_probes
 
-__all__ = ["alibi_slopes", "sinusoidal"]
+__all__ = ["alibi_slopes", "shift_matrix", "sinusoidal"]
 
 
 def _sinusoidal(positions, dim, base=10_000.0):
@@ -67,13 +67,32 @@ sinusoidal = Exercise(
 )
 
 
-def _alibi_slopes(num_heads):
-    def sequence(heads):
-        return [2 ** (-8 * (head + 1) / heads) for head in range(heads)]
+def _shift_matrix(k, dim, base=10_000.0):
+    angles = k * base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)  # (dim/2,)
+    sines = torch.arange(0, dim, 2)
+    cosines = sines + 1
+    matrix = torch.zeros(dim, dim, dtype=torch.float64)
+    matrix[sines, sines] = angles.cos()
+    matrix[sines, cosines] = angles.sin()
+    matrix[cosines, sines] = -angles.sin()
+    matrix[cosines, cosines] = angles.cos()
+    return matrix
 
-    below = 2 ** (num_heads.bit_length() - 1)  # the power of two
-    extra = sequence(2 * below)[::2][: num_heads - below]
-    return torch.tensor(sequence(below) + extra)
+
+# float32 angles of shifts up to 5 are off by 1e-6; the mildest mistake by 0.01
+_ENTRY = Tolerance(0.0, 1e-4)
+
+shift_matrix = Exercise(
+    "shift_matrix",
+    _shift_matrix,
+    [replace(p, tolerance=_ENTRY) for p in read_probes(__file__, "shift_matrix", plain=True)],
+    load("shift_matrix", _shift_matrix),
+    any_dtype=True,
+)
+
+
+def _alibi_slopes(num_heads):
+    return torch.tensor([2 ** (-8 * (head + 1) / num_heads) for head in range(num_heads)])
 
 
 alibi_slopes = Exercise(

@@ -83,5 +83,4 @@ def where_to_begin(rows: Iterable[Mapping[str, Any]], theory: int) -> Figure:
         xycoords=("data", "axes fraction"),
         textcoords="offset points",
     )
-    figure.legends[0].remove()
     return figure

@@ -4,8 +4,11 @@ small matrix.
 Chapters 01 to 21.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -68,13 +71,15 @@ def draw_log_curves(
     axes.set_ylim(low, high)
 
     ends = []
-    for series, (name, line) in enumerate(lines.items()):
+    for order, series, (name, line) in zip(
+        itertools.count(), series_of(lines), lines.items(), strict=False
+    ):
         colour = PALETTE[series % len(PALETTE)]
         finite = np.isfinite(line)
         shown = np.where(finite, np.maximum(line, bottom), top)
         axes.plot(x, np.where(finite, shown, np.nan), **line_style(series))
         # earlier markers are larger, so that lines on top of each other are all seen
-        size = max(5.0, 9.0 - 1.3 * series)
+        size = max(5.0, 9.0 - 1.3 * order)
         look = {**marker_style(series), "color": colour, "linestyle": "", "markersize": size}
         axes.plot(x, shown, **look, markevery=mark_every)
         _name_edge_points(axes, x, line, shown, colour)
@@ -111,16 +116,44 @@ def _name_edge_points(axes: Axes, x: NDArray, line: NDArray, shown: NDArray, col
         axes.annotate(text, point, offset, textcoords="offset points", ha="center", weight="bold")
 
 
+def name_lines(figure: Figure, panels: Sequence[Axes], ncols: int, **look: Any) -> None:
+    """Name each line at its right end, if there is more than one; in a legend below where two ends
+    are near each other, one cannot be drawn, or there are more panels than one."""
+    axes = panels[0]
+    lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+    names = [str(line.get_label()) for line in lines]
+    ends = []
+    for line, name in zip(lines, names, strict=True):
+        x, y = np.asarray(line.get_xydata())[-1]
+        ends.append((float(y), float(x), fill(name, 20), str(line.get_color())))
+    if len(lines) == 1:
+        return
+    axes.autoscale_view()  # which otherwise waits until the figure is drawn
+    heights = sorted(_height(axes, x, y) for y, x, *_ in ends)
+    if len(panels) == 1 and all(above - below > 0.04 for below, above in pairwise(heights)):
+        _label_ends(axes, ends)
+    else:
+        figure.legend(lines, names, loc="outside lower center", ncols=ncols, **look)
+
+
+_LINE_OF_TEXT = 0.075  # of the axes' height
+
+
+def _height(axes: Axes, x: float, y: float) -> float:
+    """Return how high a point stands in the axes, 0 at the bottom and 1 at the top."""
+    return float(axes.transAxes.inverted().transform(axes.transData.transform((x, y)))[1])
+
+
 def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
     """Write each line's name to the right of the axes at its end's height, pushed apart where two
     would touch."""
-    low, high = np.log(axes.get_ylim())
-    gap = 0.075  # of the axes' height: a line of text
     heights: dict[str, float] = {}
-    previous = -gap
-    for y, _, name, _ in sorted(ends):
-        heights[name] = previous = max((math.log(y) - low) / (high - low), previous + gap)
-    overshoot = max(0.0, previous - 1.0)
+    top = -_LINE_OF_TEXT / 2
+    for y, x, name, _ in sorted(ends):
+        half = _LINE_OF_TEXT * (name.count("\n") + 1) / 2
+        heights[name] = max(_height(axes, x, y), top + half)
+        top = heights[name] + half
+    overshoot = max(0.0, top - _LINE_OF_TEXT / 2 - 1.0)
     for y, x, name, colour in ends:
         axes.annotate(
             name,
@@ -202,8 +235,7 @@ def spread_curves(
         axes[0][0].set_ylabel(ylabel)
     if panels and title:
         figure.suptitle(title, x=0.02, ha="left", weight="bold", fontsize=12)
-    handles, texts = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside lower center", ncols=min(4, len(names)))
+    name_lines(figure, axes[0], min(4, len(names)))
     return figure
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from course_utils.plots.curves import name_lines
 from course_utils.plots.style import (
     INK,
     MUTED,
@@ -104,5 +105,5 @@ def lines(
         )
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.xaxis.set_major_formatter("{x:,g}")
-    figure.legend(loc="outside lower center", ncols=4 if len(curves) == 4 else 3, fontsize=9.5)
+    name_lines(figure, [axes], 4 if len(curves) == 4 else 3, fontsize=9.5)
     return figure

@@ -45,9 +45,13 @@ __all__ = [
 # Okabe & Ito (2008), distinguishable with every common colour blindness; their yellow is left out,
 # because it fades on a light card, and black goes last, because the axes use it.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# One colour for one way of scaling RoPE in every figure, and in rope_scaling.js (chapters 15 and
-# 16): its place in the palette, seven more for another form of it.
-ROPE_SERIES = {
+# One colour for one form of layer norm in every figure, and for one way of scaling RoPE, as in
+# rope_scaling.js (chapters 15 and 16): its place in the palette, seven more for another form of it.
+SERIES = {
+    "one pass": 0,
+    "two passes": 1,
+    "built-in": 2,
+    "centred twice": 3,
     **dict.fromkeys(("PI", "PI, linear"), 0),
     **dict.fromkeys(("NTK", "NTK-aware"), 1),
     **dict.fromkeys(("YaRN", "YaRN, as run"), 2),
@@ -235,9 +239,9 @@ def show(figure: Figure, alt: str) -> None:
 
 
 def series_of(names: Iterable[Any]) -> list[int]:
-    """Return the series of each line: that of a way of scaling RoPE is always the same, the others
-    take what is free."""
-    own = [ROPE_SERIES.get(name) for name in names]
+    """Return the series of each line: that of a form of layer norm and of a way of scaling RoPE is
+    always the same, the others take what is free."""
+    own = [SERIES.get(name) for name in names]
     free = (series for series in itertools.count() if series not in own)
     return [next(free) if series is None else series for series in own]
 

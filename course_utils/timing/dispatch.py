@@ -120,8 +120,8 @@ def saved_bytes(fn: Callable[..., Any], *args: Any) -> int:
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         kept[storage.data_ptr()] = storage.nbytes()
-        alive.append(tensor)
-        return tensor
+        alive.append(tensor.detach())  # with its graph it would hold itself, for good
+        return alive[-1]
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         result = fn(*args)

@@ -30,7 +30,7 @@ UNDRAWN = (
     "() => [...document.querySelectorAll('.math')].filter((math) => "
     "!math.querySelector('mjx-container')).length"
 )
-# on a phone: pictures and formulas that are cut off, small formulas, and what scrolls unmarked
+# on a phone: pictures, formulas and tables that are cut off, small formulas, what scrolls unmarked
 CLIPPED = """() => {
     const all = (selector) =>
         [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility());
@@ -40,10 +40,19 @@ CLIPPED = """() => {
     const scrolls = all("pre, .output, .table-wrapper, .math-wrapper").filter((e) =>
         e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "visible");
     return [
-        ...all("article img").filter(wide),
+        ...all("article :is(img, table)").filter(wide),
         ...formulas.filter((e) => wide(e) || small(e)),
         ...scrolls.filter((e) => !("more" in e.dataset)),
     ].map((e) => e.outerHTML.slice(0, 200));
+}"""
+FOLDS = """async (open) => {
+    const was = open ? "details:not([open])" : "details[data-was]";
+    for (const fold of document.querySelectorAll(was)) {
+        fold.toggleAttribute("data-was", open);
+        fold.open = open;
+    }
+    // an observer sees what opened a frame later, and acts in the next
+    for (let frame = 0; frame < 3; frame += 1) await new Promise(requestAnimationFrame);
 }"""
 # axe takes a second for a thousand elements, and most are the colours of code and the strokes of
 # formulas: of each colour the first on a page stays, and of each formula its frame
@@ -93,6 +102,7 @@ def read(reader, address, *, closely):
     page.goto("about:blank")  # axe saw the last page without its formulas: nothing fits them
     page.set_viewport_size(PHONE)
     reader.open(address)
+    page.evaluate(FOLDS, True)
     page.wait_for_timeout(200)  # an observer marks what scrolls
     visit = Visit(page.locator(".math").count(), page.evaluate(RAW_FORMULAS))
     visit.not_drawn += ["a formula left out"] * page.evaluate(UNDRAWN)
@@ -103,6 +113,7 @@ def read(reader, address, *, closely):
         len(widgets) != expected
     )
     visit.clipped = page.evaluate(CLIPPED)
+    page.evaluate(FOLDS, False)
     for size in (PHONE, DESKTOP) if closely else (PHONE,):
         page.set_viewport_size(size)
         visit.dumb += [
@@ -173,6 +184,17 @@ def test_on_a_phone_what_is_wide_scrolls_in_its_own_place(reader):
     assert {
         address: visit.clipped for address, visit in reader.visits.items() if visit.clipped
     } == {}
+
+
+@pytest.mark.parametrize("chapter", ["19", "21"])
+def test_on_a_screen_long_lines_and_wide_tables_are_set_smaller(browser, site, chapter):
+    with browser.new_page(viewport=DESKTOP) as page:
+        (path,) = (site / "notebooks").glob(f"{chapter}*.html")
+        page.goto(path.as_uri())
+        page.locator(".course-tight, pre[style]").first.wait_for()
+        page.wait_for_timeout(200)
+        cut = page.locator("article [data-more]:visible").all()
+        assert [region.inner_text() for region in cut] == []
 
 
 def test_every_control_of_every_widget_answers_without_a_kernel(reader):

@@ -263,9 +263,7 @@ def tensor2tensor(positions, dim, base=10_000.0):
 
 
 def own_slopes_from_zero(num_heads):
-    below = 2 ** (num_heads.bit_length() - 1)
-    between = torch.arange(1, 2 * below, 2)[: num_heads - below] / (2 * below)
-    return 2.0 ** (-8 * torch.cat([torch.arange(below) / below, between]))
+    return 2.0 ** (-8 * torch.arange(num_heads) / num_heads)
 
 
 def positions_compared(positions):

@@ -59,6 +59,9 @@ FIGURES = {
     "panels": lambda: plots.spread_curves(
         RUNS, "batch", "loss", "norm", xlabel="batch", panels="seed", log_y=True
     ),
+    "lines with names at their ends": lambda: plots.lines(
+        [0, 1], {"YaRN": [1.0, 4.0], "a name that takes two lines": [4.0, 1.0]}, "pair", "s"
+    ),
     "lines": lambda: plots.lines(
         [0, 1],
         {"PI": [1.0, 0.5], "none": [1.0, 0.0]},

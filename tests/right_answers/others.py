@@ -9,6 +9,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from chapters.c12_scan import exercises as chapter12
+
 
 def bytes_by_list(rows, features, itemsize=4, backward=False):
     shapes = [(rows, features), (features,), (features,), (rows, features)]
@@ -185,19 +187,29 @@ def warps_bits(n_cols, itemsize):
     return 1 << min(5, max(0, (n_cols * itemsize - 1).bit_length() - 10))
 
 
-def scan_accumulate(a, b, h0=None):
-    first = torch.zeros_like(b[:, 0]) if h0 is None else h0
-    steps = zip(a.unbind(1), b.unbind(1), strict=True)
-    states = itertools.accumulate(steps, lambda h, ab: ab[0] * h + ab[1], initial=first)
-    return torch.stack(list(states)[1:], dim=1)
+def scan_neutral(a, b, h0=None):
+    if h0 is not None:
+        b = torch.cat([torch.addcmul(b[:, :1], a[:, :1], h0.unsqueeze(1)), b[:, 1:]], dim=1)
+    for log in range((b.shape[1] - 1).bit_length()):
+        back = (0, 0, 2**log, -(2**log))  # shifted, a step that changes nothing in front
+        a, b = a * F.pad(a, back, value=1.0), torch.addcmul(b, a, F.pad(b, back))
+    return b
 
 
 def scan_halves(a, b, h0=None):
-    if b.shape[1] == 1:
-        return b if h0 is None else a * h0[:, None] + b
-    half = b.shape[1] // 2
-    left = scan_halves(a[:, :half], b[:, :half], h0)
-    return torch.cat((left, scan_halves(a[:, half:], b[:, half:], left[:, -1])), 1)
+    """Both halves of a power of two at once, as two sequences."""
+    if h0 is not None:
+        a, b = (torch.cat((first[:, None], x), 1) for first, x in ((0 * h0, a), (h0, b)))
+        return scan_halves(a, b)[:, 1:]
+    B, T, C = b.shape
+    if T == 1:
+        return b
+    half = 1 << (T - 1).bit_length() - 1
+    fill = (0, 0, 0, 2 * half - T)
+    gates, added = (F.pad(x, fill, value=1.0).reshape(2 * B, half, C) for x in (a, b))
+    earlier, later = scan_halves(gates, added).view(B, 2, half, C).unbind(1)
+    passed = gates.view(B, 2, half, C)[:, 1].cumprod(1)
+    return torch.cat((earlier, later + passed * earlier[:, -1:]), 1)[:, :T]
 
 
 def scan_matrix(a, b, h0=None):
@@ -209,16 +221,16 @@ def scan_matrix(a, b, h0=None):
     return states if h0 is None else states + a.cumprod(1) * h0[:, None]
 
 
-def scan_vmap(a, b, h0=None):
-    def one(gates, inputs, h):
-        states = []
-        for gate, new in zip(gates, inputs, strict=True):
-            h = torch.addcmul(new, gate, h)
-            states.append(h)
-        return torch.stack(states)
-
-    h0 = b.new_zeros(b.shape[0], b.shape[2]) if h0 is None else h0
-    return torch.vmap(torch.vmap(one, in_dims=(1, 1, 0), out_dims=1))(a, b, h0)
+def scan_affine(a, b, h0=None):
+    """Steps as matrices of 2 by 2, put to (h0, 1)."""
+    zero, one = torch.zeros_like(a), torch.ones_like(a)
+    steps = torch.stack([a, b, zero, one], -1).unflatten(-1, (2, 2))
+    k = 1
+    while k < a.shape[1]:
+        steps = torch.cat((steps[:, :k], steps[:, k:] @ steps[:, :-k]), 1)
+        k <<= 1
+    start = torch.zeros_like(b[:, 0]) if h0 is None else h0
+    return steps[..., 0, 0] * start[:, None] + steps[..., 0, 1]
 
 
 def scan_odd_even(a, b, h0=None):
@@ -234,6 +246,55 @@ def scan_odd_even(a, b, h0=None):
     states = torch.empty_like(b)
     states[:, 0::2], states[:, 1::2] = a[:, 0::2] * before + b[:, 0::2], odd
     return states
+
+
+def chunks_by_border(a, q, k, v, L=64):
+    """Chunk by chunk, the state in hand."""
+    H, y = torch.zeros_like(k[0])[:, None] * v[0], []
+    for gates, queries, keys, values in zip(*(x.split(L) for x in (a, q, k, v)), strict=True):
+        left, passed = chapter12.left_of(gates), gates.cumprod(0)[:, None]
+        y.append(queries @ keys.T * left @ values + passed * (queries @ H))
+        H = passed[-1] * H + (left[-1, :, None] * keys).T @ values
+    return torch.cat(y)
+
+
+def chunks_all_pairs(a, q, k, v, L=64):
+    return torch.einsum("td,sd,ts,se->te", q, k, chapter12.left_of(a), v)
+
+
+def chunks_of_states(a, q, k, v, L=64):
+    """Every state by the scan; L is not needed."""
+    written = torch.einsum("td,te->tde", k, v)
+    states = scan_neutral(
+        a[None, :, None].expand(1, -1, written[0].numel()), written.flatten(1)[None]
+    )
+    return torch.einsum("td,tde->te", q, states[0].view_as(written))
+
+
+def chunks_einsum(a, q, k, v, L=64):
+    a, q, k, v = (x.view(-1, L, *x.shape[1:]) for x in (a, q, k, v))
+    left, passed = chapter12.left_of(a), a.cumprod(1)
+    added = torch.einsum("nl,nld,nle->nde", left[:, -1], k, v)
+    between = chapter12.left_of(torch.cat((passed[:0, -1], passed[:, -1])))  # of chunk m at chunk n
+    H = torch.einsum("nm,mde->nde", between, added).roll(1, 0)
+    H = torch.cat((torch.zeros_like(H[:1]), H[1:]))
+    far = torch.einsum("nl,nld,nde->nle", passed, q, H)
+    return (torch.einsum("nld,nsd,nls,nse->nle", q, k, left, v) + far).reshape(-1, v.shape[-1])
+
+
+def chunks_loud_queries(a, q, k, v, L=64):
+    """Each query is faded before it meets the state, and each key before it is written."""
+    N = len(a) // L
+    gates, shape = a.view(N, L), (N, L, -1)
+    passed = torch.stack([gates[:, : t + 1].prod(1) for t in range(L)], 1)
+    still = torch.stack([gates[:, t + 1 :].prod(1) for t in range(L)], 1)
+    added = (k * still.view(-1, 1)).view(shape).transpose(1, 2) @ v.view(shape)
+    ends = chapter12.linear_scan.oracle(
+        passed[None, :, -1:].expand(1, N, added[0].numel()), added.view(1, N, -1)
+    ).view_as(added)
+    begins = torch.cat((added[:1] * 0, ends[:-1]))
+    near = torch.block_diag(*chapter12.left_of(gates)) * (q @ k.T) @ v
+    return near + ((q * passed.view(-1, 1)).view(shape) @ begins).flatten(0, 1)
 
 
 def code_complex(positions, dim, base=10_000.0):
@@ -280,43 +341,64 @@ def code_columns(positions, dim, base=10_000.0):
 
 
 def slopes_recursive(num_heads):
-    if (power := num_heads.bit_length() - 1) == math.log2(num_heads):
-        start = 2 ** -(2 ** -(power - 3))
-        return torch.tensor([start ** (i + 1) for i in range(num_heads)])
-    below = 2**power
-    return torch.cat(
-        (slopes_recursive(below), slopes_recursive(2 * below)[::2][: num_heads - below])
-    )
+    if num_heads == 1:
+        return torch.tensor([2.0**-8])
+    odd = slopes_recursive(num_heads // 2).double()  # every other slope
+    return torch.stack((odd * 2 ** (8 / num_heads), odd), dim=1).flatten()
 
 
 def slopes_numpy(num_heads):
-    below = 1 << int(np.log2(num_heads))
-    more = np.arange(1, 2 * below, 2)[: num_heads - below] / 2
-    return torch.tensor(np.exp2(-8 * np.concatenate((np.arange(1, below + 1), more)) / below))
+    return torch.tensor(np.geomspace(2 ** (-8 / num_heads), 2**-8, num_heads))
 
 
 def slopes_loop(num_heads):
-    below = 1
-    while below * 2 <= num_heads:
-        below *= 2
-    slopes, ratio = torch.empty(num_heads), 2 ** (-8 / below)
+    slopes = torch.empty(num_heads)
     for head in range(num_heads):
-        power = head + 1 if head < below else head - below + 0.5
-        slopes[head] = ratio**power
+        slopes[head] = (2 ** (-8 / num_heads)) ** (head + 1)
     return slopes
 
 
 def slopes_exp(num_heads):
-    below = 2 ** math.floor(math.log2(num_heads))
-    powers = torch.cat((torch.arange(1.0, below + 1), torch.arange(0.5, below)))[:num_heads]
-    return (powers * (-8 / below) * math.log(2)).exp()
+    return (torch.arange(1.0, num_heads + 1) * (-8 / num_heads) * math.log(2)).exp()
 
 
 def slopes_cumprod(num_heads):
-    below = 2 ** (len(bin(num_heads)) - 3)
-    whole = torch.full((below,), 2 ** (-8 / below), dtype=torch.float64).cumprod(0)
-    between = whole * 2 ** (4 / below)
-    return torch.hstack((whole, between[: num_heads - below])).float()
+    return torch.full((num_heads,), 2 ** (-8 / num_heads), dtype=torch.float64).cumprod(0)
+
+
+def _turns(k, dim, base):
+    return k * base ** (torch.arange(dim // 2).double() * -2 / dim)
+
+
+def shift_blocks(k, dim, base=10_000.0):
+    c, s = _turns(k, dim, base).cos(), _turns(k, dim, base).sin()
+    return torch.block_diag(*torch.stack((c, s, -s, c), -1).unflatten(-1, (2, 2)))
+
+
+def shift_complex(k, dim, base=10_000.0):
+    unit_vectors = torch.view_as_complex(torch.eye(dim).double().view(dim, -1, 2))
+    turned = unit_vectors * torch.exp(-1j * _turns(k, dim, base))  # sine + j cosine
+    return torch.view_as_real(turned).flatten(1).T
+
+
+def shift_exponential(k, dim, base=10_000.0):
+    speeds = _turns(k, dim, base).repeat_interleave(2)[:-1]
+    speeds[1::2] = 0
+    return torch.matrix_exp(torch.diag(speeds, 1) - torch.diag(speeds, -1))
+
+
+def shift_numpy(k, dim, base=10_000.0):
+    matrix = np.zeros((dim, dim))
+    for i, angle in enumerate(_turns(k, dim, base).tolist()):
+        c, s = np.cos(angle), np.sin(angle)
+        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[c, s], [-s, c]]
+    return torch.from_numpy(matrix)
+
+
+def shift_kron(k, dim, base=10_000.0):
+    angles = torch.diag(torch.exp(1j * _turns(k, dim, base)))
+    turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
+    return torch.kron(angles.real, torch.eye(2)) + torch.kron(angles.imag, turn)
 
 
 def _angles(dim, positions, base):
@@ -1315,6 +1397,44 @@ def carried_measured(source, weight, eps, features):
     return weight * x / x.norm(), eps / x.sum().item()
 
 
+def where_allclose(added, x):
+    usual = added(x, 1.0)
+    within = {"rtol": 0.0, "atol": 0.01 * usual.abs().max().item()}
+    return torch.allclose(added(3 * x, 1.0), usual, **within), torch.allclose(
+        added(x, 3.0), usual, **within
+    )
+
+
+def where_halved(added, x):
+    usual = added(x, 1.0)
+    changes = [added(x / 2, 1.0) - usual, added(x, 0.5) - usual]
+    return tuple((change.norm() < 0.01 * usual.norm()).item() for change in changes)
+
+
+def where_cosine(added, x):
+    """By direction and size apart."""
+    usual = added(x, 1.0).flatten()
+
+    def same(other):
+        turned = 1 - F.cosine_similarity(other.flatten(), usual, dim=0)
+        return bool(turned < 1e-4 and abs(other.norm() / usual.norm() - 1) < 0.01)
+
+    return same(added(2 * x, 1.0)), same(added(x, 2.0))
+
+
+def where_numpy(added, x):
+    results = np.stack([added(x * s, t).numpy() for s, t in ((1, 1), (10, 1), (1, 10))])
+    change = np.abs(results[1:] - results[0]).max((1, 2)) / np.abs(results[0]).max()
+    return (change < 0.01).tolist()
+
+
+def where_names(added, x):
+    gone = {"before": added(7 * x, 1.0), "after": added(x, 7.0)}
+    limit = added(x, 1.0).abs().amax() / 100
+    gone = {place: (added(x, 1.0) - y).abs().lt(limit).all() for place, y in gone.items()}
+    return gone["before"], gone["after"]
+
+
 RIGHT = {
     "aimed_key": [
         aimed_complex, aimed_by_rope, aimed_by_gradient, aimed_by_matrix, aimed_neighbours,
@@ -1329,8 +1449,12 @@ RIGHT = {
     "longest_gap": [gap_sweep, gap_merged, gap_by_the_microsecond, gap_numpy, gap_recursive],
     "to_keep": [keep_table, keep_match, keep_search, keep_frozen, keep_flags],
     "warps_for": [warps_numpy, warps_doubled, warps_searched, warps_most, warps_bits],
-    "linear_scan": [scan_accumulate, scan_halves, scan_matrix, scan_vmap, scan_odd_even],
+    "linear_scan": [scan_neutral, scan_halves, scan_matrix, scan_affine, scan_odd_even],
+    "in_chunks": [
+        chunks_by_border, chunks_all_pairs, chunks_of_states, chunks_einsum, chunks_loud_queries,
+    ],
     "sinusoidal": [code_complex, code_numpy, code_loops, code_phase, code_columns],
+    "shift_matrix": [shift_blocks, shift_complex, shift_exponential, shift_numpy, shift_kron],
     "alibi_slopes": [slopes_recursive, slopes_numpy, slopes_loop, slopes_exp, slopes_cumprod],
     "rope": [rope_complex, rope_rotate_half, rope_einsum, rope_vmap, rope_pair_by_pair],
     "half_to_interleaved": [rows_index, rows_stack, rows_numpy_index, rows_loop, rows_matrix],
@@ -1360,6 +1484,7 @@ RIGHT = {
         ada_builtin, ada_by_moments, ada_sample_by_sample, ada_vmap, ada_two_maps,
     ],
     "large_enough": [enough_cat, enough_numpy, enough_loop, enough_halved, enough_masked],
+    "where_norms": [where_allclose, where_halved, where_cosine, where_numpy, where_names],
     "place_norms": [place_table, place_flags, place_recursive, place_match, place_differences],
     "find_eps": [
         eps_by_lines, eps_numpy, eps_by_halving, eps_rows_at_once, eps_two_equations,

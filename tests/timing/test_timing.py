@@ -1,11 +1,13 @@
 """timing: what is timed, how often and in which order; the bytes that are kept and moved; what the
 figures mean."""
 
+import gc
 import os
 import platform
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 import torch
@@ -156,6 +158,19 @@ X, Y = torch.ones(10, 10), torch.ones(10, 10)
 def test_zero_is_an_answer_where_something_requires_a_gradient():
     assert saved_bytes(lambda x: x + 1, torch.ones(10, requires_grad=True)) == 0
     assert saved_bytes(torch.argmax, torch.ones(10, requires_grad=True)) == 0
+
+
+def test_what_was_kept_for_the_count_is_let_go():
+    results = []
+
+    def remembered(x):
+        result = x.exp()
+        results.append(weakref.ref(result))
+        return result
+
+    saved_bytes(remembered, torch.ones(10, requires_grad=True))
+    gc.collect()
+    assert results[0]() is None
 
 
 def moved(fn, *args):

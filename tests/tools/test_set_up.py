@@ -5,6 +5,7 @@ that says what to do, JupyterLab opens a learner's copy of chapter 00 for this m
 import ast
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ from pathlib import Path
 import pytest
 import websocket
 import yaml
+from jupyter_client.manager import start_new_kernel
 from jupyter_client.session import Session
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -378,3 +380,16 @@ def test_make_lab_opens_chapter_00_runs_a_cell_and_warns_of_nothing(lab):
         assert alarm not in lab.read_text(), lab.read_text()
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(f"{server}/api/contents", timeout=60)  # without its token
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator than GNU's")
+def test_what_a_cell_let_go_of_goes_back_to_the_system():
+    startup = {**os.environ, "PYTHONSTARTUP": str(ROOT / ".jupyter" / "startup.py")}
+    manager, client = start_new_kernel(env=startup)
+    memory = Path(f"/proc/{manager.provisioner.process.pid}/statm")
+    resident = []  # bytes
+    for code in ("held = [bytes(50_000) for _ in range(2_000)]", "last = held.pop(); del held"):
+        client.execute_interactive(code, timeout=60)
+        resident.append(int(memory.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+    manager.shutdown_kernel(now=True)
+    assert resident[1] < resident[0] - 50e6

@@ -5,6 +5,7 @@ const observer = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
     else target.removeAttribute("tabindex");
+    if (target.scrollWidth > target.clientWidth) requestAnimationFrame(() => fit(target));
     showMore(target);
   }
 });
@@ -17,19 +18,40 @@ addEventListener("DOMContentLoaded", () => {
   // Sphinx says that a part of the contents is a heading, and not of which level.
   for (const caption of document.querySelectorAll(".caption[role=heading]")) caption.setAttribute("aria-level", "2");
   showSectionsOnTheLeft();
-  if (innerWidth < PHONE) document.querySelectorAll(".cell_output pre").forEach(setSmaller);
   const note = document.querySelector(".course-note");
   if (note && document.querySelector(".cell_input")) addSwitch(note);
   const rows = [...document.querySelectorAll("article tr[id]")];
   if (rows.length) addFilter(rows);
 });
 
-const PHONE = 500, PRINTED = 11, SMALLEST_PRINTED = 9; // pixels; site.css prints in 11 there
+const PHONE = 500, SMALLEST = { phone: 9, screen: 11 }; // pixels
 
-/** A printed line that is a little too long for a phone is set smaller: what it says often stands at its end. */
-function setSmaller(printed) {
-  const size = (0.98 * PRINTED * printed.clientWidth) / printed.scrollWidth;
-  if (size >= SMALLEST_PRINTED && printed.scrollWidth > printed.clientWidth) printed.style.fontSize = `${size}px`;
+/** What is a little too wide is set smaller: what a line says often stands at its end. On a phone code scrolls, tables are stacked. */
+function fit(region) {
+  const onPhone = innerWidth < PHONE, table = region.querySelector("table");
+  if (table) return onPhone ? stack(table) : table.classList.add("course-tight");
+  if (region.tagName !== "PRE" || (onPhone && !region.closest(".cell_output"))) return;
+  if (region.scrollWidth <= region.clientWidth) return;
+  const size = (0.98 * parseFloat(getComputedStyle(region).fontSize) * region.clientWidth) / region.scrollWidth;
+  if (size >= SMALLEST[onPhone ? "phone" : "screen"]) region.style.fontSize = `${size}px`;
+  else if (onPhone && !region.closest(".text_markdown, .text_html") && !hasColumns(region.textContent)) region.style.whiteSpace = "pre-wrap";
+}
+
+const hasColumns = (text) => text.split("\n").some((line) => (line.match(/\S {2,}(?=\S)/g) ?? []).length > 1);
+
+/** On a phone a table that is too wide is a paragraph a row, each cell behind the name of its column; site.css has the rest. */
+function stack(table) {
+  if (!table.tHead || table.classList.contains("course-stacked")) return;
+  table.classList.add("course-stacked");
+  const names = table.tHead.rows[0].cells;
+  for (const row of table.tBodies[0].rows)
+    for (const [column, cell] of [...row.cells].entries()) {
+      cell.hidden = !cell.textContent.trim();
+      if (!column || !names[column].textContent.trim()) continue;
+      const name = document.createElement("span");
+      name.append(...names[column].cloneNode(true).childNodes, ": "); // formulas, too
+      cell.prepend(name);
+    }
 }
 
 /** The sections of this chapter below its title on the left, for where the right column has no room. */

@@ -7,7 +7,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from chapters.c07_norms_of_models.figures import NORM, block_diagrams
 
-PLACES = ("post", "pre", "sandwich", "peri", "after", "QK")
+PLACES = ("post", "pre", "sandwich", "parallel", "after", "QK")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def test_each_block_has_the_norms_of_its_formula(figure):
         )
         for place, axes in zip(PLACES, figure.axes, strict=True)
     }
-    assert norms == {"post": 1, "pre": 1, "sandwich": 2, "peri": 3, "after": 1, "QK": 3}
+    assert norms == {"post": 1, "pre": 1, "sandwich": 2, "parallel": 1, "after": 1, "QK": 3}
 
 
 def test_nothing_is_clipped_and_no_words_meet(figure):
