@@ -34,7 +34,7 @@ def format_number(value: Any) -> str:
 
 class Inline(str):
     """A cell of inline Markdown, shown as such in a notebook: `code`, **bold**,
-    [links](02_layer_norm.ipynb)."""
+    [links](02_layer_norm.ipynb), and ``<br>`` where a line ends."""
 
     __slots__ = ()
 
@@ -92,7 +92,10 @@ class Table:
         return bool(self.rows) and all(isinstance(row[column], (int, float)) for row in self.rows)
 
     def __repr__(self) -> str:
-        lines = [list(self.columns), *self.cells]
+        lines = [
+            list(self.columns),
+            *([cell.replace("<br>", " ") for cell in row] for row in self.cells),
+        ]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
         rule = ["-" * width for width in widths]
         text = [

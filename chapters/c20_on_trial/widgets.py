@@ -1,5 +1,5 @@
 """The ledger as a table to search: by words, by source, by verdict; without a kernel, the whole
-table. Chapter 20."""
+table. Chapter 20, which shows the shared row as well."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -10,9 +10,10 @@ from chapters.c20_on_trial import ledger
 from chapters.c20_on_trial.ledger import Entry, by_work
 from chapters.sources import WORKS, Work
 from course_utils.claims import VERDICTS
+from course_utils.widgets import normalize_row
 from course_utils.widgets.base import StatefulWidget, browser_module, one_of
 
-__all__ = ["ledger_html", "ledger_table"]
+__all__ = ["ledger_html", "ledger_table", "normalize_row"]
 
 _HERE = Path(__file__).parent
 _COLUMNS = ("claim", "verdict", "found", "tested in")

@@ -1399,6 +1399,42 @@ def remembers_sum(make, x):
     return (rows - rows[-1]).abs().sum() > 0
 
 
+def carried_table(source, weight, eps, features):
+    plus, share = {"gemma": (1, 1), "gguf": (0, 1)}.get(source, (0, 1 / features))
+    return torch.ones(features) * (weight.float() + plus) * share**0.5, eps * share
+
+
+def carried_double(source, weight, eps, features):
+    weight = weight.double() + (source == "gemma")
+    if source in {"l2", "scale"}:
+        weight, eps = weight * features**-0.5, eps / features
+    return weight.repeat(features // len(weight)), eps
+
+
+def carried_numpy(source, weight, eps, features):
+    weight = np.broadcast_to(weight.float().numpy(), (features,)) + np.float32(source == "gemma")
+    n = features if source in ("l2", "scale") else 1
+    return torch.from_numpy(weight / np.float32(n**0.5)), eps / n
+
+
+def carried_match(source, weight, eps, features):
+    match source:
+        case "gemma":
+            return weight.to(torch.float32).add(1), eps
+        case "gguf":
+            return weight, eps
+        case _:
+            return weight.expand(features) * features**-0.5, eps / features
+
+
+def carried_measured(source, weight, eps, features):
+    """What the norm makes of rows whose mean square is 1."""
+    x = torch.ones(features, dtype=torch.float64)
+    if source in ("gemma", "gguf"):
+        return weight + (source == "gemma") * x, eps
+    return weight * x / x.norm(), eps / x.sum().item()
+
+
 def where_allclose(added, x):
     usual = added(x, 1.0)
     within = {"rtol": 0.0, "atol": 0.01 * usual.abs().max().item()}
@@ -1501,6 +1537,9 @@ RIGHT = {
     ],
     "remembers": [
         remembers_any, remembers_all_at_once, remembers_longer, remembers_set, remembers_sum,
+    ],
+    "to_rms_norm": [
+        carried_table, carried_double, carried_numpy, carried_match, carried_measured,
     ],
     "largest_error": [error_numpy, error_loop, error_early, error_reduce, error_both_ends],
 }  # fmt: skip

@@ -332,7 +332,8 @@ def test_the_command_says_what_it_needs_and_who_is_missing(tmp_path, capsys):
 def test_a_chapter_can_be_chosen_and_one_without_exercises_is_named(tmp_path, monkeypatch):
     folder = tmp_path / "submitted"
     folder.mkdir()
-    without = next(chapter for chapter in CHAPTERS if not chapter.exercises)
+    without = CHAPTERS[-1]
+    monkeypatch.setitem(vars(without), "exercises", ())
     save(folder / "a.ipynb", RIGHT)
     save(folder / "b.ipynb", title=f"# {without.number} · {without.title}")
     monkeypatch.setattr(command, "grade_exercise", lambda *_: {"status": "passed"})

@@ -12,6 +12,7 @@ or ``rope``.
 """
 
 import inspect
+import re
 import textwrap
 import tomllib
 from collections.abc import Callable, Sequence
@@ -79,7 +80,8 @@ class Proofs:
     def _repr_html_(self) -> str:
         style = "margin:2px 0 8px 20px;padding:8px 12px;overflow-x:auto"
         return "".join(
-            f"<details><summary>checked: {escape(convention.question)} "
+            f"<details{' open' * (convention is CONVENTIONS[0])}>"  # one shows what the others hide
+            f"<summary>checked: {escape(convention.question)} "
             f"<strong>{escape(found)}</strong></summary>"
             f'<pre tabindex="0" style="{style}">{escape(convention.code)}</pre></details>'
             for convention, found in self.found
@@ -98,13 +100,16 @@ def table(theme: str) -> Table:
     cells = [
         (
             f"{row.question} ({row.keywords})",
-            Inline(row.here),
-            Inline(row.elsewhere),
-            Inline(row.convert),
+            *(_a_fact_a_line(cell) for cell in (row.here, row.elsewhere, row.convert)),
         )
         for row in _of(theme)
     ]
     return Table(("question", "PyTorch, transformers", "elsewhere", "to convert"), cells)
+
+
+def _a_fact_a_line(cell: str) -> Inline:
+    """Break a line after each sentence, and before what is set off by a semicolon."""
+    return Inline(re.sub(r"(?<!al)([.;]) (?=\S)", r"\1<br>", cell))
 
 
 def _of(theme: str) -> list[Convention]:
