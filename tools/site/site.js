@@ -24,7 +24,7 @@ addEventListener("DOMContentLoaded", () => {
   if (rows.length) addFilter(rows);
 });
 
-const PHONE = 500, SMALLEST = { phone: 9, screen: 11 }; // pixels
+const PHONE = 500, SMALLEST_LETTER = { phone: 9, screen: 11 }; // pixels
 
 /** What is a little too wide is set smaller: what a line says often stands at its end. On a phone code scrolls, tables are stacked. */
 function fit(region) {
@@ -33,7 +33,7 @@ function fit(region) {
   if (region.tagName !== "PRE" || (onPhone && !region.closest(".cell_output"))) return;
   if (region.scrollWidth <= region.clientWidth) return;
   const size = (0.98 * parseFloat(getComputedStyle(region).fontSize) * region.clientWidth) / region.scrollWidth;
-  if (size >= SMALLEST[onPhone ? "phone" : "screen"]) region.style.fontSize = `${size}px`;
+  if (size >= SMALLEST_LETTER[onPhone ? "phone" : "screen"]) region.style.fontSize = `${size}px`;
   else if (onPhone && !region.closest(".text_markdown, .text_html") && !hasColumns(region.textContent)) region.style.whiteSpace = "pre-wrap";
 }
 
