@@ -51,7 +51,7 @@ def simulate_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> lis
         if results:
             raise RuntimeError(
                 f"{_name(results)} returned while {_name(parts)} waited in all_reduce: on real "
-                "machines, for ever"
+                "machines, until the timeout"
             )
         sums.append(torch.stack(list(parts.values())).sum(0))
 
