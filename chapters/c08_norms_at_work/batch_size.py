@@ -68,6 +68,8 @@ def run(settings: Settings, progress: Progress) -> dict[str, float]:
     digits = data.digits()
     with seeded(settings["seed"]):
         model = NETWORKS[settings["net"]](settings["norm"])
+    if "group" in settings:
+        normalize_in_groups(model, settings["group"])
     optimizer = torch.optim.SGD(model.parameters(), lr=settings["lr"], momentum=0.9)
     rng = torch.Generator().manual_seed(1_000 + settings["seed"])
     loss_of = loss_on_batches(digits.train, settings["batch"], settings["updates"], rng)
@@ -77,6 +79,18 @@ def run(settings: Settings, progress: Progress) -> dict[str, float]:
         "test": accuracy(model, digits.test),
         "test_by_batch": _accuracy_in_batches(model, digits.test, settings["batch"]),
     }
+
+
+def normalize_in_groups(model: nn.Module, size: int) -> None:
+    """Make each batch norm of ``model`` normalize so many samples at a time in training (ghost
+    batch norm; Hoffer et al. 2017)."""
+    for layer in model.modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+
+            def in_groups(x: Tensor, plain: Callable[[Tensor], Tensor] = layer.forward) -> Tensor:
+                return torch.cat([plain(part) for part in x.split(size)])
+
+            layer.forward = in_groups  # type: ignore[assignment]
 
 
 @torch.no_grad()
@@ -98,3 +112,4 @@ BATCH_SIZE = planned("batch-size", run)
 CNN_LONG = planned("cnn-long", run)
 MLP_RATES = planned("mlp-rates", run)
 DIGITS_SEEDS = planned("digits-seeds", run)
+GHOST_GROUPS = planned("ghost-groups", run)
