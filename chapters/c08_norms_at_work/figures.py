@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from chapters import records_of
 from chapters.c08_norms_at_work import shaken
@@ -25,7 +24,6 @@ __all__ = [
     "gradients_by_depth",
     "leads",
     "learning_curves",
-    "patch_grid",
     "shaken_losses",
     "transformer_rates",
     "vit_curves",
@@ -72,14 +70,14 @@ def learning_curves(
 
 def by_batch_size() -> Figure:
     """Draw the test accuracy by batch size, each norm at its best rate, three seeds, for the CNN at
-    equal updates and epochs, and for the MLP."""
+    equal updates and epochs, and for the MLP; without a norm a thin line."""
     best: dict[str, Any] = {"value": "validation", "level": ONE_IMAGE}
     cnn = _load("batch-size").select(net="CNN")
     rows = at_best(cnn, "lr", by=("equal", "norm", "batch"), **best)
     titled = [{**row, "panel": f"CNN, {_BUDGETS[row['equal']]}"} for row in rows]
     rows = at_best(_load("mlp-rates"), "lr", by=("norm", "batch"), **best)
     titled += [{**row, "panel": "MLP, 2 epochs"} for row in rows]
-    return spread_curves(
+    figure = spread_curves(
         [row for row in titled if row["norm"] != "none"],
         "batch",
         "test",
@@ -90,6 +88,11 @@ def by_batch_size() -> Figure:
         ylabel="test accuracy",
         height=3.8,
     )
+    for ax, panel in zip(figure.axes, dict.fromkeys(row["panel"] for row in titled), strict=True):
+        bare = Rows(row for row in titled if row["panel"] == panel).select(norm="none")
+        means = bare.mean_and_spread("test", "batch")
+        ax.plot(list(means), [spread.mean for spread in means.values()], color=MUTED, linewidth=1)
+    return figure
 
 
 def leads() -> Figure:
@@ -173,28 +176,6 @@ def _factors(axes: Axes, arm: str, series: int) -> None:
     beside = [length * 1.03 ** (2 * series - 3) for length in LENGTHS]
     look = marker_style(series) | {"color": PALETTE[series], "ls": "", "capsize": 4}
     axes.errorbar(beside, 2**means, yerr=bars, **look)
-
-
-def patch_grid(image: Tensor, tokens: Tensor) -> Figure:
-    """Draw an image (8, 8) with its patches of 2 × 2 numbered, and its tokens (16, 4)."""
-    figure, (whole, cut) = new_figure(2.8, ncols=2)
-    whole.imshow(image)
-    cut.imshow(tokens.T, aspect="auto")
-    for edge in np.arange(0.5, 7, 2) + 1:
-        for line in (whole.axhline, whole.axvline):
-            line(edge, color=PALETTE[4], linewidth=2)
-    for patch in range(16):
-        row, column = divmod(patch, 4)
-        look = {"color": "white", "ha": "center", "va": "center", "weight": "bold", "fontsize": 9}
-        stroke = {"facecolor": "black", "alpha": 0.55, "pad": 1.5, "edgecolor": "none"}
-        whole.text(2 * column + 0.5, 2 * row + 0.5, str(patch + 1), bbox=stroke, **look)
-    whole.set(title="an image, 16 patches", xticks=[], yticks=[])
-    cut.set(title="its 16 tokens of 4 values", xlabel="patch", ylabel="pixel of the patch")
-    cut.set_xticks(range(16), labels=range(1, 17), fontsize=9)
-    cut.set_yticks(range(4), labels=range(1, 5))
-    for ax in (whole, cut):
-        ax.grid(visible=False)
-    return figure
 
 
 def gradients_by_depth() -> Figure:

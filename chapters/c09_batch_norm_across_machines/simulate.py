@@ -50,8 +50,8 @@ def simulate_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> lis
             return list(results.values())
         if results:
             raise RuntimeError(
-                f"{_name(results)} returned while {_name(parts)} waited in all_reduce: on real "
-                "machines, for ever"
+                f"{_name(results)} returned while {_name(parts)} waited in all_reduce: real ones, "
+                "until a timeout"
             )
         sums.append(torch.stack(list(parts.values())).sum(0))
 

@@ -102,7 +102,7 @@ export default widgetOf((data) => ({
   title: "The time of a training step's exchanges against the number of ranks that share a batch.",
   hint:
     "Both axes are logarithmic. The model: messages times latency plus bytes over bandwidth, for every layer. The " +
-    "level line: what the arithmetic of such a step takes at least, on an H200 in bfloat16.",
+    "level line: what the arithmetic of such a step takes at least, on an H100 in bfloat16.",
   specs: [
     ...["ranks", "channels", "layers"].map((name) => ({ name, label: name })),
     { name: "latency", label: "latency", format: (us) => `${us} µs` },

@@ -14,7 +14,7 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 __all__ = ["sync_cost"]
 
 RANKS = [2**power for power in range(1, 11)]  # 2 to 1024, what the curves are drawn over
-# at least: 32 images of a ResNet-50, at the bfloat16 peak of an H200
+# at least: 32 images of a ResNet-50, at the bfloat16 peak of an H100
 ARITHMETIC_MS = 32 * 3 * 3.8e9 * 2 / 989e12 * 1e3
 SYNC_STOPS: dict[str, list[float]] = {
     "ranks": RANKS,
