@@ -33,7 +33,9 @@ STOPS = {
 }
 
 
-def normalize_row(controls: Sequence[str] = CONTROLS, arithmetic: str = "float64") -> CourseWidget:
+def normalize_row(
+    controls: Sequence[str] = CONTROLS, arithmetic: str = "float64", offset: float = 0.0
+) -> CourseWidget:
     """Return a row of bars beside its normalized row, ready to display.
 
     Args:
@@ -41,14 +43,16 @@ def normalize_row(controls: Sequence[str] = CONTROLS, arithmetic: str = "float64
             ``arithmetic`` is, offsets reach 1e8, otherwise ±10.
         arithmetic: ``"float64"``, ``"two-pass"`` or ``"one-pass"``, the last two in float32,
             ``"bfloat16"`` or ``"float16"``, both in two passes; every operation is rounded.
+        offset: the first one, a stop of its slider.
     """
     if isinstance(controls, str) or not set(controls) <= set(CONTROLS):
         raise ValueError(f"controls must be among {', '.join(CONTROLS)}: got {controls!r}")
-    state = {"values": VALUES, "features": 8, "offset": 0.0, "scale": 1.0, "eps": 1e-5, "picked": 0}
     stops = {"offset": _FAR if "arithmetic" in controls else _NEAR, **STOPS}
-    data = {"controls": list(controls), "arithmetics": ARITHMETICS, "stops": stops}
+    choices = {"arithmetic": ARITHMETICS, "offset": stops["offset"]}
+    chosen = one_of(choices, arithmetic=arithmetic, offset=float(offset))
+    state = {"values": VALUES, "features": 8, "scale": 1.0, "eps": 1e-5, "picked": 0, **chosen}
     return _NormalizeRow(
-        {**state, **one_of({"arithmetic": ARITHMETICS}, arithmetic=arithmetic)}, data
+        state, {"controls": list(controls), "arithmetics": ARITHMETICS, "stops": stops}
     )
 
 

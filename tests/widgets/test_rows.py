@@ -1,6 +1,7 @@
 """The row that is normalized: rounded in the browser as PyTorch rounds."""
 
 import numpy as np
+import pytest
 import torch
 
 from course_utils import widgets
@@ -82,3 +83,9 @@ def test_a_sum_beyond_float16_is_called_the_mean_s_end(in_browser):
     assert state["offset"] in widget.data["stops"]["offset"]
     (words,) = in_browser("normalize_row", "module.summary", [[state, widget.data]])
     assert words == "The sum of the row is infinite, and so is its mean: float16 ends at 65,504."
+
+
+def test_it_opens_at_a_stop_of_its_slider():
+    assert widgets.normalize_row(offset=50_000).x.mean() > 49_999
+    with pytest.raises(ValueError, match="offset must be one of"):
+        widgets.normalize_row(["offset"], offset=50_000)
