@@ -186,7 +186,7 @@ def test_on_a_phone_what_is_wide_scrolls_in_its_own_place(reader):
     } == {}
 
 
-@pytest.mark.parametrize("chapter", ["19", "21"])
+@pytest.mark.parametrize("chapter", ["21", "22"])
 def test_on_a_screen_long_lines_and_wide_tables_are_set_smaller(browser, site, chapter):
     with browser.new_page(viewport=DESKTOP) as page:
         (path,) = (site / "notebooks").glob(f"{chapter}*.html")

@@ -5,7 +5,7 @@ const observer = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
     else target.removeAttribute("tabindex");
-    if (target.scrollWidth > target.clientWidth) requestAnimationFrame(() => fit(target));
+    if (target.scrollWidth > target.clientWidth) requestAnimationFrame(() => setSmaller(target));
     showMore(target);
   }
 });
@@ -27,7 +27,7 @@ addEventListener("DOMContentLoaded", () => {
 const PHONE = 500, SMALLEST_LETTER = { phone: 9, screen: 11 }; // pixels
 
 /** What is a little too wide is set smaller: what a line says often stands at its end. On a phone code scrolls, tables are stacked. */
-function fit(region) {
+function setSmaller(region) {
   const onPhone = innerWidth < PHONE, table = region.querySelector("table");
   if (table) return onPhone ? stack(table) : table.classList.add("course-tight");
   if (region.tagName !== "PRE" || (onPhone && !region.closest(".cell_output"))) return;
