@@ -18,7 +18,7 @@ TOLERANCE, FLOOR, SHOWN = 1e-5, 1e-8, 8  # what compare_layers allows; the lower
 RIGHT = "right parts"
 
 
-def broken_llama(mistake: str = "base 10,000 for 100,000", start: str = "0") -> CourseWidget:
+def broken_llama(mistake: str = "weight 1 + w", start: str = "0") -> CourseWidget:
     """Return the tokens that SmolLM2 writes with a mistake and without one, over how far each of
     its blocks is off, ready to display.
 
