@@ -210,7 +210,7 @@ def timeline(
 def traces(seen: Mapping[str, Mapping[str, Sequence[tuple[str, float, float]]]]) -> Figure:
     """Draw what ``on_gpu.trace`` saw of each call, one above the other, each on its line of
     time."""
-    figure, panels = new_figure(2.3 * len(seen), nrows=len(seen))
+    figure, panels = new_figure(2.3 * len(seen), nrows=len(seen), sharex=True)
     for axes, (name, kinds) in zip(panels, seen.items(), strict=True):
         for row, (kind, colour) in enumerate(zip(kinds, PALETTE, strict=False)):
             bars = [(begin, end - begin) for _, begin, end in kinds[kind]]
@@ -218,6 +218,6 @@ def traces(seen: Mapping[str, Mapping[str, Sequence[tuple[str, float, float]]]])
         axes.set_yticks(range(len(kinds)), list(kinds)[::-1])
         axes.grid(visible=False, axis="y")
         axes.set_title(name)
-        axes.set_xlim(0, None)
+    panels[-1].set_xlim(0, None)
     panels[-1].set_xlabel("time (µs)")
     return figure

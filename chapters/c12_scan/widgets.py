@@ -26,7 +26,7 @@ def rounds_of(method: str, length: int) -> Rounds:
     the round.
 
     "scan" is Hillis and Steele's (1986); "sweeps" is Blelloch's (1990, §1.2) in the form that
-    includes a step's own input: the first sweep goes up a tree, the second down.
+    includes a step's own input, Brent and Kung's (1982): first up a tree, then down.
     """
     if method == "loop":
         return [[(t - 1, t)] for t in range(1, length)]
