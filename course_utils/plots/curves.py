@@ -4,7 +4,6 @@ small matrix.
 Chapters 01 to 21.
 """
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -71,9 +70,8 @@ def draw_log_curves(
     axes.set_ylim(low, high)
 
     ends = []
-    for order, series, (name, line) in zip(
-        itertools.count(), series_of(lines), lines.items(), strict=False
-    ):
+    for order, (series, name) in enumerate(zip(series_of(lines), lines, strict=True)):
+        line = lines[name]
         colour = PALETTE[series % len(PALETTE)]
         finite = np.isfinite(line)
         shown = np.where(finite, np.maximum(line, bottom), top)
@@ -122,12 +120,12 @@ def name_lines(figure: Figure, panels: Sequence[Axes], ncols: int, **look: Any) 
     axes = panels[0]
     lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
     names = [str(line.get_label()) for line in lines]
+    if len(lines) == 1:
+        return
     ends = []
     for line, name in zip(lines, names, strict=True):
         x, y = np.asarray(line.get_xydata())[-1]
         ends.append((float(y), float(x), fill(name, 20), str(line.get_color())))
-    if len(lines) == 1:
-        return
     axes.autoscale_view()  # which otherwise waits until the figure is drawn
     heights = sorted(_height(axes, x, y) for y, x, *_ in ends)
     if len(panels) == 1 and all(above - below > 0.04 for below, above in pairwise(heights)):
