@@ -1,6 +1,8 @@
 """Chapter 09: the moments of two parts as one, and gradients from sums over ranks."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
+from functools import cache
 from typing import Any
 
 import torch
@@ -30,8 +32,8 @@ def _of_values(merge: Callable[[Moments, Moments], Any]) -> Callable[[Tensor, Te
     possible."""
 
     def of_values(a, b):
-        parts = [Moments.of(values.double(), 0) for values in (a, b)]
-        before = [[number.clone() for number in part] for part in parts]
+        before = [_moments(tuple(values.tolist())) for values in (a, b)]
+        parts = [_copied(part) for part in before]
         merged = merge(*parts)
         for values, part, numbers in zip((a, b), parts, before, strict=True):
             if any((now != number).any() for now, number in zip(part, numbers, strict=True)):
@@ -39,6 +41,17 @@ def _of_values(merge: Callable[[Moments, Moments], Any]) -> Callable[[Tensor, Te
         return tuple(merged) if isinstance(merged, Moments) else merged
 
     return of_values
+
+
+@cache  # a hundred mistakes are tried on the same few parts
+def _moments(values: tuple[float, ...]) -> Moments:
+    return Moments.of(torch.tensor(values, dtype=torch.float64), 0)
+
+
+def _copied(part: Moments) -> Moments:
+    copied = copy(part)
+    vars(copied).update({name: number.clone() for name, number in vars(part).items()})
+    return copied
 
 
 def _format_parts(call: Call) -> list[str]:

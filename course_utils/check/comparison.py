@@ -184,6 +184,8 @@ class Comparison:
             return ratio <= _AS_BAD * example_ratio and math.isfinite(ratio) == math.isfinite(
                 example_ratio
             )
+        if abs(ratio - example_ratio) > self.tolerance(name).most_between(example_ratio):
+            return False  # as most do: the values need not be compared
         return same(
             self.observed.values[name], example.observed.values[name], example.rounding[name]
         )

@@ -114,6 +114,11 @@ class Tolerance:
         """Return how far apart two ways of writing the mistake that gives ``example`` may be."""
         return _AGREEMENT * self.allowed(example.nan_to_num(0.0, 0.0, 0.0))
 
+    def most_between(self, ratio: float) -> float:
+        """Return how far the error ratio of another way of writing a mistake can be from its
+        example's ``ratio``, for whatever values: `between`, in units of what is allowed."""
+        return _AGREEMENT * (1 + ratio * (2 * self.relative + self.absolute))
+
     def allowed(self, truth: Tensor) -> Tensor:
         """Return how far off each element of ``truth`` (float64) may be."""
         largest = truth.abs().max() if truth.numel() else truth.new_zeros(())
