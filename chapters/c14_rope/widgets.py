@@ -81,7 +81,7 @@ class _RopeClocks(CourseWidget):
         positions = torch.tensor([state["position"] + state["distance"], state["position"]])
         *lengths, phase = self._pairs()
         angles = positions.double()[:, None] * torch.from_numpy(self._theta())
-        angles[0] += torch.from_numpy(phase)
+        angles[1] -= torch.from_numpy(phase)
         length = torch.from_numpy(np.stack(lengths))
         cosines, sines = length * angles.cos(), length * angles.sin()  # (2, dim / 2)
         turning = 2 * self._turning()
@@ -125,7 +125,9 @@ class _RopeClocks(CourseWidget):
         position, distance, reach = (state[name] for name in ("position", "distance", "reach"))
         theta, scores = self._theta(), self.scores.numpy()
         figure, (clocks, curve) = new_figure(height=3.6, ncols=2)
-        _draw_clocks(clocks, position * theta, (position + distance) * theta, state["picked"])
+        *lengths, phase = self._pairs()
+        angles = ((position + distance) * theta, position * theta - phase)
+        _draw_clocks(clocks, *angles, *lengths, state["picked"])
         curve.plot(scores, color=PALETTE[2], linewidth=2 if reach <= 64 else 1)
         curve.axvline(distance, color=MUTED, linestyle=":", linewidth=1.2)
         curve.plot(distance, scores[distance], marker="o", color=INK)
@@ -140,7 +142,14 @@ class _RopeClocks(CourseWidget):
         )
 
 
-def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int) -> None:
+def _draw_clocks(
+    axes: Axes,
+    queries: np.ndarray,
+    keys: np.ndarray,
+    query_lengths: np.ndarray,
+    key_lengths: np.ndarray,
+    picked: int,
+) -> None:
     count = len(keys)
     columns = 1 << math.ceil(math.log2(count) / 2)  # counts are powers of two: full rows
     numbers = np.arange(count, dtype=float)
@@ -152,11 +161,12 @@ def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int)
         wedge = Wedge(centre, _RADIUS, start, start + np.degrees(queries[k] - keys[k]) % 360)
         axes.add_patch(wedge)
         wedge.set(facecolor=PALETTE[5], alpha=0.45, edgecolor="none")
-    for name, angles, length, colour, dashes in (
-        ("key", keys, 0.62, PALETTE[1], (0, (2, 1))),
-        ("query", queries, 0.88, PALETTE[0], "-"),
+    for name, angles, lengths, longest, colour, dashes in (
+        ("key", keys, key_lengths, 0.62, PALETTE[1], (0, (2, 1))),
+        ("query", queries, query_lengths, 0.88, PALETTE[0], "-"),
     ):
-        tips = length * _RADIUS * np.stack([np.cos(angles), np.sin(angles)])
+        reach = longest * _RADIUS * lengths / lengths.max()
+        tips = reach * np.stack([np.cos(angles), np.sin(angles)])
         centres = np.stack([across, down])
         hands = np.stack([centres, centres + tips])  # (ends, x and y, pairs)
         look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 2.2}
