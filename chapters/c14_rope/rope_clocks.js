@@ -49,7 +49,10 @@ function clockFigure(state, data) {
   const pairs = pairsOf(state, theta, data.random);
   const scores = scoresOf(state, theta, pairs);
   const turned = (position, phases) =>
-    theta.map((speed, k) => (((position * speed + phases * pairs.phase[k]) % TURN) + TURN) % TURN);
+    theta.map((speed, k) => {
+      const angle = position * speed + phases * pairs.phase[k];
+      return Math.atan2(Math.sin(angle), Math.cos(angle)); // between −π and π
+    });
   return {
     theta,
     key: turned(state.position, -1), // the content's angle is the key's
@@ -124,9 +127,9 @@ function drawClock(context, centre, radius, data, k, isPicked) {
     context.fillStyle = STYLE.rule;
     context.fill();
   }
-  context.beginPath(); // what the query's hand is ahead of the key's: it depends on the distance alone
+  context.beginPath(); // the angle between the hands: it depends on the distance alone
   context.moveTo(x, y);
-  context.arc(x, y, radius, -data.key[k], -data.key[k] - data.between[k], true);
+  context.arc(x, y, radius, -data.key[k], -data.key[k] - data.between[k], data.between[k] > 0);
   context.closePath();
   context.fillStyle = tint(STYLE.palette[5], 0.45);
   context.fill();

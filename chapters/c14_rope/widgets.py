@@ -157,9 +157,9 @@ def _draw_clocks(
     for k, centre in enumerate(zip(across.tolist(), down.tolist(), strict=True)):
         edge = INK if k == picked else RULE
         axes.add_patch(Circle(centre, _RADIUS, facecolor="none", edgecolor=edge, linewidth=1.5))
-        start = np.degrees(keys[k])
-        wedge = Wedge(centre, _RADIUS, start, start + np.degrees(queries[k] - keys[k]) % 360)
-        axes.add_patch(wedge)
+        between = (queries[k] - keys[k] + np.pi) % (2 * np.pi) - np.pi
+        start, end = sorted(np.degrees([keys[k], keys[k] + between]))
+        wedge = axes.add_patch(Wedge(centre, _RADIUS, start, end))
         wedge.set(facecolor=PALETTE[5], alpha=0.45, edgecolor="none")
     for name, angles, lengths, longest, colour, dashes in (
         ("key", keys, key_lengths, 0.62, PALETTE[1], (0, (2, 1))),
