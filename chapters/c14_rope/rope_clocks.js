@@ -221,7 +221,7 @@ function facts(state, data) {
     ["picked pair", `${state.picked}: entries ${entriesOf(state, state.picked).join(" and ")} of 0 … ${state.dim - 1}`],
     ["turns by", turns ? `${formatNumber(speed)} rad a position` : "nothing: it is outside the rotary share"],
     ["a full turn takes", turns ? `${formatNumber(TURN / speed)} positions` : ""],
-    ["query ahead of key by", `${formatNumber((between[state.picked] * 360) / TURN)}°`],
+    ["angle from key to query", `${formatNumber((between[state.picked] * 360) / TURN)}°`],
     ["adds to the score", formatNumber(addedBy(lengths, state.picked, between[state.picked]))],
     ["slowest pair's full turn", `${formatNumber(TURN / slowest)} positions`],
     ["score", formatNumber(score)],
