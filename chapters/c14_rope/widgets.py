@@ -125,9 +125,12 @@ class _RopeClocks(CourseWidget):
         position, distance, reach = (state[name] for name in ("position", "distance", "reach"))
         theta, scores = self._theta(), self.scores.numpy()
         figure, (clocks, curve) = new_figure(height=3.6, ncols=2)
-        *lengths, phase = self._pairs()
-        angles = ((position + distance) * theta, position * theta - phase)
-        _draw_clocks(clocks, *angles, *lengths, state["picked"])
+        query, key, phase = self._pairs()
+        hands = {
+            "key": (position * theta - phase, key),
+            "query": ((position + distance) * theta, query),
+        }
+        _draw_clocks(clocks, hands, state["picked"])
         curve.plot(scores, color=PALETTE[2], linewidth=2 if reach <= 64 else 1)
         curve.axvline(distance, color=MUTED, linestyle=":", linewidth=1.2)
         curve.plot(distance, scores[distance], marker="o", color=INK)
@@ -142,14 +145,9 @@ class _RopeClocks(CourseWidget):
         )
 
 
-def _draw_clocks(
-    axes: Axes,
-    queries: np.ndarray,
-    keys: np.ndarray,
-    query_lengths: np.ndarray,
-    key_lengths: np.ndarray,
-    picked: int,
-) -> None:
+def _draw_clocks(axes: Axes, hands: dict[str, tuple[np.ndarray, np.ndarray]], picked: int) -> None:
+    """Draw a clock for each pair; ``hands`` are their angles and lengths, by name."""
+    (keys, _), (queries, _) = hands.values()
     count = len(keys)
     columns = 1 << math.ceil(math.log2(count) / 2)  # counts are powers of two: full rows
     numbers = np.arange(count, dtype=float)
@@ -161,16 +159,17 @@ def _draw_clocks(
         start, end = sorted(np.degrees([keys[k], keys[k] + between]))
         wedge = axes.add_patch(Wedge(centre, _RADIUS, start, end))
         wedge.set(facecolor=PALETTE[5], alpha=0.45, edgecolor="none")
-    for name, angles, lengths, longest, colour, dashes in (
-        ("key", keys, key_lengths, 0.62, PALETTE[1], (0, (2, 1))),
-        ("query", queries, query_lengths, 0.88, PALETTE[0], "-"),
+    for name, longest, colour, dashes in (
+        ("key", 0.62, PALETTE[1], (0, (2, 1))),
+        ("query", 0.88, PALETTE[0], "-"),
     ):
+        angles, lengths = hands[name]
         reach = longest * _RADIUS * lengths / lengths.max()
         tips = reach * np.stack([np.cos(angles), np.sin(angles)])
         centres = np.stack([across, down])
-        hands = np.stack([centres, centres + tips])  # (ends, x and y, pairs)
+        ends = np.stack([centres, centres + tips])  # (ends, x and y, pairs)
         look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 2.2}
-        lines = axes.plot(*hands.swapaxes(0, 1), marker="o", markersize=4, markevery=[1], **look)
+        lines = axes.plot(*ends.swapaxes(0, 1), marker="o", markersize=4, markevery=[1], **look)
         lines[0].set_label(name)
     axes.set(
         xlim=(-0.6, columns - 0.4), ylim=(down[-1] - 0.6, 0.6), aspect="equal", title="the pairs"
