@@ -216,14 +216,12 @@ function facts(state, data) {
   const { theta, between, lengths, score } = clockFigure(state, data);
   const speed = theta[state.picked];
   const turns = speed > 0;
-  const slowest = theta[turningOf(state) - 1];
   return [
     ["picked pair", `${state.picked}: entries ${entriesOf(state, state.picked).join(" and ")} of 0 … ${state.dim - 1}`],
     ["turns by", turns ? `${formatNumber(speed)} rad a position` : "nothing: it is outside the rotary share"],
     ["a full turn takes", turns ? `${formatNumber(TURN / speed)} positions` : ""],
     ["angle from key to query", `${formatNumber((between[state.picked] * 360) / TURN)}°`],
     ["adds to the score", formatNumber(addedBy(lengths, state.picked, between[state.picked]))],
-    ["slowest pair's full turn", `${formatNumber(TURN / slowest)} positions`],
     ["score", formatNumber(score)],
   ];
 }
