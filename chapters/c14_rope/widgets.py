@@ -78,12 +78,9 @@ class _RopeClocks(CourseWidget):
         """The query and the key, turned to where they stand, each of length 1, so that their
         product is the score: (2, dim), float64, in the layout."""
         state: dict[str, Any] = self.state
-        positions = torch.tensor([state["position"] + state["distance"], state["position"]])
-        *lengths, phase = self._pairs()
-        angles = positions.double()[:, None] * torch.from_numpy(self._theta())
-        angles[1] -= torch.from_numpy(phase)
-        length = torch.from_numpy(np.stack(lengths))
-        cosines, sines = length * angles.cos(), length * angles.sin()  # (2, dim / 2)
+        both = zip(*self._hands().values(), strict=True)
+        angles, length = (torch.from_numpy(np.stack(part)) for part in both)  # (2, dim / 2)
+        cosines, sines = length * angles.cos(), length * angles.sin()
         turning = 2 * self._turning()
         rows = torch.stack([cosines, sines], dim=-1).flatten(1)  # neighbours are a pair
         if state["layout"] == "half":
@@ -110,6 +107,13 @@ class _RopeClocks(CourseWidget):
         length = np.full(count, count**-0.5)
         return length, length, -aim * self._theta()
 
+    def _hands(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The angles and the lengths of each vector's pairs, (dim / 2,) each, by name."""
+        (query, key, phase), theta = self._pairs(), self._theta()
+        at = self.state["position"]
+        ahead = (at + self.state["distance"]) * theta
+        return {"query": (ahead, query), "key": (at * theta - phase, key)}
+
     def _turning(self) -> int:
         return max(1, int(self.state["dim"] * self.state["share"]) // 2)
 
@@ -123,14 +127,9 @@ class _RopeClocks(CourseWidget):
     def picture(self) -> tuple[Figure, str]:
         state: dict[str, Any] = self.state
         position, distance, reach = (state[name] for name in ("position", "distance", "reach"))
-        theta, scores = self._theta(), self.scores.numpy()
+        scores = self.scores.numpy()
         figure, (clocks, curve) = new_figure(height=3.6, ncols=2)
-        query, key, phase = self._pairs()
-        hands = {
-            "key": (position * theta - phase, key),
-            "query": ((position + distance) * theta, query),
-        }
-        _draw_clocks(clocks, hands, state["picked"])
+        _draw_clocks(clocks, self._hands(), state["picked"])
         curve.plot(scores, color=PALETTE[2], linewidth=2 if reach <= 64 else 1)
         curve.axvline(distance, color=MUTED, linestyle=":", linewidth=1.2)
         curve.plot(distance, scores[distance], marker="o", color=INK)
@@ -147,7 +146,7 @@ class _RopeClocks(CourseWidget):
 
 def _draw_clocks(axes: Axes, hands: dict[str, tuple[np.ndarray, np.ndarray]], picked: int) -> None:
     """Draw a clock for each pair; ``hands`` are their angles and lengths, by name."""
-    (keys, _), (queries, _) = hands.values()
+    (queries, _), (keys, _) = hands.values()
     count = len(keys)
     columns = 1 << math.ceil(math.log2(count) / 2)  # counts are powers of two: full rows
     numbers = np.arange(count, dtype=float)
