@@ -3,33 +3,33 @@
 
 const TURN = 2 * Math.PI;
 
-/** The most that each pair adds to the score, and its angle at distance 0. */
-function pairsOf(vectors, theta, reach, random) {
+/** The lengths of the query's pairs and of the key's, each vector of length 1, and the angle from key to query at distance 0. */
+function pairsOf({ vectors, reach }, theta, random) {
   const count = theta.length;
   if (vectors === "random") {
-    const [query, key, angle] = random.map((values) => values.slice(0, count));
-    const length = (values) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
-    const whole = length(query) * length(key);
-    return [query.map((value, k) => (value * key[k]) / whole), angle];
+    const [query, key, phase] = random.map((values) => values.slice(0, count));
+    const unit = (values) => values.map((value) => value / Math.hypot(...values));
+    return { query: unit(query), key: unit(key), phase };
   }
   const aim = vectors === "aimed" ? Math.floor(reach / 2) : 0;
-  return [theta.map(() => 1 / count), theta.map((speed) => -aim * speed)];
+  const alike = theta.map(() => count ** -0.5);
+  return { query: alike, key: alike, phase: theta.map((speed) => -aim * speed) };
 }
 
 let known = { key: "", scores: [] }; // the curve does not depend on where the two tokens stand
 
-function scoresOf(state, theta, random) {
+function scoresOf(state, theta, pairs) {
   const key = [state.base, state.dim, state.share, state.vectors, state.reach].join();
   if (known.key === key) return known.scores;
-  const [share, phase] = pairsOf(state.vectors, theta, state.reach, random);
-  const scores = Array.from({ length: state.reach + 1 }, (_, distance) => {
-    let score = 0;
-    for (let k = 0; k < theta.length; k++) score += share[k] * Math.cos(distance * theta[k] + phase[k]);
-    return score;
-  });
+  const scores = Array.from({ length: state.reach + 1 }, (_, distance) =>
+    theta.reduce((sum, speed, k) => sum + addedBy(pairs, k, distance * speed + pairs.phase[k]), 0),
+  );
   known = { key, scores };
   return scores;
 }
+
+/** What pair k adds to the score, with this angle from key to query. */
+const addedBy = ({ query, key }, k, angle) => query[k] * key[k] * Math.cos(angle);
 
 /** How many of the head's pairs turn: a share of them, and one at least; the others stand still. */
 const turningOf = ({ dim, share }) => Math.max(1, Math.floor((dim * share) / 2));
@@ -46,13 +46,19 @@ function clockFigure(state, data) {
   const turning = turningOf(state);
   const speed = (k) => (k < turning ? state.base ** (-k / turning) : 0);
   const theta = Array.from({ length: state.dim / 2 }, (_, k) => speed(k));
-  const hands = (position) => theta.map((speed) => (position * speed) % TURN);
-  const scores = scoresOf(state, theta, data.random);
+  const pairs = pairsOf(state, theta, data.random);
+  const scores = scoresOf(state, theta, pairs);
+  const turned = (position, phases) =>
+    theta.map((speed, k) => {
+      const angle = position * speed + phases * pairs.phase[k];
+      return Math.atan2(Math.sin(angle), Math.cos(angle)); // between −π and π
+    });
   return {
     theta,
-    key: hands(state.position),
-    query: hands(state.position + state.distance),
-    between: hands(state.distance),
+    key: turned(state.position, -1), // the content's angle is the key's
+    query: turned(state.position + state.distance, 0),
+    between: turned(state.distance, 1),
+    lengths: pairs,
     scores,
     score: scores[state.distance],
   };
@@ -109,34 +115,32 @@ function drawHand(context, [x, y], angle, length, look) {
   context.fill();
 }
 
-/** A pair outside the rotary share: no hands. */
-function drawStill(context, [x, y], radius, isPicked) {
-  context.beginPath();
-  context.arc(x, y, radius, 0, TURN);
-  context.fillStyle = STYLE.rule;
-  context.fill();
-  context.strokeStyle = isPicked ? STYLE.ink : STYLE.muted;
-  context.lineWidth = isPicked ? 3 : 1;
-  context.stroke();
-}
-
+/** A clock, grey where its pair stands still; a hand is as long as its part of the vector. */
 function drawClock(context, centre, radius, data, k, isPicked) {
   const [x, y] = centre;
-  if (!data.theta[k]) return drawStill(context, centre, radius, isPicked);
-  context.beginPath(); // what the query's hand is ahead of the key's: it depends on the distance alone
+  const disc = () => {
+    context.beginPath();
+    context.arc(x, y, radius, 0, TURN);
+  };
+  if (!data.theta[k]) {
+    disc();
+    context.fillStyle = STYLE.rule;
+    context.fill();
+  }
+  context.beginPath(); // the angle between the hands: it depends on the distance alone
   context.moveTo(x, y);
-  context.arc(x, y, radius, -data.key[k], -data.key[k] - data.between[k], true);
+  context.arc(x, y, radius, -data.key[k], -data.key[k] - data.between[k], data.between[k] > 0);
   context.closePath();
   context.fillStyle = tint(STYLE.palette[5], 0.45);
   context.fill();
-  context.beginPath();
-  context.arc(x, y, radius, 0, TURN);
+  disc();
   context.strokeStyle = isPicked ? STYLE.ink : STYLE.muted;
   context.lineWidth = isPicked ? 3 : 1;
   context.stroke();
   const width = Math.max(1.5, Math.min(3.5, radius / 12));
-  drawHand(context, centre, data.key[k], radius * 0.62, { colour: HANDS.key, width, dash: [4, 2] });
-  drawHand(context, centre, data.query[k], radius * 0.88, { colour: HANDS.query, width });
+  const reach = (name) => (radius * data.lengths[name][k]) / Math.max(...data.lengths[name]);
+  drawHand(context, centre, data.key[k], 0.62 * reach("key"), { colour: HANDS.key, width, dash: [4, 2] });
+  drawHand(context, centre, data.query[k], 0.88 * reach("query"), { colour: HANDS.query, width });
 }
 
 function drawClocks(context, state, data, area) {
@@ -209,16 +213,15 @@ function change(state, control, value, { stops }) {
 const whole = (value) => Math.floor(value).toLocaleString("en-US"); // while it plays, a position is on its way
 
 function facts(state, data) {
-  const { theta, between, score } = clockFigure(state, data);
+  const { theta, between, lengths, score } = clockFigure(state, data);
   const speed = theta[state.picked];
   const turns = speed > 0;
-  const slowest = theta[turningOf(state) - 1];
   return [
     ["picked pair", `${state.picked}: entries ${entriesOf(state, state.picked).join(" and ")} of 0 … ${state.dim - 1}`],
     ["turns by", turns ? `${formatNumber(speed)} rad a position` : "nothing: it is outside the rotary share"],
     ["a full turn takes", turns ? `${formatNumber(TURN / speed)} positions` : ""],
-    ["query ahead of key by", `${formatNumber((between[state.picked] * 360) / TURN)}°`],
-    ["slowest pair's full turn", `${formatNumber(TURN / slowest)} positions`],
+    ["angle from key to query", `${formatNumber((between[state.picked] * 360) / TURN)}°`],
+    ["adds to the score", formatNumber(addedBy(lengths, state.picked, between[state.picked]))],
     ["score", formatNumber(score)],
   ];
 }

@@ -78,12 +78,9 @@ class _RopeClocks(CourseWidget):
         """The query and the key, turned to where they stand, each of length 1, so that their
         product is the score: (2, dim), float64, in the layout."""
         state: dict[str, Any] = self.state
-        positions = torch.tensor([state["position"] + state["distance"], state["position"]])
-        *lengths, phase = self._pairs()
-        angles = positions.double()[:, None] * torch.from_numpy(self._theta())
-        angles[0] += torch.from_numpy(phase)
-        length = torch.from_numpy(np.stack(lengths))
-        cosines, sines = length * angles.cos(), length * angles.sin()  # (2, dim / 2)
+        both = zip(*self._hands().values(), strict=True)
+        angles, length = (torch.from_numpy(np.stack(part)) for part in both)  # (2, dim / 2)
+        cosines, sines = length * angles.cos(), length * angles.sin()
         turning = 2 * self._turning()
         rows = torch.stack([cosines, sines], dim=-1).flatten(1)  # neighbours are a pair
         if state["layout"] == "half":
@@ -110,6 +107,13 @@ class _RopeClocks(CourseWidget):
         length = np.full(count, count**-0.5)
         return length, length, -aim * self._theta()
 
+    def _hands(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The angles and the lengths of each vector's pairs, (dim / 2,) each, by name."""
+        (query, key, phase), theta = self._pairs(), self._theta()
+        at = self.state["position"]
+        ahead = (at + self.state["distance"]) * theta
+        return {"query": (ahead, query), "key": (at * theta - phase, key)}
+
     def _turning(self) -> int:
         return max(1, int(self.state["dim"] * self.state["share"]) // 2)
 
@@ -123,9 +127,9 @@ class _RopeClocks(CourseWidget):
     def picture(self) -> tuple[Figure, str]:
         state: dict[str, Any] = self.state
         position, distance, reach = (state[name] for name in ("position", "distance", "reach"))
-        theta, scores = self._theta(), self.scores.numpy()
+        scores = self.scores.numpy()
         figure, (clocks, curve) = new_figure(height=3.6, ncols=2)
-        _draw_clocks(clocks, position * theta, (position + distance) * theta, state["picked"])
+        _draw_clocks(clocks, self._hands(), state["picked"])
         curve.plot(scores, color=PALETTE[2], linewidth=2 if reach <= 64 else 1)
         curve.axvline(distance, color=MUTED, linestyle=":", linewidth=1.2)
         curve.plot(distance, scores[distance], marker="o", color=INK)
@@ -140,7 +144,9 @@ class _RopeClocks(CourseWidget):
         )
 
 
-def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int) -> None:
+def _draw_clocks(axes: Axes, hands: dict[str, tuple[np.ndarray, np.ndarray]], picked: int) -> None:
+    """Draw a clock for each pair; ``hands`` are their angles and lengths, by name."""
+    (queries, _), (keys, _) = hands.values()
     count = len(keys)
     columns = 1 << math.ceil(math.log2(count) / 2)  # counts are powers of two: full rows
     numbers = np.arange(count, dtype=float)
@@ -148,19 +154,21 @@ def _draw_clocks(axes: Axes, keys: np.ndarray, queries: np.ndarray, picked: int)
     for k, centre in enumerate(zip(across.tolist(), down.tolist(), strict=True)):
         edge = INK if k == picked else RULE
         axes.add_patch(Circle(centre, _RADIUS, facecolor="none", edgecolor=edge, linewidth=1.5))
-        start = np.degrees(keys[k])
-        wedge = Wedge(centre, _RADIUS, start, start + np.degrees(queries[k] - keys[k]) % 360)
-        axes.add_patch(wedge)
+        between = (queries[k] - keys[k] + np.pi) % (2 * np.pi) - np.pi
+        start, end = sorted(np.degrees([keys[k], keys[k] + between]))
+        wedge = axes.add_patch(Wedge(centre, _RADIUS, start, end))
         wedge.set(facecolor=PALETTE[5], alpha=0.45, edgecolor="none")
-    for name, angles, length, colour, dashes in (
-        ("key", keys, 0.62, PALETTE[1], (0, (2, 1))),
-        ("query", queries, 0.88, PALETTE[0], "-"),
+    for name, longest, colour, dashes in (
+        ("key", 0.62, PALETTE[1], (0, (2, 1))),
+        ("query", 0.88, PALETTE[0], "-"),
     ):
-        tips = length * _RADIUS * np.stack([np.cos(angles), np.sin(angles)])
+        angles, lengths = hands[name]
+        reach = longest * _RADIUS * lengths / lengths.max()
+        tips = reach * np.stack([np.cos(angles), np.sin(angles)])
         centres = np.stack([across, down])
-        hands = np.stack([centres, centres + tips])  # (ends, x and y, pairs)
+        ends = np.stack([centres, centres + tips])  # (ends, x and y, pairs)
         look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 2.2}
-        lines = axes.plot(*hands.swapaxes(0, 1), marker="o", markersize=4, markevery=[1], **look)
+        lines = axes.plot(*ends.swapaxes(0, 1), marker="o", markersize=4, markevery=[1], **look)
         lines[0].set_label(name)
     axes.set(
         xlim=(-0.6, columns - 0.4), ylim=(down[-1] - 0.6, 0.6), aspect="equal", title="the pairs"

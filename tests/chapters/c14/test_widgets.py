@@ -41,55 +41,43 @@ def vectors_of(state):
     if state["vectors"] == "random":
         random = torch.tensor(rope_clocks().data["random"], dtype=torch.float64)
         query, key, angle = random[:, :count]
-        return laid_out(query * angle.cos(), query * angle.sin(), state), laid_out(
-            key, 0 * key, state
-        )
-    query = torch.ones(state["dim"], dtype=torch.float64)
-    return query, rotated(query, state["reach"] // 2, state) if state[
-        "vectors"
-    ] == "aimed" else query
+        turned = key * angle.cos(), -key * angle.sin()
+        return laid_out(query, 0 * query, state), laid_out(*turned, state)
+    query = laid_out(torch.ones(count).double(), torch.zeros(count).double(), state)
+    aim = state["reach"] // 2 if state["vectors"] == "aimed" else 0
+    return query, rotated(query, aim, state)
 
 
 def test_the_score_and_the_hands_are_those_of_rotated_vectors(figures):
     for state, answer in figures("rope_clocks", "clockFigure", 60):
         position, distance = state["position"], state["distance"]
-        q, k = vectors_of(state)
-        length = q.norm() * k.norm()
-        score = rotated(q, position + distance, state) @ rotated(k, position, state) / length
+        q, k = (v / v.norm() for v in vectors_of(state))
+        query, key = rotated(q, position + distance, state), rotated(k, position, state)
         # angles of up to 135,000 radians are rounded to 1.5e-11
-        assert answer["score"] == pytest.approx(score.item(), abs=1e-10), state
+        assert answer["score"] == pytest.approx((query @ key).item(), abs=1e-10), state
         assert len(answer["scores"]) == state["reach"] + 1
-        far = rotated(q, state["reach"], state) @ k / length
+        far = rotated(q, state["reach"], state) @ k
         assert answer["scores"][-1] == pytest.approx(far.item(), abs=1e-10), state
-        count = state["dim"] // 2
-        right = laid_out(torch.ones(count).double(), torch.zeros(count).double(), state)
-        for hands, at in (("key", position), ("query", position + distance), ("between", distance)):
-            x, y = pairs_of(rotated(right, at, state), state)
-            np.testing.assert_allclose(
-                [np.cos(answer[hands]), np.sin(answer[hands])], [x, y], atol=1e-10
-            )
+        for name, vector in (("query", query), ("key", key)):
+            angle, length = answer[name], answer["lengths"][name]
+            hand = [length * np.cos(angle), length * np.sin(angle)]
+            np.testing.assert_allclose(hand, pairs_of(vector, state), atol=1e-10)
+        ahead = np.subtract(answer["query"], answer["key"]) - answer["between"]
+        np.testing.assert_allclose(np.cos(ahead), 1, atol=1e-10)
 
 
-def test_x_is_a_query_and_a_key_of_length_1_whose_product_is_the_score_in_either_layout(
-    figures, in_browser
-):
+def test_x_is_the_query_and_the_key_of_the_hands_in_either_layout(figures, in_browser):
     widget = rope_clocks()
     for state, answer in figures("rope_clocks", "clockFigure", 30):
         widget.state = state
         np.testing.assert_allclose(widget.scores, answer["scores"], atol=1e-10)
-        count = state["dim"] // 2
-        calls = [[state, pair] for pair in range(count)]
+        calls = [[state, pair] for pair in range(state["dim"] // 2)]
         entries = in_browser("rope_clocks", "module.entriesOf", calls)
         assert sorted(entry for pair in entries for entry in pair) == list(range(state["dim"]))
-        query, key = widget.x
-        torch.testing.assert_close(widget.x.norm(dim=1), torch.ones(2).double())
-        assert (query @ key).item() == pytest.approx(answer["score"], abs=1e-9), state
-        turned = key[torch.tensor(entries)]  # (count, 2): by the angle of the hand
-        angles = torch.tensor(answer["key"], dtype=torch.float64)
-        shown = torch.stack([angles.cos(), angles.sin()], dim=1)
-        torch.testing.assert_close(
-            turned, turned.norm(dim=1, keepdim=True) * shown, atol=1e-9, rtol=0
-        )
+        for name, vector in zip(("query", "key"), widget.x, strict=True):
+            angle, length = answer[name], answer["lengths"][name]
+            hand = np.stack([length * np.cos(angle), length * np.sin(angle)], axis=1)
+            np.testing.assert_allclose(vector[torch.tensor(entries)], hand, atol=1e-9)
 
 
 def test_a_click_on_a_clock_picks_it_and_a_drag_along_the_score_is_the_distance(in_browser):
