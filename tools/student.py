@@ -37,6 +37,10 @@ ANSWER = re.compile(
     r"<details><summary>[^<]*(?:answer|key line|the line)[^<]*</summary>.*?</details>\n*",
     re.I | re.S,
 )
+# what a text says of folds that a copy does not have
+_OF_FOLDS = re.compile(
+    r" ?(The solution is folded|What is folded below)[^.]*\.| before you unfold (it|the answer)\b"
+)
 NOT_FOR_A_CLASS = ("notebooks/", "tests/", ".github/", "tools/site/", "tools/handbook")
 SPOILER = "spoiler"  # a cell that gives away what an exercise before it asks for
 _TEST = """\
@@ -55,7 +59,7 @@ def make_student_copy(path: Path, folder: Path) -> Path:
     clear_outputs(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = ANSWER.sub("", cell.source).rstrip()
+            cell.source = _OF_FOLDS.sub("", ANSWER.sub("", cell.source)).rstrip()
         else:
             # the third is the key
             cell.source = re.sub(r'^(bugs\.show\("\w")\)$', r"\1, hints=2)", cell.source)
