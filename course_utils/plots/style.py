@@ -8,6 +8,7 @@ import base64
 import io
 import itertools
 import sys
+import warnings
 from collections.abc import Iterable
 from html import escape
 from textwrap import fill
@@ -238,7 +239,12 @@ def _narrow(figure: Figure) -> bool:
 
 def _collisions(figure: Figure) -> set[tuple[str, ...]]:
     """Return the pairs of words that touch one another, and the words over the figure's edge."""
-    figure.draw_without_rendering()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "constrained_layout not applied")
+        try:
+            figure.draw_without_rendering()
+        except UserWarning:
+            return {("no room for the axes",)}
     words = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         low, high = sorted(axis.get_view_interval())
