@@ -21,7 +21,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -252,13 +251,14 @@ def _collisions(figure: Figure) -> set[tuple[str, ...]]:
             if not low <= tick.get_loc() <= high:  # not drawn
                 words = [text for text in words if text not in (tick.label1, tick.label2)]
     boxes = [(text.get_text(), text.get_window_extent().padded(2)) for text in words]
-    pairs = {
+    pairs: set[tuple[str, ...]] = {
         (a, b) for (a, one), (b, other) in itertools.combinations(boxes, 2) if one.overlaps(other)
     }
     paper = figure.bbox.padded(2)
-    return pairs | {
-        (word,) for word, box in boxes if (Bbox.union([box, paper]).extents != paper.extents).any()
-    }
+    for word, box in boxes:
+        if not (paper.contains(box.x0, box.y0) and paper.contains(box.x1, box.y1)):
+            pairs.add((word,))
+    return pairs
 
 
 def show(figure: Figure, alt: str) -> None:
