@@ -31,11 +31,15 @@ from tools.notebooks import (
     write_notebook,
 )
 
-__all__ = ["ANSWER", "make_student_copy", "without_solution", "write_class_archive"]
+__all__ = ["make_student_copy", "without_answers", "without_solution", "write_class_archive"]
 
-ANSWER = re.compile(
+_ANSWER = re.compile(
     r"<details><summary>[^<]*(?:answer|key line|the line)[^<]*</summary>.*?</details>\n*",
     re.I | re.S,
+)
+# what a text says of folds that a copy does not have
+_OF_FOLDS = re.compile(
+    r" ?(The solution is folded|What is folded below)[^.]*\.| before you unfold (it|the answer)\b"
 )
 NOT_FOR_A_CLASS = ("notebooks/", "tests/", ".github/", "tools/site/", "tools/handbook")
 SPOILER = "spoiler"  # a cell that gives away what an exercise before it asks for
@@ -55,7 +59,7 @@ def make_student_copy(path: Path, folder: Path) -> Path:
     clear_outputs(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = ANSWER.sub("", cell.source).rstrip()
+            cell.source = without_answers(cell.source)
         else:
             # the third is the key
             cell.source = re.sub(r'^(bugs\.show\("\w")\)$', r"\1, hints=2)", cell.source)
@@ -72,6 +76,12 @@ def make_student_copy(path: Path, folder: Path) -> Path:
             )
     write_notebook(notebook, folder / path.name)
     return folder / path.name
+
+
+def without_answers(text: str) -> str:
+    """Return a Markdown cell's ``text`` without folded answers, and without what it says of folds
+    that a copy does not have."""
+    return _OF_FOLDS.sub("", _ANSWER.sub("", text)).rstrip()
 
 
 def write_class_archive(archive: Path, notebooks: Sequence[Path]) -> Path:

@@ -8,6 +8,7 @@ import base64
 import io
 import itertools
 import sys
+import warnings
 from collections.abc import Iterable
 from html import escape
 from textwrap import fill
@@ -19,6 +20,7 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
+from matplotlib.text import Text
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -71,6 +73,7 @@ _WIDTH_PX = 760  # fits a notebook's output area at JupyterLab's usual width
 _CSS_DPI = 100  # one inch of figure is 100 pixels of page, so 11 point type is 15 pixels high
 _SHARPNESS = 2  # pixels of PNG per pixel of page
 _PHONE_PX, _PHONE_LETTERS = 360, 30  # the width of a page there, and of a bold title on it
+_NARROW_PX = (480, 560, 640)  # one panel: at the last, letters of 11 points are 8 pixels high there
 
 
 def use_style() -> None:
@@ -131,9 +134,9 @@ def image_html(figure: Figure, alt: str) -> str:
     """Return ``figure`` as an ``<img>`` element with its alternative text; the same figure gives
     the same bytes.
 
-    Panels that stand side by side come a second time, one under the other, for a narrow screen, and
-    stay so in ``figure``. An image whose colours are values has the class ``values``, for a page
-    that turns colours round.
+    A second image is for a narrow screen, and ``figure`` stays so: panels side by side come one
+    under the other, and others are drawn as narrow as their words leave room. An image whose
+    colours are values has the class ``values``, for a page that turns colours round.
 
     Raises:
         ValueError: the alternative text is empty.
@@ -148,7 +151,7 @@ def image_html(figure: Figure, alt: str) -> str:
     image = (
         f'<img alt="{escape(alt)}" {values}width="{width}" style="{style}" src="{_data(figure)}">'
     )
-    if not _stack(figure):
+    if not _stack(figure) and not _narrow(figure):
         return image
     source = f'<source media="(max-width: 500px)" srcset="{_data(figure)}">'
     return f"<picture>{source}{image}</picture>"
@@ -213,6 +216,49 @@ def _stack(figure: Figure) -> bool:
     if title := figure.get_suptitle():
         figure.suptitle(fill(title, _PHONE_LETTERS), x=0.02, ha="left", weight="bold", fontsize=12)
     return True
+
+
+def _narrow(figure: Figure) -> bool:
+    """Draw ``figure`` as narrow as its words allow without lying over one another; return whether
+    it became narrower. A diagram without scales stays: its boxes are made for their words."""
+    if not all(axes.axison for axes in figure.axes):
+        return False
+    (width, height), crowded = figure.get_size_inches(), _collisions(figure)
+    titles = {axes: axes.get_title("left") for axes in figure.axes}
+    for narrow in _NARROW_PX:
+        if narrow / _CSS_DPI < width:
+            for axes, title in titles.items():
+                axes.set_title(fill(title, narrow * _PHONE_LETTERS // _PHONE_PX))
+            figure.set_size_inches(narrow / _CSS_DPI, height)
+            if _collisions(figure) <= crowded:
+                return True
+    figure.set_size_inches(width, height)
+    return False
+
+
+def _collisions(figure: Figure) -> set[tuple[str, ...]]:
+    """Return the pairs of words that touch one another, and the words over the figure's edge."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "constrained_layout not applied")
+        try:
+            figure.draw_without_rendering()
+        except UserWarning:
+            return {("no room for the axes",)}
+    words = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+            if not low <= tick.get_loc() <= high:  # not drawn
+                words = [text for text in words if text not in (tick.label1, tick.label2)]
+    boxes = [(text.get_text(), text.get_window_extent().padded(2)) for text in words]
+    pairs: set[tuple[str, ...]] = {
+        (a, b) for (a, one), (b, other) in itertools.combinations(boxes, 2) if one.overlaps(other)
+    }
+    paper = figure.bbox.padded(2)
+    for word, box in boxes:
+        if not (paper.contains(box.x0, box.y0) and paper.contains(box.x1, box.y1)):
+            pairs.add((word,))
+    return pairs
 
 
 def show(figure: Figure, alt: str) -> None:

@@ -93,6 +93,9 @@ def test_on_paper_answers_are_open_verdicts_have_a_frame_and_nothing_lies_over_t
     )
     assert badges
     assert all(badge == ["rgb(0, 0, 0)", "solid"] for badge in badges)
+    solutions = page.locator(".tag_solution > details.hide > :not(summary)")  # no fading in
+    faded = solutions.evaluate_all("all => all.map(e => getComputedStyle(e).animationName)")
+    assert set(faded) == {"none"}
     page.emulate_media(media="screen")
     page.evaluate("() => dispatchEvent(new Event('afterprint'))")
     assert all(answer.get_attribute("open") is None for answer in answers.all())

@@ -106,7 +106,7 @@ def test_the_same_figure_gives_the_same_bytes_with_neither_date_nor_version():
     pages = [plots.image_html(heat_figure(), "a figure") for _ in range(2)]
     assert pages[0] == pages[1]
     assert 'width="760"' in pages[0]
-    png = base64.b64decode(re.search(r"base64,([^\"]+)", pages[0])[1])
+    png = base64.b64decode(re.findall(r"base64,([^\"]+)", pages[0])[-1])
     assert struct.unpack(">I", png[16:20])[0] == 2 * 760
     assert list(Image.open(BytesIO(png)).text) == ["values"]
     assert b"tIME" not in png
@@ -125,7 +125,26 @@ def test_panels_side_by_side_come_a_second_time_one_under_the_other():
     assert tops == sorted(tops, reverse=True)
     assert all(axes.yaxis.get_tick_params()["labelleft"] for axes in figure.axes)
     assert_nothing_is_clipped(figure)
-    assert not plots.image_html(error_figure(), "errors").startswith("<picture>")
+
+
+def widths(figure):
+    """The pixels of the page that the images of ``figure`` are wide, the last for a screen."""
+    html = plots.image_html(figure, "errors")
+    pngs = [base64.b64decode(data) for data in re.findall(r"base64,([^\"]+)", html)]
+    return [struct.unpack(">I", png[16:20])[0] // 2 for png in pngs]
+
+
+def test_one_panel_comes_a_second_time_as_narrow_as_its_words_leave_room():
+    figure = error_figure()
+    assert widths(figure) == [480, 760]
+    assert_nothing_is_clipped(figure)
+    figure, axes = plots.new_figure()
+    for place in (0.0, 0.5):
+        axes.text(place, 0.5, 22 * "m")  # side by side, these fill the width
+    assert widths(figure) == [760]
+    figure, axes = plots.new_figure()
+    axes.set_axis_off()
+    assert widths(figure) == [760]
 
 
 def test_only_a_picture_whose_colours_are_values_says_so():

@@ -45,6 +45,13 @@ def test_the_copy_of_find_the_bug_names_no_bug(tmp_path):
         assert not re.search(named, text), bug.letter
 
 
+@pytest.mark.parametrize("number", ["00", "01", "05", "21"])
+def test_a_copy_speaks_of_no_solution_that_it_does_not_have(number, tmp_path):
+    copy = read_notebook(make_student_copy(find_notebooks([number])[0], tmp_path))
+    text = "\n".join(cell.source for cell in copy.cells if not is_code(cell))
+    assert not re.search(r"solution[^.]*\bfold|fold[^.]*\bsolution|unfold", text)
+
+
 def functions_before(stub, cells):
     """The functions that a copy shows before the exercise, run with imports and plain names."""
     names = {"__name__": "a_copy"}

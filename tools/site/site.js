@@ -66,11 +66,11 @@ function showSectionsOnTheLeft() {
   scrolled.scrollTop = here.offsetTop - scrolled.clientHeight / 4;
 }
 
-/** One switch for the code of all pages: as told, all of it, or none. Solutions stay closed, exercises stay. */
+/** One switch for the code of all pages: the lesson's, all of it, or none. Solutions stay closed, exercises stay. */
 function addSwitch(note) {
   const choice = document.createElement("select");
   choice.ariaLabel = "which code is shown";
-  for (const [value, name] of Object.entries({ told: "code: as told", all: "code: all", none: "code: none" })) choice.add(new Option(name, value));
+  for (const [value, name] of Object.entries({ told: "code: the lesson's", all: "code: all", none: "code: none" })) choice.add(new Option(name, value));
   const apply = () => {
     document.body.dataset.code = choice.value;
     for (const fold of document.querySelectorAll(".cell:not(.tag_solution) > details.hide")) fold.open = choice.value === "all";
@@ -85,7 +85,7 @@ function addSwitch(note) {
 // On paper what is folded is open, but code that only draws or tests stays out unless the switch says otherwise.
 const openedToPrint = [];
 addEventListener("beforeprint", () => {
-  for (const fold of document.querySelectorAll("article details:not([open])")) {
+  for (const fold of document.querySelectorAll(":is(article details, .course-cite):not([open])")) {
     fold.open = true;
     openedToPrint.push(fold);
   }
