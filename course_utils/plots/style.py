@@ -130,13 +130,14 @@ def new_figure(height: float = 4.2, **subplots: Any) -> tuple[Figure, Any]:
     return figure, figure.subplots(**subplots)
 
 
-def image_html(figure: Figure, alt: str) -> str:
+def image_html(figure: Figure, alt: str, *, narrow: bool = False) -> str:
     """Return ``figure`` as an ``<img>`` element with its alternative text; the same figure gives
     the same bytes.
 
     A second image is for a narrow screen, and ``figure`` stays so: panels side by side come one
-    under the other, and others are drawn as narrow as their words leave room. An image whose
-    colours are values has the class ``values``, for a page that turns colours round.
+    under the other, and with ``narrow``, which takes some tenths of a second, other figures are
+    drawn as narrow as their words leave room. An image whose colours are values has the class
+    ``values``, for a page that turns colours round.
 
     Raises:
         ValueError: the alternative text is empty.
@@ -151,7 +152,7 @@ def image_html(figure: Figure, alt: str) -> str:
     image = (
         f'<img alt="{escape(alt)}" {values}width="{width}" style="{style}" src="{_data(figure)}">'
     )
-    if not _stack(figure) and not _narrow(figure):
+    if not _stack(figure) and not (narrow and _narrow(figure)):
         return image
     source = f'<source media="(max-width: 500px)" srcset="{_data(figure)}">'
     return f"<picture>{source}{image}</picture>"
@@ -275,7 +276,7 @@ def show(figure: Figure, alt: str) -> None:
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.display import display
 
-    html, text = image_html(figure, alt), f"Figure: {alt}"
+    html, text = image_html(figure, alt, narrow=True), f"Figure: {alt}"
     if InteractiveShell.initialized():
         display({"text/html": html, "text/plain": text}, raw=True)
     else:
