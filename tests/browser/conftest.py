@@ -19,14 +19,14 @@ from tools.notebooks import NOTEBOOKS, find_notebooks
 QUICK = ["00", "02", "15"]
 
 
+def pytest_ignore_collect(config):
+    """Leave out what drives a browser where nobody asked for it."""
+    return None if config.getoption("--browser") else True
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave out what drives a browser where nobody asked for it, and skip it where there is
-    none."""
+    """Skip what drives a browser where there is none."""
     in_a_browser = [item for item in items if Path(__file__).parent in item.path.parents]
-    if not config.getoption("--browser"):
-        items[:] = [item for item in items if item not in in_a_browser]
-        config.hook.pytest_deselected(items=in_a_browser)
-        return
     if config.getoption("--quick"):
         items[:] = [item for item in items if not _is_left_out(item)]
     for item in in_a_browser:

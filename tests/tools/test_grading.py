@@ -78,7 +78,7 @@ CELLS: dict[str, tuple[tuple[str, ...], str, str]] = {
         "SIGSEGV, when the check",
     ),
     "loops": (
-        ("import torch\nwhile True: pass", RIGHT),
+        ("import torch, time\ntime.sleep(600)", RIGHT),
         "error",
         f"Still running after {TIMEOUT_S:g} s, in cell 1",
     ),

@@ -71,6 +71,8 @@ def statements(cell):
 def is_light(node):
     if isinstance(node, ast.Assign):
         return not any(isinstance(part, ast.Call) for part in ast.walk(node))
+    if "@with_smollm2(" in ast.unparse(node):  # runs at once and leaves its result
+        return False
     return isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef)
 
 

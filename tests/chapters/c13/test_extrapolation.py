@@ -16,10 +16,7 @@ from chapters.c13_why_position.extrapolation import (
     WINDOW,
     draw,
 )
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from course_utils import generator
 
 
 def answers(tokens, lag):
@@ -42,7 +39,7 @@ def answers(tokens, lag):
 @pytest.mark.parametrize("lag", [1, 3])
 @pytest.mark.parametrize("length", [11, WINDOW, 16 * WINDOW])
 def test_what_is_asked_for_is_found_by_reading_from_left_to_right(lag, length):
-    tokens, echo, recall, back = draw(20, length, lag, generator())
+    tokens, echo, recall, back = draw(20, length, lag, generator(0))
     for row in range(20):
         assert answers(tokens[row].tolist(), lag) == (echo[row].tolist(), recall[row].tolist())
     assert torch.equal(back > 0, tokens >= QUESTION)

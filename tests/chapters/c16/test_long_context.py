@@ -19,16 +19,13 @@ from chapters.c16_longer_context.long_context import (
 from chapters.c16_longer_context.longrope import Candidate
 from chapters.c16_longer_context.reading import by_seed
 from chapters.c16_longer_context.tags import TASK
+from course_utils import generator
 from course_utils.models import Decoder
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize("length", [48, 128, 700])
 def test_every_question_has_its_needle_at_the_stated_distance_and_its_answer_after_it(length):
-    tokens, distance = TASK.draw(16, length, generator())
+    tokens, distance = TASK.draw(16, length, generator(0))
     assert (distance > 0).sum(1).tolist() == [TASK.questions] * 16
     for b, t in distance.nonzero().tolist():
         name = tokens[b, t] - TASK.first_question
@@ -39,7 +36,7 @@ def test_every_question_has_its_needle_at_the_stated_distance_and_its_answer_aft
 
 
 def test_whoever_knows_the_rule_reaches_the_local_optimum_and_whoever_knows_nothing_is_at_chance():
-    streams = TASK.draw(64, 512, generator())
+    streams = TASK.draw(64, 512, generator(0))
     right = 1 - TASK.noise + TASK.noise / TASK.fillers
     probability = torch.full((64, 512, TASK.vocabulary), 1e-9)
     probability[..., : TASK.fillers] = TASK.noise / TASK.fillers
@@ -56,7 +53,7 @@ def test_whoever_knows_the_rule_reaches_the_local_optimum_and_whoever_knows_noth
 
 
 def test_an_oracle_that_looks_needles_up_recalls_all_near_and_far():
-    streams = TASK.draw(16, 512, generator())
+    streams = TASK.draw(16, 512, generator(0))
     logits = torch.zeros(16, 512, TASK.vocabulary)
     for b, t in streams.distance.nonzero().tolist():
         needle = streams.tokens[b, t - streams.distance[b, t]] - TASK.first_needle
@@ -88,7 +85,7 @@ def test_at_the_trained_window_a_method_without_a_fixed_factor_changes_nothing(m
 
 
 def test_a_layer_without_positions_is_neither_rotated_nor_limited_by_a_window():
-    tokens = TASK.draw(2, 64, generator()).tokens
+    tokens = TASK.draw(2, 64, generator(0)).tokens
     bare, rotated, half = (
         new_model(0, nope_layers=(0, 1)),
         new_model(0),

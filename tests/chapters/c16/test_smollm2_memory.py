@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from small_llama import BASE, llama
 
 from chapters.c15_scaling_rope import halved
 from chapters.c15_scaling_rope import load as load_15
@@ -11,22 +11,6 @@ from chapters.c16_longer_context.smollm2_agreement import FACTOR, agreeing
 from chapters.c16_longer_context.smollm2_length import set_method
 from course_utils.models import pretrained
 from course_utils.rope import rope_inv_freq
-
-
-def llama():
-    config = LlamaConfig(
-        vocab_size=50,
-        hidden_size=64,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        head_dim=64,
-        num_attention_heads=1,
-        max_position_embeddings=8192,
-        rope_parameters={"rope_type": "default", "rope_theta": 100_000.0},
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return LlamaForCausalLM(config).eval()
 
 
 @pytest.mark.parametrize("gap", [0, 700])
@@ -47,7 +31,7 @@ def test_pairs_that_agree_turn_over_the_jump_as_over_a_fourth_of_it_and_then_as_
     before = rotary(x, torch.tensor([[5, gap + 5]]))[0][0]
     with agreeing(model, range(17, 20), gap):
         cosines = rotary(x, torch.tensor([[5, gap + 5]]))[0][0]
-    angles = gap / FACTOR * rope_inv_freq(64, 100_000.0) + 5 * rotary.inv_freq.double()
+    angles = gap / FACTOR * rope_inv_freq(64, BASE) + 5 * rotary.inv_freq.double()
     wanted = angles.cos().float() * rotary.attention_scaling
     torch.testing.assert_close(cosines[0], before[0])
     torch.testing.assert_close(cosines[1, 17:20], wanted[17:20], atol=1e-3, rtol=0)
