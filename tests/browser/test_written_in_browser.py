@@ -51,20 +51,17 @@ def assert_readable(page, place, name):
     assert found_by_axe(page, name) == []
 
 
-def test_a_wrong_and_a_right_answer_to_every_exercise(browser, site, request):
-    """On a phone and on a screen; with --quick on the one and the other in turns."""
-    in_turns = request.config.getoption("--quick")
+def test_a_wrong_and_a_right_answer_to_every_exercise(browser, site):
     with browser.new_page() as page:
         reader = Reader(page, site)
         reader.watch()
-        for number, (address, name, solution) in enumerate(answers()):
+        for address, name, solution in answers():
             if not page.url.endswith(address):
                 page.goto(f"{site.as_uri()}/{address}")
             place = page.locator(f".course-write[data-exercise={name}]")
             argument = solution.split("(", 1)[1].split(",")[0].split(")")[0]
             unchanged = f"{solution.splitlines()[0]}\n    return {argument}\n"
-            sizes = (PHONE, DESKTOP)
-            for size in sizes[number % 2 :][:1] if in_turns else sizes:
+            for size in (PHONE, DESKTOP):
                 page.set_viewport_size(size)
                 told = verdict(page, place, unchanged)
                 assert told.startswith(f"{name}: not yet"), told
