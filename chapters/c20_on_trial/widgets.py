@@ -60,7 +60,8 @@ class _SixLayers(CourseWidget):
         figure, axes = new_figure(height=3.0)
         for height, (name, y) in enumerate(reversed(self.outputs.items())):
             colour = PALETTE[name == "PyTorch"]
-            axes.plot(y.clamp(-2.5, 2.5), [height] * len(y), "o", color=colour, clip_on=False)
+            dots = y.clamp(-2.5, 2.5).tolist()
+            axes.plot(dots, [height] * len(dots), "o", color=colour, clip_on=False)
             if y.isnan().any():
                 axes.text(0, height, "NaN", ha="center", va="center", weight="bold")
         axes.set(xlim=(-2.5, 2.5), ylim=(-0.6, 5.6), xlabel="the eight outputs")
