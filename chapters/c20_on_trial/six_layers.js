@@ -3,22 +3,21 @@
 const sumOf = (values, to) => values.reduce((total, value) => to(total + value), 0);
 
 /** What a layer makes of a row. */
-function outputsOf({ divides, eps }, row) {
+function outputsOf({ formula, eps }, row) {
   const to = Math.fround;
   const mean = to(sumOf(row, to) / row.length);
   const centred = row.map((x) => to(x - mean));
   const meanSquare = (values) => to(sumOf(values.map((x) => to(x * x)), to) / row.length);
-  let divisor;
-  if (divides === "σ + ε") {
-    // torch's standard deviation on a CPU: summed in float64, and rounded at the end
-    const exactly = (x) => x;
-    const wide = sumOf(row, exactly) / row.length;
-    const square = sumOf(row.map((x) => (x - wide) * (x - wide)), exactly) / row.length;
-    divisor = to(to(Math.sqrt(square)) + to(eps));
-  } else {
-    const variance = divides === "mean x² − μ²" ? to(meanSquare(row) - to(mean * mean)) : meanSquare(centred);
-    divisor = to(Math.sqrt(to(variance + to(eps))));
-  }
+  // torch's variance and deviation on a CPU: summed in float64, and rounded at the end
+  const exactly = (x) => x;
+  const wide = sumOf(row, exactly) / row.length;
+  const square = sumOf(row.map((x) => (x - wide) * (x - wide)), exactly) / row.length;
+  const variance = {
+    "√(σ² + ε)": to(square),
+    "√(mean (x − μ)² + ε)": meanSquare(centred),
+    "√(mean x² − μ² + ε)": to(meanSquare(row) - to(mean * mean)),
+  }[formula];
+  const divisor = to(formula === "σ + ε" ? to(Math.sqrt(square)) + to(eps) : Math.sqrt(to(variance + to(eps))));
   return centred.map((x) => to(x / divisor));
 }
 
@@ -26,7 +25,7 @@ const isNear = (a, b) => (Number.isNaN(a) && Number.isNaN(b)) || Math.abs(a - b)
 
 /** Everything the picture shows; `alike` are the layers that agree, in groups. */
 function sixFigure(state, data) {
-  const row = data.row.map((value) => Math.fround(Math.fround(state.scale * value) + state.offset));
+  const row = data.row.map((value) => Math.fround(Math.fround(Math.fround(state.scale) * Math.fround(value)) + Math.fround(state.offset)));
   const outputs = Object.fromEntries(data.order.layers.map((name) => [name, outputsOf(data.layers[name], row)]));
   const alike = [];
   for (const name of data.order.layers.filter((name) => name !== "PyTorch")) {

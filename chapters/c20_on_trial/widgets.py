@@ -23,11 +23,7 @@ __all__ = ["ledger_html", "ledger_table", "six_layers"]
 
 _HERE = Path(__file__).parent
 ROW = (1.2, -0.4, 0.9, -1.5, 0.3, -0.8, 1.7, -1.4)  # its mean is 0
-_DIVIDES = {"σ + ε": "σ + ε", "√(mean x² − μ² + ε)": "mean x² − μ²"}
-LAYERS: dict[str, dict[str, Any]] = {
-    name: {"divides": _DIVIDES.get(layer.formula, "σ²"), "eps": layer.eps}
-    for name, layer in WRITE_UPS.items()
-} | {"PyTorch": {"divides": "σ²", "eps": 1e-5}}
+LAYERS = {**WRITE_UPS, "PyTorch": WRITE_UPS["Road to ML"]}  # in one dimension the same
 STOPS = {
     "scale": [0.0, *(10.0**power for power in range(-7, 21))],
     "offset": [0.0, 0.1, *(10.0**power for power in range(6))],
@@ -43,7 +39,8 @@ def six_layers(scale: float = 1.0, offset: float = 0.0) -> CourseWidget:
         offset: what is added to it then: 0, 0.1, 1, 10, … 100,000.
     """
     chosen = one_of(STOPS, scale=float(scale), offset=float(offset))
-    return _SixLayers(chosen, {"stops": STOPS, "layers": LAYERS, "row": ROW})
+    layers = {name: {"formula": norm.formula, "eps": norm.eps} for name, norm in LAYERS.items()}
+    return _SixLayers(chosen, {"stops": STOPS, "layers": layers, "row": ROW})
 
 
 class _SixLayers(CourseWidget):
@@ -52,50 +49,24 @@ class _SixLayers(CourseWidget):
     @property
     def outputs(self) -> dict[str, Tensor]:
         """What each layer makes of the row: (8,), float32."""
-        row = (self.state["scale"] * torch.tensor(ROW, dtype=torch.float64)).float()
-        row = (row.double() + self.state["offset"]).float()
-        return {name: _normalized(row, **layer) for name, layer in LAYERS.items()}
+        row = torch.tensor(self.state["scale"]) * torch.tensor(ROW) + self.state["offset"]
+        return {name: layer(row, (8,)) for name, layer in LAYERS.items()}
 
     def picture(self) -> tuple[Figure, str]:
         figure, axes = new_figure(height=3.0)
         for height, (name, y) in enumerate(reversed(self.outputs.items())):
-            colour = PALETTE[name == "PyTorch"]
             dots = y.clamp(-2.5, 2.5).tolist()
+            colour = PALETTE[name == "PyTorch"]
             axes.plot(dots, [height] * len(dots), "o", color=colour, clip_on=False)
             if y.isnan().any():
                 axes.text(0, height, "NaN", ha="center", va="center", weight="bold")
         axes.set(xlim=(-2.5, 2.5), ylim=(-0.6, 5.6), xlabel="the eight outputs")
         axes.set_yticks(range(len(LAYERS)), labels=reversed(LAYERS))
-        tops = {name: format_number(y.abs().max().item()) for name, y in self.outputs.items()}
         return figure, (
             "The eight outputs of six layer norms for one row, a strip of dots a layer, at a "
             f"spread of {format_number(self.state['scale'])} and an offset of "
-            f"{self.state['offset']:,g}. The largest: "
-            f"{', '.join(f'{name} {top}' for name, top in tops.items())}."
+            f"{self.state['offset']:,g}."
         )
-
-
-def _normalized(row: Tensor, divides: str, eps: float) -> Tensor:
-    """What a layer makes of a row, each operation rounded to float32; torch's ``std`` sums in
-    float64."""
-    mean = _mean(row)
-    centred = row - mean
-    if divides == "σ + ε":
-        wide = row.double()
-        divisor = _mean((wide - _mean(wide)).square()).sqrt().float() + eps
-    else:
-        one_pass = divides == "mean x² − μ²"
-        variance = _mean(row * row) - mean * mean if one_pass else _mean(centred * centred)
-        divisor = (variance + eps).double().sqrt().float()  # torch's own may be off by a last digit
-    return centred / divisor
-
-
-def _mean(values: Tensor) -> Tensor:
-    """Of values added one after the other, as the browser adds them: (1,)."""
-    total = torch.zeros(1, dtype=values.dtype)
-    for value in values:
-        total = total + value
-    return total / len(values)
 
 
 def ledger_html(entries: Iterable[Entry]) -> str:
