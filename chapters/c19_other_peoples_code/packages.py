@@ -28,6 +28,9 @@ from course_utils.verify import diagnose
 HERE = Path(__file__).parent
 PARTS = ("timm", "torchtune")  # whose __init__ needs more than their files do
 STUBS = ("torchvision", "torchao", "torchmetrics")
+WRAPPERS = ("flax_layer", "mlx_layer")  # functions of float32 arrays
+# what a function of float32 arrays cannot be asked: its weights, and any other dtype
+HIDDEN = ("parameters", "float64", "bfloat16", "float16", "bfloat16 queries")
 DISTRIBUTIONS = {"RoSE": "rotary-spatial-embeddings"}
 
 
@@ -91,7 +94,15 @@ def _diagnosed(layer: dict[str, str]) -> dict[str, Any] | None:
         found = diagnose(*make(layer))
     except Exception as error:
         return {**row, "summary": f"{type(error).__name__}: {str(error)[:200]}", "answers": {}}
-    return {**row, "summary": found.summary, "answers": found.answers, "call": found.call or ""}
+    row |= {"summary": found.summary, "answers": found.answers, "call": found.call or ""}
+    return _without_wrapper(row) if any(name in layer["make"] for name in WRAPPERS) else row
+
+
+def _without_wrapper(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without what is the wrapper's answer and not the layer's."""
+    answers = {key: "not asked" if key in HIDDEN else row["answers"][key] for key in row["answers"]}
+    summary = row["summary"].replace(", no weight, float32 inside", "")
+    return {**row, "summary": summary, "answers": answers}
 
 
 def _changes(old: dict[str, Any] | None, new: dict[str, Any] | None) -> list[str]:

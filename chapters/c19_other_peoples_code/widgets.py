@@ -28,7 +28,6 @@ LAYERS: dict[str, dict[str, Any]] = {
     "labml_nn LayerNorm": {"how": "one pass", "eps": 1e-5, "inner": "x", "rounds": True},
     "flax LayerNorm": {"how": "one pass, clipped", "eps": 1e-6, "inner": "", "rounds": False},
     "keras LayerNormalization": {"how": "two passes", "eps": 1e-3, "inner": "", "rounds": False},
-    "timm LayerNorm": {"how": "two passes", "eps": 1e-6, "inner": "", "rounds": True},
     "timm SimpleNorm": {"how": "no mean, n − 1", "eps": 1e-6, "inner": "", "rounds": True},
     "x_transformers RMSNorm": {"how": "floor", "eps": 1e-12, "inner": "x", "rounds": True},
     "transformers LlamaRMSNorm": {"how": "squares", "eps": 1e-6, "inner": "", "rounds": True},

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from chapters.c20_on_trial.writeup_layer_norms import LAYERS, SourceLayer
+from chapters.c20_on_trial.writeup_layer_norms import LAYERS
 from course_utils.check.report import Report
 from course_utils.check.sandbox import Sandbox, describe_error
 
@@ -78,20 +78,9 @@ def _gap(first: Tensor, second: Tensor) -> float:
 
 
 def _why(rows: Tensor, one: str, other: str) -> str:
-    """Return what two layers that agree divide by, on the row where that differs most."""
-    spread = rows.std(-1, correction=0)
-    if not spread.any():
+    """Return what two layers that agree divide by."""
+    if not rows.std(-1, correction=0).any():
         return "In a constant row nothing is left to divide but the rounding of its mean, if that."
-    first, second = LAYERS[one], LAYERS[other]
-    divisors, others = _divisors(first, rows), _divisors(second, rows)
-    row = (divisors / others).log().abs().nan_to_num(nan=0.0, posinf=0.0).argmax()
-    return (
-        f"Take {one}, {first.formula} with ε = {first.eps:g}, and {other}, {second.formula} with "
-        f"ε = {second.eps:g}: on a row with σ = {spread[row]:.3g} and μ = {rows[row].mean():.3g} "
-        f"the one divides by {divisors[row]:.3g}, the other by {others[row]:.3g}. "
-        "At which σ, or which μ, do these two part?"
-    )
-
-
-def _divisors(layer: SourceLayer, rows: Tensor) -> Tensor:
-    return layer.divisor(rows, (-1,), layer.eps)[:, 0]
+    layers = LAYERS[one], LAYERS[other]
+    told = (f"{layer.source}, {layer.formula} with ε = {layer.eps:g}" for layer in layers)
+    return f"Take {', and '.join(told)}: at which σ, or which μ, do these two part?"

@@ -89,17 +89,10 @@ def inside(out: Path) -> None:
             "the layer after it moved by": float(tf.norm(dense.kernel - before)),
         }
         norm.gamma.assign(tf.fill((1, 8), 2.0))
-        model.save(folder / "model.keras")
         model.save_weights(folder / "model.weights.h5")
         other.load_weights(folder / "model.weights.h5")
-        saved = {
-            "a gamma of 2, saved and loaded": float(tf.reduce_max(other.layers[0].gamma)),
-            "model": "loads",
-        }
-        try:
-            keras.models.load_model(folder / "model.keras", {"LayerNormalization": type(norm)})
-        except Exception as error:
-            saved["model"] = f"{type(error).__name__}: {str(error).strip().split('. ')[0]}"
+        gamma = float(tf.reduce_max(other.layers[0].gamma))
+        saved = {"a gamma of 2, saved and loaded": gamma}
         return {"fit": fit, "saved": saved}
 
     rows = np.sin(np.arange(32.0) ** 2).reshape(4, 8)  # (B, C), from -1 to 1

@@ -1,22 +1,72 @@
-"""The ledger as a table to search: by words, by source, by verdict; without a kernel, the whole
-table. Chapter 20, which shows the shared row as well."""
+"""Six layer norms on one row, as strips; and the ledger as a table to search: by words, by source,
+by verdict, without a kernel the whole table. Chapter 20."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
 from chapters.c20_on_trial import ledger
 from chapters.c20_on_trial.ledger import Entry, by_work
+from chapters.c20_on_trial.writeup_layer_norms import LAYERS as WRITE_UPS
 from chapters.sources import WORKS, Work
 from course_utils.claims import VERDICTS
-from course_utils.widgets import normalize_row
-from course_utils.widgets.base import StatefulWidget, browser_module, one_of
+from course_utils.plots.style import PALETTE, new_figure
+from course_utils.table import format_number
+from course_utils.widgets.base import CourseWidget, StatefulWidget, browser_module, one_of
 
-__all__ = ["ledger_html", "ledger_table", "normalize_row"]
+__all__ = ["ledger_html", "ledger_table", "six_layers"]
 
 _HERE = Path(__file__).parent
+ROW = (1.2, -0.4, 0.9, -1.5, 0.3, -0.8, 1.7, -1.4)  # its mean is 0
+LAYERS = {**WRITE_UPS, "PyTorch": WRITE_UPS["Road to ML"]}  # in one dimension the same
+STOPS = {
+    "scale": [0.0, *(10.0**power for power in range(-7, 21))],
+    "offset": [0.0, 0.1, *(10.0**power for power in range(6))],
+}
 _COLUMNS = ("claim", "verdict", "found", "tested in")
+
+
+def six_layers(scale: float = 1.0, offset: float = 0.0) -> CourseWidget:
+    """Return what six layer norms make of one row of eight float32 numbers, ready to display.
+
+    Args:
+        scale: what the row is multiplied by, a stop of its slider: 0, 1e-7, 1e-6, … 1e20.
+        offset: what is added to it then: 0, 0.1, 1, 10, … 100,000.
+    """
+    chosen = one_of(STOPS, scale=float(scale), offset=float(offset))
+    layers = {name: {"formula": norm.formula, "eps": norm.eps} for name, norm in LAYERS.items()}
+    return _SixLayers(chosen, {"stops": STOPS, "layers": layers, "row": ROW})
+
+
+class _SixLayers(CourseWidget):
+    _esm = browser_module(_HERE / "six_layers.js")
+
+    @property
+    def outputs(self) -> dict[str, Tensor]:
+        """What each layer makes of the row: (8,), float32."""
+        row = torch.tensor(self.state["scale"]) * torch.tensor(ROW) + self.state["offset"]
+        return {name: layer(row, (8,)) for name, layer in LAYERS.items()}
+
+    def picture(self) -> tuple[Figure, str]:
+        figure, axes = new_figure(height=3.0)
+        for height, (name, y) in enumerate(reversed(self.outputs.items())):
+            dots = y.clamp(-2.5, 2.5).tolist()
+            colour = PALETTE[name == "PyTorch"]
+            axes.plot(dots, [height] * len(dots), "o", color=colour, clip_on=False)
+            if y.isnan().any():
+                axes.text(0, height, "NaN", ha="center", va="center", weight="bold")
+        axes.set(xlim=(-2.5, 2.5), ylim=(-0.6, 5.6), xlabel="the eight outputs")
+        axes.set_yticks(range(len(LAYERS)), labels=reversed(LAYERS))
+        return figure, (
+            "The eight outputs of six layer norms for one row, a strip of dots a layer, at a "
+            f"spread of {format_number(self.state['scale'])} and an offset of "
+            f"{self.state['offset']:,g}."
+        )
 
 
 def ledger_html(entries: Iterable[Entry]) -> str:

@@ -59,6 +59,8 @@ class SourceLayer:
     eps: float
     # average over all of ``normalized_shape``, or over the last dimension whatever that says
     every_dim: bool
+    # Keras casts to float32 before it calls a layer
+    casts: bool = False
 
     def __call__(
         self,
@@ -70,6 +72,7 @@ class SourceLayer:
         """Return the output (*, *normalized_shape), as the write-up computes it; γ and β promote
         its dtype."""
         dims = tuple(range(-len(normalized_shape), 0)) if self.every_dim else (-1,)
+        x = x.float() if self.casts else x
         x_hat = (x - x.mean(dims, keepdim=True)) / self.divisor(x, dims, self.eps)
         if weight is not None:
             x_hat = weight * x_hat
@@ -81,10 +84,9 @@ LAYERS = {
     for layer in (
         # Rico's Nerd Cluster, LayerNormCustom
         SourceLayer("Rico", "√(σ² + ε)", root_of_library_variance, 1e-8, every_dim=True),
-        # the machine-learning road map's TensorFlow layer; its weight and bias have the shape (1,
-        # C)
+        # the article's TensorFlow layer; its weight and bias have the shape (1, C)
         SourceLayer(
-            "Road to ML", "√(mean (x − μ)² + ε)", root_of_mean_square, 1e-5, every_dim=False
+            "Road to ML", "√(mean (x − μ)² + ε)", root_of_mean_square, 1e-5, False, casts=True
         ),
         # "LayerNorm vs BatchNorm", Norm with dim=-1
         SourceLayer(

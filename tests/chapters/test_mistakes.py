@@ -224,11 +224,6 @@ def test_likely_slips_written_in_other_words_are_named(name, function, keys):
         # x itself: also what whole turns by one angle at whole positions give
         ("rope", lambda x, positions, base=10_000.0: x, []),
         ("effective_window", lambda gaps, costs, enough=1.0: (float("nan"),) * 2, []),
-        (
-            "largest_error",
-            lambda y, truth: (y.double() - truth).abs().min().item(),
-            ["smallest", "nan_returned"],
-        ),
         ("half_to_interleaved", lambda weight, num_heads: -weight, []),
         ("merge_moments", halves_m2, []),
     ],

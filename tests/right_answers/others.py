@@ -1167,35 +1167,34 @@ def base_by_matching(rotate, dim):
     return torch.pow(largest / second, angles.count_nonzero() / 2)
 
 
-def error_numpy(y, truth):
-    error = np.abs(y.detach().double().numpy() - truth.numpy())
-    return float(np.where(np.isnan(error), np.inf, error).max())
+def crossed_builtin(x, eps):
+    variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+    return F.layer_norm(x, x.shape[-1:], eps=eps), (x - mean) / (variance.sqrt() + eps)
 
 
-def error_loop(y, truth):
-    worst = 0.0
-    for ours, exact in zip(y.flatten().tolist(), truth.flatten().tolist(), strict=True):
-        error = abs(ours - exact)
-        if not error <= worst:
-            worst = math.inf if math.isnan(error) else error
-    return worst
+def crossed_numpy(x, eps):
+    rows = x.double().numpy()
+    centred, std = rows - rows.mean(-1, keepdims=True), rows.std(-1, keepdims=True)
+    both = centred / np.hypot(std, eps**0.5), centred / (std + eps)
+    return tuple(torch.from_numpy(y).to(x.dtype) for y in both)
 
 
-def error_early(y, truth):
-    if y.isnan().any():
-        return float("inf")
-    return torch.dist(y.double(), truth, p=float("inf")).item()
+def crossed_by_rows(x, eps):
+    stds = [row.std(correction=0).item() for row in x]
+    divisors = [[(s**2 + eps) ** 0.5 for s in stds], [s + eps for s in stds]]
+    return [(x - x.mean(1)[:, None]) / torch.tensor(d, dtype=x.dtype)[:, None] for d in divisors]
 
 
-def error_reduce(y, truth):
-    errors = torch.sub(y.to(torch.float64), truth).abs().ravel().tolist()
-    return functools.reduce(lambda worst, e: max(worst, e) if e == e else math.inf, errors, 0.0)
+def crossed_norm(x, eps):
+    centred = x - x.mean(-1, True)
+    std = centred.norm(dim=-1, keepdim=True) / x.shape[-1] ** 0.5
+    return centred * torch.rsqrt(std**2 + eps), centred.div(std.add(eps))
 
 
-def error_both_ends(y, truth):
-    low, high = torch.aminmax(y.type(torch.float64) - truth)
-    worst = max(-low.item(), high.item())
-    return worst if worst == worst else math.inf
+def crossed_lambda(x, eps):
+    std = torch.sqrt(torch.mean((x - x.mean(-1, keepdim=True)) ** 2, -1, keepdim=True))
+    layer = lambda divisor: (x - x.mean(-1, keepdim=True)) / divisor  # noqa: E731
+    return layer((std**2 + eps).sqrt()), layer(std + eps)
 
 
 def telling_numbers():
@@ -1541,5 +1540,7 @@ RIGHT = {
     "to_rms_norm": [
         carried_table, carried_double, carried_numpy, carried_match, carried_measured,
     ],
-    "largest_error": [error_numpy, error_loop, error_early, error_reduce, error_both_ends],
+    "one_at_a_time": [
+        crossed_builtin, crossed_numpy, crossed_by_rows, crossed_norm, crossed_lambda,
+    ],
 }  # fmt: skip

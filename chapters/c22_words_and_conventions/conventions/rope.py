@@ -395,9 +395,21 @@ def _gemma2(**settings: Any) -> Any:
 
 
 def score_scale() -> str:
+    from transformers.models.gemma3.modeling_gemma3 import Gemma3Attention
+
     scales = [_gemma2(query_pre_attn_scalar=n).scaling for n in (144, 256)]
     assert scales == [1 / 12, 1 / 16]
-    return "144 and 256: scores times 1/12 and 1/16, whatever the head"
+    settings = {"head_dim": 16, "query_pre_attn_scalar": 36}
+    gemma3 = Gemma3Attention(small("Gemma3Text", **settings), layer_idx=0)
+    factor = (16 / 36) ** 0.5
+    assert math.isclose(gemma3.scaling, factor / 16**0.5)
+    q = torch.arange(64.0).reshape(4, 16).cos()  # as W_q gives it
+    assert torch.allclose(gemma3.q_norm(factor * q), gemma3.q_norm(q), rtol=1e-4)
+    normalized = gemma3.q_norm(q)
+    with torch.no_grad():
+        gemma3.q_norm.weight.copy_(factor * (1 + gemma3.q_norm.weight) - 1)
+    assert torch.allclose(gemma3.q_norm(q), factor * normalized)
+    return "144 and 256: scores times 1/12 and 1/16; a factor of W_q is undone by Gemma 3's norm"
 
 
 def head_size() -> str:

@@ -29,7 +29,7 @@ def test_both_outputs_are_those_of_the_kernel_bit_by_bit(figures):
 
 
 def test_pytorchs_curve_is_pytorchs():
-    for layer, builtin in (("timm LayerNorm", F.layer_norm), ("timm SimpleNorm", F.rms_norm)):
+    for layer, builtin in (("flax LayerNorm", F.layer_norm), ("timm SimpleNorm", F.rms_norm)):
         for dtype in ("float32", "bfloat16", "float16"):
             widget = where_they_part(layer, 1e-2, 10, dtype=dtype)
             allowed = {"float32": 1e-5, "bfloat16": 2**-8, "float16": 2**-11}[dtype]

@@ -15,7 +15,7 @@ FAR = ROWS + 1e4
     ("rows", "message"),
     [
         (ROWS, "on every row: all five"),
-        (FAR, "Rico and Road to ML, .* σ = 0.586 and μ = 1e.04 the one divides by 0.586, the"),
+        (FAR, "Rico and Road to ML, .* Take Rico, √.σ² . ε. with ε = 1e-08, and Road to ML"),
         (1e-4 * ROWS, "row: Road to ML and labml.ai. Take Road to ML, √.mean .x − μ"),
         (torch.cat([1e-3 * ROWS, FAR]), "Rico and rich-junwang, Rico and Clay, rich-junwang and"),
         (torch.cat([1e-7 * ROWS, FAR]), "row: Rico and Road to ML, Rico and Clay, Road to ML and"),

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 from transformers.models.llama import modeling_llama
 from transformers.models.phi import modeling_phi
 
@@ -47,6 +48,12 @@ SABOTAGE = [
     ("Whose share is momentum?", F, "batch_norm", keras_momentum),
     ("Inside the root or outside?", F, "layer_norm", eps_outside),
     ("What does ONNX take for granted?", F, "layer_norm", eps_outside),
+    (
+        "What are the scores divided by?",
+        Gemma3RMSNorm,
+        "forward",
+        lambda self, x: x * (1 + self.weight),
+    ),
     ("Or as a floor?", F, "normalize", lambda x: x / (x.norm() + 1e-12)),
     ("What shape is the weight?", nn, "RMSNorm", lambda shape: nn.LayerNorm(shape[-1:])),
     (
