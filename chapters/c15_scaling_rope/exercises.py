@@ -9,7 +9,7 @@ from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, Tolerance, read_probes
 
-__all__ = ["ntk_inv_freq", "plain_frequencies", "rope_frequencies", "yarn_frequencies"]
+__all__ = ["first_new_position", "ntk_inv_freq", "rope_frequencies", "yarn_frequencies"]
 
 
 # Of the frequency itself: the slowest pair is a millionth of the fastest. Right float32 forms are
@@ -22,6 +22,30 @@ _ROUNDED = (
 )
 # the stages that look at the frequencies and not at the attention factor
 _FREQUENCIES_ALONE = ("ramp", "frequencies of yarn", "lists of longrope")
+
+
+def _first_new_position(trained, now, window):
+    is_unfinished = window * trained < 2 * math.pi  # less than a turn in the window
+    if not is_unfinished.any():
+        return math.inf
+    return window * (trained / now)[is_unfinished].min().item()
+
+
+def _two_sets(trained: list[float], now: list[float], window: int) -> Call:
+    frequencies = {
+        name: torch.tensor(values, dtype=torch.float64)
+        for name, values in (("trained", trained), ("now", now))
+    }
+    return Call({**frequencies, "window": window}, dict.fromkeys(frequencies, "P"))
+
+
+first_new_position = Exercise(
+    "first_new_position",
+    _first_new_position,
+    read_probes(__file__, "first_new_position", _two_sets, _RIGHT, plain=True),
+    load("first_new_position", _first_new_position),
+    any_dtype=True,
+)
 
 
 def _ntk_inv_freq(dim, base, factor):
@@ -76,25 +100,17 @@ yarn_frequencies = Exercise(
 )
 
 
-def _plain_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-    p = {"rope_theta": 10_000.0, "partial_rotary_factor": 1.0, **rope_parameters}
-    kind, base, window = p["rope_type"], p["rope_theta"], max_position_embeddings
-    dim = int(head_dim * p["partial_rotary_factor"])
+def _plain_frequencies(rope_parameters, dim, base, window, seq_len):
+    """Return what the types with one rule for all pairs give; the notebook has it."""
+    kind, factor = rope_parameters["rope_type"], rope_parameters.get("factor", 1.0)
+    if kind not in ("default", "linear", "ntk", "dynamic"):
+        raise ValueError(f"rope_type must be one of transformers' or ntk: got {kind!r}")
+    if kind == "dynamic":
+        factor = factor * max(seq_len or 0, window) / window - (factor - 1)
+    if kind in ("ntk", "dynamic"):
+        return _ntk_inv_freq(dim, base, factor)
     inv_freq = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-
-    if kind == "default":
-        pass
-    elif kind == "linear":
-        inv_freq = inv_freq / p["factor"]
-    elif kind in ("ntk", "dynamic"):
-        factor = p["factor"]
-        if kind == "dynamic":
-            factor = factor * max(seq_len or 0, window) / window - (factor - 1)
-        new_base = base * factor ** (dim / (dim - 2))
-        inv_freq = new_base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-    else:
-        raise ValueError(f"rope_type must be default, linear, ntk or dynamic: got {kind!r}")
-    return inv_freq
+    return inv_freq / factor if kind == "linear" else inv_freq
 
 
 def _rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
@@ -107,7 +123,7 @@ def _rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_le
     attention_factor = 1.0
 
     if kind not in ("yarn", "llama3", "longrope", "proportional"):
-        inv_freq = _plain_frequencies(rope_parameters, head_dim, window, seq_len)
+        inv_freq = _plain_frequencies(p, dim, base, window, seq_len)
     elif kind == "yarn":
         beta_fast, beta_slow, truncate = (
             p.get("beta_fast", 32.0),
@@ -168,15 +184,6 @@ _UNKNOWN = Probe(
 def _has_pairs_and_a_window(call: Call) -> bool:
     return call.arguments["head_dim"] > 1 and call.arguments["max_position_embeddings"] > 1
 
-
-plain_frequencies = Exercise(
-    "plain_frequencies",
-    _plain_frequencies,
-    [*_probes("plain_frequencies"), _UNKNOWN],
-    load("plain_frequencies", _plain_frequencies),
-    any_dtype=True,
-    may_shrink_to=_has_pairs_and_a_window,
-)
 
 rope_frequencies = Exercise(
     "rope_frequencies",

@@ -14,7 +14,7 @@ from course_utils.plots.style import INK
 
 __all__ = ["both_abilities", "where_to_begin"]
 
-_NEAR, _FAR = "near order: excess nats\n(log above 0.1)", "far memory: recall"
+_NEAR, _FAR = "near order: excess nats\n(log above the shade)", "far memory: recall"
 
 
 def both_abilities(
@@ -47,6 +47,7 @@ def both_abilities(
     near.minorticks_off()
     near.set_ylim(-0.02, 4.5)
     rule(near, 0, "")
+    near.axhspan(-0.02, 0.1, color=INK, alpha=0.07, linewidth=0)  # where the axis is linear
     rule(near, math.log(TASK.fillers) - TASK.local_optimum, "a guesser")
     rule(far, 1 / TASK.values, "a guesser")
     far.set_ylim(0, 1.05)
@@ -71,16 +72,9 @@ def where_to_begin(rows: Iterable[Mapping[str, Any]], theory: int) -> Figure:
         "of",
         xlabel="first pair that is stretched by 8",
         ylabel="fillers and answers (nats)",
-        title="Where to begin stretching, three seeds",
+        title="Where to begin stretching, three seeds (dotted: theory)",
         height=3.4,
     )
     (axes,) = figure.axes
     axes.axvline(theory, color=INK, linewidth=1, linestyle=":")
-    axes.annotate(
-        "theory",
-        (theory, 0.92),
-        (3, 0),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-    )
     return figure

@@ -147,7 +147,7 @@ def centres_in_place(x):
 def pops(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
     kind = rope_parameters.pop("rope_type")
     given = {**rope_parameters, "rope_type": kind}
-    return check.plain_frequencies.oracle(given, head_dim, max_position_embeddings, seq_len)
+    return check.rope_frequencies.oracle(given, head_dim, max_position_embeddings, seq_len)
 
 
 def halves_m2(a, b):
@@ -202,7 +202,7 @@ BACKWARD = [
         ("layer_norm", over_sizes, {"sizes_for_dims"}),
         ("layer_norm", if_weight, {"truth_of_tensor"}),
         ("centre", centres_in_place, {"mutates_input"}),
-        ("plain_frequencies", pops, {"mutates_parameters"}),
+        ("rope_frequencies", pops, {"mutates_parameters"}),
         ("rope", rotates_whole_positions, {"whole_positions"}),
         ("normalize", one_pass, {"one_pass_variance"}),
     ],

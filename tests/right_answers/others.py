@@ -593,6 +593,35 @@ def yarn_where(dim, base, factor, original_length, beta_fast=32.0, beta_slow=1.0
     return answer, math.log(factor**0.1) + 1
 
 
+def new_masked(trained, now, window):
+    slow = trained * window / math.tau < 1
+    return (window * trained[slow] / now[slow]).amin() if slow.any() else float("inf")
+
+
+def new_filled(trained, now, window):
+    leaves = torch.where(math.tau / trained > window, window * trained / now, math.inf)
+    return leaves.min().item()
+
+
+def new_listed(trained, now, window):
+    pairs = zip(trained.tolist(), now.tolist(), strict=True)
+    slow = [(f, g) for f, g in pairs if f * window < math.tau]
+    return min((window * f / g if g else math.inf for f, g in slow), default=math.inf)
+
+
+def new_sorted(trained, now, window):
+    f, g = np.array(trained), np.array(now)
+    with np.errstate(divide="ignore"):
+        return np.sort(np.append(window * (f / g)[window * f < math.tau], np.inf))[0]
+
+
+def new_by_angle(trained, now, window):
+    """One over the fastest pass through an arc that training showed in part."""
+    arc = window * trained
+    fastest = ((arc < math.tau) * now / arc).max()
+    return 1 / fastest
+
+
 def plain_match(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
     base = rope_parameters.get("rope_theta", 1e4)
     dim = int(head_dim * rope_parameters.get("partial_rotary_factor", 1))
@@ -609,20 +638,6 @@ def plain_match(rope_parameters, head_dim, max_position_embeddings, seq_len=None
             over = max(1, (seq_len or 0) / max_position_embeddings)
             return f * (s * over - s + 1) ** (-2 * i / (dim - 2))
     raise NotImplementedError(rope_parameters)
-
-
-def plain_dispatch(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-    p = {"rope_theta": 10_000, "partial_rotary_factor": 1.0} | rope_parameters
-    dim, base = int(p["partial_rotary_factor"] * head_dim), p["rope_theta"]
-    length = max(seq_len or 0, max_position_embeddings)
-    return {
-        "default": lambda: ntk_power(dim, base, 1),
-        "linear": lambda: ntk_power(dim, base, 1) / p["factor"],
-        "ntk": lambda: ntk_power(dim, base, p["factor"]),
-        "dynamic": lambda: ntk_power(
-            dim, base, 1 + p["factor"] * (length / max_position_embeddings - 1)
-        ),
-    }[p["rope_type"]]()
 
 
 def plain_by(ntk):
@@ -644,26 +659,6 @@ def plain_by(ntk):
 
 
 plain_numpy, plain_list = map(plain_by, (ntk_logspace, ntk_list))
-
-
-def plain_recursive(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-    def again(**changes):
-        p = {**rope_parameters, **changes}
-        return plain_recursive(p, head_dim, max_position_embeddings, seq_len)
-
-    kind, base = rope_parameters["rope_type"], rope_parameters.get("rope_theta", 10_000.0)
-    dim = int(head_dim * rope_parameters.get("partial_rotary_factor", 1.0))
-    if kind == "default":
-        return torch.logspace(0, 2 / dim - 1, dim // 2, base, dtype=torch.float64)
-    s = rope_parameters["factor"]
-    if kind == "linear":
-        return again(rope_type="default").div(s)
-    if kind == "ntk":
-        return again(rope_type="default", rope_theta=base * s ** (dim / (dim - 2)))
-    if kind == "dynamic":
-        T = max(seq_len or 0, max_position_embeddings)
-        return again(rope_type="ntk", factor=s * T / max_position_embeddings - (s - 1))
-    raise ValueError(f"unknown {kind}")
 
 
 def _every(ramp, plain, as_vector):
@@ -709,14 +704,14 @@ def frequencies_list(rope_parameters, head_dim, max_position_embeddings, seq_len
 
 
 def frequencies_wavelengths(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-    general = _every(yarn_where, plain_recursive, torch.as_tensor)
+    general = _every(yarn_where, plain_match, torch.as_tensor)
     if rope_parameters["rope_type"] != "llama3":
         return general(rope_parameters, head_dim, max_position_embeddings, seq_len)
     p = {"rope_type": "default"} | {k: v for k, v in rope_parameters.items() if k != "rope_type"}
     s, low, high = p["factor"], p["low_freq_factor"], p["high_freq_factor"]
     old = p.get("original_max_position_embeddings", max_position_embeddings)
     new = []
-    for f in plain_recursive(p, head_dim, old).tolist():
+    for f in plain_match(p, head_dim, old).tolist():
         wavelength = 2 * math.pi / f
         if wavelength < old / high:
             new.append(f)
@@ -729,7 +724,7 @@ def frequencies_wavelengths(rope_parameters, head_dim, max_position_embeddings, 
 
 
 def frequencies_partial(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-    general = _every(yarn_cat, plain_dispatch, lambda v: torch.stack([*map(torch.tensor, v)]))
+    general = _every(yarn_cat, plain_numpy, lambda v: torch.stack([*map(torch.tensor, v)]))
     if rope_parameters["rope_type"] == "proportional":
         share = rope_parameters.get("partial_rotary_factor", 1.0)
         p = {**rope_parameters, "rope_type": "linear", "partial_rotary_factor": 1.0}
@@ -1497,7 +1492,7 @@ RIGHT = {
     "half_to_interleaved": [rows_index, rows_stack, rows_numpy_index, rows_loop, rows_matrix],
     "ntk_inv_freq": [ntk_power, ntk_logspace, ntk_list, ntk_cumprod, ntk_geometric_mean],
     "yarn_frequencies": [yarn_interp, yarn_loop, yarn_lerp, yarn_cat, yarn_where],
-    "plain_frequencies": [plain_match, plain_dispatch, plain_numpy, plain_list, plain_recursive],
+    "first_new_position": [new_masked, new_filled, new_listed, new_sorted, new_by_angle],
     "rope_frequencies": [
         frequencies_torch, frequencies_numpy, frequencies_list, frequencies_wavelengths,
         frequencies_partial,

@@ -1,6 +1,5 @@
 """Chapter 15: transformers' answers pass, and half an answer is told what of it is right."""
 
-import pytest
 import transformers
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -27,23 +26,19 @@ def by_transformers(rope_parameters, head_dim, max_position_embeddings, seq_len=
     return ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, seq_len=seq_len)
 
 
-@pytest.mark.parametrize("name", ["plain_frequencies", "rope_frequencies"])
-def test_what_transformers_answers_passes_and_its_rounding_is_remarked_on(name):
-    pick = (lambda both: both) if name == "rope_frequencies" else (lambda both: both[0])
-    report = check[name](
-        lambda *given, **named: pick(by_transformers(*given, **named)), record=False
-    )
+def test_what_transformers_answers_passes_and_its_rounding_is_remarked_on():
+    report = check.rope_frequencies(by_transformers, record=False)
     assert report.passed, f"{report}\n{report.table()}"
     assert any("rounded to float32" in remark for remark in report.remarks)
 
 
 def test_a_type_that_is_not_written_yet_leaves_word_of_what_is_right_already():
     def so_far(rope_parameters, head_dim, max_position_embeddings, seq_len=None):
-        if rope_parameters["rope_type"] not in ("default", "linear", "ntk"):
+        if rope_parameters["rope_type"] not in ("linear", "dynamic", "yarn"):
             raise ValueError(f"unknown rope_type {rope_parameters['rope_type']!r}")
-        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)[0]
+        return rope_frequencies(rope_parameters, head_dim, max_position_embeddings, seq_len)
 
-    report = check.plain_frequencies(so_far, record=False)
+    report = check.rope_frequencies(so_far, record=False)
     assert not report.passed
-    assert "ValueError: unknown rope_type 'dynamic'" in report.message
-    assert report.right_already == ("default", "partial rotation", "linear", "ntk")
+    assert "ValueError: unknown rope_type 'llama3'" in report.message
+    assert report.right_already[:2] == ("linear", "dynamic")
