@@ -115,7 +115,7 @@ function facts(state, data) {
 export default widgetOf((data) => ({
   name: "layers_beside",
   title: "Two models, a bar for each layer; and which tokens of a text the last one sees in one layer of each.",
-  hint: "Click a bar to choose the layer, or use the arrow keys.",
+  hint: "Click a bar to choose the layer, or use the arrow keys. Paler below: seen in blocks, or among chosen ones.",
   specs: [
     { name: "model", label: "model", kind: "select", options: data.models },
     { name: "other", label: "beside", kind: "select", options: data.models },

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from chapters.c21_find_the_bug.bugs import bug
 from chapters.c21_find_the_bug.bugs.piece import Difference
-from course_utils.plots.style import PALETTE, PAPER, new_figure
+from course_utils.plots import heatmap
+from course_utils.plots.style import PAPER
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["one_input"]
@@ -16,12 +17,10 @@ __all__ = ["one_input"]
 # (sequences, tokens, features) in quarters: with float32's last digits at 10,000,000, which are
 # whole numbers, the mean of no token is one of these, so that every layer norm is off there
 VALUES = (
-    ((1.0, -0.25, 2.0, 0.25), (-1.25, 0.75, 1.0, 3.0), (0.25, -2.0, 1.25, -1.0)),
+    ((1.0, -0.25, 2.0, 0.25), (-1.25, 0.75, 1.0, 2.0), (0.25, -2.0, 1.25, -1.0)),
     ((2.0, 1.0, -1.0, 0.25), (-0.25, 1.75, -1.0, 2.0), (3.0, -0.25, 0.25, 2.0)),
     ((-1.0, 0.25, 1.25, -2.0), (1.25, 2.0, -0.75, 0.0), (0.75, -1.25, 2.0, 1.0)),
 )
-NAMES = ("the piece", "mended")
-LOOKS = (PAPER, f"{PALETTE[4]}66")  # of an output: right, wrong
 STOPS = {
     "sequences": [1, 2, 3],
     "tokens": [1, 2, 3],
@@ -29,7 +28,7 @@ STOPS = {
 }
 
 
-def one_input(sequences: int = 3, tokens: int = 1, offset: int = 0) -> CourseWidget:
+def one_input(sequences: int = 3, tokens: int = 2, offset: int = 0) -> CourseWidget:
     """Return what piece 0 and its mended version make of one input, ready to display.
 
     Args:
@@ -50,33 +49,24 @@ class _OneInput(CourseWidget):
         values = torch.tensor(VALUES)[: self.state["sequences"], : self.state["tokens"]]
         return values + self.state["offset"]
 
-    def differences(self) -> dict[str, Difference]:
-        """How far off both are on the input."""
-        return dict(zip(NAMES, bug("0").differences({"x": self.x}), strict=True))
+    def differences(self) -> tuple[Difference, Difference]:
+        """How far off the piece and the mended one are on the input."""
+        return bug("0").differences({"x": self.x})
 
     def picture(self) -> tuple[Figure, str]:
-        differences = self.differences()
+        both = self.differences()
         sequences, tokens, offset = self.state.values()
-        names = [
-            f"sequence {b + 1}, token {t + 1}" for b in range(sequences) for t in range(tokens)
-        ]
-        figure, panels = new_figure(1.4 + 0.6 * len(names), nrows=2)
-        figure.set_figwidth(5.6)  # legible on a phone
-        for axes, (name, off) in zip(panels, differences.items(), strict=True):
-            allowed = bug("0").tolerance * max(1.0, off.right.abs().max().item())
-            wrong = (off.got - off.right).abs() > allowed
-            marked = [
-                [f"{y:.2f}{' ×' * bad}".replace("-", "−") for y, bad in zip(*row, strict=True)]
-                for row in zip(
-                    off.got.flatten(0, 1).tolist(), wrong.flatten(0, 1).tolist(), strict=True
-                )
-            ]
-            colours = [[LOOKS["×" in text] for text in row] for row in marked]
-            axes.set_axis_off()
-            axes.set_title(f"{name} (×: wrong)")
-            axes.table(marked, colours, rowLabels=names, cellLoc="center", bbox=(0.32, 0, 0.68, 1))
-        said = " and ".join(
-            f"{name} {'wrong' if off.ratio > 1 else 'right'}" for name, off in differences.items()
+        verdicts = ["wrong" if off.ratio > 1 else "right" for off in both]
+        said = f"the piece is {verdicts[0]}, mended {verdicts[1]}"
+        figure = heatmap(
+            torch.cat([off.got for off in both], dim=-1).flatten(0, 1),
+            "sequence.token",
+            "the four outputs of the piece, and of the mended one",
+            row_names=[f"{b + 1}.{t + 1}" for b in range(sequences) for t in range(tokens)],
+            column_names=[*"1234"] * 2,
+            limits=(-2.5, 2.5),
+            title=said,
         )
+        figure.axes[0].axvline(3.5, color=PAPER, linewidth=6)
         sizes = f"({sequences}, {tokens}, 4), around {offset:,}"
         return figure, f"What both make of an input, {sizes}: {said}."
