@@ -36,7 +36,7 @@ def kind_of(layer: Layer) -> str:
 
 def draw_layers(axes: Axes, models: Mapping[str, Sequence[str]]) -> None:
     """Draw a row of bars for each model, a bar for each layer by its kind, the first on the left;
-    and above the figure what the bars stand for."""
+    and above the figure what those bars stand for."""
     for row, (name, kinds) in enumerate(models.items()):
         for kind, (height, colour, hatch) in LOOKS.items():
             at = [index for index, own in enumerate(kinds) if own == kind]
@@ -52,6 +52,7 @@ def draw_layers(axes: Axes, models: Mapping[str, Sequence[str]]) -> None:
     patches = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=kind)
         for kind, (_, colour, hatch) in LOOKS.items()
+        if any(kind in kinds for kinds in models.values())
     ]
     axes.figure.legend(handles=patches, loc="outside upper center", ncols=2)
 

@@ -1,7 +1,8 @@
 // Two models, a bar for each layer, and which tokens of a text the last one sees in one layer of each.
 
 const STRIP = { left: 8, right: 8, top: 30, height: 40, row: 66 };
-const SIGHT = { top: 176, height: 26, row: 62 };
+const SIGHT = { top: 176, height: 26, row: 78 };
+const KEY = 20; // a line of the legend
 
 const layersOf = (state, data) =>
   [state.model, state.other].map((name) => data.rows[name][Math.min(state.layer, data.rows[name].length - 1)]);
@@ -17,6 +18,16 @@ function partsSeen(sees, tokens) {
   const parts = [[start, tokens, 1]];
   return words.includes("+") && start > 0 ? [[0, start, 0.5], ...parts] : parts;
 }
+
+const countOf = (parts) => parts.reduce((sum, [from, to]) => sum + to - from, 0);
+
+/** Of all keys of all layers, the share that the last token sees. */
+const shareSeen = (layers, tokens) =>
+  layers.reduce((sum, one) => sum + countOf(partsSeen(one.sees, tokens)), 0) / (layers.length * tokens);
+
+/** The kinds of layers of both models, in the order of the legend. */
+const kindsOf = (state, data) =>
+  data.order.looks.filter((kind) => [state.model, state.other].some((name) => data.rows[name].some((one) => one.kind === kind)));
 
 /** What is drawn below: the parts seen, of both models. */
 const seenFigure = (state, data) => layersOf(state, data).map((one) => partsSeen(one.sees, state.tokens));
@@ -47,13 +58,25 @@ function drawLayers(context, state, width, data) {
   drawText(context, `what the last of ${tickText(state.tokens)} tokens sees in layer ${state.layer}`, STRIP.left, SIGHT.top - 22, { weight: "bold" });
   seenFigure(state, data).forEach((parts, row) => {
     const top = SIGHT.top + SIGHT.row * row;
-    drawText(context, `${[state.model, state.other][row]}: ${wordsOf(layersOf(state, data)[row])}`, STRIP.left, top, { px: 12 });
+    const one = layersOf(state, data)[row];
+    const colour = data.looks[one.kind]?.[1] ?? STYLE.muted;
+    drawText(context, `${[state.model, state.other][row]}: ${wordsOf(one)}`, STRIP.left, top, { px: 12 });
     context.fillStyle = STYLE.rule;
     context.fillRect(STRIP.left, top + 12, width - STRIP.left - STRIP.right, SIGHT.height);
     parts.forEach(([from, to, how]) => {
-      context.fillStyle = tint(STYLE.palette[0], how === 1 ? 1 : 0.45);
-      context.fillRect(tokens(from), top + 12, Math.max(2, tokens(to) - tokens(from)), SIGHT.height);
+      const wide = Math.max(4, tokens(to) - tokens(from)); // one of many is seen too
+      context.fillStyle = tint(colour, how === 1 ? 1 : 0.45);
+      context.fillRect(tokens(to) - wide, top + 12, wide, SIGHT.height);
     });
+    const count = `${tickText(countOf(parts))} of ${tickText(state.tokens)} tokens`;
+    drawText(context, count, width - STRIP.right, top + 12 + SIGHT.height + 9, { px: 12, weight: "bold", align: "right" });
+  });
+  kindsOf(state, data).forEach((kind, line) => {
+    const y = SIGHT.top + 2 * SIGHT.row + KEY * line;
+    const [height, colour] = data.looks[kind];
+    context.fillStyle = colour;
+    context.fillRect(STRIP.left, y - 8 * height, 14, 16 * height);
+    drawText(context, kind, STRIP.left + 22, y, { px: 12 });
   });
 }
 
@@ -74,8 +97,6 @@ function layerByKey(event, state, data) {
   return step && data.stops.layer.includes(layer) ? { ...state, layer } : null;
 }
 
-const countOf = (parts) => parts.reduce((sum, [from, to]) => sum + to - from, 0);
-
 function summary(state, data) {
   const counts = seenFigure(state, data).map(countOf);
   const said = [state.model, state.other].map((name, i) => `${name} ${counts[i] === 0 ? "none" : tickText(counts[i])}`);
@@ -85,25 +106,27 @@ function summary(state, data) {
 function facts(state, data) {
   return layersOf(state, data).map((layer, i) => {
     const turn = layer.turn ? `${layer.turn} of ${layer.dim} dimensions turn, base ${layer.base}` : "nothing turns";
-    return [[state.model, state.other][i], [turn, layer.besides].filter(Boolean).join("; ")];
+    const name = [state.model, state.other][i];
+    const share = `all layers together: ${formatNumber(100 * shareSeen(data.rows[name], state.tokens))} % of all keys seen`;
+    return [name, [turn, layer.besides, share].filter(Boolean).join("; ")];
   });
 }
 
 export default widgetOf((data) => ({
   name: "layers_beside",
   title: "Two models, a bar for each layer; and which tokens of a text the last one sees in one layer of each.",
-  hint: "Blue: rotates and sees all. Light blue, low: rotates, sees a window or chunk. Orange: no positions. Green: a state. Pink: rotates, sees near tokens and blocks. Click a bar to choose the layer, or use the arrow keys.",
+  hint: "Click a bar to choose the layer, or use the arrow keys. Paler below: seen in blocks, or among chosen ones.",
   specs: [
     { name: "model", label: "model", kind: "select", options: data.models },
     { name: "other", label: "beside", kind: "select", options: data.models },
     { name: "layer", label: "layer" },
     { name: "tokens", label: "tokens" },
   ],
-  size: () => SIGHT.top + 2 * SIGHT.row - 6,
+  size: (state, width, data) => SIGHT.top + 2 * SIGHT.row + KEY * kindsOf(state, data).length,
   draw: drawLayers,
   summary,
   facts,
   pick: { at: layerAt, key: layerByKey },
 }));
 
-export { layerAt, layerByKey, seenFigure };
+export { layerAt, layerByKey, seenFigure, shareSeen };

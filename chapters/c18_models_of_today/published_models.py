@@ -177,8 +177,13 @@ def layer_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
     return _table(models, ("turn", "base", "slowest turn", "sees"), positions, caption)
 
 
-def other_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
+def other_table(models: Mapping[str, list[Layer]]) -> Table:
     """Return the rows of ``layer_table`` with the other columns, folded: norms, sinks, scales."""
+    caption = (
+        "The same layers. Norms: in front of a branch (pre), behind it (post), or both. "
+        f"scale·√d: 1 where scores are divided by √d. × at {FAR:,}: what a query there is "
+        "multiplied by, over the first."
+    )
 
     def others(one: Layer) -> tuple[str, ...]:
         scale = f"{one.scale:.3g}" if one.sees else ""

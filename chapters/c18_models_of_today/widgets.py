@@ -11,7 +11,7 @@ from torch import Tensor
 
 from chapters.c18_models_of_today.figures import LOOKS, draw_layers, kind_of
 from chapters.c18_models_of_today.published_models import Layer
-from course_utils.plots.style import MUTED, PALETTE, new_figure
+from course_utils.plots.style import MUTED, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["layers_beside"]
@@ -123,23 +123,26 @@ class _LayersBeside(CourseWidget):
         layer, tokens = self.state["layer"], self.state["tokens"]
         names = [self.state["model"], self.state["other"]]
         figure, (strips, sight) = new_figure(4.3, nrows=2)
+        figure.set_figwidth(5.6)  # legible on a phone
         draw_layers(
             strips, {name: [one["kind"] for one in self.data["rows"][name]] for name in names}
         )
         strips.axvline(layer, color=MUTED, linewidth=1, linestyle=":")
         strips.set_xlabel("layer")
-        for row, seen in enumerate(self.x):
+        for row, (one, seen) in enumerate(zip(self._layers(), self.x, strict=True)):
+            colour = LOOKS[one["kind"]][1] if one["kind"] else MUTED
             whole, half = int((seen == 1).sum()), int((seen == 0.5).sum())
+            wide = max(whole, tokens // 100 if whole else 0)  # one of many is seen too
             for start, width, shade in (
                 (0, tokens, 0.08),
                 (0, half, 0.4),
-                (tokens - whole, whole, 1),
+                (tokens - wide, wide, 1),
             ):
-                sight.barh(-row, width, 0.6, start, color=PALETTE[0], alpha=shade)
-            sight.text(-0.01 * tokens, -row, names[row], ha="right", va="center")
-        sight.set(
-            yticks=[], xlim=(0, tokens), xlabel=f"what token {tokens - 1:,} sees in layer {layer}"
-        )
+                sight.barh(-row, width, 0.6, start, color=colour, alpha=shade)
+            count = f"{names[row]}\n{whole + half:,} of {tokens:,}"
+            sight.text(-0.02 * tokens, -row, count, ha="right", va="center")
+        sight.set(yticks=[], xlim=(0, tokens), xticks=[0, tokens], xticklabels=["first", "last"])
+        sight.set_xlabel(f"what the last of {tokens:,} tokens sees in layer {layer}")
         sight.grid(visible=False)
         said = (
             f"{name}: {one['kind'] or 'nothing'}, {int((seen > 0).sum()):,} of {tokens:,} tokens"

@@ -1,7 +1,8 @@
 """Chapter 21, Find the bug: what its notebook alone needs.
 
 bugs/        pieces of code with one bug each, modelled on published defects
-exercises    the puzzles ofs exercises, A to N
+exercises    the puzzles as exercises, A to N
+widgets      one input through the worked piece and its mended version
 claims.toml  what the chapter claims
 """
 

@@ -28,8 +28,8 @@ KNOWN_MISTAKES = {
         "    return weight.view(2, -1, weight.shape[-1]).transpose(0, 1).reshape(weight.shape)",
         "as if there were one head",
     ),
-    ("21_find_the_bug", "input_h"): (
-        'def input_h(ordinary):\n    return {"x": 1000 * ordinary["x"]}',
+    ("21_find_the_bug", "input_c"): (
+        'def input_c(ordinary):\n    return {"x": 1000 * ordinary["x"]}',
         "What about their mean?",
     ),
 }

@@ -165,23 +165,23 @@ def test_what_no_known_mistake_gives_is_told_in_the_words_of_check(name, tmp_pat
 
 
 INPUTS = {
-    "input_b": (
+    "input_f": (
         '{"num_heads": 64, "num_kv_heads": 8}',
         '{"num_heads": 4, "num_kv_heads": 4}',
         '{"weight": torch.zeros(8, 1)}',
         '{"num_heads": 32, "num_kv_heads": 2}',
         "3",
     ),
-    "input_e": ('{"x": 0.01 * ordinary["x"]}', '{"x": torch.zeros(2, 4)}', '{"x": None}'),
-    "input_f": ('{"rotary_dim": 5}', '{"base": 1e9}', '{"rotary_dim": 8}', '{"y": 1}'),
-    "input_h": (
+    "input_i": ('{"x": 0.01 * ordinary["x"]}', '{"x": torch.zeros(2, 4)}', '{"x": None}'),
+    "input_b": ('{"rotary_dim": 5}', '{"base": 1e9}', '{"rotary_dim": 8}', '{"y": 1}'),
+    "input_c": (
         '{"x": torch.tensor([[3000.0, 3001.0], [1.0, 2.0]])}',
         '{"x": ordinary["x"] * 1000}',
         '{"x": torch.full((2, 4), 5000.0)}',
         '{"x": ordinary["x"].double()}',
         '{"x": torch.zeros(65, 16)}',
     ),
-    "input_k": (
+    "input_l": (
         '{"query_length": 5, "key_length": 3}',
         '{"num_heads": True}',
         '{"query_length": 2, "key_length": 4}',

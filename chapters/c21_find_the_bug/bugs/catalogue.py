@@ -147,6 +147,42 @@ _PIECES = (  # in the order of bugs.toml
         solution=lambda ordinary: {name: value.float() for name, value in ordinary.items()},
     ),
     _piece(
+        "partial",
+        draw=lambda rng: {
+            "x": _normal(rng, 32, 16),
+            "rotary_dim": 16,
+            "base": 10.0 ** (3 + below(4, rng)),
+        },
+        right=_partial_rotate,
+        solution=lambda ordinary: {"rotary_dim": 4},
+    ),
+    _piece(
+        "variance",
+        draw=lambda rng: {"x": _normal(rng, 4, 16)},
+        right=lambda x: F.layer_norm(x, x.shape[-1:]),
+        solution=lambda ordinary: {"x": torch.tensor([[8192.0, 8196.0]])},
+    ),
+    _piece(
+        "table",
+        # a prompt and a shorter rest
+        draw=lambda rng: {
+            "x": _normal(rng, 32, 8),
+            "step": 17 + below(16, rng),
+        },
+        right=lambda x, step: _rotate(x, 0),
+        solution=lambda ordinary: {"step": 1},
+    ),
+    _piece(
+        "blocks",
+        draw=lambda rng: {"x": _normal(rng, 4, 64 << below(3, rng))},
+        right=lambda x: F.layer_norm(x, x.shape[-1:]),
+        solution=lambda ordinary: [
+            {"x": torch.arange(1.0, 4.0)[None]},
+            {"x": 1e-3 * ordinary["x"]},
+            {"x": 1000 + ordinary["x"]},
+        ],
+    ),
+    _piece(
         "heads",
         # the heads of Llama 2 70B and of models without shared keys
         draw=lambda rng: {
@@ -185,32 +221,6 @@ _PIECES = (  # in the order of bugs.toml
         solution=lambda ordinary: {"x": torch.full((1, 4), 0.01, dtype=torch.bfloat16)},
     ),
     _piece(
-        "partial",
-        draw=lambda rng: {
-            "x": _normal(rng, 32, 16),
-            "rotary_dim": 16,
-            "base": 10.0 ** (3 + below(4, rng)),
-        },
-        right=_partial_rotate,
-        solution=lambda ordinary: {"rotary_dim": 4},
-    ),
-    _piece(
-        "blocks",
-        draw=lambda rng: {"x": _normal(rng, 4, 64 << below(3, rng))},
-        right=lambda x: F.layer_norm(x, x.shape[-1:]),
-        solution=lambda ordinary: [
-            {"x": torch.arange(1.0, 4.0)[None]},
-            {"x": 1e-3 * ordinary["x"]},
-            {"x": 1000 + ordinary["x"]},
-        ],
-    ),
-    _piece(
-        "variance",
-        draw=lambda rng: {"x": _normal(rng, 4, 16)},
-        right=lambda x: F.layer_norm(x, x.shape[-1:]),
-        solution=lambda ordinary: {"x": torch.tensor([[8192.0, 8196.0]])},
-    ),
-    _piece(
         "modes",
         draw=lambda rng: _layer_input(rng, *[_flip(rng)] * 2),
         right=_batch_norm,
@@ -235,16 +245,6 @@ _PIECES = (  # in the order of bugs.toml
         },
         right=rope.alibi_bias,
         solution=lambda ordinary: {"num_heads": 8, "query_length": 1, "key_length": 5},
-    ),
-    _piece(
-        "table",
-        # a prompt and a shorter rest
-        draw=lambda rng: {
-            "x": _normal(rng, 32, 8),
-            "step": 17 + below(16, rng),
-        },
-        right=lambda x, step: _rotate(x, 0),
-        solution=lambda ordinary: {"step": 1},
     ),
     _piece(
         "dynamic",

@@ -45,6 +45,13 @@ def test_a_click_on_a_strip_chooses_a_layer(in_browser):
     assert (first["layer"], last["layer"], below) == (0, 7, None)
 
 
+def test_the_share_of_all_keys_is_that_of_all_layers(in_browser):
+    layers = strips(MODELS)["Llama 4 Scout"]
+    (share,) = in_browser("layers_beside", "module.shareSeen", [[layers, 8193]])
+    seen = torch.stack([reach(one["sees"], 8193) > 0 for one in layers])
+    assert share == pytest.approx(seen.float().mean().item())
+
+
 @pytest.mark.slow
 def test_what_a_page_without_a_kernel_shows_is_what_is_read():
     files = {"Command R7B": PUBLISHED["Command R7B"], "Granite SWA*": {"model_type": "granite_swa"}}

@@ -89,7 +89,7 @@ def test_what_is_said_of_a_right_line_is_said_of_one_line_that_the_mending_keeps
 
 
 def test_a_difference_is_found_where_it_is_largest_and_nan_is_the_largest():
-    bug = replace(bugs.bug("H"), right=lambda x: x)  # within 0.01 of the largest element
+    bug = replace(bugs.bug("C"), right=lambda x: x)  # within 0.01 of the largest element
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     off = bug.difference(lambda x: x + torch.tensor([[0.0, 0.0], [-2.0, 1.0]]), {"x": x})
     assert (off.place, off.error, off.ratio) == ((1, 0), 2.0, pytest.approx(2 / (0.01 * 4)))
@@ -114,30 +114,30 @@ OPTIONS = {"rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings":
             {"x": torch.zeros(2, 8).bfloat16()},
             "weight and x must have the same C: got 16 and 8.",
         ),
-        ("H", {"x": torch.zeros(65, 16)}, "N must be from 1 to 64: got 65 in x."),
+        ("C", {"x": torch.zeros(65, 16)}, "N must be from 1 to 64: got 65 in x."),
         (
-            "H",
+            "C",
             {"x": torch.zeros(4, 16).double()},
             "elements up to ±10,000: got a float64 tensor (4, 16)",
         ),
         ("A", {"y": torch.zeros(4, 16)}, "The arguments must be x, weight: got x, weight, y."),
         ("N", {"dy": torch.ones(256, 8)}, "must be of one dtype: got dy float32, x_hat bfloat16"),
-        ("D", {"start": True}, "start must be a whole number, 0 to 8192: got True."),
+        ("H", {"start": True}, "start must be a whole number, 0 to 8192: got True."),
         ("M", {"lengths": []}, "got []"),
         # Inputs that nobody could answer.
         (
-            "B",
+            "F",
             {"weight": torch.zeros(8, 1)},
             "num_kv_heads must divide num_heads, and 2 · num_heads the rows",
         ),
-        ("I", {"running_var": -torch.ones(4)}, "must not be negative"),
+        ("J", {"running_var": -torch.ones(4)}, "must not be negative"),
         (
-            "J",
+            "K",
             {"rope_parameters": {}},
             "must have factor, original_max_position_embeddings, rope_theta, and perhaps",
         ),
         # 0.001 apart
-        ("H", {"x": torch.tensor([[9_999.999, 10_000.0]])}, "a version without a bug is wrong too"),
+        ("C", {"x": torch.tensor([[9_999.999, 10_000.0]])}, "a version without a bug is wrong too"),
     ],
 )
 def test_an_input_that_the_piece_does_not_take_is_refused_with_the_reason(letter, arguments, words):
@@ -223,31 +223,31 @@ NEAR = [
         {name: torch.ones(4, 16)[:n].squeeze(0).half() for name, n in (("x", 4), ("weight", 1))},
         "which dtype is not",
     ),
-    ("B", {"num_heads": 4, "num_kv_heads": 4}, "a key of its own"),
-    ("B", {"num_heads": 16, "num_kv_heads": 4}, "what the first model had"),
-    ("C", {"x": 5 * normal(16, 4), "training": True}, "what else can you ask the layer for"),
-    ("C", {"dy": normal(16, 4), "training": False}, "the statistics are constants"),
-    ("D", {"x": normal(500, 8)}, "In float32 every position"),
-    ("D", {"x": normal(500, 8).half()}, "to 2,048"),
-    ("D", {"start": 225}, "you stay below"),
-    ("E", {"x": 1e-2 * normal(4, 16)}, "the dtype makes no difference"),
-    ("E", {"x": normal(4, 16).half()}, "epsilon of 0.001"),
-    ("E", {"x": torch.zeros(4, 16).bfloat16()}, "zeros come out as zeros"),
-    ("F", {"rotary_dim": 2}, "exponent is zero"),
-    ("F", {"base": 1e6}, "The whole head turns"),
-    ("F", {"x": normal(1, 16), "rotary_dim": 4}, "position 0"),
-    ("H", {"x": 1e-3 * normal(4, 8)}, "look the other way"),
-    ("H", {"x": 1e3 * normal(4, 8)}, "How large is the mean beside the spread"),
-    ("H", {"x": torch.full((4, 8), 3000.1)}, "Give the rows a spread"),
-    ("I", {"x": normal(16, 4) + 7}, "what a training script does"),
+    ("F", {"num_heads": 4, "num_kv_heads": 4}, "a key of its own"),
+    ("F", {"num_heads": 16, "num_kv_heads": 4}, "what the first model had"),
+    ("G", {"x": 5 * normal(16, 4), "training": True}, "what else can you ask the layer for"),
+    ("G", {"dy": normal(16, 4), "training": False}, "the statistics are constants"),
+    ("H", {"x": normal(500, 8)}, "In float32 every position"),
+    ("H", {"x": normal(500, 8).half()}, "to 2,048"),
+    ("H", {"start": 225}, "you stay below"),
+    ("I", {"x": 1e-2 * normal(4, 16)}, "the dtype makes no difference"),
+    ("I", {"x": normal(4, 16).half()}, "epsilon of 0.001"),
+    ("I", {"x": torch.zeros(4, 16).bfloat16()}, "zeros come out as zeros"),
+    ("B", {"rotary_dim": 2}, "exponent is zero"),
+    ("B", {"base": 1e6}, "The whole head turns"),
+    ("B", {"x": normal(1, 16), "rotary_dim": 4}, "position 0"),
+    ("C", {"x": 1e-3 * normal(4, 8)}, "look the other way"),
+    ("C", {"x": 1e3 * normal(4, 8)}, "How large is the mean beside the spread"),
+    ("C", {"x": torch.full((4, 8), 3000.1)}, "Give the rows a spread"),
+    ("J", {"x": normal(16, 4) + 7}, "what a training script does"),
     (
-        "J",
+        "K",
         {"rope_parameters": {"full_attention": OPTIONS}, "layer_type": "full_attention"},
         "that is not the default",
     ),
-    ("K", {"num_heads": 16}, "as many queries as keys"),
-    ("L", {"step": 200}, "nothing to remember"),
-    ("L", {"step": 18}, "what if it were not"),
+    ("L", {"num_heads": 16}, "as many queries as keys"),
+    ("D", {"step": 200}, "nothing to remember"),
+    ("D", {"step": 18}, "what if it were not"),
     ("M", {"lengths": [4096]}, "nothing to remember"),
     ("M", {"lengths": [9000, 4095]}, "every kind of short"),
     ("M", {"lengths": [1000, 4096]}, "left over from the one before"),
@@ -285,7 +285,7 @@ def test_rounding_of_the_piece_without_a_bug_is_not_said_to_be_on_the_way():
 
 
 def test_a_growing_difference_is_said_to_be_on_the_way():
-    report = judged("H", x=normal(4, 16) + 60)
+    report = judged("C", x=normal(4, 16) + 60)
     assert "You are on the way" in report.message
     assert re.search(r"off by [\d.]+ % of what is allowed", report.message)
 
@@ -299,7 +299,7 @@ def test_a_growing_difference_is_said_to_be_on_the_way():
     ],
 )
 def test_whatever_the_function_does_is_a_finding(function, words):
-    report = check.input_h(function, record=False)
+    report = check.input_c(function, record=False)
     assert (report.attempted, report.passed) == (True, False)
     assert words in report.message, report
 
@@ -307,8 +307,8 @@ def test_whatever_the_function_does_is_a_finding(function, words):
 def test_the_course_s_input_keeps_no_learner_from_passing(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("COURSE_PROGRESS_DIR", str(tmp_path))
     courses, mine = (lambda ordinary: {"start": 1000}), (lambda ordinary: {"start": 500})
-    assert check.input_d.choose(lambda ordinary: None, courses) is courses
-    assert "input_d" not in progress.passed()
-    assert check.input_d.choose(mine, courses) is mine
-    assert "input_d" in progress.passed()
-    assert "Using your input_d from here." in capsys.readouterr().out
+    assert check.input_h.choose(lambda ordinary: None, courses) is courses
+    assert "input_h" not in progress.passed()
+    assert check.input_h.choose(mine, courses) is mine
+    assert "input_h" in progress.passed()
+    assert "Using your input_h from here." in capsys.readouterr().out
