@@ -163,7 +163,7 @@ def adding_problem() -> Figure:
         ax.set(xlabel="length of the sequence (steps)")
     needed.set(ylabel="updates", title="until the error is below 0.02", ylim=(0, 1600))
     fewer.axhline(1, color=INK, linewidth=1)
-    fewer.set(ylabel="times fewer updates", title="than the LSTM without", ylim=(0, 8))
+    fewer.set(ylabel="times", title="times fewer than the LSTM", ylim=(0, 8))
     figure.legend(*needed.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
