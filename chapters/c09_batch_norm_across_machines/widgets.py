@@ -89,7 +89,7 @@ class _SyncCost(CourseWidget):
             "number of ranks, "
             f"{ROUTES[state['route']]}, {format_number(float(latency))} µs a message and "
             f"{format_number(float(bandwidth))} GB/s: among {state['ranks']} ranks a step takes "
-            f"{format_number(time_ms(step))} ms, {waiting:.0%} of it waiting for messages. Beside it "
-            f"the arithmetic of 32 images, {ARITHMETIC_MS:.2f} ms, and a measured step, "
+            f"{format_number(time_ms(step))} ms, {waiting:.0%} of it waiting for messages. "
+            f"Beside it the arithmetic of 32 images, {ARITHMETIC_MS:.2f} ms, and a measured step, "
             f"{MEASURED_MS:.0f} ms."
         )
