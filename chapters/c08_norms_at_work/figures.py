@@ -163,7 +163,7 @@ def adding_problem() -> Figure:
         ax.set(xlabel="length of the sequence (steps)")
     needed.set(ylabel="updates", title="until the error is below 0.02", ylim=(0, 1600))
     fewer.axhline(1, color=INK, linewidth=1)
-    fewer.set(ylabel="times", title="fewer than the plain LSTM", ylim=(0, 8))
+    fewer.set(ylabel="times", title="times fewer than the LSTM", ylim=(0, 8))
     figure.legend(*needed.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -222,7 +222,7 @@ def transformer_rates() -> Figure:
         "2 layers": vits.select(depth=2),
         "12 layers": deep.select(warm_up=0),
         "12, warm-up": deep.select(warm_up=100),
-        "24, Xavier": xavier,
+        "24, Xavier,\nno warm-up": xavier,
     }
     figure, axes = new_figure(3.8, ncols=len(parts), sharey=True)
     for ax, (title, rows) in zip(axes, parts.items(), strict=True):

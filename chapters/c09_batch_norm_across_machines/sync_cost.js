@@ -36,7 +36,7 @@ const LOOKS = [
 function drawCosts(context, state, width, data) {
   const figure = costFigure(state, data);
   const box = { left: CHART.left, right: width - CHART.right, top: CHART.top, bottom: CHART.top + CHART.height };
-  const all = [...figure.forwardMs, ...figure.backwardMs, data.arithmetic].map(Math.log10);
+  const all = [...figure.forwardMs, ...figure.backwardMs, data.arithmetic, data.measured].map(Math.log10);
   const [low, high] = [Math.floor(Math.min(...all)), Math.ceil(Math.max(...all) + 1e-9)];
   const ranks = data.stops.ranks;
   const across = scaleOf([0, ranks.length - 1], [box.left + 14, box.right - 14]);
@@ -62,8 +62,13 @@ function drawCosts(context, state, width, data) {
   });
   drawText(context, "ranks that share a batch", (box.left + box.right) / 2, box.bottom + 34, { align: "center" });
 
-  const floor = upward(Math.log10(data.arithmetic));
-  drawLine(context, [[box.left, floor], [box.right, floor]], { colour: STYLE.muted, width: 1.5 });
+  const levels = [
+    [upward(Math.log10(data.arithmetic)), "32 images of a ResNet-50 in arithmetic"],
+    [upward(Math.log10(data.measured)), "a measured step of 32 images"],
+  ];
+  for (const [level] of levels) {
+    drawLine(context, [[box.left, level], [box.right, level]], { colour: STYLE.muted, width: 1.5 });
+  }
 
   [figure.forwardMs, figure.backwardMs].forEach((times, line) => {
     const points = times.map((ms, i) => [across(i), upward(Math.log10(ms))]);
@@ -74,7 +79,7 @@ function drawCosts(context, state, width, data) {
     context.fill();
     drawKey(context, LOOKS[line].name, box.right, box.top - 32 + 18 * line, LOOKS[line]);
   });
-  drawText(context, "32 images of a ResNet-50 in arithmetic", box.right - 4, floor + 10, { px: 12, align: "right", onPlate: true });
+  for (const [level, name] of levels) drawText(context, name, box.right - 4, level + 10, { px: 12, align: "right", onPlate: true });
 }
 
 const sizeText = (bytes) =>
@@ -102,7 +107,8 @@ export default widgetOf((data) => ({
   title: "The time of a training step's exchanges against the number of ranks that share a batch.",
   hint:
     "Both axes are logarithmic. The model: messages times latency plus bytes over bandwidth, for every layer. The " +
-    "level line: what the arithmetic of such a step takes at least, on an H100 in bfloat16.",
+    "level lines: what the arithmetic of a step of 32 images takes at least, on an H100 in bfloat16, and a step " +
+    "at the pace that NVIDIA measured for ResNet-50 on an A100.",
   specs: [
     ...["ranks", "channels", "layers"].map((name) => ({ name, label: name })),
     { name: "latency", label: "latency", format: (us) => `${us} µs` },

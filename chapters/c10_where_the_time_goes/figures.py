@@ -28,11 +28,13 @@ def roofline(
     points: Mapping[str, tuple[float, float]],
     cached_gbps: float = 0.0,
 ) -> Figure:
-    """Draw the roof and, under it, what was reached; both axes are logarithmic.
+    """Draw the roof and, under it, what was reached; both axes are logarithmic. A thin line at half
+    of the flat part is the roof of what cannot use fused multiply-adds.
 
     Args:
         bandwidth_gbps: what memory delivers, in 1e9 bytes per second: the slope of the roof.
-        peak_gflops: what arithmetic delivers, in 1e9 operations per second: its flat part.
+        peak_gflops: what products of matrices deliver, in 1e9 operations per second, a fused
+            multiply-add counted as two: its flat part.
         points: a name, its operations per byte and its rate in 1e9 operations per second.
         cached_gbps: what a copy of 16 MB delivers; a dashed slope, where that is a tenth or more
             above memory's and so comes from a cache.
@@ -55,6 +57,8 @@ def roofline(
     axes.plot(
         x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4
     )
+    unfused = peak_gflops / 2
+    axes.plot([ridge / 2, high], [unfused, unfused], color=INK, linewidth=1.2, label="_unfused")
     axes.axvline(ridge, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
     limit = {"xycoords": "data", "textcoords": "offset points"}
     axes.annotate(
@@ -63,6 +67,8 @@ def roofline(
     axes.annotate(
         f"arithmetic: {peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
     )
+    words = f"additions or products\nalone: {unfused:,.3g} GFLOP/s"
+    axes.annotate(words, (high, unfused), (0, -8), ha="right", va="top", **limit)
     if cached_gbps > 1.1 * bandwidth_gbps:
         corner = peak_gflops / cached_gbps
         slope = {"color": MUTED, "linestyle": (0, (4, 2)), "linewidth": 1.6, "label": "_cached"}

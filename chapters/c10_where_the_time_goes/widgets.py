@@ -67,12 +67,6 @@ def least_time(
 class _LeastTime(AnsweringWidget):
     _esm = browser_module(Path(__file__).with_name("least_time.js"))
 
-    @property
-    def x(self) -> torch.Tensor:
-        """The input that is normalized and measured, all ones: (rows, features), in the dtype."""
-        dtype = getattr(torch, self.state["dtype"])
-        return torch.ones(self.state["rows"], self.state["features"], dtype=dtype)
-
     def without_kernel(self) -> dict[str, Any]:
         return {**_recorded()["machine"], "recorded_ms": _recorded()["measured_ms"]}
 
@@ -80,11 +74,10 @@ class _LeastTime(AnsweringWidget):
         return {"measured_ms": measured_ms(**self.state)}
 
     def picture(self) -> tuple[Figure, str]:
-        """Return what a page without a kernel shows: the machine on which it was recorded."""
         chosen = [self.state[name] for name in ("rows", "features", "dtype", "direction")]
         rows, features, dtype, direction = chosen
-        machine = Roofline(**_recorded()["machine"])
-        measured = _recorded()["measured_ms"]["/".join(map(str, chosen))]
+        machine = Roofline(self.data["bandwidth_gbps"], self.data["peak_gflops"])
+        measured = self.answer["measured_ms"]
         moved = norm_bytes.oracle(rows, features, ITEMSIZES[dtype], backward=direction == "both")
         operations = OPERATIONS[direction] * rows * features
         memory_ms, arithmetic_ms = machine.predicted_ms(moved), machine.predicted_ms(0, operations)
@@ -100,15 +93,15 @@ class _LeastTime(AnsweringWidget):
         axes.set(xscale="log", xlim=(min(0.1, least), 8 * longest), ylim=(2.6, -0.6))
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("time (µs), logarithmic; dashed: the least")
+        bandwidth, peak = (format_number(rate) for rate in asdict(machine).values())
         setting = f"{rows:,} rows of {features:,} in {dtype}, {DIRECTIONS[direction]}"
-        axes.set_title(f"{setting}\nrecorded on another machine, of two CPU cores")
+        axes.set_title(f"{setting}\non a machine of {bandwidth} GB/s and {peak} GFLOP/s")
         return figure, (
             f"Layer norm, {DIRECTIONS[direction]}, of {rows} rows of {features} features in "
             f"{dtype}: {moved:,} bytes take at least "
             f"{format_number(1e3 * memory_ms)} µs, {operations:,} operations at least "
-            f"{format_number(1e3 * arithmetic_ms)} µs on the recorded machine, of two CPU cores, "
-            f"{format_number(machine.bandwidth_gbps)} GB/s and "
-            f"{format_number(machine.peak_gflops)} GFLOP/s: bound by "
+            f"{format_number(1e3 * arithmetic_ms)} µs on a machine of {bandwidth} GB/s and "
+            f"{peak} GFLOP/s: bound by "
             f"{'memory' if memory_ms >= arithmetic_ms else 'arithmetic'}. Measured there: "
             f"{format_number(1e3 * measured)} µs."
         )

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from chapters.c11_fused_kernels.on_gpu import COPY
 from course_utils.plots.style import (
     INK,
-    MUTED,
     PALETTE,
     PAPER,
     RULE,
@@ -19,7 +18,7 @@ from course_utils.plots.style import (
     new_figure,
 )
 
-__all__ = ["partial_sums", "row_slots", "shares_of_a_copy", "slots_of_a_lane"]
+__all__ = ["row_slots", "shares_of_a_copy", "slots_of_a_lane"]
 
 _PHONE = 3.6  # inches: 360 pixels, so that nothing is cut off or made small on a phone
 
@@ -112,21 +111,6 @@ def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 1, at_once: int 
     below.set_xlabel("bytes", size=9.5)
     for axes in (above, below):
         _without_axes(axes)
-    return figure
-
-
-def partial_sums(rows: int, at: float) -> Figure:
-    """Draw what partial sums add to a backward pass over so many rows, in percent of the bytes that
-    must move, against the number of programs; ``at`` is where it is a tenth."""
-    figure, axes = new_figure(3.6)
-    programs = [0.0, 2.0 * at]
-    axes.plot(programs, [100 * 16 * each / (6 * rows) for each in programs], linestyle="-")
-    axes.plot([at, at, 0], [0, 10, 10], color=MUTED, linestyle=":", linewidth=1.5)
-    axes.plot(at, 10, "o", color=PALETTE[1])
-    axes.annotate(
-        f"{at:.0f} programs: a tenth", (at, 10), (8, -14), textcoords="offset points", weight="bold"
-    )
-    axes.set(xlabel="programs", ylabel="added bytes (%)", xlim=(0, 2 * at), ylim=(0, 20))
     return figure
 
 

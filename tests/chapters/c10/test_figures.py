@@ -63,6 +63,8 @@ def test_the_roof_is_what_the_machine_attains_and_every_point_has_a_look_of_its_
     x, y = roof.get_data()
     np.testing.assert_allclose(y, [min(100.0, 20.0 * intensity) for intensity in x])
     assert Roofline(20.0, 100.0).ridge in x
+    (unfused,) = (line for line in others if line.get_label() == "_unfused")
+    assert [*unfused.get_ydata()] == [50.0, 50.0]
     points = {line.get_label(): line for line in others if not line.get_label().startswith("_")}
     assert {
         name: (line.get_xdata()[0], line.get_ydata()[0]) for name, line in points.items()

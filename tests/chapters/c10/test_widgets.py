@@ -23,8 +23,8 @@ def test_the_bytes_and_operations_of_a_layer_norm_are_those_of_the_chapter(figur
 
 def test_the_kernel_measures_the_state_that_it_was_asked_for():
     widget = least_time(MACHINE, rows=4, features=64)
-    assert (widget.x.shape, widget.x.dtype) == ((4, 64), torch.float32)
     assert widget.answer["measured_ms"] > 0
+    assert "20 GB/s and 100 GFLOP/s" in widget.picture()[1]
     widget.request = 7
     assert widget.answer["request"] == 7
     small, large = (measured_ms(rows, 1024, "float32", "both") for rows in (1, 4096))

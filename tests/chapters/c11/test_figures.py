@@ -4,7 +4,6 @@ import pytest
 from clipping import assert_nothing_is_clipped
 
 from chapters.c11_fused_kernels.figures import (
-    partial_sums,
     row_slots,
     shares_of_a_copy,
     slots_of_a_lane,
@@ -15,7 +14,6 @@ from chapters.c11_fused_kernels.on_gpu import COPY
 def test_nothing_is_clipped():
     assert_nothing_is_clipped(row_slots({"a name as long as any": range(16)}, 9))
     assert_nothing_is_clipped(slots_of_a_lane())
-    assert_nothing_is_clipped(partial_sums(8192, at=307.2))
 
 
 def test_half_of_a_copy_is_drawn_at_fifty_percent():
