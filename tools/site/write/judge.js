@@ -145,12 +145,19 @@ function sumOf(result, { finding }) {
   return { sum: weighted((v) => v), off: 1e-4 * weighted((v) => Math.abs(v) + 1) };
 }
 
-/** Any two mistakes that together may have given these results: their sums are the same. */
-function alike({ edits, telling, twos, sums }, results, seen) {
+const bitsOf = (text) => {
+  const bytes = numbers(text, Uint8Array);
+  return (n) => bytes[n >> 3] & (1 << (n & 7));
+};
+
+/** Any two mistakes that are tried and together may have given these results: their sums are the same. */
+function alike({ edits, telling, twos, sums }, results, seen, isTried) {
   const slips = Object.entries(edits).flatMap(([key, forms]) => forms.map((_, form) => [key, form]));
+  const pairs = slips.flatMap((first, i) => slips.slice(i + 1).map((second) => [first, second])).filter(([[a], [b]]) => a !== b);
+  const isMade = bitsOf(twos);
   const due = numbers(sums, Float32Array), got = telling.map((i) => sumOf(results[i], seen[i]));
   const isAlike = ({ sum, off }, other) => (off === Infinity || (Number.isFinite(sum) ? Math.abs(sum - other) <= off : !Number.isFinite(other)));
-  return twos.filter((_, n) => got.every((each, k) => isAlike(each, due[n * got.length + k]))).map((two) => [slips[Math.floor(two / slips.length)], slips[two % slips.length]]);
+  return pairs.filter((_, n) => isMade(n)).filter((_, n) => isTried(n) && got.every((each, k) => isAlike(each, due[n * got.length + k])));
 }
 
 /** The course's function with known mistakes in it. */
@@ -165,12 +172,14 @@ class Diagnosis {
     Object.assign(this, { exercise, trial, seen });
     this.candidates = [...trial.candidates, ...same];
     this.at = seen.findIndex((each) => !passed(each));
+    this.isReached = bitsOf(trial.reached[exercise.probes[this.at].stage]);
     this.everyday = (key) => exercise.mistakes[key].everyday;
     this.order = Object.keys(exercise.mistakes).sort((a, b) => this.everyday(b) - this.everyday(a));
   }
 
-  known({ rows }, i) {
-    return this.trial.tables[i][rows[i]];
+  /** What a candidate shows on a probe: as it was run here, or as it is stored. */
+  known({ rows, ran }, i) {
+    return ran?.[i] ?? this.trial.tables[i][rows[i]];
   }
 
   alone(slip) {
@@ -178,15 +187,23 @@ class Diagnosis {
   }
 
   agreesOn(candidate, i, inValues) {
-    return !candidate.rows || agrees(this.seen[i], this.known(candidate, i), this.exercise.probes[i], this.trial.expected[i].expected, inValues);
+    return agrees(this.seen[i], this.known(candidate, i), this.exercise.probes[i], this.trial.expected[i].expected, inValues);
   }
 
-  /** Whether another function gives on a probe what the answer gave. */
-  isLike(result, i) {
-    const { probes } = this.exercise, { expected } = this.trial.expected[i];
-    const { finding, ratios, values } = observe(this.exercise, { expected }, probes[i], result);
+  /** Take what a candidate gave on a probe when it was run here; what cannot be run here stays as it is stored. */
+  keep(candidate, i, result) {
+    const { finding, ratios, values } = observe(this.exercise, this.trial.expected[i], this.exercise.probes[i], result);
     const wrong = Object.entries(ratios).filter(([, ratio]) => ratio > 1).map(([name, ratio]) => [name, [ratio, largestOf(values[name]), values[name]]]);
-    return agrees(this.seen[i], { finding: finding && [finding.kind, finding.what], wrong: Object.fromEntries(wrong) }, probes[i], expected);
+    candidate.ran ??= [];
+    candidate.ran[i] = result.error === "NotHere" && candidate.rows ? this.known(candidate, i) : { finding: finding && [finding.kind, finding.what], wrong: Object.fromEntries(wrong) };
+  }
+
+  /** The probes on which a candidate agrees in the numbers that are stored, and there are more. */
+  unsure(candidate) {
+    const { edits, most } = this.exercise;
+    if (!candidate?.slips.every(([key, form]) => edits[key][form])) return [];
+    const isMore = ({ values }) => Object.values(values).some(({ length }) => length > most);
+    return [...this.seen.keys()].filter((i) => !candidate.ran?.[i] && isMore(this.seen[i]) && Object.keys(this.known(candidate, i).wrong ?? {}).length && !this.exercise.probes[i].rough && this.agreesOn(candidate, i));
   }
 
   explanation() {
@@ -226,7 +243,8 @@ class Diagnosis {
   ofStage(stage, named, inValues) {
     const before = named.map(([key]) => key);
     const news = ({ slips }) => slips.length - before.length;
-    const possible = this.candidates.filter(({ slips }) => before.every((key) => slips.some(([other]) => other === key)));
+    const isTried = ({ rows }, n) => before.length || !rows || this.isReached(n);
+    const possible = this.candidates.filter((each, n) => isTried(each, n) && before.every((key) => each.slips.some(([other]) => other === key)));
     const ordered = [0, 1, 2, 3].flatMap((count) => possible.filter((each) => news(each) === count));
     const first = ordered.find((each) => this.explains(each, stage, inValues));
     if (!first || news(first) !== 1) return first;
@@ -266,7 +284,7 @@ class Diagnosis {
   }
 
   /** Any two mistakes that may explain it, those named among them, or one that is named alone, in the order in which course_utils.check tries them. */
-  twos(results, named) {
+  twos(results, named, last) {
     const keys = Object.keys(this.exercise.mistakes);
     const seen = named.length ? this.order : this.order.filter((key) => this.matters(key));
     const place = ([key]) => (seen.includes(key) ? seen.indexOf(key) : 1000 + keys.indexOf(key));
@@ -274,14 +292,12 @@ class Diagnosis {
     const { stage } = this.exercise.probes[this.at];
     // one alone first: this Python may round it otherwise than torch
     const ways = named.length === 1 ? this.exercise.edits[named[0]].map((_, form) => [[named[0], form]]) : [];
-    const twos = alike(this.exercise, results, this.seen)
-      .filter((two) => {
-        const has = (key) => two.some(([other]) => other === key);
-        return named.length ? named.every(has) : seen.some(has) && this.isStoppedByOne(two, stage);
-      })
+    const twos = alike(this.exercise, results, this.seen, (n) => named.length || this.isReached(this.trial.candidates.length + n))
+      .filter((two) => named.length || this.isStoppedByOne(two, stage))
       .map((two) => two.sort((a, b) => place(a) - place(b)))
-      .sort((a, b) => rank(a) - rank(b));
-    return [...ways, ...twos];
+      .sort((a, b) => rank(a) - rank(b))
+      .map((two) => [...(last?.slips ?? []).filter(([key]) => !two.some(([other]) => other === key)), ...two]);
+    return [...ways, ...twos].map((slips) => ({ slips }));
   }
 
   /** Whether a mistake alone fails on the first failed probe as the answer does. */
@@ -374,18 +390,25 @@ async function reportOn(exercise, source, run) {
   const job = (calls) => ({ source, name, required, calls: calls.map((call) => call.arguments) });
   const told = await run(job(probes));
   if (!told || told.error) return told;
-  let report = judge(exercise, told.results);
-  const isSame = async (slips) => {
-    for (let n = 0; n < probes.length; n++) {
-      const i = (report.first + n) % probes.length; // first where the answer fails: there most differ
-      const other = await run({ ...job([probes[i]]), source: withMistakes(exercise, slips), name: reference });
-      if (!other?.results || !report.isLike(other.results[0], i)) return false;
-    }
+  let { report, search } = judge(exercise, told.results);
+  /** Whether a candidate gives on a probe what the answer gives, when it is run here. */
+  const agreesHere = async (candidate, i) => {
+    const other = await run({ ...job([probes[i]]), source: withMistakes(exercise, candidate.slips), name: reference });
+    search.diagnosis.keep(candidate, i, other?.results?.[0] ?? { error: "NotHere", message: "" });
+    return search.diagnosis.agreesOn(candidate, i);
+  };
+  const agreesEverywhere = async (candidate) => {
+    for (let n = 0; n < probes.length; n++) // first where the answer fails: there most differ
+      if (!(await agreesHere(candidate, (report.first + n) % probes.length))) return false;
     return true;
   };
-  for (const slips of report.twos)
-    if (await isSame(slips)) {
-      report = judge(exercise, told.results, [{ slips }]);
+  while (search?.unsure.length) {
+    for (const i of search.unsure) await agreesHere(search.last, i);
+    ({ report, search } = judge(exercise, told.results));
+  }
+  for (const candidate of search?.twos() ?? [])
+    if (await agreesEverywhere(candidate)) {
+      ({ report } = judge(exercise, told.results, [candidate]));
       break;
     }
   if (!report.ask.length) return report;
@@ -401,7 +424,7 @@ function errorOf({ trial, seen, right }) {
   return errorRatio(seen[right].values[name], due, { relative: 0, absolute: 1 / Math.max(largestOf(due), 1) });
 }
 
-/** What is said of what an answer gave for every probe; ``ask`` are smaller calls that may show what is wrong, ``same`` a candidate that gives the same. */
+/** What is said of what an answer gave for every probe, and how to search on; ``ask`` are smaller calls that may show what is wrong, ``same`` a candidate that gives the same. */
 function judge(exercise, results, same = []) {
   const trials = exercise.trials.map((trial) => {
     const seen = exercise.probes.map((probe, i) => observe(exercise, trial.expected[i], probe, results[i]));
@@ -410,14 +433,14 @@ function judge(exercise, results, same = []) {
   });
   const isNearer = (each, best) => each.right > best.right || (each.right === best.right && each.right < each.seen.length && FAR_LESS * errorOf(each) < errorOf(best));
   const { trial, seen, right } = trials.reduce((best, each) => (isNearer(each, best) ? each : best));
-  const report = { name: exercise.name, passed: right === seen.length, probes: seen.length, right: seen.filter(passed).length, message: "", keys: [], remarks: [], printed: seen[0].printed, ask: [], twos: [] };
+  const report = { name: exercise.name, passed: right === seen.length, probes: seen.length, right: seen.filter(passed).length, message: "", keys: [], remarks: [], printed: seen[0].printed, ask: [] };
   if (report.passed) {
     const remark = ({ remark, beyond }, i) => remark && Object.keys(seen[i].ratios).some((name) => errorRatio(seen[i].values[name], rightOf(trial.expected[i].expected[name]), beyond) > 1);
     report.remarks = [...new Set([trial.convention, ...exercise.probes.filter(remark).map((probe) => probe.remark)].filter(Boolean))];
-    return report;
+    return { report };
   }
   const notHere = results.find((result) => result.error === "NotHere");
-  if (notHere) return { ...report, notHere: notHere.message + (notHere.line ? ` (line ${notHere.line})` : "") };
+  if (notHere) return { report: { ...report, notHere: notHere.message + (notHere.line ? ` (line ${notHere.line})` : "") } };
   const diagnosis = new Diagnosis(exercise, trial, seen, same);
   const { words, keys, last } = diagnosis.explanation();
   const isClear = last && seen.every((_, i) => diagnosis.agreesOn(last, i));
@@ -428,8 +451,8 @@ function judge(exercise, results, same = []) {
   const others = trial.smallest.filter((call) => exercise.probes[call.of].stage === stage);
   const ask = [...new Set([...likely, ...others])];
   const failed = { ...exercise.probes[right], ...trial.expected[right], seen: seen[right] };
-  const further = isClear ? {} : { twos: diagnosis.twos(results, last ? keys : []), isLike: diagnosis.isLike.bind(diagnosis) };
-  return { ...report, ...further, first: right, message: words, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed };
+  const search = { diagnosis, last, unsure: diagnosis.unsure(last), twos: () => (isClear ? [] : diagnosis.twos(results, last ? keys : [], last)) };
+  return { report: { ...report, first: right, message: words, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed }, search };
 }
 
 /** The report with the smallest of the calls asked for that fails as the answer did, or else the failed probe. */
