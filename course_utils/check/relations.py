@@ -1,5 +1,8 @@
 """What a wrong result has to do with the right one, or with the input, where no known mistake says
-it."""
+it.
+
+A page of the site runs this file too, in MicroPython, which has no star in a list.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -30,7 +33,7 @@ def plain_relation(wrong: Sequence[Comparison], right: Sequence[Comparison] = ()
         given = [x for x in inputs if isinstance(x, Tensor)]
         if len(given) == len(seen) and _all(seen, name, given):
             return f"it is {argument} itself, unchanged."
-    every = [*seen, *(each for each in right if name in each.observed.values)]
+    every = list(seen) + [each for each in right if name in each.observed.values]
     for words, function in _CONSTANTS.items():
         if seen and _all(every, name, [function(each.expected.values[name]) for each in every]):
             return words

@@ -27,13 +27,14 @@ from chapters import check
 from chapters.c21_find_the_bug.bugs import reply
 from chapters.c21_find_the_bug.bugs.judge import Judge
 from chapters.c21_find_the_bug.bugs.piece import Piece
+from course_utils.check import relations
 from course_utils.check.catalogue import Mistake, source_of, spans_of
 from course_utils.check.comparison import Comparison
 from course_utils.check.diagnosis import Slips, Stage, function_with
 from course_utils.check.engine import Check
 from course_utils.check.exercise import Exercise
 from course_utils.check.functions import argument_names
-from course_utils.check.probes import Call, Probe
+from course_utils.check.probes import Call, Probe, same
 from course_utils.check.report import evidence_for
 from course_utils.check.runner import Runner, Trial, trusted
 from course_utils.check.smallest import Shrink
@@ -90,13 +91,10 @@ def write_python(scripts: Path) -> None:
 
 def python_files() -> dict[str, str]:
     """Return what the page's Python runs, by name."""
-    texts = {
-        path.name: path.read_text(encoding="utf-8")
-        for path in (*sorted(WRITE.glob("*.py")), Path(reply.__file__))
-    }
-    text = re.sub(r"^from (typing|collections\.abc) import .*\n", "", texts["reply.py"], flags=re.M)
-    number = inspect.getsource(format_number)
-    texts["reply.py"] = text.replace("from course_utils.table import format_number\n", number)
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(WRITE.glob("*.py"))}
+    for module, needed in ((reply, format_number), (relations, same)):
+        text = inspect.getsource(needed) + inspect.getsource(module)
+        texts[Path(module.__file__).name] = re.sub(r"^from .*\n", "", text, flags=re.M)
     return texts
 
 

@@ -4,7 +4,6 @@ const CLEARLY_WRONG = 3; // times what is allowed: what a smaller input must sho
 const AGREEMENT = 2.5; // two ways to write one mistake are off by so many times what is allowed
 const FAR_LESS = 10; // times: a wrong result so much nearer to another convention was meant to follow that one
 const MOST_ELEMENTS = 16;
-const FEWEST = 4; // numbers that must be wrong: of fewer, something is always true
 const LEAVE_VALUES = ["changes", "dtype"];
 const HINTS = {
   NoneType: ". Is a return missing?",
@@ -168,8 +167,8 @@ function withMistakes({ source, edits }, slips) {
 
 /** The known mistakes that explain what an answer showed, first what the first failed probe shows; and words where none does. */
 class Diagnosis {
-  constructor(exercise, trial, seen, same) {
-    Object.assign(this, { exercise, trial, seen });
+  constructor(exercise, { trial, seen }, words, same) {
+    Object.assign(this, { exercise, trial, seen, words });
     this.candidates = [...trial.candidates, ...same];
     this.at = seen.findIndex((each) => !passed(each));
     this.isReached = bitsOf(trial.reached[exercise.probes[this.at].stage]);
@@ -225,9 +224,9 @@ class Diagnosis {
       if (leavesValues && added.some((slip) => this.isShown(slip))) words = "";
       last = found;
     }
-    const plain = () => this.plainRelation(this.wrong()) || (!named.every(([key]) => this.everyday(key)) && factorEverywhere(this.pairs(this.wrong())));
+    const isPlain = this.words.plain || (!named.every(([key]) => this.everyday(key)) && this.words.factor);
     const results = this.exercise.returns.filter((name) => this.seen.some((each) => !passed(each) && each.ratios[name] > 1));
-    return named.length > 1 && !words && results.length < 2 && plain() ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
+    return named.length > 1 && !words && results.length < 2 && isPlain ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
   }
 
   /** The known mistake that alone raises where the answer raises the same, and nowhere else. */
@@ -310,78 +309,27 @@ class Diagnosis {
   }
 
   withoutCatalogue() {
-    const { finding, ratios } = this.seen[this.at], { stage, name } = this.exercise.probes[this.at];
+    const { finding, ratios } = this.seen[this.at], { name } = this.exercise.probes[this.at];
     if (finding) return finding.message;
-    const wrong = this.wrong();
     const worst = worstOf(ratios), subject = worst === "output" ? "The output" : worst;
-    const everywhere = this.relation(wrong);
+    const { everywhere, here } = this.words;
     if (everywhere) return `${subject} is wrong: ${everywhere}`;
-    const here = this.relation(wrong.filter((i) => this.exercise.probes[i].stage === stage));
     return here ? `${subject} is wrong: where that is seen first, ${here.replace(", everywhere", "")}` : `${subject} is wrong, by none of the known mistakes. Seen first on: ${name}.`;
   }
-
-  wrong() {
-    return this.seen.map((each, i) => (passed(each) ? -1 : i)).filter((i) => i >= 0 && !this.exercise.probes[i].rough);
-  }
-
-  /** The right values and the answer's, where one quantity is wrong in all of these probes. */
-  pairs(wrong) {
-    const name = wrong.length ? worstOf(this.seen[wrong[0]].ratios) : "";
-    if (!name || wrong.some((i) => !(this.seen[i].ratios[name] > 1))) return [];
-    const pairs = wrong.map((i) => this.pair(i, name));
-    const off = ({ tolerance: { relative, absolute }, right, got }) => right.filter((v, k) => !(Math.abs(got[k] - v) <= relative * Math.abs(v) + absolute * Math.max(largestOf(right), 1))).length;
-    return pairs.reduce((count, pair) => count + off(pair), 0) < FEWEST ? [] : pairs;
-  }
-
-  pair(i, name) {
-    const tolerance = this.trial.expected[i].expected[name];
-    return { i, name, tolerance, right: rightOf(tolerance), got: this.seen[i].values[name] };
-  }
-
-  plainRelation(wrong) {
-    const pairs = this.pairs(wrong);
-    if (!pairs.length) return "";
-    const input = ({ i }) => Object.entries(this.exercise.probes[i].arguments).find(([, value]) => value?.[0] === "tensor");
-    const isInput = (pair) => input(pair) && isNear(pair, inOrder(input(pair)[1]));
-    if (pairs.every(isInput)) return `it is ${input(pairs[0])[0]} itself, unchanged.`;
-    const { name } = pairs[0];
-    const others = this.seen.flatMap((each, i) => (passed(each) && each.values[name] ? [this.pair(i, name)] : []));
-    for (const [words, value] of [["it is 0 everywhere.", 0], ["it is NaN everywhere.", NaN]])
-      if ([...pairs, ...others].every((pair) => isNear(pair, pair.right.map(() => value)))) return words;
-    return "";
-  }
-
-  relation(wrong) {
-    const pairs = this.pairs(wrong);
-    const related = { "minus": (v) => -v, "one over": (v) => 1 / v, "the square of": (v) => v * v, "the root of": Math.sqrt };
-    const found = Object.entries(related).find(([, of]) => pairs.every((pair) => isNear(pair, pair.right.map(of))));
-    const words = () => (found ? `it is ${found[0]} what is expected.` : factorEverywhere(pairs) || this.multiple(pairs));
-    return this.plainRelation(wrong) || (pairs.length ? words() : "");
-  }
-
-  /** By which factors the results are too large: one an input, of several numbers. */
-  multiple(pairs) {
-    const factors = factorsOf(pairs);
-    if (!factors.length || pairs.some(({ right }) => right.filter(Boolean).length < FEWEST)) return "";
-    const away = factors.map((factor) => Math.abs(factor - factors[0]));
-    const on = (k) => `${numberText(factors[k], 3)} times on ${this.exercise.probes[pairs[k].i].name}`;
-    return `on each input it is a multiple of what is expected: ${on(0)}, ${on(away.indexOf(Math.max(...away)))}.`;
-  }
 }
 
-const isNear = ({ got, tolerance }, other) => got.length === other.length && isSame(got, [0, largestOf(other), other], tolerance);
+const hexOf = ({ buffer }) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** By which factor each result is too large, where each is a multiple of the right one. */
-function factorsOf(pairs) {
-  const dot = (a, b) => a.reduce((sum, v, k) => sum + v * b[k], 0);
-  const factors = pairs.map(({ right, got }) => dot(right, got) / dot(right, right));
-  return factors.some(Boolean) && pairs.every((pair, k) => Number.isFinite(factors[k]) && isNear(pair, pair.right.map((v) => v * factors[k]))) ? factors : [];
-}
-
-function factorEverywhere(pairs) {
-  const factors = factorsOf(pairs), first = factors[0];
-  const isOne = factors.length && Math.max(...factors) - Math.min(...factors) <= 1e-3 * Math.abs(first);
-  return isOne && Math.abs(first - 1) > 1e-3 ? `it is ${numberText(first, 3)} times what is expected, everywhere.` : "";
+/** What an answer showed, for the page's Python to say what it has to do with what is right (relate.py). */
+function toRelate({ probes }, { trial, seen }) {
+  return seen.map(({ ratios, values, ...rest }, i) => {
+    const { name, stage, rough, arguments: args } = probes[i], { expected } = trial.expected[i];
+    const part = (of) => ({ shape: expected[of].shape, tolerance: [expected[of].relative, expected[of].absolute], right: hexOf(rightOf(expected[of])), got: hexOf(values[of]) });
+    const whole = Object.keys(values).filter((of) => values[of].length === rightOf(expected[of]).length);
+    const parts = Object.fromEntries(whole.map((of) => [of, part(of)]));
+    const finite = Object.fromEntries(Object.entries(ratios).map(([of, ratio]) => [of, Math.min(ratio, Number.MAX_VALUE)]));
+    return { name, stage, rough, arguments: args, passed: passed({ ratios, ...rest }), worst: worstOf(ratios), ratios: finite, parts };
+  });
 }
 
 /** A report on an answer: ``run`` gives what a text's function gives for some calls, or ``null`` where that takes too long. */
@@ -390,7 +338,10 @@ async function reportOn(exercise, source, run) {
   const job = (calls) => ({ source, name, required, calls: calls.map((call) => call.arguments) });
   const told = await run(job(probes));
   if (!told || told.error) return told;
-  let { report, search } = judge(exercise, told.results);
+  const nearest = nearestTrial(exercise, told.results);
+  const words = nearest.seen.every(passed) ? {} : await run({ relate: toRelate(exercise, nearest) });
+  const judged = (same = []) => judge(exercise, told.results, nearest, words ?? {}, same);
+  let { report, search } = judged();
   /** Whether a candidate gives on a probe what the answer gives, when it is run here. */
   const agreesHere = async (candidate, i) => {
     const other = await run({ ...job([probes[i]]), source: withMistakes(exercise, candidate.slips), name: reference });
@@ -404,11 +355,11 @@ async function reportOn(exercise, source, run) {
   };
   while (search?.unsure.length) {
     for (const i of search.unsure) await agreesHere(search.last, i);
-    ({ report, search } = judge(exercise, told.results));
+    ({ report, search } = judged());
   }
   for (const candidate of search?.twos() ?? [])
     if (await agreesEverywhere(candidate)) {
-      ({ report } = judge(exercise, told.results, [candidate]));
+      ({ report } = judged([candidate]));
       break;
     }
   if (!report.ask.length) return report;
@@ -424,15 +375,19 @@ function errorOf({ trial, seen, right }) {
   return errorRatio(seen[right].values[name], due, { relative: 0, absolute: 1 / Math.max(largestOf(due), 1) });
 }
 
-/** What is said of what an answer gave for every probe, and how to search on; ``ask`` are smaller calls that may show what is wrong, ``same`` a candidate that gives the same. */
-function judge(exercise, results, same = []) {
+/** What an answer showed beside the convention that it follows, or comes nearest to. */
+function nearestTrial(exercise, results) {
   const trials = exercise.trials.map((trial) => {
     const seen = exercise.probes.map((probe, i) => observe(exercise, trial.expected[i], probe, results[i]));
     const first = seen.findIndex((each) => !passed(each));
     return { trial, seen, right: first < 0 ? seen.length : first };
   });
   const isNearer = (each, best) => each.right > best.right || (each.right === best.right && each.right < each.seen.length && FAR_LESS * errorOf(each) < errorOf(best));
-  const { trial, seen, right } = trials.reduce((best, each) => (isNearer(each, best) ? each : best));
+  return trials.reduce((best, each) => (isNearer(each, best) ? each : best));
+}
+
+/** What is said of what an answer gave for every probe, and how to search on; ``ask`` are smaller calls that may show what is wrong, ``same`` a candidate that gives the same. */
+function judge(exercise, results, { trial, seen, right }, words, same) {
   const report = { name: exercise.name, passed: right === seen.length, probes: seen.length, right: seen.filter(passed).length, message: "", keys: [], remarks: [], printed: seen[0].printed, ask: [] };
   if (report.passed) {
     const remark = ({ remark, beyond }, i) => remark && Object.keys(seen[i].ratios).some((name) => errorRatio(seen[i].values[name], rightOf(trial.expected[i].expected[name]), beyond) > 1);
@@ -441,8 +396,8 @@ function judge(exercise, results, same = []) {
   }
   const notHere = results.find((result) => result.error === "NotHere");
   if (notHere) return { report: { ...report, notHere: notHere.message + (notHere.line ? ` (line ${notHere.line})` : "") } };
-  const diagnosis = new Diagnosis(exercise, trial, seen, same);
-  const { words, keys, last } = diagnosis.explanation();
+  const diagnosis = new Diagnosis(exercise, { trial, seen }, words, same);
+  const { words: message, keys, last } = diagnosis.explanation();
   const isClear = last && seen.every((_, i) => diagnosis.agreesOn(last, i));
   const { stage } = exercise.probes[right];
   const stages = [...new Set(exercise.probes.map((probe) => probe.stage))];
@@ -452,7 +407,7 @@ function judge(exercise, results, same = []) {
   const ask = [...new Set([...likely, ...others])];
   const failed = { ...exercise.probes[right], ...trial.expected[right], seen: seen[right] };
   const search = { diagnosis, last, unsure: diagnosis.unsure(last), twos: () => (isClear ? [] : diagnosis.twos(results, last ? keys : [], last)) };
-  return { report: { ...report, first: right, message: words, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed }, search };
+  return { report: { ...report, first: right, message, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed }, search };
 }
 
 /** The report with the smallest of the calls asked for that fails as the answer did, or else the failed probe. */
