@@ -56,7 +56,8 @@ def _comparison(seen):
 
 def words(seen):
     """Return as JSON the sentences on all wrong probes, and on those of the first wrong stage."""
-    names = {"torch": torch, "Tensor": Tensor, "zip": _zip, "_float": answer._float}
+    names = {"torch": torch, "Tensor": Tensor, "zip": _zip}
+    names.update({"_float": answer._float, "_int": answer._int})
     with open("/relations.py") as file:
         exec(answer._in_our_words(file.read()), names)
     seen = [_comparison(each) for each in json.loads(seen)]
