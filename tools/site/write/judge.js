@@ -325,7 +325,8 @@ function toRelate({ probes }, { trial, seen }) {
   return seen.map(({ ratios, values, ...rest }, i) => {
     const { name, stage, rough, arguments: args } = probes[i], { expected } = trial.expected[i];
     const part = (of) => ({ shape: expected[of].shape, tolerance: [expected[of].relative, expected[of].absolute], right: hexOf(rightOf(expected[of])), got: hexOf(values[of]) });
-    const whole = Object.keys(values).filter((of) => values[of].length === rightOf(expected[of]).length);
+    const isUsed = !rough || passed({ ratios, ...rest });
+    const whole = Object.keys(values).filter((of) => isUsed && values[of].length === rightOf(expected[of]).length);
     const parts = Object.fromEntries(whole.map((of) => [of, part(of)]));
     const finite = Object.fromEntries(Object.entries(ratios).map(([of, ratio]) => [of, Math.min(ratio, Number.MAX_VALUE)]));
     return { name, stage, rough, arguments: args, passed: passed({ ratios, ...rest }), worst: worstOf(ratios), ratios: finite, parts };

@@ -54,19 +54,21 @@ def _comparison(seen):
     )
 
 
+_names = {"torch": torch, "Tensor": Tensor, "zip": _zip}
+_names.update({"_float": answer._float, "_int": answer._int})
+with open("/relations.py") as file:
+    exec(answer._in_our_words(file.read()), _names)
+
+
 def words(seen):
     """Return as JSON the sentences on all wrong probes, and on those of the first wrong stage."""
-    names = {"torch": torch, "Tensor": Tensor, "zip": _zip}
-    names.update({"_float": answer._float, "_int": answer._int})
-    with open("/relations.py") as file:
-        exec(answer._in_our_words(file.read()), names)
     seen = [_comparison(each) for each in json.loads(seen)]
     right = [each for each in seen if each.passed]
     wrong = [each for each in seen if not each.passed]
     here = [each for each in wrong if each.stage == wrong[0].stage]
     told = {
-        "plain": names["plain_relation"](wrong, right),
-        "factor": names["factor_everywhere"](wrong),
+        "plain": _names["plain_relation"](wrong, right),
+        "factor": _names["factor_everywhere"](wrong),
     }
-    told["everywhere"], told["here"] = [names["relation"](each, right) for each in (wrong, here)]
+    told["everywhere"], told["here"] = [_names["relation"](each, right) for each in (wrong, here)]
     return json.dumps(told)
