@@ -1,9 +1,10 @@
 """Exercises to write on a page: what the page needs to judge an answer, found by torch.
 
 A probe that needs gradients is left to JupyterLab. For the others the page gets
-the inputs, the right outputs, and what each known mistake gives: alone, everyday ones also two or
-three at once. It holds an answer against these as `course_utils.check` does. Of any other two it
-gets a few sums, and runs those itself whose sums are an answer's.
+the inputs, the right outputs, and a few numbers of what each known mistake gives: alone, everyday
+ones also two or three at once. It holds an answer against these as `course_utils.check` does, and
+runs the mistake itself to compare the other numbers. Of any other two it gets sums, and runs those
+whose sums are an answer's, as far as a check would try them.
 """
 
 import gzip
@@ -178,7 +179,7 @@ def exercise_data(name: str) -> dict[str, Any]:
         "mistakes": {key: _words(mistake) for key, mistake in exercise.catalogue.items()},
         "probes": [_probe(here, probe) for probe in probes],
         "trials": trials,
-        "twos": _bits(pair in twos for pair in pairs),
+        "twos": _bits(function_with(here, pair) is not None for pair in pairs),
         **_sums(here, trials[0], twos),
     }
 

@@ -295,7 +295,8 @@ class Diagnosis {
       .filter((two) => named.length || this.isStoppedByOne(two, stage))
       .map((two) => two.sort((a, b) => place(a) - place(b)))
       .sort((a, b) => rank(a) - rank(b))
-      .map((two) => [...(last?.slips ?? []).filter(([key]) => !two.some(([other]) => other === key)), ...two]);
+      .map((two) => [...(last?.slips ?? []).filter(([key]) => !two.some(([other]) => other === key)), ...two])
+      .sort((a, b) => a.length - b.length);
     return [...ways, ...twos].map((slips) => ({ slips }));
   }
 
