@@ -341,9 +341,14 @@ async function reportOn(exercise, source, run) {
   const told = await run(job(probes));
   if (!told || told.error) return told;
   const nearest = nearestTrial(exercise, told.results);
-  const words = nearest.seen.every(passed) ? {} : await run({ relate: toRelate(exercise, nearest) });
-  const judged = (same = []) => judge(exercise, told.results, nearest, words ?? {}, same);
-  let { report, search } = judged();
+  let words;
+  const judged = async (same = []) => {
+    const { report } = judge(exercise, told.results, nearest, words ?? {}, same);
+    const isNamed = report.passed || (report.keys.length === 1 && !report.message); // no words are needed
+    if (!words && !isNamed) words = (await run({ relate: toRelate(exercise, nearest) })) ?? {};
+    return judge(exercise, told.results, nearest, words ?? {}, same);
+  };
+  let { report, search } = await judged();
   /** Whether a candidate gives on a probe what the answer gives, when it is run here. */
   const agreesHere = async (candidate, i) => {
     const other = await run({ ...job([probes[i]]), source: withMistakes(exercise, candidate.slips), name: reference });
@@ -357,11 +362,11 @@ async function reportOn(exercise, source, run) {
   };
   while (search?.unsure.length) {
     for (const i of search.unsure) await agreesHere(search.last, i);
-    ({ report, search } = judged());
+    ({ report, search } = await judged());
   }
   for (const candidate of search?.twos() ?? [])
     if (await agreesEverywhere(candidate)) {
-      ({ report } = judged([candidate]));
+      ({ report } = await judged([candidate]));
       break;
     }
   if (!report.ask.length) return report;
