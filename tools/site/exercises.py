@@ -95,7 +95,7 @@ def python_files() -> dict[str, str]:
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(WRITE.glob("*.py"))}
     for module, needed in ((reply, format_number), (relations, same)):
         text = inspect.getsource(needed) + inspect.getsource(module)
-        texts[Path(module.__file__).name] = re.sub(r"^from .*\n", "", text, flags=re.M)
+        texts[Path(str(module.__file__)).name] = re.sub(r"^from .*\n", "", text, flags=re.M)
     return texts
 
 
