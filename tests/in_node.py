@@ -7,9 +7,9 @@ import subprocess
 import pytest
 
 
-def call_in_node(folder, module, function, calls):
+def call_in_node(folder, module, function, calls, timeout_s=60):
     """Return what ``function``, such as ``"module.change"``, gives for each list of arguments in
-    ``calls``."""
+    ``calls``, one after the other."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed: the JavaScript side cannot be run here")
@@ -20,7 +20,8 @@ def call_in_node(folder, module, function, calls):
         const calls = JSON.parse(readFileSync(0, "utf-8"));
         const isOdd = (value) => typeof value === "number" && !Number.isFinite(value);
         const named = (key, value) => (isOdd(value) ? String(value) : value);
-        const told = await Promise.all(calls.map((args) => ({function})(...args)));
+        const told = [];
+        for (const args of calls) told.push(await ({function})(...args));
         process.stdout.write(JSON.stringify(told, named));
     """
     (folder / "run.mjs").write_text(script, encoding="utf-8")
@@ -30,7 +31,7 @@ def call_in_node(folder, module, function, calls):
         input=json.dumps(calls),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout_s,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

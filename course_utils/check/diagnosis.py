@@ -13,7 +13,7 @@ from course_utils.check.probes import Probe
 from course_utils.check.relations import factor_everywhere, plain_relation, relation
 from course_utils.check.runner import Runner, Trial
 
-__all__ = ["Diagnosis", "Slips", "function_with"]
+__all__ = ["Diagnosis", "Slips", "Stage", "function_with"]
 
 # of mistakes that are tried for one stage; an interpreter takes a hundred times as long
 _COMBINATIONS, _INTERPRETED = 1_800, 60
@@ -47,7 +47,7 @@ class Diagnosis:
         named: Slips = ()
         words = ""
         for name in dict.fromkeys(c.probe.stage for c in self.trial.comparisons if not c.passed):
-            stage = _Stage(self.trial, name, named)
+            stage = Stage(self.trial, name, named)
             explanation = stage.explanation()
             if explanation is None:
                 words = words or ("" if named else self.without_catalogue())
@@ -119,7 +119,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class _Stage:
+class Stage:
     """The search for what explains a wrong stage, on top of what is ``named`` for those before it.
 
     ``in_values``: whatever was found besides the values.
@@ -127,7 +127,7 @@ class _Stage:
 
     trial: Trial
     name: str
-    named: Slips
+    named: Slips = ()
     in_values: bool = False
 
     @cached_property
@@ -149,16 +149,20 @@ class _Stage:
     def explanation(self) -> Slips | None:
         """Return the first candidate that shows the same, and of single mistakes the one that
         shows the same on most probes."""
-        exercise = self.trial.runner.exercise
-        is_interpreted = exercise.interpreter is not None
-        possible = (slips for slips in self._candidates() if function_with(exercise, slips))
-        candidates = islice(possible, _INTERPRETED if is_interpreted else _COMBINATIONS)
+        is_interpreted = self.trial.runner.exercise.interpreter is not None
+        candidates = self.tried()
         first = next(filter(self._explains, candidates), None)
         if first is None or is_interpreted or len(first) != len(self.named) + 1:
             return first
         others = takewhile(lambda slips: len(slips) == len(first), candidates)
         fitting = chain([first], filter(self._explains, others))
         return max(fitting, key=self._agreements)
+
+    def tried(self) -> Iterator[Slips]:
+        """Yield the candidates that are tried, in their order, until one explains the stage."""
+        exercise = self.trial.runner.exercise
+        possible = (slips for slips in self._candidates() if function_with(exercise, slips))
+        yield from islice(possible, _INTERPRETED if exercise.interpreter else _COMBINATIONS)
 
     def _candidates(self) -> Iterator[Slips]:
         """Yield what may explain it: what is named already, with one more, with any two that are

@@ -1,5 +1,9 @@
 """What a wrong result has to do with the right one, or with the input, where no known mistake says
-it."""
+it.
+
+A page of the site runs this file too, in MicroPython, which has no star in a list and finds no
+least of several tensors.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -30,7 +34,7 @@ def plain_relation(wrong: Sequence[Comparison], right: Sequence[Comparison] = ()
         given = [x for x in inputs if isinstance(x, Tensor)]
         if len(given) == len(seen) and _all(seen, name, given):
             return f"it is {argument} itself, unchanged."
-    every = [*seen, *(each for each in right if name in each.observed.values)]
+    every = list(seen) + [each for each in right if name in each.observed.values]
     for words, function in _CONSTANTS.items():
         if seen and _all(every, name, [function(each.expected.values[name]) for each in every]):
             return words
@@ -113,7 +117,8 @@ def _factors(seen: Sequence[Comparison], name: str) -> list[float]:
 def _multiple(seen: Sequence[Comparison], name: str) -> str:
     """Return by which factors the results are too large: one an input, of several numbers."""
     factors = _factors(seen, name)
-    if not factors or min(each.expected.values[name].count_nonzero() for each in seen) < _FEWEST:
+    counts = [int(each.expected.values[name].count_nonzero()) for each in seen]
+    if not factors or min(counts) < _FEWEST:
         return ""
     last = max(range(len(factors)), key=lambda i: abs(factors[i] - factors[0]))
     return (

@@ -139,7 +139,9 @@ IN_WORDS = {
         "1.5 * right": "1.5 times",
         "right / right.shape[-1]": "multiple",
         "right + 1": "none of the known",
+        "right.roll(1, 0)": "moved by 1",
     },
+    "centre": {"right * torch.tensor([1.0] * (right.shape[-1] - 1) + [1.5])": "all but the last"},
     # beside the layout that it comes near to, where the layouts differ
     "rope": {
         "torch.stack((1.02 * right if dim > 2 else right).chunk(2, -1), -1).flatten(-2)": "1.02"

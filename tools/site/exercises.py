@@ -1,9 +1,10 @@
 """Exercises to write on a page: what the page needs to judge an answer, found by torch.
 
 A probe that needs gradients is left to JupyterLab. For the others the page gets
-the inputs, the right outputs, and what each known mistake gives: alone, everyday ones also two or
-three at once. It holds an answer against these as `course_utils.check` does. Of any other two it
-gets a few sums, and runs those itself whose sums are an answer's.
+the inputs, the right outputs, and a few numbers of what each known mistake gives: alone, everyday
+ones also two or three at once. It holds an answer against these as `course_utils.check` does, and
+runs the mistake itself to compare the other numbers. Of any other two it gets sums, and runs those
+whose sums are an answer's, as far as a check would try them.
 """
 
 import gzip
@@ -11,7 +12,7 @@ import inspect
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import combinations, product
@@ -19,6 +20,7 @@ from math import isclose, isfinite, nan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,15 +28,16 @@ from chapters import check
 from chapters.c21_find_the_bug.bugs import reply
 from chapters.c21_find_the_bug.bugs.judge import Judge
 from chapters.c21_find_the_bug.bugs.piece import Piece
+from course_utils.check import relations
 from course_utils.check.catalogue import Mistake, source_of, spans_of
 from course_utils.check.comparison import Comparison
-from course_utils.check.diagnosis import Slips, function_with
+from course_utils.check.diagnosis import Slips, Stage, function_with
 from course_utils.check.engine import Check
 from course_utils.check.exercise import Exercise
 from course_utils.check.functions import argument_names
-from course_utils.check.probes import Call, Probe
+from course_utils.check.probes import Call, Probe, same
 from course_utils.check.report import evidence_for
-from course_utils.check.runner import Runner, trusted
+from course_utils.check.runner import Runner, Trial, trusted
 from course_utils.check.smallest import Shrink
 from course_utils.norms.statistics import Moments
 from course_utils.table import format_number
@@ -61,9 +64,8 @@ WRITTEN_ON_PAGE = (
     "centre", "normalize", "layer_norm", "ema", "rms_norm", "merge_moments", "sinusoidal",
     "alibi_slopes", "rope", "ntk_inv_freq", *(f"input_{letter}" for letter in "bcfil"),
 )  # fmt: skip
-_MOST_NUMBERS = 24  # of what a mistake gives: so many tell it from the others
+_MOST_NUMBERS = 8  # of what a mistake gives: where these agree, the page makes it and compares all
 _FLOAT32_HOLDS = 1e-7  # what is compared less closely is stored in float32; so reads judge.js
-_MANY = 1_000
 _TELLING = 2  # probes whose sums tell most of two mistakes at once from the others
 
 
@@ -90,13 +92,10 @@ def write_python(scripts: Path) -> None:
 
 def python_files() -> dict[str, str]:
     """Return what the page's Python runs, by name."""
-    texts = {
-        path.name: path.read_text(encoding="utf-8")
-        for path in (*sorted(WRITE.glob("*.py")), Path(reply.__file__))
-    }
-    text = re.sub(r"^from (typing|collections\.abc) import .*\n", "", texts["reply.py"], flags=re.M)
-    number = inspect.getsource(format_number)
-    texts["reply.py"] = text.replace("from course_utils.table import format_number\n", number)
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(WRITE.glob("*.py"))}
+    for module, needed in ((reply, format_number), (relations, same)):
+        text = inspect.getsource(needed) + inspect.getsource(module)
+        texts[Path(str(module.__file__)).name] = re.sub(r"^from .*\n", "", text, flags=re.M)
     return texts
 
 
@@ -159,23 +158,29 @@ def exercise_data(name: str) -> dict[str, Any]:
     exercise = check[name].exercise
     if isinstance(exercise.judge, Judge):
         return {"name": name, "piece": _piece_data(exercise.judge.piece)}
-    probes = [_few_rows(probe) for probe in exercise.probes if _can_be_run(probe)]
+    probes = list(filter(_can_be_run, exercise.probes))
     here = replace(exercise, probes=probes)
     runners = [Runner(each, torch.device("cpu")) for each in (here, *here.by_convention.values())]
     trials = [
         _trial(runner, words)
         for runner, words in zip(runners, ("", *here.conventions), strict=True)
     ]
+    pairs = _pairs(exercise)
+    twos = [pair for pair in pairs if function_with(here, pair)]
+    for runner, trial in zip(runners, trials, strict=True):
+        trial["reached"] = _reached(runner, trial, twos)
     return {
         "name": name,
         "call": exercise.call_form,
         "required": argument_names(exercise.oracle)[0],
         "returns": list(exercise.returns),
         "elsewhere": len(exercise.probes) - len(probes),
+        "most": _MOST_NUMBERS,
         "mistakes": {key: _words(mistake) for key, mistake in exercise.catalogue.items()},
         "probes": [_probe(here, probe) for probe in probes],
         "trials": trials,
-        **_twos(runners[0], trials[0]),
+        "twos": _bits(function_with(here, pair) is not None for pair in pairs),
+        **_sums(here, trials[0], twos),
     }
 
 
@@ -195,14 +200,6 @@ def _piece_data(piece: Piece) -> dict[str, Any]:
 
 def _can_be_run(probe: Probe) -> bool:
     return not probe.gradients
-
-
-def _few_rows(probe: Probe) -> Probe:
-    """Return a probe of thousands of numbers with eight rows: Python would take long."""
-    x = probe.call.arguments.get("x")
-    if x is None or x.numel() < _MANY:
-        return probe
-    return replace(probe, call=probe.call.narrowed(probe.call.axes["x"][0], 8))
 
 
 def _words(mistake: Mistake) -> dict[str, Any]:
@@ -283,31 +280,48 @@ def _trial(runner: Runner, convention: str) -> dict[str, Any]:
     }
 
 
-def _twos(runner: Runner, trial: dict[str, Any]) -> dict[str, Any]:
-    """Return what the page needs to make any two mistakes at once, and sums of what they give."""
+def _pairs(exercise: Exercise) -> list[Slips]:
+    """Return any two mistakes that edits make, whether or not they can be made at once."""
+    slips = [
+        (key, form) for key, each in exercise.catalogue.items() for form in range(len(each.edits))
+    ]
+    return [pair for pair in combinations(slips, 2) if len(dict(pair)) == 2]
+
+
+def _bits(flags: Iterable[bool]) -> str:
+    return b64encode(np.packbits(list(flags), bitorder="little").tobytes()).decode()
+
+
+def _reached(runner: Runner, trial: dict[str, Any], twos: list[Slips]) -> dict[str, str]:
+    """Return by stage, where that is the first that is wrong, which candidates a check tries, and
+    which two at once."""
     exercise = runner.exercise
+    right = Trial(runner, "", [runner.compare(exercise.oracle, each) for each in exercise.probes])
+    several = [*(each["slips"] for each in trial["candidates"]), *twos]
+    reached = {}
+    for name in dict.fromkeys(probe.stage for probe in exercise.probes):
+        tried = set(map(frozenset, Stage(right, name).tried()))
+        reached[name] = _bits(frozenset(slips) in tried for slips in several)
+    return reached
+
+
+def _sums(exercise: Exercise, trial: dict[str, Any], twos: list[Slips]) -> dict[str, Any]:
+    """Return what the page needs to make any two mistakes at once, and sums of what they give."""
     reference = next(iter(exercise.catalogue.values())).reference
     source = source_of(reference)
     edits = {
         key: [[*spans_of(edit, source)] for edit in mistake.edits]
         for key, mistake in exercise.catalogue.items()
     }
-    slips = [(key, form) for key, forms in edits.items() for form in range(len(forms))]
     telling = _telling(exercise, trial)
     calls = [_arguments(exercise, exercise.probes[at].call) for at in telling]
-    twos: list[int] = []
-    sums: list[float] = []
-    for first, second in combinations(range(len(slips)), 2):
-        function = function_with(exercise, (slips[first], slips[second]))
-        if function and slips[first][0] != slips[second][0]:
-            twos.append(first * len(slips) + second)
-            sums += [_sum(function, *deepcopy(call)) for call in calls]
+    functions = [function_with(exercise, pair) for pair in twos]
+    sums = [_sum(function, *deepcopy(call)) for function in functions if function for call in calls]
     return {
         "reference": reference.__name__,
         "source": source,
         "edits": edits,
         "telling": telling,
-        "twos": twos,
         "sums": _numbers(torch.tensor(sums), exact=False),
     }
 

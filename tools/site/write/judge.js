@@ -4,7 +4,6 @@ const CLEARLY_WRONG = 3; // times what is allowed: what a smaller input must sho
 const AGREEMENT = 2.5; // two ways to write one mistake are off by so many times what is allowed
 const FAR_LESS = 10; // times: a wrong result so much nearer to another convention was meant to follow that one
 const MOST_ELEMENTS = 16;
-const FEWEST = 4; // numbers that must be wrong: of fewer, something is always true
 const LEAVE_VALUES = ["changes", "dtype"];
 const HINTS = {
   NoneType: ". Is a return missing?",
@@ -145,12 +144,19 @@ function sumOf(result, { finding }) {
   return { sum: weighted((v) => v), off: 1e-4 * weighted((v) => Math.abs(v) + 1) };
 }
 
-/** Any two mistakes that together may have given these results: their sums are the same. */
-function alike({ edits, telling, twos, sums }, results, seen) {
+const bitsOf = (text) => {
+  const bytes = numbers(text, Uint8Array);
+  return (n) => bytes[n >> 3] & (1 << (n & 7));
+};
+
+/** Any two mistakes that are tried and together may have given these results: their sums are the same. */
+function alike({ edits, telling, twos, sums }, results, seen, isTried) {
   const slips = Object.entries(edits).flatMap(([key, forms]) => forms.map((_, form) => [key, form]));
+  const pairs = slips.flatMap((first, i) => slips.slice(i + 1).map((second) => [first, second])).filter(([[a], [b]]) => a !== b);
+  const isMade = bitsOf(twos);
   const due = numbers(sums, Float32Array), got = telling.map((i) => sumOf(results[i], seen[i]));
   const isAlike = ({ sum, off }, other) => (off === Infinity || (Number.isFinite(sum) ? Math.abs(sum - other) <= off : !Number.isFinite(other)));
-  return twos.filter((_, n) => got.every((each, k) => isAlike(each, due[n * got.length + k]))).map((two) => [slips[Math.floor(two / slips.length)], slips[two % slips.length]]);
+  return pairs.filter((_, n) => isMade(n)).filter((_, n) => isTried(n) && got.every((each, k) => isAlike(each, due[n * got.length + k])));
 }
 
 /** The course's function with known mistakes in it. */
@@ -161,16 +167,18 @@ function withMistakes({ source, edits }, slips) {
 
 /** The known mistakes that explain what an answer showed, first what the first failed probe shows; and words where none does. */
 class Diagnosis {
-  constructor(exercise, trial, seen, same) {
-    Object.assign(this, { exercise, trial, seen });
+  constructor(exercise, { trial, seen }, words, same) {
+    Object.assign(this, { exercise, trial, seen, words });
     this.candidates = [...trial.candidates, ...same];
     this.at = seen.findIndex((each) => !passed(each));
+    this.isReached = bitsOf(trial.reached[exercise.probes[this.at].stage]);
     this.everyday = (key) => exercise.mistakes[key].everyday;
     this.order = Object.keys(exercise.mistakes).sort((a, b) => this.everyday(b) - this.everyday(a));
   }
 
-  known({ rows }, i) {
-    return this.trial.tables[i][rows[i]];
+  /** What a candidate shows on a probe: as it was run here, or as it is stored. */
+  known({ rows, ran }, i) {
+    return ran?.[i] ?? this.trial.tables[i][rows[i]];
   }
 
   alone(slip) {
@@ -178,15 +186,23 @@ class Diagnosis {
   }
 
   agreesOn(candidate, i, inValues) {
-    return !candidate.rows || agrees(this.seen[i], this.known(candidate, i), this.exercise.probes[i], this.trial.expected[i].expected, inValues);
+    return agrees(this.seen[i], this.known(candidate, i), this.exercise.probes[i], this.trial.expected[i].expected, inValues);
   }
 
-  /** Whether another function gives on a probe what the answer gave. */
-  isLike(result, i) {
-    const { probes } = this.exercise, { expected } = this.trial.expected[i];
-    const { finding, ratios, values } = observe(this.exercise, { expected }, probes[i], result);
+  /** Take what a candidate gave on a probe when it was run here; what cannot be run here stays as it is stored. */
+  keep(candidate, i, result) {
+    const { finding, ratios, values } = observe(this.exercise, this.trial.expected[i], this.exercise.probes[i], result);
     const wrong = Object.entries(ratios).filter(([, ratio]) => ratio > 1).map(([name, ratio]) => [name, [ratio, largestOf(values[name]), values[name]]]);
-    return agrees(this.seen[i], { finding: finding && [finding.kind, finding.what], wrong: Object.fromEntries(wrong) }, probes[i], expected);
+    candidate.ran ??= [];
+    candidate.ran[i] = result.error === "NotHere" && candidate.rows ? this.known(candidate, i) : { finding: finding && [finding.kind, finding.what], wrong: Object.fromEntries(wrong) };
+  }
+
+  /** The probes on which a candidate agrees in the numbers that are stored, and there are more. */
+  unsure(candidate) {
+    const { edits, most } = this.exercise;
+    if (!candidate?.slips.every(([key, form]) => edits[key][form])) return [];
+    const isMore = ({ values }) => Object.values(values).some(({ length }) => length > most);
+    return [...this.seen.keys()].filter((i) => !candidate.ran?.[i] && isMore(this.seen[i]) && Object.keys(this.known(candidate, i).wrong ?? {}).length && !this.exercise.probes[i].rough && this.agreesOn(candidate, i));
   }
 
   explanation() {
@@ -208,9 +224,9 @@ class Diagnosis {
       if (leavesValues && added.some((slip) => this.isShown(slip))) words = "";
       last = found;
     }
-    const plain = () => this.plainRelation(this.wrong()) || (!named.every(([key]) => this.everyday(key)) && factorEverywhere(this.pairs(this.wrong())));
+    const isPlain = this.words.plain || (!named.every(([key]) => this.everyday(key)) && this.words.factor);
     const results = this.exercise.returns.filter((name) => this.seen.some((each) => !passed(each) && each.ratios[name] > 1));
-    return named.length > 1 && !words && results.length < 2 && plain() ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
+    return named.length > 1 && !words && results.length < 2 && isPlain ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
   }
 
   /** The known mistake that alone raises where the answer raises the same, and nowhere else. */
@@ -226,7 +242,8 @@ class Diagnosis {
   ofStage(stage, named, inValues) {
     const before = named.map(([key]) => key);
     const news = ({ slips }) => slips.length - before.length;
-    const possible = this.candidates.filter(({ slips }) => before.every((key) => slips.some(([other]) => other === key)));
+    const isTried = ({ rows }, n) => before.length || !rows || this.isReached(n);
+    const possible = this.candidates.filter((each, n) => isTried(each, n) && before.every((key) => each.slips.some(([other]) => other === key)));
     const ordered = [0, 1, 2, 3].flatMap((count) => possible.filter((each) => news(each) === count));
     const first = ordered.find((each) => this.explains(each, stage, inValues));
     if (!first || news(first) !== 1) return first;
@@ -266,7 +283,7 @@ class Diagnosis {
   }
 
   /** Any two mistakes that may explain it, those named among them, or one that is named alone, in the order in which course_utils.check tries them. */
-  twos(results, named) {
+  twos(results, named, last) {
     const keys = Object.keys(this.exercise.mistakes);
     const seen = named.length ? this.order : this.order.filter((key) => this.matters(key));
     const place = ([key]) => (seen.includes(key) ? seen.indexOf(key) : 1000 + keys.indexOf(key));
@@ -274,14 +291,13 @@ class Diagnosis {
     const { stage } = this.exercise.probes[this.at];
     // one alone first: this Python may round it otherwise than torch
     const ways = named.length === 1 ? this.exercise.edits[named[0]].map((_, form) => [[named[0], form]]) : [];
-    const twos = alike(this.exercise, results, this.seen)
-      .filter((two) => {
-        const has = (key) => two.some(([other]) => other === key);
-        return named.length ? named.every(has) : seen.some(has) && this.isStoppedByOne(two, stage);
-      })
+    const twos = alike(this.exercise, results, this.seen, (n) => named.length || this.isReached(this.trial.candidates.length + n))
+      .filter((two) => named.length || this.isStoppedByOne(two, stage))
       .map((two) => two.sort((a, b) => place(a) - place(b)))
-      .sort((a, b) => rank(a) - rank(b));
-    return [...ways, ...twos];
+      .sort((a, b) => rank(a) - rank(b))
+      .map((two) => [...(last?.slips ?? []).filter(([key]) => !two.some(([other]) => other === key)), ...two])
+      .sort((a, b) => a.length - b.length);
+    return [...ways, ...twos].map((slips) => ({ slips }));
   }
 
   /** Whether a mistake alone fails on the first failed probe as the answer does. */
@@ -294,78 +310,28 @@ class Diagnosis {
   }
 
   withoutCatalogue() {
-    const { finding, ratios } = this.seen[this.at], { stage, name } = this.exercise.probes[this.at];
+    const { finding, ratios } = this.seen[this.at], { name } = this.exercise.probes[this.at];
     if (finding) return finding.message;
-    const wrong = this.wrong();
     const worst = worstOf(ratios), subject = worst === "output" ? "The output" : worst;
-    const everywhere = this.relation(wrong);
+    const { everywhere, here } = this.words;
     if (everywhere) return `${subject} is wrong: ${everywhere}`;
-    const here = this.relation(wrong.filter((i) => this.exercise.probes[i].stage === stage));
     return here ? `${subject} is wrong: where that is seen first, ${here.replace(", everywhere", "")}` : `${subject} is wrong, by none of the known mistakes. Seen first on: ${name}.`;
   }
-
-  wrong() {
-    return this.seen.map((each, i) => (passed(each) ? -1 : i)).filter((i) => i >= 0 && !this.exercise.probes[i].rough);
-  }
-
-  /** The right values and the answer's, where one quantity is wrong in all of these probes. */
-  pairs(wrong) {
-    const name = wrong.length ? worstOf(this.seen[wrong[0]].ratios) : "";
-    if (!name || wrong.some((i) => !(this.seen[i].ratios[name] > 1))) return [];
-    const pairs = wrong.map((i) => this.pair(i, name));
-    const off = ({ tolerance: { relative, absolute }, right, got }) => right.filter((v, k) => !(Math.abs(got[k] - v) <= relative * Math.abs(v) + absolute * Math.max(largestOf(right), 1))).length;
-    return pairs.reduce((count, pair) => count + off(pair), 0) < FEWEST ? [] : pairs;
-  }
-
-  pair(i, name) {
-    const tolerance = this.trial.expected[i].expected[name];
-    return { i, name, tolerance, right: rightOf(tolerance), got: this.seen[i].values[name] };
-  }
-
-  plainRelation(wrong) {
-    const pairs = this.pairs(wrong);
-    if (!pairs.length) return "";
-    const input = ({ i }) => Object.entries(this.exercise.probes[i].arguments).find(([, value]) => value?.[0] === "tensor");
-    const isInput = (pair) => input(pair) && isNear(pair, inOrder(input(pair)[1]));
-    if (pairs.every(isInput)) return `it is ${input(pairs[0])[0]} itself, unchanged.`;
-    const { name } = pairs[0];
-    const others = this.seen.flatMap((each, i) => (passed(each) && each.values[name] ? [this.pair(i, name)] : []));
-    for (const [words, value] of [["it is 0 everywhere.", 0], ["it is NaN everywhere.", NaN]])
-      if ([...pairs, ...others].every((pair) => isNear(pair, pair.right.map(() => value)))) return words;
-    return "";
-  }
-
-  relation(wrong) {
-    const pairs = this.pairs(wrong);
-    const related = { "minus": (v) => -v, "one over": (v) => 1 / v, "the square of": (v) => v * v, "the root of": Math.sqrt };
-    const found = Object.entries(related).find(([, of]) => pairs.every((pair) => isNear(pair, pair.right.map(of))));
-    const words = () => (found ? `it is ${found[0]} what is expected.` : factorEverywhere(pairs) || this.multiple(pairs));
-    return this.plainRelation(wrong) || (pairs.length ? words() : "");
-  }
-
-  /** By which factors the results are too large: one an input, of several numbers. */
-  multiple(pairs) {
-    const factors = factorsOf(pairs);
-    if (!factors.length || pairs.some(({ right }) => right.filter(Boolean).length < FEWEST)) return "";
-    const away = factors.map((factor) => Math.abs(factor - factors[0]));
-    const on = (k) => `${numberText(factors[k], 3)} times on ${this.exercise.probes[pairs[k].i].name}`;
-    return `on each input it is a multiple of what is expected: ${on(0)}, ${on(away.indexOf(Math.max(...away)))}.`;
-  }
 }
 
-const isNear = ({ got, tolerance }, other) => got.length === other.length && isSame(got, [0, largestOf(other), other], tolerance);
+const hexOf = ({ buffer }) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** By which factor each result is too large, where each is a multiple of the right one. */
-function factorsOf(pairs) {
-  const dot = (a, b) => a.reduce((sum, v, k) => sum + v * b[k], 0);
-  const factors = pairs.map(({ right, got }) => dot(right, got) / dot(right, right));
-  return factors.some(Boolean) && pairs.every((pair, k) => Number.isFinite(factors[k]) && isNear(pair, pair.right.map((v) => v * factors[k]))) ? factors : [];
-}
-
-function factorEverywhere(pairs) {
-  const factors = factorsOf(pairs), first = factors[0];
-  const isOne = factors.length && Math.max(...factors) - Math.min(...factors) <= 1e-3 * Math.abs(first);
-  return isOne && Math.abs(first - 1) > 1e-3 ? `it is ${numberText(first, 3)} times what is expected, everywhere.` : "";
+/** What an answer showed, for the page's Python to say what it has to do with what is right (relate.py). */
+function toRelate({ probes }, { trial, seen }) {
+  return seen.map(({ ratios, values, ...rest }, i) => {
+    const { name, stage, rough, arguments: args } = probes[i], { expected } = trial.expected[i];
+    const part = (of) => ({ shape: expected[of].shape, tolerance: [expected[of].relative, expected[of].absolute], right: hexOf(rightOf(expected[of])), got: hexOf(values[of]) });
+    const isUsed = !rough || passed({ ratios, ...rest });
+    const whole = Object.keys(values).filter((of) => isUsed && values[of].length === rightOf(expected[of]).length);
+    const parts = Object.fromEntries(whole.map((of) => [of, part(of)]));
+    const finite = Object.fromEntries(Object.entries(ratios).map(([of, ratio]) => [of, Math.min(ratio, Number.MAX_VALUE)]));
+    return { name, stage, rough, arguments: args, passed: passed({ ratios, ...rest }), worst: worstOf(ratios), ratios: finite, parts };
+  });
 }
 
 /** A report on an answer: ``run`` gives what a text's function gives for some calls, or ``null`` where that takes too long. */
@@ -374,18 +340,33 @@ async function reportOn(exercise, source, run) {
   const job = (calls) => ({ source, name, required, calls: calls.map((call) => call.arguments) });
   const told = await run(job(probes));
   if (!told || told.error) return told;
-  let report = judge(exercise, told.results);
-  const isSame = async (slips) => {
-    for (let n = 0; n < probes.length; n++) {
-      const i = (report.first + n) % probes.length; // first where the answer fails: there most differ
-      const other = await run({ ...job([probes[i]]), source: withMistakes(exercise, slips), name: reference });
-      if (!other?.results || !report.isLike(other.results[0], i)) return false;
-    }
+  const nearest = nearestTrial(exercise, told.results);
+  let words;
+  const judged = async (same = []) => {
+    const { report } = judge(exercise, told.results, nearest, words ?? {}, same);
+    const isNamed = report.passed || (report.keys.length === 1 && !report.message); // no words are needed
+    if (!words && !isNamed) words = (await run({ relate: toRelate(exercise, nearest) })) ?? {};
+    return judge(exercise, told.results, nearest, words ?? {}, same);
+  };
+  let { report, search } = await judged();
+  /** Whether a candidate gives on a probe what the answer gives, when it is run here. */
+  const agreesHere = async (candidate, i) => {
+    const other = await run({ ...job([probes[i]]), source: withMistakes(exercise, candidate.slips), name: reference });
+    search.diagnosis.keep(candidate, i, other?.results?.[0] ?? { error: "NotHere", message: "" });
+    return search.diagnosis.agreesOn(candidate, i);
+  };
+  const agreesEverywhere = async (candidate) => {
+    for (let n = 0; n < probes.length; n++) // first where the answer fails: there most differ
+      if (!(await agreesHere(candidate, (report.first + n) % probes.length))) return false;
     return true;
   };
-  for (const slips of report.twos)
-    if (await isSame(slips)) {
-      report = judge(exercise, told.results, [{ slips }]);
+  while (search?.unsure.length) {
+    for (const i of search.unsure) await agreesHere(search.last, i);
+    ({ report, search } = await judged());
+  }
+  for (const candidate of search?.twos() ?? [])
+    if (await agreesEverywhere(candidate)) {
+      ({ report } = await judged([candidate]));
       break;
     }
   if (!report.ask.length) return report;
@@ -401,25 +382,29 @@ function errorOf({ trial, seen, right }) {
   return errorRatio(seen[right].values[name], due, { relative: 0, absolute: 1 / Math.max(largestOf(due), 1) });
 }
 
-/** What is said of what an answer gave for every probe; ``ask`` are smaller calls that may show what is wrong, ``same`` a candidate that gives the same. */
-function judge(exercise, results, same = []) {
+/** What an answer showed beside the convention that it follows, or comes nearest to. */
+function nearestTrial(exercise, results) {
   const trials = exercise.trials.map((trial) => {
     const seen = exercise.probes.map((probe, i) => observe(exercise, trial.expected[i], probe, results[i]));
     const first = seen.findIndex((each) => !passed(each));
     return { trial, seen, right: first < 0 ? seen.length : first };
   });
   const isNearer = (each, best) => each.right > best.right || (each.right === best.right && each.right < each.seen.length && FAR_LESS * errorOf(each) < errorOf(best));
-  const { trial, seen, right } = trials.reduce((best, each) => (isNearer(each, best) ? each : best));
-  const report = { name: exercise.name, passed: right === seen.length, probes: seen.length, right: seen.filter(passed).length, message: "", keys: [], remarks: [], printed: seen[0].printed, ask: [], twos: [] };
+  return trials.reduce((best, each) => (isNearer(each, best) ? each : best));
+}
+
+/** What is said of what an answer gave for every probe, and how to search on; ``ask`` are smaller calls that may show what is wrong, ``same`` a candidate that gives the same. */
+function judge(exercise, results, { trial, seen, right }, words, same) {
+  const report = { name: exercise.name, passed: right === seen.length, probes: seen.length, right: seen.filter(passed).length, message: "", keys: [], remarks: [], printed: seen[0].printed, ask: [] };
   if (report.passed) {
     const remark = ({ remark, beyond }, i) => remark && Object.keys(seen[i].ratios).some((name) => errorRatio(seen[i].values[name], rightOf(trial.expected[i].expected[name]), beyond) > 1);
     report.remarks = [...new Set([trial.convention, ...exercise.probes.filter(remark).map((probe) => probe.remark)].filter(Boolean))];
-    return report;
+    return { report };
   }
   const notHere = results.find((result) => result.error === "NotHere");
-  if (notHere) return { ...report, notHere: notHere.message + (notHere.line ? ` (line ${notHere.line})` : "") };
-  const diagnosis = new Diagnosis(exercise, trial, seen, same);
-  const { words, keys, last } = diagnosis.explanation();
+  if (notHere) return { report: { ...report, notHere: notHere.message + (notHere.line ? ` (line ${notHere.line})` : "") } };
+  const diagnosis = new Diagnosis(exercise, { trial, seen }, words, same);
+  const { words: message, keys, last } = diagnosis.explanation();
   const isClear = last && seen.every((_, i) => diagnosis.agreesOn(last, i));
   const { stage } = exercise.probes[right];
   const stages = [...new Set(exercise.probes.map((probe) => probe.stage))];
@@ -428,8 +413,8 @@ function judge(exercise, results, same = []) {
   const others = trial.smallest.filter((call) => exercise.probes[call.of].stage === stage);
   const ask = [...new Set([...likely, ...others])];
   const failed = { ...exercise.probes[right], ...trial.expected[right], seen: seen[right] };
-  const further = isClear ? {} : { twos: diagnosis.twos(results, last ? keys : []), isLike: diagnosis.isLike.bind(diagnosis) };
-  return { ...report, ...further, first: right, message: words, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed };
+  const search = { diagnosis, last, unsure: diagnosis.unsure(last), twos: () => (isClear ? [] : diagnosis.twos(results, last ? keys : [], last)) };
+  return { report: { ...report, first: right, message, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed }, search };
 }
 
 /** The report with the smallest of the calls asked for that fails as the answer did, or else the failed probe. */

@@ -312,6 +312,15 @@ class Tensor:
     def __ge__(self, other):
         return self._with(other, lambda a, b: a >= b, bool_)
 
+    def __and__(self, other):
+        return self._with(other, lambda a, b: a and b)
+
+    def __or__(self, other):
+        return self._with(other, lambda a, b: a or b)
+
+    def __invert__(self):
+        return self._map(lambda v: not v)
+
     def __hash__(self):
         return id(self)
 
@@ -367,6 +376,18 @@ class Tensor:
 
     def rsqrt(self):
         return self._real(lambda v: _div(1.0, _sqrt(v)))
+
+    def reciprocal(self):
+        return self._real(lambda v: _div(1.0, v))
+
+    def isnan(self):
+        return self != self
+
+    def isfinite(self):
+        return self.abs() < math.inf
+
+    def count_nonzero(self):
+        return (self != 0).sum()
 
     def exp(self):
         return self._real(_exp)
@@ -564,11 +585,18 @@ class Tensor:
     swapaxes = transpose
 
     @property
+    def mT(self):
+        return self.transpose(-2, -1)
+
+    @property
     def T(self):
         return self.permute(list(reversed(range(self.ndim))))
 
     def narrow(self, dim, start, length):
         return self[(_ALL,) * self._at(dim) + (_slice[start : start + length],)]
+
+    def select(self, dim, index):
+        return self[(_ALL,) * self._at(dim) + (index,)]
 
     def split(self, size, dim=0):
         total = self.shape[dim]
@@ -593,6 +621,10 @@ class Tensor:
         for dim in _shape_of(dims):
             result = stack(list(reversed(result.unbind(dim))), dim)
         return result
+
+    def roll(self, shift, dim):
+        parts = self.unbind(dim)
+        return stack(parts[-shift:] + parts[:-shift], dim)
 
     def repeat(self, *sizes):
         result = self
@@ -1015,6 +1047,7 @@ METHODS = [
     "square",
     "sqrt",
     "rsqrt",
+    "reciprocal",
     "exp",
     "log",
     "sin",

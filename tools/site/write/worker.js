@@ -10,6 +10,8 @@ function inHex(argument) {
   return [kind, ...rest, hex.join("")];
 }
 
+const allInHex = (call) => Object.fromEntries(Object.entries(call).map(([name, value]) => [name, inHex(value)]));
+
 /** Start the interpreter with the course's Python files; returns what runs a job: an answer, and the calls to make of it. */
 async function startPython(load, wasm, files, beat) {
   const python = await load({ url: wasm, heapsize: 16 * 1024 * 1024, stdout() {} });
@@ -20,7 +22,11 @@ async function startPython(load, wasm, files, beat) {
     python.runPython(`told = ${name}(asked)`);
     return JSON.parse(python.globals.get("told"));
   };
-  return ({ calls, piece, ...text }) => {
+  return ({ calls, piece, relate, ...text }) => {
+    if (relate) {
+      python.runPython("import relate");
+      return ask("relate.words", relate.map((each) => ({ ...each, arguments: allInHex(each.arguments) })));
+    }
     const error = ask("answer.load", text);
     if (error.error) return error;
     if (piece) {
@@ -33,7 +39,7 @@ async function startPython(load, wasm, files, beat) {
     return {
       results: calls.map((call) => {
         beat();
-        return ask("answer.call", Object.fromEntries(Object.entries(call).map(([name, value]) => [name, inHex(value)])));
+        return ask("answer.call", allInHex(call));
       }),
     };
   };
