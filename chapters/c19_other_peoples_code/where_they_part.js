@@ -50,10 +50,12 @@ function computed(norm, row, dtype) {
 
 const rowOf = (scale, state, data) => data.row.map((value) => rounded(state.dtype, scale * value + state.offset));
 
+/** The name of PyTorch's layer of the same kind. */
+const torchsOf = (state, data) => (data.centred.includes(data.layers[state.layer].how) ? "nn.LayerNorm" : "nn.RMSNorm");
+
 function normsOf(state, data) {
   const layer = data.layers[state.layer];
-  const torchs = data.torchs[data.centred.includes(layer.how) ? "nn.LayerNorm" : "nn.RMSNorm"];
-  return [{ ...layer, eps: state.eps || layer.eps }, torchs];
+  return [{ ...layer, eps: state.eps || layer.eps }, data.torchs[torchsOf(state, data)]];
 }
 
 const largestOf = (values) => (values.every(Number.isFinite) ? Math.max(...values.map(Math.abs)) : NaN);
@@ -120,7 +122,7 @@ function drawParting(context, state, width, data) {
   const [blue, orange] = STYLE.palette;
   drawCurve(context, figure.torchs.curve, scales, data, { colour: blue, width: 4 });
   drawCurve(context, figure.mine.curve, scales, data, { colour: orange, width: 2 });
-  drawKey(context, "PyTorch", width - PANEL.right, bottom - 14, { colour: blue, width: 4 });
+  drawKey(context, torchsOf(state, data), width - PANEL.right, bottom - 14, { colour: blue, width: 4 });
   drawKey(context, state.layer, width - PANEL.right, bottom - 32, { colour: orange, width: 2 });
 }
 
@@ -155,7 +157,7 @@ function facts(state, data) {
   return [
     ["x", listed(x)],
     [state.layer, listed(mine.y)],
-    ["PyTorch", listed(torchs.y)],
+    [torchsOf(state, data), listed(torchs.y)],
     ["how", `${layer.how}, ε ${formatNumber(layer.eps)}; PyTorch's: ${builtIn.how}, ε ${formatNumber(builtIn.eps)}`],
   ];
 }

@@ -83,8 +83,12 @@ class _WhereTheyPart(CourseWidget):
 
     def _norms(self) -> tuple[dict[str, Any], dict[str, Any]]:
         layer = LAYERS[self.state["layer"]]
-        torchs = TORCHS["nn.LayerNorm" if layer["how"] in CENTRED else "nn.RMSNorm"]
-        return {**layer, "eps": self.state["eps"] or layer["eps"]}, torchs
+        return {**layer, "eps": self.state["eps"] or layer["eps"]}, TORCHS[self._torchs()]
+
+    def _torchs(self) -> str:
+        """The name of PyTorch's layer of the same kind."""
+        how = LAYERS[self.state["layer"]]["how"]
+        return "nn.LayerNorm" if how in CENTRED else "nn.RMSNorm"
 
     def _rows(self, scales: Sequence[float]) -> Tensor:
         scale, row = (torch.tensor(values, dtype=torch.float64) for values in (scales, ROW))
@@ -97,7 +101,7 @@ class _WhereTheyPart(CourseWidget):
         figure, axes = new_figure(height=3.2)
         top = 10.0
         for name, y, colour, wide in (
-            ("PyTorch", torchs, PALETTE[0], 4),  # below the other
+            (self._torchs(), torchs, PALETTE[0], 4),  # below the other
             (layer, mine, PALETTE[1], 2),
         ):
             largest = y.float().abs().amax(-1).nan_to_num(torch.nan, posinf=torch.nan)
