@@ -14,7 +14,7 @@ function leastTime(state, data) {
 }
 
 const FROM_CACHE =
-  "Less than memory allows: from one run to the next the numbers stay in a cache, which is faster. At 4,096 rows they do not fit.";
+  "Less than memory allows: from one run to the next the numbers, or a part of them, stay in a cache, which is faster.";
 
 const timeText = (ms) => (ms < 1 ? `${formatNumber(1e3 * ms)} µs` : `${formatNumber(ms)} ms`);
 
