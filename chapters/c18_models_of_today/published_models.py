@@ -74,7 +74,8 @@ class Layer:
             after ("post"), or both.
         qk_norm: "each head", "all heads" as one row, or "" for none.
         sink: whether the softmax has a column that stands for no key.
-        scale: what scores are multiplied by, times √head_dim.
+        scale: what scores are multiplied by, times √head_dim; what cosines and sines are multiplied
+            by counts twice, for a query and a key.
         temperature: what a query after 131,072 tokens is multiplied by, over the first.
     """
 
@@ -151,6 +152,7 @@ def _attention(config, index, ear, doubling, turned, distant, unlike) -> dict[st
     base = _base(config, index, turned.module) if frequencies else ""
     temperature = (distant.query.norm() / first.norm()).item()
     sees, window = _sees(distant.mask, turned.module, config)
+    in_table = _in_table(ear.tables[index], turned.module) if frequencies else 1.0
     return {
         "head_dim": head_dim,
         "frequencies": frequencies,
@@ -159,7 +161,7 @@ def _attention(config, index, ear, doubling, turned, distant, unlike) -> dict[st
         "window": window,
         "qk_norm": _qk_norm(unlike.query[0]),
         "sink": getattr(turned.module, "sinks", None) is not None,
-        "scale": round(turned.scaling * math.sqrt(head_dim), 4),
+        "scale": round(turned.scaling * in_table**2 * math.sqrt(head_dim), 4),
         "temperature": 1.0 if ear.codes_added else round(temperature, 4),
     }
 
@@ -181,8 +183,8 @@ def other_table(models: Mapping[str, list[Layer]]) -> Table:
     """Return the rows of ``layer_table`` with the other columns, folded: norms, sinks, scales."""
     caption = (
         "The same layers. Norms: in front of a branch (pre), behind it (post), or both. "
-        f"scale·√d: 1 where scores are divided by √d. × at {FAR:,}: what a query there is "
-        "multiplied by, over the first."
+        "scale·√d: 1 where scores are divided by √d; the factor in cosines and sines counts, for "
+        f"query and key. × at {FAR:,}: what a query there is multiplied by, over the first."
     )
 
     def others(one: Layer) -> tuple[str, ...]:
@@ -296,6 +298,7 @@ class _Ear:
         self.has_states = other or getattr(model, "_is_stateful", False)
         self.codes_added = False  # whether tokens differ in front of the first layer
         self.calls: dict[int, list[_Call]] = {}
+        self.tables: dict[int, Any] = {}  # the cosines and sines that a layer is given
         self.besides: dict[int, str] = {}
         self.norms: dict[int, str] = {}
         self._like: dict[tuple[str, ...], tuple[str, str]] = {}  # by the types of a layer's parts
@@ -340,6 +343,7 @@ class _Ear:
 
     def _enter(self, index, tokens, block, args, kwargs):
         _seen.clear()
+        self.tables[index] = kwargs.get("position_embeddings")
         hidden, given = _hidden(args, kwargs)
         if not self.equal:  # large, so that no ε counts where a layer begins without a norm
             return given(hidden * (1e3 / hidden.std()))
@@ -458,6 +462,18 @@ def _frequencies(key: Tensor, doubling: Tensor) -> tuple[float, ...]:
     at = enough.int().argmax(0)  # the first step that turns far enough, or the longest
     found = angle.gather(0, at[None])[0][moves].sort(descending=True).values
     return tuple(found.view(-1, 2).mean(-1).tolist())
+
+
+def _in_table(table: Any, attention: Any) -> float:
+    """What cosines and sines are multiplied by: the length of one pair of them."""
+    if isinstance(table, dict):  # DeepSeek-V4's
+        table = table[attention.rope_layer_type]
+    if torch.is_tensor(table) and table.is_complex():  # Llama 4's
+        return table.abs().mean().item()
+    if table is None:
+        return 1.0
+    cosines, sines = table
+    return torch.hypot(cosines, sines).mean().item()
 
 
 def _qk_norm(query: Tensor) -> str:

@@ -55,6 +55,15 @@ def test_each_layer_sees_as_far_as_its_configuration_says(name):
         assert layer.sees.startswith("chunks") == (kind[layer.index] == "chunked_attention")
 
 
+@pytest.mark.parametrize("name", ["gpt-oss 20B", "OLMo 3 7B", "Phi-3 mini 128k", "Llama 3.1 8B"])
+def test_the_scale_counts_the_factor_in_cosines_and_sines(name):
+    file = from_config(PUBLISHED[name])
+    for layer in read_layers(PUBLISHED[name]):
+        kind = "full_attention" if layer.sees == "all" else "sliding_attention"
+        _, factor = (file.layers.get(kind) or file.layers["all"]).frequencies(2**22)
+        assert layer.scale == pytest.approx(factor**2, abs=1e-4)
+
+
 def test_without_its_tuning_llama_4_has_no_temperature():
     for tuned in (True, False):
         *_, last = read("Llama 4 Scout", attn_temperature_tuning=tuned)
