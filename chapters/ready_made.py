@@ -30,7 +30,7 @@ _DERIVES = ("torch.autograd", "torch._tensor", "torch._functorch.eager_transform
 # it is handed, what earlier sections made.
 _COURSE = ("course_utils.", "chapters.")
 _OPEN_MODULES = ("course_utils.check.", "chapters.c09_", "chapters.c21_")
-_OPEN = {"rope_inv_freq", "yarn_paper_ramp"}
+_OPEN = {"rope_inv_freq", "turns", "yarn_paper_ramp"}
 _ON_TORCHS_NORM = {"ada_layer_norm", "lstm_step"}  # their task is what is done with the result
 
 

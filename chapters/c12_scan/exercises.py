@@ -13,7 +13,7 @@ from course_utils.check.engine import examine
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, counting, integers, read_probes
 from course_utils.check.report import Report
-from course_utils.check.sandbox import Sandbox
+from course_utils.check.sandbox import Sandbox, TimeUp
 from course_utils.timing import traffic
 
 __all__ = ["in_chunks", "left_of", "linear_scan"]
@@ -87,12 +87,14 @@ def _no_loop(exercise: Exercise, *given: Tensor) -> Exercise:
         report = examine(exercise, function, torch.device("cpu"))
         if not report.passed:
             return report
-        calls = len(sandbox.call(lambda: traffic(function, *given)).value or ())
-        if calls <= _MOST_CALLS:
+        outcome = sandbox.call(lambda: traffic(function, *given))
+        calls = len(outcome.value or ())
+        if calls <= _MOST_CALLS and not isinstance(outcome.error, TimeUp):
             return report
+        counted = f"{calls:,} calls of PyTorch" if calls else f"more than {sandbox.limit_s:g} s"
         message = (
-            f"Right on every probe, but a loop: {calls:,} calls of PyTorch for {_STEPS:,} steps, "
-            f"where {_MOST_CALLS} are plenty."
+            f"Right on every probe, but a loop: {counted} for {_STEPS:,} steps, "
+            f"where {_MOST_CALLS} calls are plenty."
         )
         return replace(report, passed=False, message=message, probes=())
 
