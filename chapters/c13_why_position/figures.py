@@ -12,10 +12,10 @@ __all__ = ["sinusoid"]
 
 def sinusoid(code: ArrayLike, pairs: tuple[int, int]) -> Figure:
     """Draw a sinusoidal code as a heat map, and two of its pairs as clocks with the hands of
-    positions 1 and 4.
+    positions 1 and 4 and, paler, 21 and 24.
 
     Args:
-        code: (T, dim), sine in the even columns.
+        code: (T, dim), T at least 25, sine in the even columns.
         pairs: which pairs of columns get a clock.
 
     Raises:
@@ -42,13 +42,14 @@ def sinusoid(code: ArrayLike, pairs: tuple[int, int]) -> Figure:
 
 
 def _clock(axes: Axes, pair: NDArray) -> None:
-    """Draw (cos, sin) of every position on the circle, and the hands of two of them."""
+    """Draw (cos, sin) of every position on the circle, and the hands of four of them."""
     angle = np.linspace(0, 2 * np.pi, 200)
     axes.plot(np.cos(angle), np.sin(angle), color=MUTED, linewidth=1, linestyle="-")
     axes.plot(pair[:, 1], pair[:, 0], ".", color=MUTED, markersize=4)
-    for series, position in enumerate((1, 4)):
+    for number, position in enumerate((1, 4, 21, 24)):
         sine, cosine = pair[position]
-        look = {**line_style(series), "marker": MARKERS[series]}
+        later, series = divmod(number, 2)
+        look = {**line_style(series), "marker": MARKERS[series], "alpha": 0.45 if later else 1}
         axes.plot([0, cosine], [0, sine], markevery=[1], label=f"position {position}", **look)
         at = (1.19 * cosine, 1.19 * sine)
         axes.text(*at, str(position), color=look["color"], weight="bold", ha="center", va="center")

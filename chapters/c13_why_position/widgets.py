@@ -21,7 +21,7 @@ CODES = {
     "binary": "binary",
     "sinusoid": "sinusoid",
 }
-TOKENS = [8, 16, 32, 64]
+TOKENS = [8, 16, 32, 64, 128]
 _DIGITS = 6
 
 ENCODINGS = {"none": "none", "sinusoidal": "sinusoidal", "t5": "T5 bias", "alibi": "ALiBi"}
@@ -46,7 +46,7 @@ def code_ladder(code: str = "integer", *, tokens: int = 16, m: int = 7) -> Cours
     Args:
         code: ``"integer"``, ``"share"`` (of the length), ``"binary"`` (six digits, the last first)
             or ``"sinusoid"`` (12 columns, base 64: each pair half as fast as the one before).
-        tokens: the length of the text: 8, 16, 32 or 64.
+        tokens: the length of the text: 8, 16, 32, 64 or 128.
         m: the position that is looked at, which has a next one.
     """
     choices = {"code": CODES, "tokens": TOKENS, "m": range(tokens - 1)}
