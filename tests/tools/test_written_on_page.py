@@ -144,6 +144,7 @@ IN_WORDS = {
     "centre": {"right * torch.tensor([1.0] * (right.shape[-1] - 1) + [1.5])": "all but the last"},
     # beside the layout that it comes near to, where the layouts differ
     "rope": {
+        "torch.stack(x.chunk(2, -1), -1).flatten(-2)": "x itself",
         "torch.stack((1.02 * right if dim > 2 else right).chunk(2, -1), -1).flatten(-2)": "1.02"
     },
 }
