@@ -65,7 +65,7 @@ WRITTEN_ON_PAGE = (
 )  # fmt: skip
 _MOST_NUMBERS = 8  # of what a mistake gives: where these agree, the page makes it and compares all
 _FLOAT32_HOLDS = 1e-7  # what is compared less closely is stored in float32; so reads judge.js
-_TELLING = 2  # probes whose sums tell most of two mistakes at once from the others
+_TELLING = 3  # probes whose sums tell most of two mistakes at once from the others
 
 
 def write_python(scripts: Path) -> None:

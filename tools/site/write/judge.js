@@ -135,12 +135,14 @@ function isSame(values, [, largest, text], { relative, absolute }) {
   });
 }
 
-/** A sum that values in other places change, or letters of a finding, and how far off it may be; no number for an error. */
-function sumOf(result, { finding }) {
+/** A sum that values in other places change, or letters of a finding, and how far off two ways to write one mistake may be; no number for an error. */
+function sumOf(result, { finding }, { expected }) {
   if (result.error) return { sum: NaN };
-  const values = finding ? Array.from(finding.kind + finding.what, (letter) => letter.codePointAt(0)) : result.parts.flatMap((part) => [...given(part[2])]);
-  const weighted = (of) => values.reduce((sum, value, i) => sum + (i + 1) * of(value), 0);
-  return { sum: weighted((v) => v), off: 1e-4 * weighted((v) => Math.abs(v) + 1) };
+  const letters = finding && Array.from(finding.kind + finding.what, (letter) => [letter.codePointAt(0), 0]);
+  const numbersOf = ({ relative, absolute }, values, scale = Math.max(largestOf(values), 1)) => Array.from(values, (v) => [v, AGREEMENT * (relative * Math.abs(v) + absolute * scale)]);
+  const both = letters ?? Object.values(expected).flatMap((each, i) => numbersOf(each, given(result.parts[i][2])));
+  const weighted = (which) => both.reduce((sum, each, i) => sum + (i + 1) * each[which], 0);
+  return { sum: weighted(0), off: weighted(1) };
 }
 
 const bitsOf = (text) => {
@@ -149,12 +151,12 @@ const bitsOf = (text) => {
 };
 
 /** Any two mistakes that are tried and together may have given these results: their sums are the same. */
-function alike({ edits, telling, twos, sums }, results, seen, isTried) {
+function alike({ edits, telling, twos, sums }, results, seen, right, isTried) {
   const slips = Object.entries(edits).flatMap(([key, forms]) => forms.map((_, form) => [key, form]));
   const pairs = slips.flatMap((first, i) => slips.slice(i + 1).map((second) => [first, second])).filter(([[a], [b]]) => a !== b);
   const isMade = bitsOf(twos);
-  const due = numbers(sums, Float32Array), got = telling.map((i) => sumOf(results[i], seen[i]));
-  const isAlike = ({ sum, off }, other) => (Number.isFinite(sum) ? Math.abs(sum - other) <= off : !Number.isFinite(other));
+  const due = numbers(sums, Float32Array), got = telling.map((i) => sumOf(results[i], seen[i], right[i]));
+  const isAlike = ({ sum, off }, other) => (Number.isFinite(sum) ? Math.abs(sum - other) <= off + 1e-6 * Math.abs(sum) : !Number.isFinite(other));
   return pairs.filter((_, n) => isMade(n)).filter((_, n) => isTried(n) && got.every((each, k) => isAlike(each, due[n * got.length + k])));
 }
 
@@ -294,10 +296,10 @@ class Diagnosis {
     const { stage } = this.exercise.probes[this.at];
     // one alone first: this Python may round it otherwise than torch
     const ways = named.length === 1 ? this.exercise.edits[named[0]].map((_, form) => [[named[0], form]]) : [];
-    const twos = alike(this.exercise, results, this.seen, (n) => named.length || this.isReached(this.trial.candidates.length + n))
+    const twos = alike(this.exercise, results, this.seen, this.trial.expected, (n) => named.length || this.isReached(this.trial.candidates.length + n))
       .filter((two) => named.length || this.isStoppedByOne(two, stage))
       .map((two) => two.sort((a, b) => place(a) - place(b)))
-      .sort((a, b) => rank(a) - rank(b))
+      .sort((a, b) => rank(a) - rank(b) || a[0][1] - b[0][1] || a[1][1] - b[1][1])
       .map((two) => [...(last?.slips ?? []).filter(([key]) => !two.some(([other]) => other === key)), ...two])
       .sort((a, b) => a.length - b.length);
     return [...ways, ...twos].map((slips) => ({ slips }));
