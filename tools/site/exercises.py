@@ -13,7 +13,6 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import combinations, product
 from math import isclose, isfinite, nan
@@ -66,7 +65,7 @@ WRITTEN_ON_PAGE = (
 )  # fmt: skip
 _MOST_NUMBERS = 8  # of what a mistake gives: where these agree, the page makes it and compares all
 _FLOAT32_HOLDS = 1e-7  # what is compared less closely is stored in float32; so reads judge.js
-_TELLING = 2  # probes whose sums tell most of two mistakes at once from the others
+_TELLING = 3  # probes whose sums tell most of two mistakes at once from the others
 
 
 def write_python(scripts: Path) -> None:
@@ -314,9 +313,14 @@ def _sums(exercise: Exercise, trial: dict[str, Any], twos: list[Slips]) -> dict[
         for key, mistake in exercise.catalogue.items()
     }
     telling = _telling(exercise, trial)
-    calls = [_arguments(exercise, exercise.probes[at].call) for at in telling]
+    runner = Runner(exercise, torch.device("cpu"))
     functions = [function_with(exercise, pair) for pair in twos]
-    sums = [_sum(function, *deepcopy(call)) for function in functions if function for call in calls]
+    sums = [
+        _sum(runner.compare(function, exercise.probes[at]))
+        for function in functions
+        if function
+        for at in telling
+    ]
     return {
         "reference": reference.__name__,
         "source": source,
@@ -327,39 +331,30 @@ def _sums(exercise: Exercise, trial: dict[str, Any], twos: list[Slips]) -> dict[
 
 
 def _telling(exercise: Exercise, trial: dict[str, Any]) -> list[int]:
-    """Return the probes on which the most mistakes show, each that the one before leaves right."""
+    """Return the probes on which the most candidates differ."""
     exact = [i for i, probe in enumerate(exercise.probes) if not probe.rough]
-    tables = trial["tables"]
-    missing = [
-        {i for i in exact if tables[i][candidate["rows"][i]] != {"wrong": {}}}
-        for candidate in trial["candidates"]
-        if len(candidate["slips"]) == 1
-    ]
+    rows = [candidate["rows"] for candidate in trial["candidates"]]
     telling: list[int] = []
     for _ in range(_TELLING):
-        telling.append(max(exact, key=lambda i: sum(i in shown for shown in missing)))
-        missing = [shown for shown in missing if telling[-1] not in shown]
+        telling.append(
+            max(
+                exact, key=lambda i: len({(*map(row.__getitem__, telling), row[i]) for row in rows})
+            )
+        )
     return telling
 
 
-def _arguments(exercise: Exercise, call: Call) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a call as a learner's function takes them: in order, and by name."""
-    values = dict(call.arguments)
-    if exercise.name == "merge_moments":
-        values = {name: Moments.of(x) for name, x in values.items()}
-    required = argument_names(exercise.oracle)[0]
-    return [values.pop(name) for name in required if name in values], values
-
-
-def _sum(function: Callable[..., Any], required: list[Any], named: dict[str, Any]) -> float:
-    """Return a sum that values in other places change; NaN where there are no values."""
-    try:
-        value = function(*required, **named)
-        parts = value if isinstance(value, tuple | list | Moments) else [value]
-        numbers = torch.cat([torch.as_tensor(part).double().flatten() for part in parts])
-    except Exception:
+def _sum(comparison: Comparison) -> float:
+    """Return a sum that values in other places change, or letters of a finding; NaN for an
+    error."""
+    if comparison.error:
         return nan
-    return float(numbers @ torch.arange(1, len(numbers) + 1).double())
+    finding, values = comparison.observed.finding, comparison.observed.values
+    parts = [value.flatten() for value in values.values()]
+    numbers = (
+        torch.tensor([*map(ord, finding.kind + finding.what)]) if finding else torch.cat(parts)
+    )
+    return float(numbers.double() @ torch.arange(1, len(numbers) + 1).double())
 
 
 class _Candidates:

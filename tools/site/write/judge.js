@@ -135,13 +135,14 @@ function isSame(values, [, largest, text], { relative, absolute }) {
   });
 }
 
-/** A sum that values in other places change, and how far off it may be; no number where there are no values. */
-function sumOf(result, { finding }) {
-  if (finding && finding.kind !== "raises") return { sum: 0, off: Infinity }; // beside a finding values are not compared
-  if (result.error || result.parts.some((part) => typeof part === "string")) return { sum: NaN };
-  const values = result.parts.flatMap((part) => [...given(part[2])]);
-  const weighted = (of) => values.reduce((sum, value, i) => sum + (i + 1) * of(value), 0);
-  return { sum: weighted((v) => v), off: 1e-4 * weighted((v) => Math.abs(v) + 1) };
+/** A sum that values in other places change, or letters of a finding, and how far off two ways to write one mistake may be; no number for an error. */
+function sumOf(result, { finding }, { expected }) {
+  if (result.error) return { sum: NaN };
+  const letters = finding && Array.from(finding.kind + finding.what, (letter) => [letter.codePointAt(0), 0]);
+  const numbersOf = ({ relative, absolute }, values, scale = Math.max(largestOf(values), 1)) => Array.from(values, (v) => [v, AGREEMENT * (relative * Math.abs(v) + absolute * scale)]);
+  const both = letters ?? Object.values(expected).flatMap((each, i) => numbersOf(each, given(result.parts[i][2])));
+  const weighted = (which) => both.reduce((sum, each, i) => sum + (i + 1) * each[which], 0);
+  return { sum: weighted(0), off: weighted(1) };
 }
 
 const bitsOf = (text) => {
@@ -150,12 +151,12 @@ const bitsOf = (text) => {
 };
 
 /** Any two mistakes that are tried and together may have given these results: their sums are the same. */
-function alike({ edits, telling, twos, sums }, results, seen, isTried) {
+function alike({ edits, telling, twos, sums }, results, seen, right, isTried) {
   const slips = Object.entries(edits).flatMap(([key, forms]) => forms.map((_, form) => [key, form]));
   const pairs = slips.flatMap((first, i) => slips.slice(i + 1).map((second) => [first, second])).filter(([[a], [b]]) => a !== b);
   const isMade = bitsOf(twos);
-  const due = numbers(sums, Float32Array), got = telling.map((i) => sumOf(results[i], seen[i]));
-  const isAlike = ({ sum, off }, other) => (off === Infinity || (Number.isFinite(sum) ? Math.abs(sum - other) <= off : !Number.isFinite(other)));
+  const due = numbers(sums, Float32Array), got = telling.map((i) => sumOf(results[i], seen[i], right[i]));
+  const isAlike = ({ sum, off }, other) => (Number.isFinite(sum) ? Math.abs(sum - other) <= off + 1e-6 * Math.abs(sum) : !Number.isFinite(other));
   return pairs.filter((_, n) => isMade(n)).filter((_, n) => isTried(n) && got.every((each, k) => isAlike(each, due[n * got.length + k])));
 }
 
@@ -224,9 +225,13 @@ class Diagnosis {
       if (leavesValues && added.some((slip) => this.isShown(slip))) words = "";
       last = found;
     }
-    const isPlain = this.words.plain || (!named.every(([key]) => this.everyday(key)) && this.words.factor);
+    const isClear = last && this.seen.every((_, i) => this.agreesOn(last, i));
     const results = this.exercise.returns.filter((name) => this.seen.some((each) => !passed(each) && each.ratios[name] > 1));
-    return named.length > 1 && !words && results.length < 2 && isPlain ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
+    const plain = results.length < 2 && this.words.plain; // no work of several, nor of one and what is still unknown
+    const factor = results.length < 2 && !named.every(([key]) => this.everyday(key)) && this.words.factor;
+    const isPlain = !words && (named.length > 1 ? plain || factor : last && !isClear && plain);
+    const told = isPlain ? { words: this.withoutCatalogue(), keys: [], last: null } : { words, keys: named.map(([key]) => key), last };
+    return { ...told, isDone: isClear || plain };
   }
 
   /** The known mistake that alone raises where the answer raises the same, and nowhere else. */
@@ -291,10 +296,10 @@ class Diagnosis {
     const { stage } = this.exercise.probes[this.at];
     // one alone first: this Python may round it otherwise than torch
     const ways = named.length === 1 ? this.exercise.edits[named[0]].map((_, form) => [[named[0], form]]) : [];
-    const twos = alike(this.exercise, results, this.seen, (n) => named.length || this.isReached(this.trial.candidates.length + n))
+    const twos = alike(this.exercise, results, this.seen, this.trial.expected, (n) => named.length || this.isReached(this.trial.candidates.length + n))
       .filter((two) => named.length || this.isStoppedByOne(two, stage))
       .map((two) => two.sort((a, b) => place(a) - place(b)))
-      .sort((a, b) => rank(a) - rank(b))
+      .sort((a, b) => rank(a) - rank(b) || a[0][1] - b[0][1] || a[1][1] - b[1][1])
       .map((two) => [...(last?.slips ?? []).filter(([key]) => !two.some(([other]) => other === key)), ...two])
       .sort((a, b) => a.length - b.length);
     return [...ways, ...twos].map((slips) => ({ slips }));
@@ -343,8 +348,8 @@ async function reportOn(exercise, source, run) {
   const nearest = nearestTrial(exercise, told.results);
   let words;
   const judged = async (same = []) => {
-    const { report } = judge(exercise, told.results, nearest, words ?? {}, same);
-    const isNamed = report.passed || (report.keys.length === 1 && !report.message); // no words are needed
+    const { report, search } = judge(exercise, told.results, nearest, words ?? {}, same);
+    const isNamed = report.passed || (report.keys.length === 1 && !report.message && search.isDone); // no words are needed
     if (!words && !isNamed) words = (await run({ relate: toRelate(exercise, nearest) })) ?? {};
     return judge(exercise, told.results, nearest, words ?? {}, same);
   };
@@ -355,9 +360,14 @@ async function reportOn(exercise, source, run) {
     search.diagnosis.keep(candidate, i, other?.results?.[0] ?? { error: "NotHere", message: "" });
     return search.diagnosis.agreesOn(candidate, i);
   };
+  let order; // of the probes: first where the answer fails, and where the one before differed
   const agreesEverywhere = async (candidate) => {
-    for (let n = 0; n < probes.length; n++) // first where the answer fails: there most differ
-      if (!(await agreesHere(candidate, (report.first + n) % probes.length))) return false;
+    order ??= probes.map((_, n) => (report.first + n) % probes.length);
+    for (const i of order)
+      if (!(await agreesHere(candidate, i))) {
+        order = [i, ...order.filter((other) => other !== i)];
+        return false;
+      }
     return true;
   };
   while (search?.unsure.length) {
@@ -404,8 +414,7 @@ function judge(exercise, results, { trial, seen, right }, words, same) {
   const notHere = results.find((result) => result.error === "NotHere");
   if (notHere) return { report: { ...report, notHere: notHere.message + (notHere.line ? ` (line ${notHere.line})` : "") } };
   const diagnosis = new Diagnosis(exercise, { trial, seen }, words, same);
-  const { words: message, keys, last } = diagnosis.explanation();
-  const isClear = last && seen.every((_, i) => diagnosis.agreesOn(last, i));
+  const { words: message, keys, last, isDone } = diagnosis.explanation();
   const { stage } = exercise.probes[right];
   const stages = [...new Set(exercise.probes.map((probe) => probe.stage))];
   const alone = trial.candidates.find(({ slips }) => slips.length === 1 && slips[0][0] === keys[0]);
@@ -413,7 +422,7 @@ function judge(exercise, results, { trial, seen, right }, words, same) {
   const others = trial.smallest.filter((call) => exercise.probes[call.of].stage === stage);
   const ask = [...new Set([...likely, ...others])];
   const failed = { ...exercise.probes[right], ...trial.expected[right], seen: seen[right] };
-  const search = { diagnosis, last, unsure: diagnosis.unsure(last), twos: () => (isClear ? [] : diagnosis.twos(results, last ? keys : [], last)) };
+  const search = { diagnosis, last, unsure: diagnosis.unsure(last), isDone, twos: () => (isDone ? [] : diagnosis.twos(results, last ? keys : [], last)) };
   return { report: { ...report, first: right, message, keys, stage, before: stages.slice(0, stages.indexOf(stage)), ask, failed }, search };
 }
 
