@@ -15,6 +15,7 @@ __all__ = ["attenuation", "by_pair", "moved_together"]
 
 _START = {"query": 0.9, "key": 0.4}  # radians at position 0: the content
 _BINS_A_DECADE = 9
+_FARTHEST = 200  # of the scores' axis
 
 
 def moved_together(step: float, query: int, key: int, by: int) -> Figure:
@@ -73,37 +74,40 @@ def attenuation(
 ) -> Figure:
     """Draw the mean of |S_p| by distance, and below it scores as shares of |q||k|.
 
-    The axis of distances is logarithmic. A line is the mean over a ninth of a decade, the band
-    around it reaches from the lowest to the highest value there.
+    The bound's axis of distances is logarithmic: a line is the mean over a ninth of a decade, the
+    band around it reaches from the lowest to the highest value there. The scores' axis is linear
+    and ends at 200, so that the same curve at another distance looks the same.
 
     Args:
         bound: what each bound is called, and its value at distances 0, 1, 2, ...
         scores: what each score is called, and its value at distances 0, 1, 2, ...
         peaks: by its name, the distance at which a score reaches 1: a dot, with the distance beside
-            it and the score itself around it, as thin as one value a position.
+            it.
 
     Raises:
-        ValueError: curves of one panel differ in length.
+        ValueError: the bounds differ in length.
     """
-    figure, (upper, lower) = new_figure(height=7.4, nrows=2, sharex=True)
-    _draw_bands(upper, bound, first_colour=0)
-    upper.set(ylabel="mean of |S|", title="the bound", ylim=(0, None))
-    _draw_bands(lower, scores, first_colour=2)
-    lower.axhline(0, color=INK, linewidth=0.8, linestyle="-")
-    lower.set(ylabel="score / (|q||k|)", title="scores", ylim=(-0.25, 1.2))
-    lower.set(xlabel="distance (positions)", xscale="log")
-    lower.xaxis.set_major_formatter("{x:,g}")
+    figure, (upper, lower) = new_figure(height=7.4, nrows=2)
+    _draw_bands(upper, bound)
+    upper.set(ylabel="mean of |S|", title="the bound", ylim=(0, None), xscale="log")
+    upper.xaxis.set_major_formatter("{x:,g}")
+    colours = {}
+    for number, (name, values) in enumerate(scores.items()):
+        colours[name] = PALETTE[2 + number]
+        look = {**line_style(number), "color": colours[name]}
+        lower.plot(np.asarray(values)[: _FARTHEST + 1], label=name, **look)
     for name, at in peaks.items():
-        near = np.arange(at // 2, min(2 * at, len(np.asarray(scores[name]))))
-        lower.plot(near, np.asarray(scores[name])[near], color=PALETTE[3], linewidth=1)
-        lower.plot(at, 1, marker="o", color=PALETTE[3], markersize=8)
+        lower.plot(at, 1, marker="o", color=colours[name], markersize=8)
         lower.annotate(f"1 at {at:,}", (at, 1), (8, -3), textcoords="offset points", fontsize=10.5)
+    lower.axhline(0, color=INK, linewidth=0.8, linestyle="-")
+    lower.set(ylabel="score / (|q||k|)", title="scores", xlim=(0, _FARTHEST), ylim=(-0.25, 1.2))
     for axes in (upper, lower):
-        axes.legend(loc="upper center", ncols=3, fontsize=9.5, borderaxespad=0.2)
+        axes.set_xlabel("distance (positions)")
+        axes.legend(loc="upper right", fontsize=9.5)
     return figure
 
 
-def _draw_bands(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) -> None:
+def _draw_bands(axes: Axes, curves: Mapping[str, ArrayLike]) -> None:
     length = len(np.asarray(next(iter(curves.values()))))
     distances = np.arange(1, length)
     bins = np.floor(np.log10(distances) * _BINS_A_DECADE)
@@ -114,7 +118,7 @@ def _draw_bands(axes: Axes, curves: Mapping[str, ArrayLike], first_colour: int) 
         mean, low, high = (
             [over(values[part]) for part in parts] for over in (np.mean, np.min, np.max)
         )
-        look = {**line_style(number), "color": PALETTE[first_colour + number]}
+        look = {**line_style(number), "color": PALETTE[number]}
         axes.fill_between(middles, low, high, color=look["color"], alpha=0.2, linewidth=0)
         axes.plot(middles, mean, label=name, **look)
 
