@@ -1,5 +1,5 @@
-"""Five layer norms and the right one on a row, as strips; and the ledger as a table to search: by words, by source,
-by verdict, without a kernel the whole table. Chapter 20."""
+"""Five layer norms and the right one on a row, as strips; and the ledger as a table to search: by
+words, by source, by verdict, without a kernel the whole table. Chapter 20."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -68,7 +68,7 @@ class _SixLayers(CourseWidget):
         axes.set(xlim=(-2.5, 2.5), ylim=(-0.6, 5.6), xlabel="the eight outputs")
         axes.set_yticks(range(len(outputs)), labels=outputs)
         return figure, (
-            "The eight outputs of five layer norms and of the right one, a strip of dots each, at a "
+            "The eight outputs of five layer norms and of the right one, a strip each, at a "
             f"spread of {format_number(self.state['scale'])} and an offset of "
             f"{self.state['offset']:,g}."
         )
