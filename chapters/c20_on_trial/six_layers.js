@@ -1,15 +1,15 @@
-// One row at a scale and an offset, and what six layer norms make of it in float32, operation by operation.
+// One row at a scale and an offset, and what five layer norms make of it in float32, operation by operation; the right one in float64.
 
 const sumOf = (values, to) => values.reduce((total, value) => to(total + value), 0);
 
 /** What a layer makes of a row. */
-function outputsOf({ formula, eps }, row) {
-  const to = Math.fround;
+function outputsOf({ formula, eps, isRight }, row) {
+  const exactly = (x) => x;
+  const to = isRight ? exactly : Math.fround;
   const mean = to(sumOf(row, to) / row.length);
   const centred = row.map((x) => to(x - mean));
   const meanSquare = (values) => to(sumOf(values.map((x) => to(x * x)), to) / row.length);
   // torch's variance and deviation on a CPU: summed in float64, and rounded at the end
-  const exactly = (x) => x;
   const wide = sumOf(row, exactly) / row.length;
   const square = sumOf(row.map((x) => (x - wide) * (x - wide)), exactly) / row.length;
   const variance = {
@@ -28,7 +28,7 @@ function sixFigure(state, data) {
   const row = data.row.map((value) => Math.fround(Math.fround(Math.fround(state.scale) * Math.fround(value)) + Math.fround(state.offset)));
   const outputs = Object.fromEntries(data.order.layers.map((name) => [name, outputsOf(data.layers[name], row)]));
   const alike = [];
-  for (const name of data.order.layers.filter((name) => name !== "PyTorch")) {
+  for (const name of data.order.layers.filter((name) => !data.layers[name].isRight)) {
     const same = (group) => outputs[group[0]].every((y, i) => isNear(y, outputs[name][i]));
     const group = alike.find(same);
     if (group) group.push(name);
@@ -53,7 +53,7 @@ function drawSix(context, state, width, data) {
   drawText(context, "the eight outputs", x(0), bottom + 28, { px: 12, align: "center" });
   data.order.layers.forEach((name, i) => {
     const y = STRIP.top + STRIP.pitch * (i + 0.5) - 8;
-    const colour = STYLE.palette[name === "PyTorch" ? 1 : 0];
+    const colour = STYLE.palette[data.layers[name].isRight ? 1 : 0];
     drawText(context, name, STRIP.left - 10, y, { px: 12, align: "right" });
     if (outputs[name].some(Number.isNaN)) drawText(context, "NaN", x(0), y, { weight: "bold", align: "center", onPlate: true });
     for (const value of outputs[name].filter((value) => !Number.isNaN(value))) {
@@ -76,8 +76,8 @@ const largestOf = (values) => formatNumber(Math.max(...values.map(Math.abs)));
 
 export default widgetOf((data) => ({
   name: "six_layers",
-  title: "The eight outputs of six layer norms for one row, as dots, a strip a layer.",
-  hint: "Right is PyTorch's strip, orange. What lies beyond 2.5 is drawn at the edge.",
+  title: "The eight outputs of five layer norms and of the right one, as dots, a strip each.",
+  hint: "Right is the orange strip: PyTorch's formula in float64. What lies beyond 2.5 is drawn at the edge.",
   specs: [
     { name: "scale", label: "spread", format: formatNumber },
     { name: "offset", label: "offset", format: formatNumber },

@@ -1,5 +1,5 @@
-"""Six layer norms on one row, as strips; and the ledger as a table to search: by words, by source,
-by verdict, without a kernel the whole table. Chapter 20."""
+"""Five layer norms and the right one on a row, as strips; and the ledger as a table to search: by
+words, by source, by verdict, without a kernel the whole table. Chapter 20."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from chapters.c20_on_trial import ledger
 from chapters.c20_on_trial.ledger import Entry, by_work
-from chapters.c20_on_trial.writeup_layer_norms import LAYERS as WRITE_UPS
+from chapters.c20_on_trial.writeup_layer_norms import LAYERS
 from chapters.sources import WORKS, Work
 from course_utils.claims import VERDICTS
 from course_utils.plots.style import PALETTE, new_figure
@@ -23,7 +24,7 @@ __all__ = ["ledger_html", "ledger_table", "six_layers"]
 
 _HERE = Path(__file__).parent
 ROW = (1.2, -0.4, 0.9, -1.5, 0.3, -0.8, 1.7, -1.4)  # its mean is 0
-LAYERS = {**WRITE_UPS, "PyTorch": WRITE_UPS["Road to ML"]}  # in one dimension the same
+RIGHT = "right, float64"  # PyTorch's formula, rounded nowhere
 STOPS = {
     "scale": [0.0, *(10.0**power for power in range(-7, 21))],
     "offset": [0.0, 0.1, *(10.0**power for power in range(6))],
@@ -32,7 +33,8 @@ _COLUMNS = ("claim", "verdict", "found", "tested in")
 
 
 def six_layers(scale: float = 1.0, offset: float = 0.0) -> CourseWidget:
-    """Return what six layer norms make of one row of eight float32 numbers, ready to display.
+    """Return what five layer norms make of one row of eight float32 numbers, and PyTorch's formula
+    in float64, ready to display.
 
     Args:
         scale: what the row is multiplied by, a stop of its slider: 0, 1e-7, 1e-6, … 1e20.
@@ -40,6 +42,7 @@ def six_layers(scale: float = 1.0, offset: float = 0.0) -> CourseWidget:
     """
     chosen = one_of(STOPS, scale=float(scale), offset=float(offset))
     layers = {name: {"formula": norm.formula, "eps": norm.eps} for name, norm in LAYERS.items()}
+    layers[RIGHT] = {"formula": LAYERS["Road to ML"].formula, "eps": 1e-5, "isRight": True}
     return _SixLayers(chosen, {"stops": STOPS, "layers": layers, "row": ROW})
 
 
@@ -50,20 +53,22 @@ class _SixLayers(CourseWidget):
     def outputs(self) -> dict[str, Tensor]:
         """What each layer makes of the row: (8,), float32."""
         row = torch.tensor(self.state["scale"]) * torch.tensor(ROW) + self.state["offset"]
-        return {name: layer(row, (8,)) for name, layer in LAYERS.items()}
+        right = F.layer_norm(row.double(), (8,)).float()
+        return {name: layer(row, (8,)) for name, layer in LAYERS.items()} | {RIGHT: right}
 
     def picture(self) -> tuple[Figure, str]:
         figure, axes = new_figure(height=3.0)
-        for height, (name, y) in enumerate(reversed(self.outputs.items())):
+        outputs = dict(reversed(self.outputs.items()))
+        for height, (name, y) in enumerate(outputs.items()):
             dots = y.clamp(-2.5, 2.5).tolist()
-            colour = PALETTE[name == "PyTorch"]
+            colour = PALETTE[name == RIGHT]
             axes.plot(dots, [height] * len(dots), "o", color=colour, clip_on=False)
             if y.isnan().any():
                 axes.text(0, height, "NaN", ha="center", va="center", weight="bold")
         axes.set(xlim=(-2.5, 2.5), ylim=(-0.6, 5.6), xlabel="the eight outputs")
-        axes.set_yticks(range(len(LAYERS)), labels=reversed(LAYERS))
+        axes.set_yticks(range(len(outputs)), labels=outputs)
         return figure, (
-            "The eight outputs of six layer norms for one row, a strip of dots a layer, at a "
+            "The eight outputs of five layer norms and of the right one, a strip each, at a "
             f"spread of {format_number(self.state['scale'])} and an offset of "
             f"{self.state['offset']:,g}."
         )

@@ -57,7 +57,7 @@ class _OneInput(CourseWidget):
         both = self.differences()
         sequences, tokens, offset = self.state.values()
         verdicts = ["wrong" if off.ratio > 1 else "right" for off in both]
-        said = f"the piece is {verdicts[0]}, mended {verdicts[1]}"
+        said = f"the piece (left) is {verdicts[0]}, mended (right) it is {verdicts[1]}"
         figure = heatmap(
             torch.cat([off.got for off in both], dim=-1).flatten(0, 1),
             "sequence.token",

@@ -9,6 +9,7 @@ from typing import Any
 from chapters.c21_find_the_bug.bugs.catalogue import BUGS, WORKED
 from chapters.c21_find_the_bug.bugs.piece import Arguments, Difference, Piece
 from chapters.c21_find_the_bug.bugs.reply import ORDINARY, changed, reply_to
+from course_utils.check.engine import Check
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call
 from course_utils.check.report import Evidence, Quantity, Report, evidence_for
@@ -153,4 +154,4 @@ def _exercise(piece: Piece) -> Exercise:
 
 
 FIND_BUG = [_exercise(piece) for piece in BUGS.values()]
-input_0 = _exercise(WORKED)
+input_0 = Check(_exercise(WORKED))  # solved in the lesson, and so no exercise
