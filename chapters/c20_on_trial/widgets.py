@@ -68,8 +68,8 @@ class _SixLayers(CourseWidget):
         axes.set(xlim=(-2.5, 2.5), ylim=(-0.6, 5.6), xlabel="the eight outputs")
         axes.set_yticks(range(len(outputs)), labels=outputs)
         return figure, (
-            "The eight outputs of five layer norms and of the right one, a strip each, at a "
-            f"spread of {format_number(self.state['scale'])} and an offset of "
+            "The eight outputs of five layer norms and of the right one, a strip of dots each, "
+            f"at a spread of {format_number(self.state['scale'])} and an offset of "
             f"{self.state['offset']:,g}."
         )
 
