@@ -48,18 +48,19 @@ def both_abilities(
     near.set_ylim(-0.02, 4.5)
     rule(near, 0, "")
     near.axhspan(-0.02, 0.1, color=INK, alpha=0.07, linewidth=0)  # where the axis is linear
-    rule(near, math.log(TASK.fillers) - TASK.local_optimum, "a guesser")
+    guesser, side = math.log(TASK.fillers) - TASK.local_optimum, "right" if x == "steps" else "left"
+    rule(near, guesser, "a guesser", side)  # on the side where PI's line does not run
     rule(far, 1 / TASK.values, "a guesser")
     far.set_ylim(0, 1.05)
     return figure
 
 
-def rule(axes: Axes, height: float, name: str) -> None:
-    """Draw a dotted rule with its name at its left end."""
+def rule(axes: Axes, height: float, name: str, side: str = "left") -> None:
+    """Draw a dotted rule with its name at one end."""
     axes.axhline(height, color=INK, linewidth=1, linestyle=":")
     axes.annotate(
-        name, (0.02, height), (0, 3), xycoords=("axes fraction", "data"),
-        textcoords="offset points", fontsize=9,
+        name, (0.02 if side == "left" else 0.98, height), (0, 3), ha=side,
+        xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=9,
     )  # fmt: skip
 
 

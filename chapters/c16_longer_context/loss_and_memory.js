@@ -35,10 +35,12 @@ function drawMemory(context, state, width, data) {
   data.order.kinds.forEach((kind, series) => {
     const colour = STYLE.palette[series];
     const passages = data.settings[state.setting][kind];
-    const look = { colour, width: 2.5, dash: series ? [7, 4] : [] };
-    drawLine(context, data.stops.gap.map((gap, i) => [x(gap), y(meanOf(passages.map((own) => own[i])))]), look);
+    const look = { colour, width: 1, dash: [2, 4] }; // it only joins the four means
+    const means = data.stops.gap.map((gap, i) => [x(gap), y(meanOf(passages.map((own) => own[i])))]);
+    drawLine(context, means, look);
+    means.forEach(([across, height]) => drawLine(context, [[across - 9, height], [across + 9, height]], { colour, width: 3 }));
     passages.forEach((own) => own.forEach((nats, i) => drawDot(context, x(data.stops.gap[i]), y(nats), 3, colour)));
-    drawKey(context, data.kinds[kind], right, 12 + 17 * series, look);
+    drawKey(context, data.kinds[kind], right, 12 + 17 * series, { colour, width: 3 });
   });
   drawText(context, "new text, unscaled, no jump", left + 28, y(figure.home) + 10, { px: 11, onPlate: true });
   const here = x(state.gap);
@@ -80,7 +82,7 @@ function facts(state, data) {
 export default widgetOf((data) => ({
   name: "loss_and_memory",
   title: "Nats a token beyond a jump of positions, of new text and of a passage that was read before it, over the jump.",
-  hint: "Lines are means, dots three passages. The thick bar is what is remembered. The dotted line is new text, unscaled, without a jump. Click the picture to choose a jump, or use the arrow keys.",
+  hint: "Bars are means, dots three passages; between the four jumps nothing was measured. The upright bar is what is remembered. The dotted line is new text, unscaled, without a jump. Click the picture to choose a jump, or use the arrow keys.",
   specs: [
     { name: "setting", label: "method ×factor", kind: "select", options: data.order.settings },
     { name: "gap", label: "jump" },

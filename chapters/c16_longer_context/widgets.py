@@ -56,7 +56,10 @@ class _LossAndMemory(CourseWidget):
         setting, gap = self.state["setting"], self.state["gap"]
         figure, axes = new_figure(3.6)
         for colour, name, nats in zip(PALETTE, KINDS.values(), self._nats(setting), strict=False):
-            axes.plot(GAPS, nats.mean(0), color=colour, linewidth=2.5)
+            axes.plot(  # the thin line only joins the four means
+                GAPS, nats.mean(0), color=colour, linewidth=1, linestyle=":",
+                marker="_", markersize=18, markeredgewidth=3,
+            )  # fmt: skip
             axes.plot(GAPS, nats.T, "o", color=colour, markersize=4, alpha=0.6)
             start = (0, nats[:, 0].max().item())
             axes.annotate(name, start, (6, 4), textcoords="offset points", color=colour)
