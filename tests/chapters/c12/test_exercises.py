@@ -1,9 +1,12 @@
 """The exercises of chapter 12 want few calls, whatever the number of steps."""
 
+import time
+
 import pytest
 import torch
 
 from chapters import check
+from course_utils.check.sandbox import Sandbox
 from course_utils.models import linear_recurrence
 
 
@@ -27,3 +30,13 @@ def test_a_loop_is_told_how_many_calls_it_makes(name, loop):
     assert not report.passed
     assert "Right on every probe, but a loop" in report.message
     assert not report.mistakes
+
+
+def test_what_cannot_be_counted_in_time_is_a_loop():
+    def slow(a, b, h0=None):
+        time.sleep(0.2 * (a.shape[1] == 1024))
+        return check.linear_scan.oracle(a, b, h0)
+
+    report = check.linear_scan.exercise.judge(slow, Sandbox(limit_s=0.05))
+    assert not report.passed
+    assert "a loop: more than 0.05 s for 1,024 steps" in report.message
