@@ -36,7 +36,7 @@ def _of_values(merge: Callable[[Moments, Moments], Any]) -> Callable[[Tensor, Te
         parts = [_copied(part) for part in before]
         merged = merge(*parts)
         for values, part, numbers in zip((a, b), parts, before, strict=True):
-            if any((now != number).any() for now, number in zip(part, numbers, strict=True)):
+            if not all(map(torch.equal, map(torch.as_tensor, part), numbers)):
                 values += 1  # what it does to a part is seen in the part's values
         return tuple(merged) if isinstance(merged, Moments) else merged
 

@@ -81,6 +81,14 @@ class Expected:
     values: Mapping[str, Tensor]
     dtypes: Mapping[str, torch.dtype]
     refused: str = ""
+    _allowed: dict[tuple[str, Tolerance], Tensor] = field(default_factory=dict, repr=False)
+
+    def allowed(self, name: str, tolerance: Tolerance) -> Tensor:
+        """Return how far off a quantity may be: found once for a thousand functions."""
+        key = name, tolerance
+        if key not in self._allowed:
+            self._allowed[key] = tolerance.allowed(self.values[name])
+        return self._allowed[key]
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,9 @@ class Comparison:
         """The error of every quantity that there is, in units of what is allowed."""
         return {
             name: error_ratio(
-                self.observed.values[name], self.expected.values[name], self.tolerance(name)
+                self.observed.values[name],
+                self.expected.values[name],
+                self.expected.allowed(name, self.tolerance(name)),
             )
             for name in self.probe.compares or self.expected.values
             if name in self.observed.values

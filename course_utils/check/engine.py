@@ -58,7 +58,7 @@ from course_utils.check.functions import (
 from course_utils.check.probes import Probe
 from course_utils.check.report import Evidence, Quantity, Report, evidence_for
 from course_utils.check.runner import Runner, Trial, run_by_nearest_convention, upstream
-from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Sandbox
+from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Sandbox, usual_modes
 from course_utils.check.smallest import Shrink
 
 __all__ = ["Check", "Checks", "examine"]
@@ -167,6 +167,7 @@ class Checks(dict[str, Check]):
         return list(self)
 
 
+@usual_modes()  # once: a thousand mistakes may be tried
 def examine(exercise: Exercise, function: Callable[..., Any], device: torch.device) -> Report:
     """Return the report on ``function`` as an answer to ``exercise``, the inputs on ``device``."""
     if exercise.interpreter and (missing := exercise.interpreter()):

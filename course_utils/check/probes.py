@@ -246,9 +246,9 @@ def largest_error(values: Tensor, truth: Tensor) -> float:
     return _largest(_errors(values, truth))
 
 
-def error_ratio(values: Tensor, truth: Tensor, tolerance: Tolerance) -> float:
+def error_ratio(values: Tensor, truth: Tensor, allowed: Tensor) -> float:
     """Return the largest error in units of what is allowed: right is at most 1."""
-    return _largest(_errors(values, truth) / tolerance.allowed(truth))
+    return _largest(_errors(values, truth) / allowed)
 
 
 def _errors(values: Tensor, truth: Tensor) -> Tensor:

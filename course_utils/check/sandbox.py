@@ -30,6 +30,7 @@ __all__ = [
     "TimeUp",
     "describe_error",
     "trusted",
+    "usual_modes",
 ]
 
 CALL_LIMIT_S = 5.0  # a call takes milliseconds; on a busy machine, for the first time, a second
@@ -142,7 +143,7 @@ def _time_limited(limit_s: float) -> Iterator[None]:
 
 
 @contextmanager
-def _modes() -> Iterator[None]:
+def usual_modes() -> Iterator[None]:
     """Gradients on, warnings off and breakpoints passed over, whatever the notebook has set."""
     hook, sys.breakpointhook = sys.breakpointhook, _pass_over_breakpoint
     try:
@@ -156,11 +157,10 @@ def _modes() -> Iterator[None]:
 def trusted(function: Callable[[], Any]) -> Outcome:
     """Call a function of the course's own, without a sandbox; its exceptions are part of what it
     shows."""
-    with _modes():
-        try:
-            return Outcome(function())
-        except Exception as error:
-            return Outcome(error=error)
+    try:
+        return Outcome(function())
+    except Exception as error:
+        return Outcome(error=error)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Sandbox:
         through."""
         outcome, printed = Outcome(), _Printed()
         with (
-            _modes(),
+            usual_modes(),
             _state_kept() as outcome.state_changed,
             redirect_stdout(printed),
             redirect_stderr(StringIO()),

@@ -37,6 +37,7 @@ from course_utils.check.functions import argument_names
 from course_utils.check.probes import Call, Probe, same
 from course_utils.check.report import evidence_for
 from course_utils.check.runner import Runner, Trial, trusted
+from course_utils.check.sandbox import usual_modes
 from course_utils.check.smallest import Shrink
 from course_utils.norms.statistics import Moments
 from course_utils.table import format_number
@@ -152,6 +153,7 @@ def _told_of(name: str, source: str) -> dict[str, Any]:
     }
 
 
+@usual_modes()
 def exercise_data(name: str) -> dict[str, Any]:
     """Return what a page needs to judge an answer to an exercise, ready for JSON."""
     exercise = check[name].exercise

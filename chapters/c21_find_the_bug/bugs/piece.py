@@ -198,7 +198,7 @@ class Piece:
         errors = (got - right).abs()
         worst = errors.nan_to_num(nan=torch.inf).argmax()
         place = tuple(int(index) for index in torch.unravel_index(worst, errors.shape))
-        ratio = error_ratio(got, right, Tolerance(0.0, self.tolerance))
+        ratio = error_ratio(got, right, Tolerance(0.0, self.tolerance).allowed(right))
         return Difference(ratio, errors[place].item(), place, right, got)
 
     def differences(self, arguments: Mapping[str, Any]) -> tuple[Difference, Difference]:
