@@ -8,7 +8,7 @@ from written_on_page import mistakes_of, named_otherwise
 
 from tools.site.exercises import WRITTEN_ON_PAGE, exercise_data
 
-_PAIRS = 1_000
+_PAIRS = 200
 
 
 @pytest.mark.parametrize("name", [name for name in WRITTEN_ON_PAGE if "input" not in name])
