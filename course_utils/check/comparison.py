@@ -172,16 +172,22 @@ class Comparison:
             self.probe.rough,
         )
 
-    def agrees_with(self, example: "Comparison", *, in_values: bool = False) -> bool:
+    def agrees_with(
+        self, example: "Comparison", *, in_values: bool = False, and_values: bool = False
+    ) -> bool:
         """Return whether this is what the example of a mistake shows on the same probe.
 
-        ``in_values``: whatever was found besides the values.
+        ``in_values``: whatever was found besides the values; ``and_values``: in what was found, and
+        in the values that it leaves.
         """
         mine, theirs = self.observed.finding, example.observed.finding
         if in_values and mine and mine.leaves_values:
             mine = None
         if mine or theirs:
-            return bool(mine and theirs and (mine.kind, mine.what) == (theirs.kind, theirs.what))
+            if not (mine and theirs and (mine.kind, mine.what) == (theirs.kind, theirs.what)):
+                return False
+            if not (and_values and mine.leaves_values):
+                return True
         return self.ratios.keys() >= example.ratios.keys() and all(
             self._agrees_on(name, example) for name in example.ratios
         )

@@ -207,9 +207,10 @@ class Stage:
         """Return whether a function with exactly these slips shows the same here and before, and
         passes wherever the answer does.
 
-        ``in_values`` some number that is wrong must be among what is the same. Two that are not
-        both everyday must show the same everywhere: two known mistakes may together look like one
-        that is not known.
+        ``in_values`` some number that is wrong must be among what is the same. Of several also the
+        values beside a finding must be: the finding shows one of them. Two that are not both
+        everyday must show the same everywhere: two known mistakes may together look like one that
+        is not known.
         """
         wrong = (each for each in self.here if each.worst and not each.probe.rough)
         if self.in_values and not any(wrong):
@@ -222,10 +223,8 @@ class Stage:
         others = self.trial.comparisons
         if are_sure:
             others = [*self.before, *(each for each in others if each.passed)]
-        return all(
-            each.agrees_with(self._example(slips, each), in_values=self.in_values)
-            for each in [*self.here, *others]  # most candidates fail here
-        )
+        # most candidates fail here
+        return all(self._agrees(slips, each) for each in [*self.here, *others])
 
     def _is_stopped_by_one(self, slips: Slips) -> bool:
         """Return whether what ends the answer here, if anything does, ends it with one of these
@@ -238,10 +237,11 @@ class Stage:
 
     def _agreements(self, slips: Slips) -> int:
         """Return on how many probes a function with these slips shows the same."""
-        return sum(
-            each.agrees_with(self._example(slips, each), in_values=self.in_values)
-            for each in self.trial.comparisons
-        )
+        return sum(self._agrees(slips, each) for each in self.trial.comparisons)
+
+    def _agrees(self, slips: Slips, seen: Comparison) -> bool:
+        example = self._example(slips, seen)
+        return seen.agrees_with(example, in_values=self.in_values, and_values=len(slips) > 1)
 
     def _example(self, slips: Slips, seen: Comparison) -> Comparison:
         return _example(self.trial.runner, slips, seen.probe)

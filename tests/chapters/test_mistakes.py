@@ -278,6 +278,10 @@ def first_batch_norm(
     return weight * (x - x.mean(0)) / torch.sqrt(x.var(0) + eps) + bias
 
 
+def weight_written_in_and_value_overwritten(average, value, momentum, convention="torch"):
+    return value.mul_(0.9).add_(0.1 * average)
+
+
 def only_in_bfloat16(make, x):
     layer = make()
     layer(x.bfloat16())
@@ -290,6 +294,8 @@ def only_in_bfloat16(make, x):
         ("alibi_slopes", own_slopes_from_zero, {"starts_at_one"}),
         ("block_mask", positions_compared, {"position_for_document"}),
         ("compare_arms", second_minus_first_over_n, {"other_minus_one", "divided_by_n"}),
+        # what changes an input shows one mistake, and the values another
+        ("ema", weight_written_in_and_value_overwritten, {"in_place", "ignores_momentum"}),
         # more is wrong, and the error comes first
         ("batch_norm", first_batch_norm, {"needs_weight"}),
         # False in every wrong answer, and not everywhere

@@ -347,15 +347,15 @@ def _telling(exercise: Exercise, trial: dict[str, Any]) -> list[int]:
 
 
 def _sum(comparison: Comparison) -> float:
-    """Return a sum that values in other places change, or letters of a finding; NaN for an
-    error."""
+    """Return a sum that values in other places change, or letters of a finding that leaves none;
+    NaN for an error."""
     if comparison.error:
         return nan
     finding, values = comparison.observed.finding, comparison.observed.values
     parts = [value.flatten() for value in values.values()]
-    numbers = (
-        torch.tensor([*map(ord, finding.kind + finding.what)]) if finding else torch.cat(parts)
-    )
+    if finding and not finding.leaves_values:
+        parts = [torch.tensor([*map(ord, finding.kind + finding.what)])]
+    numbers = torch.cat(parts)
     return float(numbers.double() @ torch.arange(1, len(numbers) + 1).double())
 
 
@@ -451,10 +451,12 @@ def _expected(comparison: Comparison) -> dict[str, Any]:
 
 
 def _observation(comparison: Comparison) -> dict[str, Any]:
-    """Return what a mistake shows on a probe: a finding, or of what is wrong the ratio and the
-    values, which a rough probe does not need."""
-    if finding := comparison.observed.finding:
-        return {"finding": [finding.kind, finding.what]}
+    """Return what a mistake shows on a probe: a finding, and where it leaves values, of what is
+    wrong the ratio and the values, which a rough probe does not need."""
+    finding = comparison.observed.finding
+    shown = {"finding": [finding.kind, finding.what]} if finding else {}
+    if finding and not finding.leaves_values:
+        return shown
     wrong = {}
     for name, ratio in comparison.ratios.items():
         if ratio > 1:
@@ -466,4 +468,4 @@ def _observation(comparison: Comparison) -> dict[str, Any]:
             largest = values.nan_to_num(0.0, 0.0, 0.0).abs().max().item()
             exact = comparison.tolerance(name).absolute < _FLOAT32_HOLDS
             wrong[name] += [largest, _numbers(values[places], exact)]
-    return {"wrong": wrong}
+    return {**shown, "wrong": wrong}

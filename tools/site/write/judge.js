@@ -109,10 +109,14 @@ const passed = (seen) => !seen.finding && !worstOf(seen.ratios);
 const isLike = (finding, kind, what) => finding.kind === kind && (finding.what === what || kind === "shape");
 const asRatio = (text) => (text === "inf" ? Infinity : text);
 
-/** Whether an answer showed what a known mistake shows on the same probe. */
-function agrees(seen, known, probe, expected, inValues = false) {
-  const finding = inValues && LEAVE_VALUES.includes(seen.finding?.kind) ? null : seen.finding;
-  if (finding || known.finding) return Boolean(finding && known.finding) && finding.kind === known.finding[0] && finding.what === known.finding[1];
+/** Whether an answer showed what a known mistake shows on the same probe: in its values alone, or also in those that a finding leaves. */
+function agrees(seen, known, probe, expected, inValues = false, andValues = false) {
+  const leavesValues = LEAVE_VALUES.includes(seen.finding?.kind);
+  const finding = inValues && leavesValues ? null : seen.finding;
+  if (finding || known.finding) {
+    const isSameKind = Boolean(finding && known.finding) && finding.kind === known.finding[0] && finding.what === known.finding[1];
+    if (!isSameKind || !andValues || !leavesValues) return isSameKind;
+  }
   return Object.keys(expected).every((name) => {
     if (!expected[name].compared) return true;
     const ratio = seen.ratios[name], wrong = known.wrong[name];
@@ -138,9 +142,9 @@ function isSame(values, [, largest, text], { relative, absolute }) {
 /** A sum that values in other places change, or letters of a finding, and how far off two ways to write one mistake may be; no number for an error. */
 function sumOf(result, { finding }, { expected }) {
   if (result.error) return { sum: NaN };
-  const letters = finding && Array.from(finding.kind + finding.what, (letter) => [letter.codePointAt(0), 0]);
+  const letters = finding && !LEAVE_VALUES.includes(finding.kind) && Array.from(finding.kind + finding.what, (letter) => [letter.codePointAt(0), 0]);
   const numbersOf = ({ relative, absolute }, values, scale = Math.max(largestOf(values), 1)) => Array.from(values, (v) => [v, AGREEMENT * (relative * Math.abs(v) + absolute * scale)]);
-  const both = letters ?? Object.values(expected).flatMap((each, i) => numbersOf(each, given(result.parts[i][2])));
+  const both = letters || Object.values(expected).flatMap((each, i) => numbersOf(each, given(result.parts[i][2])));
   const weighted = (which) => both.reduce((sum, each, i) => sum + (i + 1) * each[which], 0);
   return { sum: weighted(0), off: weighted(1) };
 }
@@ -187,7 +191,7 @@ class Diagnosis {
   }
 
   agreesOn(candidate, i, inValues) {
-    return agrees(this.seen[i], this.known(candidate, i), this.exercise.probes[i], this.trial.expected[i].expected, inValues);
+    return agrees(this.seen[i], this.known(candidate, i), this.exercise.probes[i], this.trial.expected[i].expected, inValues, candidate.slips.length > 1);
   }
 
   /** Take what a candidate gave on a probe when it was run here; what cannot be run here stays as it is stored. */

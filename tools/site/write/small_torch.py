@@ -857,7 +857,7 @@ def tensor(values, dtype=None, device=None, requires_grad=False):
     while flat and isinstance(flat[0], (list, tuple)):
         shape.append(len(flat[0]))
         flat = [each for part in flat for each in part]
-    flat = [each.item() if isinstance(each, Tensor) else each for each in flat]
+    flat = [_number_in(each) for each in flat]
     if len(flat) != _size(shape):
         raise ValueError(f"expected sequences of length {shape[-1]}")
     if dtype is None:
@@ -874,6 +874,17 @@ def tensor(values, dtype=None, device=None, requires_grad=False):
 
 
 as_tensor = tensor
+
+
+def _number_in(value):
+    """The number that stands in a list, or is a tensor's only one."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.numel() != 1 and value.dtype is int64:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    if value.numel() != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return value.item()
 
 
 def full(shape, value, dtype=None, device=None):
