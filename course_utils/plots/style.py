@@ -58,6 +58,7 @@ SERIES = {
     **dict.fromkeys(("by scan", "by your scan"), 0),
     **dict.fromkeys(("LSTM, torch", "by PyTorch's"), 1),
     **dict.fromkeys(("LSTM, loop", "step by step"), 2),
+    "attention": 5,
     **dict.fromkeys(("PI", "PI, linear"), 0),
     **dict.fromkeys(("NTK", "NTK-aware"), 1),
     **dict.fromkeys(("YaRN", "YaRN, as run"), 2),
