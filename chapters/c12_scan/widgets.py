@@ -95,8 +95,8 @@ def _draw(axes: Axes, rounds: Rounds, length: int, done: int) -> int:
     then."""
     first = list(range(length))  # of the steps that each stands for
     line: dict[str, Any] = {"linestyle": "-", "zorder": 1}
-    circle: dict[str, Any] = {"marker": "o", "markersize": 17, "markeredgecolor": INK, "zorder": 2}
-    text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "zorder": 3}
+    circle: dict[str, Any] = {"marker": "o", "markersize": 19, "markeredgecolor": INK, "zorder": 2}
+    text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 11, "zorder": 3}
     for number, joined in enumerate([[], *rounds[:done]]):
         for earlier, later in joined:
             rows = [number - 1, number]

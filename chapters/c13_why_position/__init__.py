@@ -1,6 +1,6 @@
 """Chapter 13, Why position: what its notebook alone needs.
 
-exercises      sinusoids, the matrix that shifts them, and ALiBi's slopes
+exercises      sinusoids, the matrix that shifts them, ALiBi's slopes and its bias
 probes.toml    what they are tried on
 extrapolation  trained on 32 tokens, tested on up to 512
 reading        a model that reads text, with four encodings

@@ -28,6 +28,8 @@ const NAMES = {
 
 /** The vertical range: fixed for each encoding, so that a curve is seen to move when a control does. */
 const RANGES = { none: [-16, 0], sinusoidal: [-1, 1], t5: [0, 32], alibi: [-16, 0] };
+/** The colours of the experiment's curves. */
+const SERIES = { none: 6, sinusoidal: 0, t5: 2, alibi: 3 };
 
 function panel(width) {
   return { left: AREA.left, right: width - AREA.right, top: AREA.top, bottom: AREA.top + AREA.height };
@@ -44,7 +46,7 @@ function draw(context, state, width, data) {
     drawText(context, tickText(tick), x(tick), area.bottom + 14, { px: 12, align: "center" });
   drawText(context, "distance (tokens)", area.right, area.bottom + 34, { px: 12, align: "right" });
   if (state.encoding === "alibi") drawHeads(context, state, data, { x, y, low, area });
-  const look = { colour: STYLE.palette[Object.keys(RANGES).indexOf(state.encoding)], width: 2.5 };
+  const look = { colour: STYLE.palette[SERIES[state.encoding]], width: 2.5 };
   const values = distanceValues(state, data);
   drawLine(
     context,
@@ -67,7 +69,7 @@ function drawHeads(context, state, data, { x, y, low, area }) {
     const end = Math.min(state.reach, -low / m);
     const isChosen = head + 1 === state.head;
     const ends = [[x(0), y(0)], [x(end), y(-m * end)]];
-    drawLine(context, ends, { colour: tint(STYLE.palette[3], isChosen ? 1 : 0.45), width: isChosen ? 2.5 : 1.2 });
+    drawLine(context, ends, { colour: tint(STYLE.palette[SERIES.alibi], isChosen ? 1 : 0.45), width: isChosen ? 2.5 : 1.2 });
     const [px, weight] = [11, isChosen ? "bold" : "normal"];
     if (end < state.reach) drawText(context, String(head + 1), x(end) + 4, area.bottom - 8, { px, weight });
     else if (isChosen || head % Math.ceil(state.heads / 6) === 0)

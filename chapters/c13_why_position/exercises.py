@@ -1,4 +1,4 @@
-"""Chapter 13: sinusoids, the matrix that shifts them, and ALiBi's slopes."""
+"""Chapter 13: sinusoids, the matrix that shifts them, ALiBi's slopes and its bias."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Probe, Tolerance, read_probes
 
-__all__ = ["alibi_slopes", "shift_matrix", "sinusoidal"]
+__all__ = ["alibi_bias", "alibi_slopes", "shift_matrix", "sinusoidal"]
 
 
 def _sinusoidal(positions, dim, base=10_000.0):
@@ -101,4 +101,21 @@ alibi_slopes = Exercise(
     read_probes(__file__, "alibi_slopes", plain=True),
     load("alibi_slopes", _alibi_slopes),
     any_dtype=True,
+)
+
+
+def _alibi_bias(num_heads, queries, keys):
+    slopes = _alibi_slopes(num_heads)
+    query = torch.arange(keys - queries, keys)  # the queries are the last tokens
+    distance = (query[:, None] - torch.arange(keys)).abs()  # (Q, K)
+    return -slopes[:, None, None] * distance  # (H, Q, K)
+
+
+alibi_bias = Exercise(
+    "alibi_bias",
+    _alibi_bias,
+    read_probes(__file__, "alibi_bias", plain=True),
+    load("alibi_bias", _alibi_bias),
+    any_dtype=True,
+    may_shrink_to=lambda call: 0 < call.arguments["queries"] <= call.arguments["keys"],
 )

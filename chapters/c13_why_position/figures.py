@@ -1,13 +1,27 @@
-"""The sinusoidal code, drawn."""
+"""The sinusoidal code, drawn, and right answers by place."""
+
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from course_utils.plots.style import MARKERS, MUTED, line_style, new_figure
+from course_utils.plots.style import (
+    MARKERS,
+    MUTED,
+    line_style,
+    marker_style,
+    new_figure,
+    series_of,
+)
 
-__all__ = ["sinusoid"]
+__all__ = ["by_place", "sinusoid"]
+
+_SHORT = 0.5  # where texts as long as in training stand on the axis
+_LINE_OF_TEXT = 0.08  # of the axis of shares
 
 
 def sinusoid(code: ArrayLike, pairs: tuple[int, int]) -> Figure:
@@ -56,3 +70,64 @@ def _clock(axes: Axes, pair: NDArray) -> None:
     axes.set(aspect="equal", xlim=(-1.35, 1.35), ylim=(-1.35, 1.35), xlabel="cosine", ylabel="sine")
     axes.set_xticks([-1, 0, 1])
     axes.set_yticks([-1, 0, 1])
+
+
+def by_place(
+    rows: Iterable[Mapping[str, Any]],
+    names: Mapping[str, str],
+    ticks: Mapping[float, str],
+    guessing: float,
+    xlabel: str,
+    title: str,
+) -> Figure:
+    """Draw the share of right answers by place, a line for each encoding, named at its end; a thin
+    line from the lowest seed to the highest.
+
+    Args:
+        rows: an encoding, a place and what is right there; place 0.5 is a text as long as in
+            training, and stands by itself.
+        names: what an encoding is called, by default its key.
+        ticks: what stands below each place.
+        guessing: the share that a guess gets right.
+        xlabel: what a place is.
+        title: one line above the figure.
+    """
+    seeds: dict[str, dict[float, list[float]]] = {}
+    for row in rows:
+        seeds.setdefault(row["encoding"], {}).setdefault(row["place"], []).append(row["right"])
+    figure, axes = new_figure(4.6)
+    axes.set_xscale("log")
+    axes.set_xticks(list(ticks), labels=list(ticks.values()))
+    axes.minorticks_off()
+    axes.set(ylim=(0, 1.05), xlabel=xlabel, ylabel="share of right answers", title=title)
+    axes.axvline(0.7, color=MUTED, linewidth=1, linestyle="-")
+    axes.axhline(guessing, color=MUTED, linewidth=1, linestyle=":")
+    axes.annotate("guessing", (0.72, guessing), (0, 3), textcoords="offset points")
+    ends = []
+    for series, (encoding, at) in zip(series_of(seeds), seeds.items(), strict=True):
+        look = {**line_style(series), **marker_style(series)}
+        colour = look["color"]
+        axes.vlines(list(at), *zip(*map(_ends, at.values()), strict=True), color=colour, lw=1.2)
+        means = {place: fmean(shares) for place, shares in at.items()}
+        axes.plot(_SHORT, means.pop(_SHORT), **{**look, "linestyle": ""})
+        axes.plot(list(means), list(means.values()), **look)
+        ends.append((means[max(means)], names.get(encoding, encoding), look))
+    _name_ends(axes, sorted(ends, key=lambda end: end[0]))
+    return figure
+
+
+def _ends(shares: list[float]) -> tuple[float, float]:
+    return min(shares), max(shares)
+
+
+def _name_ends(axes: Axes, ends: list[tuple[float, str, dict[str, Any]]]) -> None:
+    """Write names with their markers to the right of the lines' ends, lowest first, pushed apart
+    where two would touch."""
+    low = 0.0
+    for y, name, look in ends:
+        low = max(low, y - _LINE_OF_TEXT / 2)
+        height = low + _LINE_OF_TEXT / 2
+        low += _LINE_OF_TEXT
+        look = {**look, "transform": axes.get_yaxis_transform(), "clip_on": False}
+        axes.plot([1.05, 1.11], [height] * 2, markevery=[0], **look)
+        axes.text(1.13, height, name, va="center", transform=look["transform"])

@@ -32,6 +32,7 @@ DISTANCE_STOPS: dict[str, list[int]] = {
     "max_distance": [32, 64, 128, 256],
     "reach": [32, 128, 512],
 }
+_SERIES = {"none": 6, "sinusoidal": 0, "t5": 2, "alibi": 3}  # as in the experiment's figures
 _LABELS = {
     "none": "added to the score",
     "alibi": "added to the score",
@@ -165,10 +166,11 @@ class _EncodingByDistance(CourseWidget):
             settings = f", last bucket from distance {buckets.index(buckets[-1])}"
 
         figure, axes = new_figure(height=3.4)
+        colour = PALETTE[_SERIES[encoding]]
         axes.axhline(0, color=INK, linewidth=0.8, linestyle="-")
         if encoding == "alibi":
-            axes.plot(heads.T, color=PALETTE[0], alpha=0.3, linewidth=1, linestyle="-")
-        axes.plot(values, color=PALETTE[0], marker="o" if len(values) <= 64 else "", linestyle="-")
+            axes.plot(heads.T, color=colour, alpha=0.5, linewidth=1, linestyle="-")
+        axes.plot(values, color=colour, marker="o" if len(values) <= 64 else "", linestyle="-")
         axes.set(xlabel="distance (tokens)", ylabel=_LABELS[encoding])
         return figure, (
             f"What the encoding «{ENCODINGS[encoding]}»{settings} tells attention about distances "

@@ -141,10 +141,11 @@ def by_pair(
     """
     figure, (upper, lower) = new_figure(height=6.2, nrows=2, sharex=True)
     pairs = np.arange(len(share))
-    upper.bar(pairs, share, color=PALETTE[0], label="of |q||k|")
-    upper.plot(pairs, content, "o", color=INK, label="of what differs from key to key")
+    upper.bar(pairs, share, color=PALETTE[0])
+    upper.plot(pairs, content, "o", color=INK)
     upper.set(title="length in each pair: mean of 270 heads", ylabel="share")
-    upper.legend(loc="upper left", bbox_to_anchor=(0, 0.85), fontsize=9.5)
+    upper.text(25, 0.165, "of |q||k|", color=PALETTE[0])
+    upper.text(25.2, 0.075, "of what\ndiffers\nfrom key\nto key", color=INK)
     for name, at in turns.items():
         upper.axvline(at, color=INK, linestyle=":", linewidth=1.5)
         upper.text(

@@ -47,13 +47,18 @@ __all__ = [
 # Okabe & Ito (2008), distinguishable with every common colour blindness; their yellow is left out,
 # because it fades on a light card, and black goes last, because the axes use it.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# One colour for one form of layer norm in every figure, and for one way of scaling RoPE, as in
-# rope_scaling.js (chapters 15 and 16): its place in the palette, seven more for another form of it.
+# One colour for one form of layer norm in every figure, for one way of scaling RoPE, as in
+# rope_scaling.js (chapters 15 and 16), and for one way through a recurrence (chapter 12): its place
+# in the palette, seven more for another form of it.
 SERIES = {
     "one pass": 0,
     "two passes": 1,
     "built-in": 2,
     "centred twice": 3,
+    **dict.fromkeys(("by scan", "by your scan"), 0),
+    **dict.fromkeys(("LSTM, torch", "by PyTorch's"), 1),
+    **dict.fromkeys(("LSTM, loop", "step by step"), 2),
+    "attention": 5,
     **dict.fromkeys(("PI", "PI, linear"), 0),
     **dict.fromkeys(("NTK", "NTK-aware"), 1),
     **dict.fromkeys(("YaRN", "YaRN, as run"), 2),

@@ -365,6 +365,41 @@ def slopes_cumprod(num_heads):
     return torch.full((num_heads,), 2 ** (-8 / num_heads), dtype=torch.float64).cumprod(0)
 
 
+def bias_loops(num_heads, queries, keys):
+    bias = torch.empty(num_heads, queries, keys)
+    for h in range(num_heads):
+        for m in range(queries):
+            for n in range(keys):
+                bias[h, m, n] = -(2 ** (-8 * (h + 1) / num_heads)) * abs(keys - queries + m - n)
+    return bias
+
+
+def bias_last_rows(num_heads, queries, keys):
+    place = torch.arange(keys)
+    whole = -torch.einsum("h,mn->hmn", slopes_numpy(num_heads), (place[:, None] - place).abs())
+    return whole[:, keys - queries :]
+
+
+def bias_numpy(num_heads, queries, keys):
+    distance = np.abs(np.subtract.outer(np.arange(queries) + keys - queries, np.arange(keys)))
+    return torch.tensor(np.multiply.outer(-np.geomspace(1, 1 / 256, num_heads + 1)[1:], distance))
+
+
+def bias_two_sides(num_heads, queries, keys):
+    back = keys - queries + torch.arange(queries).unsqueeze(1) - torch.arange(keys)
+    slopes = slopes_exp(num_heads).view(-1, 1, 1)
+    return torch.where(back < 0, slopes * back, -slopes * back)
+
+
+def bias_diagonals(num_heads, queries, keys):
+    bias = torch.zeros(num_heads, keys, keys)
+    for head, slope in enumerate(slopes_loop(num_heads)):
+        for d in range(1, keys):
+            bias[head].diagonal(d).fill_(-slope * d)
+            bias[head].diagonal(-d).fill_(-slope * d)
+    return bias[:, -queries:]
+
+
 def _turns(k, dim, base):
     return k * base ** (torch.arange(dim // 2).double() * -2 / dim)
 
@@ -1488,6 +1523,7 @@ RIGHT = {
     "sinusoidal": [code_complex, code_numpy, code_loops, code_phase, code_columns],
     "shift_matrix": [shift_blocks, shift_complex, shift_exponential, shift_numpy, shift_kron],
     "alibi_slopes": [slopes_recursive, slopes_numpy, slopes_loop, slopes_exp, slopes_cumprod],
+    "alibi_bias": [bias_loops, bias_last_rows, bias_numpy, bias_two_sides, bias_diagonals],
     "rope": [rope_complex, rope_rotate_half, rope_einsum, rope_vmap, rope_pair_by_pair],
     "half_to_interleaved": [rows_index, rows_stack, rows_numpy_index, rows_loop, rows_matrix],
     "ntk_inv_freq": [ntk_power, ntk_logspace, ntk_list, ntk_cumprod, ntk_geometric_mean],
