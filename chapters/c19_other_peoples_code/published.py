@@ -115,12 +115,13 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
 def _told(run: dict[str, Any]) -> str:
     place = f", {run['where']}" if "where" in run else ""
+    thread = run["thread"]
     lines = [
         f"**{run['package']} {run['version']}: {run['title']}**",
         f"```python\n{run['code'].strip()}\n```",
         f"Printed on {run['date']}{place}:",
         f"```text\n{run['printed'].strip()}\n```",
-        f"Expected: {run['should']}. {run['about']} Known? {run['thread'].capitalize()}.",
+        f"Expected: {run['should']}. {run['about']} Known? {thread[:1].upper()}{thread[1:]}.",
     ]
     if importlib.util.find_spec(run["package"]):
         try:

@@ -28,6 +28,7 @@ def test_a_defect_is_a_run_of_at_most_ten_lines_that_was_made(run):
     shown = published.defect(run["key"]).data
     assert run["version"] in shown
     assert run["printed"].strip() in shown
+    assert run["thread"][1:] in shown  # as it is written: names keep their capitals
     assert "Here, in" not in shown
 
 
