@@ -165,6 +165,14 @@ def test_the_check_passes_the_course_s_input_and_finds_one_that_is_no_larger(bug
     assert report.evidence.expected in repr(report)
 
 
+def test_a_length_that_is_set_to_the_window_shows_what_no_draw_of_fifty_does():
+    bug = bugs.bug("M")
+    ordinary = bug.ordinary()
+    *earlier, _ = ordinary["lengths"]
+    assert bug.shows(ordinary | {"lengths": [*earlier, ordinary["window"]]})
+    assert not any(bug.shows(bug.anything(seed)) for seed in range(50))
+
+
 @each_piece
 def test_the_check_sends_ordinary_inputs_back(bug):
     report = check_of(bug.letter)(lambda ordinary: ordinary, record=False)
