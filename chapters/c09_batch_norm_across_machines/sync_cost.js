@@ -1,6 +1,6 @@
 // The time of synchronised batch norm's two exchanges against the number of ranks, both axes logarithmic.
 
-const CHART = { left: 68, top: 44, right: 16, height: 260, bottom: 46 };
+const CHART = { left: 68, top: 62, right: 16, height: 260, bottom: 46 };
 const ITEM_BYTES = 4; // float32
 
 function traffic(channels, ranks, route) {
@@ -21,6 +21,7 @@ function costFigure(state, data) {
   return {
     forwardMs: overRanks.map((one) => time(one.forward)),
     backwardMs: overRanks.map((one) => time(one.backward)),
+    bothMs: overRanks.map((one) => time(one.forward) + time(one.backward)),
     forward,
     backward,
     stepMs,
@@ -31,12 +32,13 @@ function costFigure(state, data) {
 const LOOKS = [
   { name: "forward: gather", colour: STYLE.palette[0], width: 2.5 },
   { name: "backward: reduce", colour: STYLE.palette[1], width: 2.5, dash: [7, 4] },
+  { name: "both", colour: STYLE.palette[2], width: 2.5, dash: [2, 3] },
 ];
 
 function drawCosts(context, state, width, data) {
   const figure = costFigure(state, data);
   const box = { left: CHART.left, right: width - CHART.right, top: CHART.top, bottom: CHART.top + CHART.height };
-  const all = [...figure.forwardMs, ...figure.backwardMs, data.arithmetic, data.measured].map(Math.log10);
+  const all = [...figure.forwardMs, ...figure.backwardMs, ...figure.bothMs, data.arithmetic, data.measured].map(Math.log10);
   const [low, high] = [Math.floor(Math.min(...all)), Math.ceil(Math.max(...all) + 1e-9)];
   const ranks = data.stops.ranks;
   const across = scaleOf([0, ranks.length - 1], [box.left + 14, box.right - 14]);
@@ -70,14 +72,14 @@ function drawCosts(context, state, width, data) {
     drawLine(context, [[box.left, level], [box.right, level]], { colour: STYLE.muted, width: 1.5 });
   }
 
-  [figure.forwardMs, figure.backwardMs].forEach((times, line) => {
+  [figure.forwardMs, figure.backwardMs, figure.bothMs].forEach((times, line) => {
     const points = times.map((ms, i) => [across(i), upward(Math.log10(ms))]);
     drawLine(context, points, LOOKS[line]);
     context.beginPath();
     context.arc(...points[chosen], 5, 0, 2 * Math.PI);
     context.fillStyle = LOOKS[line].colour;
     context.fill();
-    drawKey(context, LOOKS[line].name, box.right, box.top - 32 + 18 * line, LOOKS[line]);
+    drawKey(context, LOOKS[line].name, box.right, box.top - 50 + 18 * line, LOOKS[line]);
   });
   for (const [level, name] of levels) drawText(context, name, box.right - 4, level + 10, { px: 12, align: "right", onPlate: true });
 }

@@ -79,6 +79,7 @@ class _SyncCost(CourseWidget):
         curves = {
             "forward: gather": list(map(time_ms, forward.values())),
             "backward: reduce": list(map(time_ms, backward.values())),
+            "both": [time_ms(forward[ranks] + backward[ranks]) for ranks in RANKS],
             "arithmetic": [ARITHMETIC_MS] * len(RANKS),
             "measured step": [MEASURED_MS] * len(RANKS),
         }

@@ -1,6 +1,5 @@
 """The figures of the chapter on time."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from course_utils.plots import error_curves
-from course_utils.plots.style import INK, MUTED, PALETTE, marker_style, new_figure
+from course_utils.plots.style import INK, MUTED, PALETTE, marker_style, new_figure, series_of
 from course_utils.table import format_number
 
 __all__ = [
@@ -75,16 +74,15 @@ def roofline(
         axes.plot([low, corner], [low * cached_gbps, peak_gflops], **slope)
         words = f"copy of 16 MB:\n{cached_gbps:,.3g} GB/s"
         axes.annotate(words, (corner / 2, peak_gflops / 2), (-9, 0), ha="right", **limit)
-    for series, (name, (intensity, rate)) in enumerate(points.items()):
+    forms = [name.removeprefix("eager, ") for name in points]
+    for series, (name, (intensity, rate)) in zip(series_of(forms), points.items(), strict=True):
         # no colour comes twice with one marker
         marker = marker_style(series + series // len(PALETTE))
         look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": "", "markersize": 9}
         axes.plot(intensity, rate, **look, label=name)
-        side = ((-9, -16), "right") if intensity > ridge else ((9, -4), "left")
+        side = ((-9, -4), "right") if intensity > ridge else ((9, -4), "left")
         axes.annotate(name, (intensity, rate), side[0], ha=side[1], **limit)
-    axes.set(
-        xscale="log", yscale="log", xlabel="operations per byte", ylabel="1e9 operations per second"
-    )
+    axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="rate (GFLOP/s)")
     axes.set_ylim(top=peak_gflops * 4)
     return figure
 
@@ -152,8 +150,8 @@ def recorded_ladder(
     xlabel = "useful bandwidth (GB/s); dashed, 100%: a copy of the same size"
     if several:
         xlabel += "\nthe line on a bar: slowest to fastest process"
-    wrapped = textwrap.fill(record.origin, 60)
-    axes.set(xlabel=xlabel, title=f"{words}\n{wrapped}")
+    machine = record.origin.replace(" (", "\n(")  # a line for it, and one for what ran there
+    axes.set(xlabel=f"{xlabel}\n{machine}", title=words)
     return figure
 
 

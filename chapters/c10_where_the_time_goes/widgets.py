@@ -87,8 +87,10 @@ class _LeastTime(AnsweringWidget):
         axes.barh(list(bars), [1e3 * ms for ms in bars.values()], color=colours)
         least = 1e3 * max(memory_ms, arithmetic_ms)
         for row, us in enumerate(1e3 * ms for ms in bars.values()):
-            beside = least if least / 10 < us < least else us  # behind the dashed line, not on it
-            axes.text(1.15 * beside, row, f"{format_number(us)} µs", va="center")
+            inside = least / 10 < us < least  # or the dashed line would go through it
+            look = {"ha": "right", "color": PAPER, "weight": "bold"} if inside else {}
+            place = us / 1.15 if inside else 1.15 * us
+            axes.text(place, row, f"{format_number(us)} µs", va="center", **look)
         axes.axvline(least, color=INK, linestyle="--")
         longest = 1e3 * max(bars.values())
         axes.set(xscale="log", xlim=(min(0.1, least), 8 * longest), ylim=(2.6, -0.6))

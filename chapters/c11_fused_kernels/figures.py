@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -92,7 +93,7 @@ def slots_of_a_lane(warps: int = 4, loads: int = 4, lane: int = 1, at_once: int 
     above.set_xlabel(f"numbers: slots; orange: lane {lane} of each warp", size=9.5)
     words = (
         "load 0 of warp 0: one stretch of 512 bytes",
-        "each piece: 32 bytes fetched, 16 used",
+        "64 bytes from lane to lane: half is used",
     )
     for row, (gap, title) in enumerate(zip((1.0, 4.0), words, strict=True)):
         below.text(0, 1.7 * row - 0.15, title, size=9.5, va="bottom")
@@ -131,11 +132,22 @@ def shares_of_a_copy(lengths: Sequence[int], rates: Mapping[str, Sequence[float]
     figure, axes = new_figure(3.6)
     axes.axhline(100, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
     axes.text(lengths[-1], 101.5, COPY, ha="right", va="bottom")
-    for series, (way, gbps) in enumerate((w, g) for w, g in rates.items() if w != COPY):
-        shares = [100 * rate / copied for rate, copied in zip(gbps, rates[COPY], strict=True)]
-        axes.plot(lengths, shares, **marker_style(series), color=PALETTE[series], label=way)
+    shares = {
+        way: [100 * rate / copied for rate, copied in zip(gbps, rates[COPY], strict=True)]
+        for way, gbps in rates.items()
+        if way != COPY
+    }
+    # named where the lines are furthest apart, the highest above it and the others below
+    columns = [sorted(column) for column in zip(*shares.values(), strict=True)]
+    gaps = [min(np.diff(column), default=0.0) for column in columns]
+    place = gaps.index(max(gaps))
+    for series, (way, line) in enumerate(shares.items()):
+        axes.plot(lengths, line, **marker_style(series), color=PALETTE[series], label=way)
+        above = line[place] == columns[place][-1]
+        offset, va = ((0, 8), "bottom") if above else ((0, -8), "top")
+        spot, look = (lengths[place], line[place]), {"ha": "center", "va": va}
+        axes.annotate(way, spot, offset, textcoords="offset points", **look)
     axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
     axes.set(xlabel="numbers in a row", ylabel="% of a copy's bandwidth", ylim=(0, 115))
-    axes.legend(loc="lower left")
     return figure

@@ -22,4 +22,5 @@ def test_messages_bytes_and_times_are_those_of_the_chapters_cost(figures):
         assert answer["waiting"] == pytest.approx(waiting_ms / step_ms)
         at = RANKS.index(ranks)
         assert answer["forwardMs"][at] + answer["backwardMs"][at] == pytest.approx(step_ms)
+        assert answer["bothMs"][at] == pytest.approx(step_ms)
         assert answer["forwardMs"] == sorted(answer["forwardMs"])
