@@ -79,7 +79,7 @@ def ruler(shares: Mapping[float, Sequence[Sequence[float]]]) -> Figure:
         )
     axes.set(xlim=(-1, 25), ylim=(0, 1), xlabel="places before the token to come")
     axes.set(ylabel="share of guesses that follow from it")
-    axes.set_title("The ruler is stretched, mean of three seeds")
+    axes.set_title("The ruler is stretched, three seeds")
     return figure
 
 

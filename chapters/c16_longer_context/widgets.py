@@ -67,7 +67,7 @@ class _LossAndMemory(CourseWidget):
         axes.plot([gap, gap], [means["copy"], means["new"]], color=INK, linewidth=4)
         axes.axhline(means["home"], color=MUTED, linewidth=1, linestyle=":")
         axes.annotate(
-            "new text, unscaled, no jump", (1500, means["home"]), (0, -14),
+            "new text, unscaled, no jump", (300, means["home"]), (0, -14),
             textcoords="offset points", color=MUTED,
         )  # fmt: skip
         axes.set(ylim=(0, 7), title=f"SmolLM2, {setting}")
