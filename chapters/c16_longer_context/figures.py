@@ -2,19 +2,20 @@
 by."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from chapters.c16_longer_context.tags import TASK
 from course_utils import plots
-from course_utils.plots.style import INK
+from course_utils.plots.style import DASHES, INK, PALETTE, new_figure
 
-__all__ = ["both_abilities", "where_to_begin"]
+__all__ = ["both_abilities", "ruler", "where_to_begin"]
 
-_NEAR, _FAR = "near order: excess nats\n(log above the shade)", "far memory: recall"
+_NEAR, _FAR = "near order: nats above\nthe oracle (shaded: linear)", "far memory: recall"
 
 
 def both_abilities(
@@ -62,6 +63,24 @@ def rule(axes: Axes, height: float, name: str, side: str = "left") -> None:
         name, (0.02 if side == "left" else 0.98, height), (0, 3), ha=side,
         xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=9,
     )  # fmt: skip
+
+
+def ruler(shares: Mapping[float, Sequence[Sequence[float]]]) -> Figure:
+    """Draw how often a guess follows from the token so many places back: for each factor of PI the
+    mean of its seeds, (seeds, places)."""
+    figure, axes = new_figure()
+    for dash, (factor, seeds) in zip(DASHES, shares.items(), strict=False):
+        mean = np.mean(seeds, 0)
+        place = 1 + int(mean.argmax())
+        axes.plot(range(1, 1 + len(mean)), mean, color=PALETTE[0], linestyle=dash)
+        side = "left" if place > 3 else "right"
+        axes.annotate(
+            f"PI by {factor:g}", (place, mean.max()), (5, 4), textcoords="offset points", ha=side
+        )
+    axes.set(xlim=(-1, 25), ylim=(0, 1), xlabel="places before the token to come")
+    axes.set(ylabel="share of guesses that follow from it")
+    axes.set_title("The ruler is stretched, three seeds")
+    return figure
 
 
 def where_to_begin(rows: Iterable[Mapping[str, Any]], theory: int) -> Figure:

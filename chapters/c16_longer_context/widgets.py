@@ -67,8 +67,8 @@ class _LossAndMemory(CourseWidget):
         axes.plot([gap, gap], [means["copy"], means["new"]], color=INK, linewidth=4)
         axes.axhline(means["home"], color=MUTED, linewidth=1, linestyle=":")
         axes.annotate(
-            "new text, unscaled, no jump", (1500, means["home"]), (0, -11),
-            textcoords="offset points", fontsize=9, color=MUTED,
+            "new text, unscaled, no jump", (300, means["home"]), (0, -14),
+            textcoords="offset points", color=MUTED,
         )  # fmt: skip
         axes.set(ylim=(0, 7), title=f"SmolLM2, {setting}")
         axes.set_xticks(GAPS, labels=[f"{jump:,}" for jump in GAPS])
