@@ -168,6 +168,7 @@ class _BatchNeighbours(CourseWidget):
                     f"{format_number((outputs - outputs[0]).std(correction=0).item())}"
                 )
         sample = torch.tensor(SAMPLE, dtype=torch.float64)[:, None] + own_pixels(pixels)
+        plural = "pixel" if pixels == 1 else "pixels"
         layer_norm = F.layer_norm(sample, sample.shape, eps=EPS)[0, 0].item()
         axes.axhline(layer_norm, color=PALETTE[1], linestyle="--")
         axes.text(-0.55, layer_norm, "layer norm", va="bottom", weight="bold", fontsize=9.5)
@@ -176,7 +177,7 @@ class _BatchNeighbours(CourseWidget):
         axes.grid(visible=False, axis="x")
         axes.set(title="output of the same sample (bar: mean ± one deviation)", xlabel="batch size")
         return figure, (
-            f"One sample among {chosen - 1} neighbours of {pixels} pixels drawn {BATCHES} "
+            f"One sample among {chosen - 1} neighbours of {pixels} {plural} drawn {BATCHES} "
             f"times, {MODES[mode]} mode, "
             f"neighbours' loudness {format_number(float(loudness))}: its batch-norm output, "
             f"{spread}; its layer-norm output, "
