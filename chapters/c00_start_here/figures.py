@@ -1,7 +1,7 @@
 """The map of the course: a card for each chapter with its ideas, an arrow to what builds on it.
 
 An arrow that follows from others is left out. A mark on a card's corner tells the learner's
-progress by its shape. Chapter 00.
+progress by its shape. On a phone a card holds its title alone. Chapter 00.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,11 +19,27 @@ from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 
 __all__ = ["course_map", "describe_course"]
 
-# in pixels of the page: a card, the gaps between cards, the lines of text in a card, the margins
-_CARD, _GAP, _ROW_GAP, _LINE, _PADDING, _LEFT, _TOP = 156, 32, 34, 15, 8, 10, 14
-_WIDTH_PX = 760
-_TITLE_CHARACTERS = 21
-_MARK = 8  # the radius of a progress mark
+
+@dataclass(frozen=True)
+class _Sizes:
+    """In pixels of the page, but for the letters' points: the figure, a card, the gaps between
+    cards, the lines of text in a card, the margins, the radius of a progress mark."""
+
+    width: int
+    card: int
+    gap: int
+    row_gap: int
+    line: int
+    padding: int
+    left: int
+    mark: int
+    letters: float
+    title_characters: int
+    has_ideas: bool
+
+
+_PAGE = _Sizes(760, 156, 32, 34, 15, 8, 10, 8, 8, 21, has_ideas=True)
+_PHONE = _Sizes(360, 74, 15, 22, 12, 5, 4, 5, 6.2, 11, has_ideas=False)
 
 
 @dataclass(frozen=True)
@@ -32,54 +48,69 @@ class _Card:
     top."""
 
     chapter: Chapter
+    sizes: _Sizes
     left: int
     top: int
 
     @property
     def title(self) -> list[str]:
-        return wrap(self.chapter.label, _TITLE_CHARACTERS)
+        return wrap(self.chapter.label, self.sizes.title_characters)
+
+    @property
+    def ideas(self) -> list[str]:
+        return [idea.name for idea in self.chapter.ideas] if self.sizes.has_ideas else []
+
+    @property
+    def right(self) -> int:
+        return self.left + self.sizes.card
 
     @property
     def height(self) -> int:
-        return 2 * _PADDING + _LINE * (len(self.title) + len(self.chapter.ideas))
+        return 2 * self.sizes.padding + self.sizes.line * (len(self.title) + len(self.ideas))
 
     def line(self, index: int) -> float:
         """Return the height of the middle of a line of text."""
-        return self.top + _PADDING + _LINE * (index + 0.5)
+        return self.top + self.sizes.padding + self.sizes.line * (index + 0.5)
 
 
-def course_map(chapters: Sequence[Chapter], passed: Collection[str] = ()) -> Figure:
+def course_map(
+    chapters: Sequence[Chapter], passed: Collection[str] = (), *, for_phone: bool = False
+) -> Figure:
     """Draw the chapters from top to bottom, each below those it builds on.
 
     Args:
         chapters: each after those it builds on; ``column`` is its place from the left, ``part`` its
             colour.
         passed: the exercises that the learner has passed.
+        for_phone: half as wide, and without the ideas.
     """
-    cards = _lay_out(chapters)
+    sizes = _PHONE if for_phone else _PAGE
+    cards = _lay_out(chapters, sizes)
     colours = _colours(chapters)
-    legend_top = cards[0].top + 2 * (_ROW_GAP + cards[0].height)
-    legend = _legend(colours)
-    height = max(*(card.top + card.height for card in cards), legend_top + 19 * len(legend)) + _TOP
+    step, mark = sizes.line + 4, sizes.mark
+    legend_top = next(card.top for card in cards if card.top > cards[0].top) + 2 * mark
+    height = max(card.top + card.height for card in cards) + sizes.mark + 6
 
     figure, axes = new_figure(height=height / 100)
+    figure.set_figwidth(sizes.width / 100)
     figure.set_layout_engine("none")
     axes.set_position((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set(xlim=(0, _WIDTH_PX), ylim=(height, 0))
+    axes.set(xlim=(0, sizes.width), ylim=(height, 0))
     by_number = {card.chapter.number: card for card in cards}
     for card in cards:
         for earlier in _nearest(card.chapter, chapters):
             _arrow(axes, by_number[earlier], card)
     for card in cards:
         _draw_card(axes, card, colours[card.chapter.part])
-        _draw_mark(axes, (card.left + _CARD, card.top), _share_passed(card.chapter, passed))
-    for row, (share, colour, text) in enumerate(legend):
-        place = (_LEFT + _MARK, legend_top + 19 * row)
+        _draw_mark(axes, (card.right, card.top), mark, _share_passed(card.chapter, passed))
+    for row, (share, colour, text) in enumerate(_legend(colours)):
+        place = (sizes.left + mark, legend_top + step * row)
         if colour:
-            axes.plot(*place, marker="s", color=colour, markersize=8)
-        _draw_mark(axes, place, share)
-        axes.text(place[0] + 16, place[1], text, color=INK, va="center_baseline", fontsize=8.5)
+            axes.plot(*place, marker="s", color=colour, markersize=mark)
+        _draw_mark(axes, place, mark, share)
+        words = {"va": "center_baseline", "fontsize": sizes.letters + 0.5}
+        axes.text(place[0] + 2 * mark, place[1], text, color=INK, **words)
     return figure
 
 
@@ -98,7 +129,7 @@ def _describe(chapter: Chapter, passed: Collection[str]) -> str:
     return chapter.label + ideas + (f" ({', '.join(notes)})" if notes else "") + "."
 
 
-def _lay_out(chapters: Sequence[Chapter]) -> list[_Card]:
+def _lay_out(chapters: Sequence[Chapter], sizes: _Sizes) -> list[_Card]:
     """Return the cards, each below the lowest that it builds on, where its column is free."""
     rows: dict[str, int] = {}
     taken = set()
@@ -108,15 +139,15 @@ def _lay_out(chapters: Sequence[Chapter]) -> list[_Card]:
             row += 1
         rows[chapter.number] = row
         taken.add((row, chapter.column))
-    cards, top = [], _TOP
+    cards, top = [], sizes.mark + 6
     for row in range(1 + max(rows.values())):
         in_row = [
-            _Card(chapter, _LEFT + chapter.column * (_CARD + _GAP), top)
+            _Card(chapter, sizes, sizes.left + chapter.column * (sizes.card + sizes.gap), top)
             for chapter in chapters
             if rows[chapter.number] == row
         ]
         cards += in_row
-        top += _ROW_GAP + max(card.height for card in in_row)
+        top += sizes.row_gap + max(card.height for card in in_row)
     return cards
 
 
@@ -138,41 +169,37 @@ def _legend(colours: dict[str, str]) -> list[tuple[float | None, str | None, str
     parts: list[tuple[float | None, str | None, str]] = [
         (None, colour, part) for part, colour in colours.items()
     ]
-    marks = [(1.0, None, "exercises passed"), (0.5, None, "some of them"), (0.0, None, "open")]
-    return [*parts, *marks, (None, None, "arrow: what it leads to")]
+    return [*parts, (1.0, None, "passed"), (0.5, None, "begun"), (0.0, None, "open")]
 
 
 def _draw_card(axes: Axes, card: _Card, colour: str) -> None:
-    place, rounded = (card.left, card.top), "round,pad=0,rounding_size=7"
-    look: dict[str, Any] = {"facecolor": PAPER, "edgecolor": colour, "linewidth": 2, "zorder": 2}
-    axes.add_patch(FancyBboxPatch(place, _CARD, card.height, rounded, **look))
-    words: dict[str, Any] = {"va": "center_baseline", "fontsize": 8, "zorder": 4}
+    sizes = card.sizes
+    rounded = f"round,pad=0,rounding_size={sizes.padding - 1}"
+    look: dict[str, Any] = {"facecolor": PAPER, "edgecolor": colour, "zorder": 2}
+    look["linewidth"] = sizes.mark / 4
+    place = (card.left, card.top)
+    axes.add_patch(FancyBboxPatch(place, sizes.card, card.height, rounded, **look))
+    words: dict[str, Any] = {"va": "center_baseline", "fontsize": sizes.letters, "zorder": 4}
+    left = card.left + sizes.padding + 1
     for row, line in enumerate(card.title):
-        axes.text(card.left + 9, card.line(row), line, weight="bold", **words)
-    for row, idea in enumerate(card.chapter.ideas, len(card.title)):
-        axes.text(card.left + 9, card.line(row), idea.name, **words)
+        axes.text(left, card.line(row), line, weight="bold", **words)
+    for row, idea in enumerate(card.ideas, len(card.title)):
+        axes.text(left, card.line(row), idea, **words)
 
 
-def _draw_mark(axes: Axes, place: tuple[float, float], share: float | None) -> None:
+def _draw_mark(axes: Axes, place: tuple[float, float], radius: int, share: float | None) -> None:
     """Draw progress as a clock face: empty, filled from the top on, or full with a tick."""
     if share is None:
         return
-    axes.add_patch(Circle(place, _MARK, facecolor=PAPER, edgecolor=INK, linewidth=1.4, zorder=5))
+    look: dict[str, Any] = {"edgecolor": INK, "zorder": 5}
+    axes.add_patch(Circle(place, radius, facecolor=PAPER, linewidth=1.4, **look))
     if share == 1:
-        axes.add_patch(Circle(place, _MARK, facecolor=INK, edgecolor=INK, zorder=5))
-        (x, y) = place
-        axes.plot(
-            (x - 4, x - 1, x + 4),
-            (y, y + 3, y - 4),
-            color=PAPER,
-            linestyle="-",
-            linewidth=1.8,
-            zorder=6,
-        )
+        axes.add_patch(Circle(place, radius, facecolor=INK, **look))
+        (x, y), half = place, radius / 2
+        ticks = (x - half, x - half / 4, x + half), (y, y + 0.75 * half, y - half)
+        axes.plot(*ticks, color=PAPER, linestyle="-", linewidth=0.9 * half / 2, zorder=6)
     elif share > 0:
-        axes.add_patch(
-            Wedge(place, _MARK, -90, -90 + 360 * share, facecolor=INK, edgecolor=INK, zorder=5)
-        )
+        axes.add_patch(Wedge(place, radius, -90, -90 + 360 * share, facecolor=INK, **look))
 
 
 def _nearest(chapter: Chapter, chapters: Sequence[Chapter]) -> list[str]:
@@ -187,16 +214,19 @@ def _nearest(chapter: Chapter, chapters: Sequence[Chapter]) -> list[str]:
 def _arrow(axes: Axes, earlier: _Card, later: _Card) -> None:
     """Draw an arrow down through the gap between two rows, or past the cards of a column on its
     right, or to the column on the left through the gap between the two."""
-    bottom = earlier.top + earlier.height
-    if later.top - bottom < 3 * _ROW_GAP:
-        aside = (earlier.left > later.left) - (earlier.left < later.left)
-        x0, x1 = earlier.left + _CARD / 2 - 12 * aside, later.left + _CARD / 2 + 24 * aside
-        half = (later.top - bottom) / 2
-        points = [(x0, bottom), (x0, bottom + half), (x1, later.top - half), (x1, later.top)]
+    sizes, bottom = later.sizes, earlier.top + earlier.height
+    if later.top - bottom < 3 * sizes.row_gap:
+        aside = ((earlier.left > later.left) - (earlier.left < later.left)) * sizes.card / 13
+        middle = sizes.card / 2
+        x0, x1 = earlier.left + middle - aside, later.left + middle + 2 * aside
+        bend = later.top - sizes.row_gap / 2  # below the tallest card of the row above
+        points = [(x0, bottom), (x0, bend), (x1, bend), (x1, later.top)]
     else:
-        right, y0, y1 = later.left + _CARD, earlier.line(1), later.line(0)
-        x0, x1 = (right, right + 36) if later.left == earlier.left else (earlier.left, right + 8)
-        points = [(x0, y0), (x1, y0), (right + 36, y1), (right, y1)]
+        right, turn = later.right, later.right + 1.1 * sizes.gap
+        x0, x1 = (right, turn) if later.left == earlier.left else (earlier.left, turn - sizes.gap)
+        y0, y1 = earlier.line(0), later.line(0)
+        points = [(x0, y0), (x1, y0), (turn, y1), (right, y1)]
     path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
-    look: dict[str, Any] = {"color": MUTED, "linewidth": 1.5, "zorder": 1}
-    axes.add_patch(FancyArrowPatch(path=path, arrowstyle="-|>,head_width=3,head_length=6", **look))
+    look: dict[str, Any] = {"color": MUTED, "linewidth": 0.19 * sizes.mark, "zorder": 1}
+    head = f"-|>,head_width={0.38 * sizes.mark},head_length={0.75 * sizes.mark}"
+    axes.add_patch(FancyArrowPatch(path=path, arrowstyle=head, **look))

@@ -14,6 +14,8 @@ from course_utils.plots.style import INK, MUTED, PALETTE, as_series, new_figure
 
 __all__ = ["by_depth", "layer_by_layer", "valleys"]
 
+_PLACES = {"bare": 0, "over features": 2, "over the batch": 3}  # in the palette
+
 
 def by_depth(
     curves: Mapping[str, ArrayLike],
@@ -24,7 +26,8 @@ def by_depth(
     """Draw a size in each layer, on a logarithmic axis with a rule at 1 or a shaded band.
 
     Args:
-        curves: what each network is called, and its sizes in layers 1, 2, ..., (depth,) each.
+        curves: what each network is called, the norm and then the gain, and its sizes in layers 1,
+            2, ..., (depth,) each; one colour for one norm.
         xlabel: how the layers are counted.
         ylabel: the vertical quantity.
         band: the lower and the upper edge of what is good.
@@ -39,22 +42,26 @@ def by_depth(
     else:
         axes.axhline(band[0], color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
     lines = {name: as_series(name, values, depth) for name, values in curves.items()}
-    draw_log_curves(axes, np.arange(1.0, depth + 1), lines, mark_every=max(1, depth // 12))
+    places = [_PLACES.get(name.partition(", ")[0], 0) for name in lines]
+    series = [  # another dash in the same colour
+        place + len(PALETTE) * places[:line].count(place) for line, place in enumerate(places)
+    ]
+    draw_log_curves(axes, np.arange(1.0, depth + 1), lines, max(1, depth // 12), series)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     return figure
 
 
 def layer_by_layer(networks: Mapping[str, tuple[Sequence[Tensor], Sequence[Tensor]]]) -> Figure:
-    """Draw the values in each layer as violins, with three of their standard deviations, and below
-    how large the gradients are there.
+    """Draw the values in each layer as violins, with the first and the last standard deviation, and
+    below how large the gradients are there.
 
     Args:
         networks: what each is called; the values from -1 to 1 in front of its first layer and after
             each, and the gradients there.
     """
     figure, axes = new_figure(4.6, nrows=2, ncols=len(networks), sharex=True, sharey="row")
-    labelled = {1: (0.5, "left"), 5: (5, "center"), 10: (10.5, "right")}
+    labelled = {1: (0.5, "left"), 10: (10.5, "right")}
     for column, (name, (values, gradients)) in enumerate(networks.items()):
         above, below = axes[0][column], axes[1][column]
         for layer, value in enumerate(values[1:], 1):

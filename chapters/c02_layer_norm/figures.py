@@ -31,7 +31,8 @@ def plane_and_circle() -> Figure:
     circle = 3**0.5 * (angle.cos() * _BASIS[0] + angle.sin() * _BASIS[1])
     plane = torch.tensor([[3.2, 2.8], [3.2, -2.8], [-3.2, -2.8], [-3.2, 2.8]]) @ _BASIS[:2]
 
-    figure, axes = new_figure(height=4.0, subplot_kw={"aspect": "equal"})
+    figure, axes = new_figure(height=3.1, subplot_kw={"aspect": "equal"})
+    figure.set_figwidth(5.6)  # so that its words can be read on a phone
     axes.fill(*_drawn(plane), color=PALETTE[0], alpha=0.12, linewidth=0)
     axes.plot(*_drawn(circle), color=MUTED, linewidth=1.6, linestyle="-")
     arrow = {"arrowstyle": "<-", "color": MUTED, "shrinkA": 0, "shrinkB": 0}
@@ -49,7 +50,7 @@ def plane_and_circle() -> Figure:
         look = {"textcoords": "offset points", "va": "center", "color": colour}
         axes.annotate(name, [float(at) for at in _drawn(points[-1])], offset, **look)
     axes.annotate("mean 0", (-3.8, -1.3), color=PALETTE[0])
-    axes.annotate("variance 1", (-2.45, 0.62), color=MUTED)
+    axes.annotate("variance 1", (-2.9, 0.75), color=MUTED)
     axes.set_axis_off()
     return figure
 
@@ -81,7 +82,8 @@ def rows_of_a_model(entering: Mapping[int, Tensor], leaving: Mapping[int, Tensor
     left.annotate("token 0", place, (5, 6), textcoords="offset points", color=PALETTE[1])
     left.annotate("31 other tokens", (2.0, 1.5), color=PALETTE[0], ha="center")
     for axes in (left, right):
-        axes.set_xticks(range(len(entering)), labels=[f"block {block}" for block in entering])
+        axes.set_xticks(range(len(entering)), labels=list(map(str, entering)))
+        axes.set_xlabel("block")
         axes.set_xlim(-0.5, len(entering) - 0.3)
     return figure
 

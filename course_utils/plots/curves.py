@@ -58,7 +58,11 @@ def error_curves(
 
 
 def draw_log_curves(
-    axes: Axes, x: NDArray, lines: Mapping[str, NDArray], mark_every: int = 1
+    axes: Axes,
+    x: NDArray,
+    lines: Mapping[str, NDArray],
+    mark_every: int = 1,
+    series: Sequence[int] | None = None,
 ) -> None:
     for name, line in lines.items():
         if (line < 0).any():
@@ -70,15 +74,15 @@ def draw_log_curves(
     axes.set_ylim(low, high)
 
     ends = []
-    for order, (series, name) in enumerate(zip(series_of(lines), lines, strict=True)):
+    for order, (place, name) in enumerate(zip(series or series_of(lines), lines, strict=True)):
         line = lines[name]
-        colour = PALETTE[series % len(PALETTE)]
+        colour = PALETTE[place % len(PALETTE)]
         finite = np.isfinite(line)
         shown = np.where(finite, np.maximum(line, bottom), top)
-        axes.plot(x, np.where(finite, shown, np.nan), **line_style(series))
+        axes.plot(x, np.where(finite, shown, np.nan), **line_style(place))
         # earlier markers are larger, so that lines on top of each other are all seen
         size = max(5.0, 9.0 - 1.3 * order)
-        look = {**marker_style(series), "color": colour, "linestyle": "", "markersize": size}
+        look = {**marker_style(place), "color": colour, "linestyle": "", "markersize": size}
         axes.plot(x, shown, **look, markevery=mark_every)
         _name_edge_points(axes, x, line, shown, colour)
         ends.append((float(shown[-1]), float(x[-1]), name, colour))

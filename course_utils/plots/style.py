@@ -135,14 +135,16 @@ def new_figure(height: float = 4.2, **subplots: Any) -> tuple[Figure, Any]:
     return figure, figure.subplots(**subplots)
 
 
-def image_html(figure: Figure, alt: str, *, narrow: bool = False) -> str:
+def image_html(
+    figure: Figure, alt: str, *, narrow: bool = False, on_phone: Figure | None = None
+) -> str:
     """Return ``figure`` as an ``<img>`` element with its alternative text; the same figure gives
     the same bytes.
 
     A second image is for a narrow screen, and ``figure`` stays so: panels side by side come one
     under the other, and with ``narrow``, which takes some tenths of a second, other figures are
-    drawn as narrow as their words leave room. An image whose colours are values has the class
-    ``values``, for a page that turns colours round.
+    drawn as narrow as their words leave room; or it is ``on_phone``. An image whose colours are
+    values has the class ``values``, for a page that turns colours round.
 
     Raises:
         ValueError: the alternative text is empty.
@@ -157,9 +159,9 @@ def image_html(figure: Figure, alt: str, *, narrow: bool = False) -> str:
     image = (
         f'<img alt="{escape(alt)}" {values}width="{width}" style="{style}" src="{_data(figure)}">'
     )
-    if not _stack(figure) and not (narrow and _narrow(figure)):
+    if on_phone is None and not _stack(figure) and not (narrow and _narrow(figure)):
         return image
-    source = f'<source media="(max-width: 500px)" srcset="{_data(figure)}">'
+    source = f'<source media="(max-width: 500px)" srcset="{_data(on_phone or figure)}">'
     return f"<picture>{source}{image}</picture>"
 
 
@@ -267,13 +269,14 @@ def _collisions(figure: Figure) -> set[tuple[str, ...]]:
     return pairs
 
 
-def show(figure: Figure, alt: str) -> None:
+def show(figure: Figure, alt: str, on_phone: Figure | None = None) -> None:
     """Show ``figure`` in the notebook with an alternative text, and close it.
 
     Args:
         figure: any matplotlib figure.
         alt: what the figure shows, in a sentence or two; nbval compares it, and a screen reader
             says it.
+        on_phone: the same for a narrow screen, where it is not the panels one under the other.
 
     Raises:
         ValueError: the alternative text is empty.
@@ -281,7 +284,7 @@ def show(figure: Figure, alt: str) -> None:
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.display import display
 
-    html, text = image_html(figure, alt, narrow=True), f"Figure: {alt}"
+    html, text = image_html(figure, alt, narrow=True, on_phone=on_phone), f"Figure: {alt}"
     if InteractiveShell.initialized():
         display({"text/html": html, "text/plain": text}, raw=True)
     else:

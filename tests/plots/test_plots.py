@@ -127,9 +127,9 @@ def test_panels_side_by_side_come_a_second_time_one_under_the_other():
     assert_nothing_is_clipped(figure)
 
 
-def widths(figure):
+def widths(figure, on_phone=None):
     """The pixels of the page that the images of ``figure`` are wide, the last for a screen."""
-    html = plots.image_html(figure, "errors", narrow=True)
+    html = plots.image_html(figure, "errors", narrow=True, on_phone=on_phone)
     pngs = [base64.b64decode(data) for data in re.findall(r"base64,([^\"]+)", html)]
     return [struct.unpack(">I", png[16:20])[0] // 2 for png in pngs]
 
@@ -145,6 +145,9 @@ def test_one_panel_comes_a_second_time_as_narrow_as_its_words_leave_room():
     figure, axes = plots.new_figure()
     axes.set_axis_off()
     assert widths(figure) == [760]
+    small, _ = plots.new_figure()
+    small.set_figwidth(3.6)
+    assert widths(figure, on_phone=small) == [360, 760]
 
 
 def test_only_a_picture_whose_colours_are_values_says_so():
