@@ -86,7 +86,7 @@ def by_batch_size() -> Figure:
         log_x=True,
         xlabel="batch size",
         ylabel="test accuracy",
-        height=3.8,
+        height=3.6,
     )
     for ax, panel in zip(figure.axes, dict.fromkeys(row["panel"] for row in titled), strict=True):
         bare = Rows(row for row in titled if row["panel"] == panel).select(norm="none")
@@ -107,7 +107,7 @@ def leads() -> Figure:
         ("CNN", 2, "2 epochs"),
         *(("CNN", batch, budget) for budget in ("2 epochs", "15 epochs") for batch in (16, 64)),
     ]
-    figure, (all_of_it, near_zero) = new_figure(4.2, ncols=2, sharey=True, width_ratios=[1, 2])
+    figure, (all_of_it, near_zero) = new_figure(3.8, ncols=2, sharey=True, width_ratios=[1, 2])
     for ax in (all_of_it, near_zero):
         ax.axvline(0, color=INK, linewidth=1)
         for row, (network, batch, budget) in enumerate(settings):
@@ -229,7 +229,7 @@ def transformer_rates() -> Figure:
         "12, warm-up": deep.select(warm_up=100),
         "24, Xavier,\nno warm-up": xavier,
     }
-    figure, axes = new_figure(3.8, ncols=len(parts), sharey=True)
+    figure, axes = new_figure(3.5, ncols=len(parts), sharey=True)
     for ax, (title, rows) in zip(axes, parts.items(), strict=True):
         _accuracy_by_rate(ax, rows)
         ax.set(title=title, xlabel="learning rate")
