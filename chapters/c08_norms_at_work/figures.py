@@ -86,12 +86,15 @@ def by_batch_size() -> Figure:
         log_x=True,
         xlabel="batch size",
         ylabel="test accuracy",
-        height=3.8,
+        height=3.6,
     )
     for ax, panel in zip(figure.axes, dict.fromkeys(row["panel"] for row in titled), strict=True):
         bare = Rows(row for row in titled if row["panel"] == panel).select(norm="none")
         means = bare.mean_and_spread("test", "batch")
         ax.plot(list(means), [spread.mean for spread in means.values()], color=MUTED, linewidth=1)
+        side = "left" if means[64].mean > means[16].mean else "right"  # where the line is not
+        at = (16, means[16].mean - 0.1)
+        ax.annotate("no norm", at, color=MUTED, ha=side, va="center")
     return figure
 
 
@@ -104,20 +107,22 @@ def leads() -> Figure:
         ("CNN", 2, "2 epochs"),
         *(("CNN", batch, budget) for budget in ("2 epochs", "15 epochs") for batch in (16, 64)),
     ]
-    figure, (all_of_it, near_zero) = new_figure(3.6, ncols=2, sharey=True, width_ratios=[1, 2])
+    figure, (all_of_it, near_zero) = new_figure(3.8, ncols=2, sharey=True, width_ratios=[1, 2])
     for ax in (all_of_it, near_zero):
         ax.axvline(0, color=INK, linewidth=1)
         for row, (network, batch, budget) in enumerate(settings):
             difference = lead("batch", "layer", network, batch, budget)
             _interval(ax, difference, -row)
         ax.set_yticks(
-            -np.arange(len(settings)), labels=[f"{n}, batch {b}, {t}" for n, b, t in settings]
+            -np.arange(len(settings)), labels=[f"{n}, batch {b}\n{t}" for n, b, t in settings]
         )
         ax.grid(visible=False, axis="y")
         ax.margins(y=0.1)
-    near_zero.set(xlim=(-0.05, 0.07), title="near zero")
-    all_of_it.set(title="all of it")
-    figure.supxlabel("batch norm minus layer norm", fontsize=11)
+    near_zero.set(xlim=(-0.05, 0.07), title="enlarged")
+    beyond = f"← {lead('batch', 'layer', 'MLP', 2).mean:.2f}".replace("-", "−")
+    near_zero.text(-0.047, 0, beyond, va="center", color=PALETTE[0])
+    all_of_it.set(title="whole range")
+    figure.supxlabel("test accuracy: batch norm minus layer norm", fontsize=11)
     return figure
 
 
@@ -224,7 +229,7 @@ def transformer_rates() -> Figure:
         "12, warm-up": deep.select(warm_up=100),
         "24, Xavier,\nno warm-up": xavier,
     }
-    figure, axes = new_figure(3.8, ncols=len(parts), sharey=True)
+    figure, axes = new_figure(3.5, ncols=len(parts), sharey=True)
     for ax, (title, rows) in zip(axes, parts.items(), strict=True):
         _accuracy_by_rate(ax, rows)
         ax.set(title=title, xlabel="learning rate")
@@ -235,12 +240,13 @@ def transformer_rates() -> Figure:
 
 def _accuracy_by_rate(axes: Axes, rows: Rows) -> None:
     rates = rows.values("lr")
-    placements = [p for p in ("pre", "post", "none") if p in rows.values("placement")]
-    for placement in placements:
-        series = ("pre", "post", "none").index(placement)
+    # no norm in black: the third colour is group norm's in this chapter
+    for place_of, (placement, series) in enumerate((("pre", 0), ("post", 1), ("none", 6))):
+        if placement not in rows.values("placement"):
+            continue
         arm = rows.select(placement=placement)
         test = np.array([[row["test"] for row in arm.select(lr=lr)] for lr in rates])
-        places = np.arange(len(rates)) + 0.1 * (series - 1)
+        places = np.arange(len(rates)) + 0.1 * (place_of - 1)
         name = "no norm" if placement == "none" else f"{placement}-norm"
         axes.plot(places, test.mean(1), label=name, **line_style(series), **marker_style(series))
         for place, seeds in zip(places, test, strict=True):
