@@ -80,7 +80,7 @@ def roofline(
         marker = marker_style(series + series // len(PALETTE))
         look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": "", "markersize": 9}
         axes.plot(intensity, rate, **look, label=name)
-        side = ((-9, -4), "right") if intensity > ridge else ((9, -4), "left")
+        side = ((-9, -18), "right") if intensity > ridge else ((9, -4), "left")
         axes.annotate(name, (intensity, rate), side[0], ha=side[1], **limit)
     axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="rate (GFLOP/s)")
     axes.set_ylim(top=peak_gflops * 4)
