@@ -28,14 +28,15 @@ SEEDS, HIDDEN, STEPS, BATCH = 8, 8, 120, 64
 class Training(NamedTuple):
     """What became of the networks, (R, S) each."""
 
-    loss: Tensor  # mean of the last 20 steps
+    loss: Tensor  # mean of the last 20 steps, under the noise
+    noise_off: Tensor  # the same, with every draw that is not held at its mean
     jumps: Tensor  # of the mean that the fifth ReLU sees, a step, in standard deviations
     varies: Tensor  # the loss within four steps along the gradient
     cosine: Tensor  # of the gradient now and after one step
 
 
 class Noise(NamedTuple):
-    """Factors and shifts, (HIDDEN, S, 64, B) each."""
+    """Factors and shifts, (HIDDEN, S, 64, B) each, or with a 1 for B."""
 
     factor: Tensor
     shift: Tensor
@@ -57,6 +58,14 @@ def _drawn(centres: Tensor, rng: torch.Generator) -> Noise:
     """Each sample's own noise around the channels' ``centres``, (2, HIDDEN, S, 64, 1)."""
     own = 0.4 * torch.rand(2, HIDDEN, SEEDS, 64, BATCH, generator=rng) - 0.2
     return Noise(1 + 0.5 * centres[0] + own[0], 2 * centres[1] - 1 + own[1])
+
+
+def _noise_off(noise: str, centres: Tensor) -> Noise | None:
+    """Each draw at its mean: the samples' own, and the channels' unless they are held."""
+    if noise == "none":
+        return None
+    centres = centres if noise == "held" else torch.full_like(centres, 0.5)
+    return Noise(1 + 0.5 * centres[0], 2 * centres[1] - 1)
 
 
 def _forward(
@@ -119,8 +128,8 @@ def train_side_by_side(norm: bool, noise: str = "none") -> Training:
     pixels = digits.images.flatten(1)  # (1197, 64)
     rate, params = torch.tensor(RATES).view(-1, 1, 1, 1), _networks(norm)
     rng, of_noise = generator(1), generator(2)
-    losses, seen, beyond = [], [], []
-    drawn = None
+    losses, without, seen, beyond = [], [], [], []
+    drawn, centres = None, torch.empty(0)
     for step in range(STEPS):
         chosen = torch.randint(len(pixels), (SEEDS, BATCH), generator=rng)
         if noise == "jumps" or (noise == "held" and step == 0):
@@ -132,9 +141,14 @@ def train_side_by_side(norm: bool, noise: str = "none") -> Training:
         grads = list(torch.autograd.grad(loss.sum(), params))
         losses.append(loss.detach())
         seen.append(moments)
+        if step >= STEPS - 20:
+            with torch.no_grad():
+                off = batch._replace(noise=_noise_off(noise, centres))
+                without.append(_losses(params, off, norm)[0])
         if step % 20 == 0:  # the same batch and the same noise, further along
             beyond.append(_along_the_gradient(params, grads, batch, norm, rate))
         params = _stepped(params, grads, rate)
     mean, deviation = torch.stack(seen, 1)  # (steps, R, S, 64) each
     jumps = ((mean[1:] - mean[:-1]).abs() / deviation[:-1]).mean((0, 3))
-    return Training(torch.stack(losses[-20:]).mean(0), jumps, *torch.stack(beyond).mean(0))
+    loss, noise_off = torch.stack(losses[-20:]).mean(0), torch.stack(without).mean(0)
+    return Training(loss, noise_off, jumps, *torch.stack(beyond).mean(0))
