@@ -37,6 +37,12 @@ function fit() {
   }
 }
 
+/** When no answer is being judged (write.js): to start MathJax holds a phone's one thread for two seconds. */
+async function answered() {
+  let last;
+  while (last !== globalThis.courseAnswer) await (last = globalThis.courseAnswer);
+}
+
 addEventListener("DOMContentLoaded", () => {
   if (innerWidth < PHONE_PX)
     for (const formula of document.querySelectorAll("div.math"))
@@ -44,5 +50,8 @@ addEventListener("DOMContentLoaded", () => {
   MathJax.startup = { pageReady: () => MathJax.startup.defaultPageReady().then(fit) };
   addEventListener("resize", fit);
   const script = Object.assign(document.createElement("script"), { src: mathjax });
-  requestAnimationFrame(() => setTimeout(() => document.head.append(script)));
+  const onload = () => answered().then(() => document.head.append(script));
+  const early = Object.assign(document.createElement("link"), { rel: "prefetch", href: mathjax, onload, onerror: onload });
+  const isFetched = location.protocol !== "file:" && early.relList.supports("prefetch");
+  requestAnimationFrame(() => setTimeout(() => (isFetched ? document.head.append(early) : onload())));
 });

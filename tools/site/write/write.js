@@ -171,6 +171,7 @@ function addEditor(place) {
     }
     isRunning = false;
   };
+  const answer = () => { globalThis.courseAnswer = run(); };
   const take = async () => {
     const text = `${area.value.trimEnd()}\n\n\ncheck.${name}(${name})\n`;
     try { await navigator.clipboard.writeText(text); said.replaceChildren("Copied. Paste it over the exercise's cell in JupyterLab."); }
@@ -178,12 +179,13 @@ function addEditor(place) {
   };
   const reset = () => { area.value = start; keep(start); grow(); said.replaceChildren(); said.dataset.verdict = ""; };
 
-  area.addEventListener("focus", () => load().then(() => { python ??= startWorker(); }).catch(() => {}), { once: true });
+  const prepare = () => { globalThis.courseAnswer = load().then(() => (python ??= startWorker())).catch(() => {}); };
+  area.addEventListener("focus", prepare, { once: true });
   area.addEventListener("input", () => { keep(area.value); grow(); });
-  handleKeys(area, run);
+  handleKeys(area, answer);
   grow();
   if (told && area.value === start) tell(told, told); // the first page shows a report before it is asked
-  const buttons = element("div", "", { className: "course-buttons" }, button("Run (Shift+Enter)", run), button("Reset", reset), button("Take it to JupyterLab", take));
+  const buttons = element("div", "", { className: "course-buttons" }, button("Run (Shift+Enter)", answer), button("Reset", reset), button("Take it to JupyterLab", take));
   place.append(area, buttons, said);
 }
 
