@@ -261,6 +261,7 @@ def _numbers(values: Tensor, exact: bool = True) -> str:
 def _trial(runner: Runner, convention: str) -> dict[str, Any]:
     """Return what is right by a convention, and what the known mistakes give beside it."""
     found = _Candidates(runner)
+    found.add_least()
     catalogue = runner.exercise.catalogue
     for key, mistake in catalogue.items():
         for form in range(len(mistake.examples)):
@@ -394,21 +395,38 @@ class _Candidates:
     def _smallest(self, slips: Slips, function: Callable[..., Any], failed: Comparison) -> int:
         """Return the place of the smallest input that shows mistakes: of several, that of the
         first, where it does."""
-        exercise, first = self.runner.exercise, slips[:1]
-        mistake = exercise.catalogue[slips[0][0]] if len(slips) > 1 else None
+        first = slips[:1]
+        mistake = self.runner.exercise.catalogue[slips[0][0]] if len(slips) > 1 else None
         shrink = Shrink(self.runner, function, trusted, failed, mistake)
-        place, call = self.smallest.get((failed.probe.name, first), (-1, None))
+        of = self.runner.exercise.probes.index(failed.probe)
+        place, call = self.smallest.get((of, first), (-1, None))
         if call is not None and shrink.fails(call):
             return place
-        shown = shrink.smallest()
-        coded = _call(exercise, shown.probe.call)
-        text = repr((failed.probe.name, coded["shown"]))
+        found = self._keep(failed, shrink.smallest())
+        self.smallest.setdefault((of, first), found)
+        return found[0]
+
+    def add_least(self) -> None:
+        """Keep, of the first probe of each stage, the smallest input that shows a result that is
+        wrong on any."""
+        probes = {probe.stage: probe for probe in reversed(self.runner.exercise.probes)}
+        for probe in probes.values():
+            failed = self.runner.compare(_wrong_on_any, probe)
+            self._keep(failed, Shrink(self.runner, _wrong_on_any, trusted, failed).smallest())
+
+    def _keep(self, failed: Comparison, shown: Comparison) -> tuple[int, Call]:
+        """Return the place and the call of a smallest input, kept once."""
+        exercise, call = self.runner.exercise, shown.probe.call
+        coded, of = _call(exercise, call), exercise.probes.index(failed.probe)
+        text = repr((of, coded["shown"]))
         if text not in self.smallest:
-            self.smallest[text] = len(self.calls), shown.probe.call
-            of = exercise.probes.index(failed.probe)
             self.calls.append({"of": of, **coded, **_expected(shown)})
-        self.smallest.setdefault((failed.probe.name, first), self.smallest[text])
-        return self.smallest[text][0]
+            self.smallest[text] = len(self.calls) - 1, call
+        return self.smallest[text]
+
+
+def _wrong_on_any(*_: Any, **__: Any) -> Tensor:
+    return torch.zeros(2, 3, 5, 7)
 
 
 def _place(table: list[Comparison], comparison: Comparison) -> int:
