@@ -409,18 +409,19 @@ def _warps_for(n_cols, itemsize):
     return min(warps, 32)
 
 
-def _made_with(choose: Callable[[int, int], int]) -> Callable[[int, int], tuple[int, int]]:
-    """Return what the compiler makes of the kernel with as many warps as ``choose`` returns."""
+def _made_with(choose: Callable[[int, int], int]) -> Callable[[int, int], tuple[int, ...]]:
+    """Return what the compiler makes of the kernel with as many warps as ``choose`` returns, and
+    by how many they are more, or fewer, than those it can have."""
     if choose is _warps_for:
-        return lambda n_cols, itemsize: (0, 16)
+        return lambda n_cols, itemsize: (0, 16, 0)
 
     def made(n_cols, itemsize):
         warps = choose(n_cols, itemsize)
         if not isinstance(warps, int):
             raise TypeError(f"num_warps must be a whole number: got {warps!r}")
-        if warps not in WARPS:
-            raise ValueError(f"num_warps must be 1, 2, 4, 8, 16 or 32: got {warps!r}")
-        return tuple(_known()[f"{n_cols} x {itemsize}"][WARPS.index(warps)])
+        possible = max((each for each in WARPS if each <= warps), default=1)
+        made = _known()[f"{n_cols} x {itemsize}"][WARPS.index(possible)]
+        return (*made, warps - possible)
 
     return made
 
@@ -430,7 +431,11 @@ warps_for = Exercise(
     _warps_for,
     read_probes(__file__, "warps_for", tolerance=COUNTED),
     load("warps_for", _warps_for),
-    returns=("bytes spilled", "bytes of the narrowest load"),
+    returns=(
+        "bytes spilled",
+        "bytes of the narrowest load",
+        "number of warps beyond 1, 2, 4, 8, 16 or 32",
+    ),
     adapt=_made_with,
     may_shrink_to=lambda call: False,  # the compiler was asked about no other
 )
