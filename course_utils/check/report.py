@@ -313,7 +313,8 @@ def format_tensor(tensor: Tensor) -> str:
         note += " (not contiguous)"
     if tensor.numel() > _MOST_ELEMENTS:
         lowest, highest = _number(tensor.min().item()), _number(tensor.max().item())
-        return f"a tensor of shape {tuple(tensor.shape)} from {lowest} to {highest}{note}"
+        values = f" from {lowest} to {highest}" if lowest != highest else f", all {lowest}"
+        return f"a tensor of shape {tuple(tensor.shape)}{values}{note}"
     return _values(tensor, digits=6) + note
 
 

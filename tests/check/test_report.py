@@ -154,6 +154,7 @@ def test_an_input_is_shown_as_it_is_and_a_large_one_by_its_range():
         (torch.ones(2, 3).t(), "[[1, 1], [1, 1], [1, 1]] (not contiguous)"),
         (torch.arange(16.0), f"[{', '.join(map(str, range(16)))}]"),
         (torch.arange(-2.0, 16).reshape(3, 6), "a tensor of shape (3, 6) from -2 to 15"),
+        (torch.zeros(3, 6), "a tensor of shape (3, 6), all 0"),
     ):
         evidence = evidence_for(
             "f", ["x", "scale"], Call({"x": tensor, "scale": 0.1 + 0.2, "eps": 1e-5, "axis": -1})
