@@ -1,7 +1,7 @@
 // The time of synchronised batch norm's exchanges against the number of ranks, both axes logarithmic: by two routes,
 // and what the bytes alone would take.
 
-const CHART = { left: 68, top: 84, right: 16, height: 260, bottom: 46 };
+const CHART = { left: 68, top: 112, right: 16, height: 260, bottom: 46 };
 const ITEM_BYTES = 4; // float32
 
 /** What a rank sends in one layer's step, forward and backward: messages by route, and the bytes of either. */
@@ -35,19 +35,19 @@ function drawCosts(context, state, width, data) {
   const ranks = data.stops.ranks;
   const across = scaleOf([0, ranks.length - 1], [box.left + 14, box.right - 14]);
   const upward = scaleOf([low, high], [box.bottom, box.top]);
-  const decades = Array.from({ length: high - low + 1 }, (_, i) => low + i);
+  const decades = Array.from({ length: high - low + 1 }, (_, i) => i);
 
   const chosen = figure.at;
   context.fillStyle = STYLE.rule;
   context.fillRect(across(chosen) - 14, box.top, 28, box.bottom - box.top);
   drawVerticalAxis(context, {
-    scale: upward,
+    scale: (decade) => upward(low + decade), // counted from the lowest, so that none is marked as 0
     ticks: decades,
     left: box.left,
     right: box.right,
-    top: box.top - 26,
+    top: box.top - 22,
     name: "ms a step",
-    text: (power) => formatNumber(10 ** power),
+    text: (decade) => formatNumber(10 ** (low + decade)),
   });
   ranks.forEach((count, i) => {
     if (width < 500 && i % 2 && i !== chosen) return; // no room for all
@@ -57,7 +57,9 @@ function drawCosts(context, state, width, data) {
   drawText(context, "ranks that share a batch", (box.left + box.right) / 2, box.bottom + 34, { align: "center" });
 
   const level = upward(Math.log10(data.published));
-  drawLine(context, [[box.left, level], [box.right, level]], { colour: STYLE.muted, width: 1.5 });
+  const published = { colour: STYLE.muted, width: 1.5 };
+  drawLine(context, [[box.left, level], [box.right, level]], published);
+  drawKey(context, "32 images at the published rate", box.right, box.top - 48, published);
 
   lines.forEach((times, line) => {
     const points = times.map((ms, i) => [across(i), upward(Math.log10(ms))]);
@@ -66,9 +68,8 @@ function drawCosts(context, state, width, data) {
     context.arc(...points[chosen], 5, 0, 2 * Math.PI);
     context.fillStyle = LOOKS[line].colour;
     context.fill();
-    drawKey(context, LOOKS[line].name, box.right, box.top - 72 + 18 * line, LOOKS[line]);
+    drawKey(context, LOOKS[line].name, box.right, box.top - 102 + 18 * line, LOOKS[line]);
   });
-  drawText(context, "a step of 32 images, published rate", box.right - 4, level + 10, { px: 12, align: "right", onPlate: true });
 }
 
 const sizeText = (bytes) =>
