@@ -105,7 +105,7 @@ def _luggage(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, st
         elif isinstance(value, FunctionType | type) and value.__module__ == "__main__":
             if name in texts:
                 return
-            value = inspect.unwrap(value)
+            value = inspect.unwrap(value)  # an answer may have been wrapped by its check
             texts[name] = text = _definition(value)
             for used in sorted(_names(compile(text, name, "exec")) & notebook.keys()):
                 pack(used, notebook[used])
@@ -122,13 +122,14 @@ def _definition(value: Any) -> str:
     """The text of a notebook's function or class, without the check that it was handed to."""
     methods = (getattr(method, "__func__", method) for method in vars(value).values())
     codes = (method.__code__ for method in (value, *methods) if isinstance(method, FunctionType))
-    cell = ast.parse("".join(linecache.getlines(next(codes).co_filename)))
+    code = next(codes, None)
+    cell = ast.parse("".join(linecache.getlines(code.co_filename)) if code else "")
     for node in cell.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == value.__name__:
             decorators = node.decorator_list
             node.decorator_list = [d for d in decorators if not ast.unparse(d).startswith("check.")]
             return ast.unparse(node)
-    raise ValueError(f"{value.__name__} must be defined by def or class in a cell")
+    raise ValueError(f"{value!r} must be defined by def or class in a cell, outside of any other")
 
 
 def _names(code: CodeType) -> set[str]:
