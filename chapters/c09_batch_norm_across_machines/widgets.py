@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from chapters.c09_batch_norm_across_machines.cost import ROUTES, Traffic, gather, reduce
+from chapters.c09_batch_norm_across_machines.cost import Traffic, layer_step
 from course_utils.plots import error_curves
 from course_utils.plots.style import MUTED
 from course_utils.table import format_number
@@ -14,8 +14,6 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 __all__ = ["sync_cost"]
 
 RANKS = [2**power for power in range(1, 11)]  # 2 to 1024, what the curves are drawn over
-# at least: 32 images of a ResNet-50, at the bfloat16 peak of an H100
-ARITHMETIC_MS = 32 * 3 * 3.8e9 * 2 / 989e12 * 1e3
 # 32 images at the published rate of one A100 in mixed precision: NVIDIA/DeepLearningExamples,
 # ResNet-50 v1.5
 PUBLISHED_MS = 32 / 2470 * 1e3
@@ -35,7 +33,6 @@ def sync_cost(
     layers: int = 53,
     latency: float = 10,
     bandwidth: float = 50,
-    route: str = "ring",
 ) -> CourseWidget:
     """Return the time of a training step's exchanges against the number of ranks, ready to display.
 
@@ -45,20 +42,16 @@ def sync_cost(
         layers: synchronised batch norms: 1, 2, 5, 10, 20, 53 (ResNet-50), 100 or 200.
         latency: of a message, in µs: 1, 2, 5, ... 1000.
         bandwidth: of a rank's link, in 10⁹ bytes per second: 0.1 to 450.
-        route: ``"ring"`` or ``"doubling"``.
     """
-    choices = {**SYNC_STOPS, "route": ROUTES}
     chosen = one_of(
-        choices,
+        SYNC_STOPS,
         ranks=ranks,
         channels=channels,
         layers=layers,
         latency=latency,
         bandwidth=bandwidth,
-        route=route,
     )
-    levels = {"arithmetic": ARITHMETIC_MS, "published": PUBLISHED_MS}
-    return _SyncCost(chosen, {"stops": SYNC_STOPS, "routes": ROUTES, **levels})
+    return _SyncCost(chosen, {"stops": SYNC_STOPS, "published": PUBLISHED_MS})
 
 
 class _SyncCost(CourseWidget):
@@ -68,30 +61,24 @@ class _SyncCost(CourseWidget):
         state: dict[str, Any] = self.state
         latency, bandwidth, layers = state["latency"], state["bandwidth"], state["layers"]
 
-        def time_ms(traffic: Traffic) -> float:
-            return layers * traffic.time_ms(latency, bandwidth)
+        def step_ms(ranks: int, route: str, wait: float = latency) -> float:
+            traffic: Traffic = layer_step(state["channels"], ranks, route=route)
+            return layers * traffic.time_ms(wait, bandwidth)
 
-        forward = {ranks: gather(state["channels"], ranks, route=state["route"]) for ranks in RANKS}
-        backward = {
-            ranks: reduce(state["channels"], ranks, route=state["route"]) for ranks in RANKS
-        }
-        step = forward[state["ranks"]] + backward[state["ranks"]]
-        waiting = layers * step.messages * latency / 1e3 / time_ms(step)
         curves = {
-            "forward: gather": list(map(time_ms, forward.values())),
-            "backward: reduce": list(map(time_ms, backward.values())),
-            "both": [time_ms(forward[ranks] + backward[ranks]) for ranks in RANKS],
-            "arithmetic": [ARITHMETIC_MS] * len(RANKS),
-            "published rate": [PUBLISHED_MS] * len(RANKS),
+            "around a ring": [step_ms(ranks, "ring") for ranks in RANKS],
+            "by doubling": [step_ms(ranks, "doubling") for ranks in RANKS],
+            "the bytes alone": [step_ms(ranks, "ring", 0) for ranks in RANKS],
+            "32 images": [PUBLISHED_MS] * len(RANKS),
         }
         figure = error_curves(RANKS, curves, "ranks that share a batch", "time of a step (ms)")
         figure.axes[0].axvline(state["ranks"], color=MUTED, linewidth=1)
+        ring, doubling, size, _ = (times[RANKS.index(state["ranks"])] for times in curves.values())
         return figure, (
             f"Time to synchronise {layers} batch norms of {state['channels']} channels against the "
-            "number of ranks, "
-            f"{ROUTES[state['route']]}, {format_number(float(latency))} µs a message and "
+            f"number of ranks, with {format_number(float(latency))} µs a message and "
             f"{format_number(float(bandwidth))} GB/s: among {state['ranks']} ranks a step takes "
-            f"{format_number(time_ms(step))} ms, {waiting:.0%} of it waiting for messages. "
-            f"Beside it the arithmetic of 32 images, {ARITHMETIC_MS:.2f} ms, and 32 images at the "
-            f"published rate, {PUBLISHED_MS:.0f} ms."
+            f"{format_number(ring)} ms around a ring and {format_number(doubling)} ms by doubling, "
+            f"where the bytes alone would take {format_number(size)} ms. Beside it 32 images at "
+            f"the published rate, {PUBLISHED_MS:.0f} ms."
         )

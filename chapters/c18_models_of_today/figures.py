@@ -34,14 +34,21 @@ def kind_of(layer: Layer) -> str:
     return "rotates, sees a window or chunk" if near else "rotates, sees all"
 
 
-def draw_layers(axes: Axes, models: Mapping[str, Sequence[str]]) -> None:
+def draw_layers(
+    axes: Axes,
+    models: Mapping[str, Sequence[str]],
+    shares: Mapping[str, Sequence[float]] | None = None,
+) -> None:
     """Draw a row of bars for each model, a bar for each layer by its kind, the first on the left;
-    and above the figure what those bars stand for."""
+    and above the figure what those bars stand for. With ``shares``, from 0 to 1, a bar is as
+    high."""
     for row, (name, kinds) in enumerate(models.items()):
         for kind, (height, colour, hatch) in LOOKS.items():
             at = [index for index, own in enumerate(kinds) if own == kind]
+            heights = [max(0.8 * shares[name][i], 0.03) if shares else height for i in at]
+            bottom = -row - (0.8 if shares else height) / 2
             axes.bar(
-                at, height, 0.75, bottom=-row - height / 2, color=colour, hatch=hatch,
+                at, heights, 0.75, bottom=bottom, color=colour, hatch=hatch,
                 edgecolor="white", linewidth=0,
             )  # fmt: skip
         axes.text(-1.5, -row, name, ha="right", va="center", color=INK)

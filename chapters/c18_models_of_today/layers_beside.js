@@ -37,14 +37,23 @@ const layerScale = (state, width, data) => {
   return { most, x: scaleOf([0, most], [STRIP.left, width - STRIP.right]) };
 };
 
+/** A bar for each layer, as high as the share of the text that its last token sees. */
 function drawStrip(context, name, top, state, width, data) {
   drawText(context, name, STRIP.left, top, { weight: "bold" });
+  const share = formatNumber(100 * shareSeen(data.rows[name], state.tokens));
+  drawText(context, `${share} % of all keys`, width - STRIP.right, top, { px: 12, align: "right" });
   const { x } = layerScale(state, width, data);
-  const middle = top + 14 + STRIP.height / 2;
+  const bottom = top + 14 + STRIP.height;
   data.rows[name].forEach((layer, index) => {
-    const [height, colour] = data.looks[layer.kind] ?? [0.05, STYLE.muted];
-    context.fillStyle = colour;
-    context.fillRect(x(index) + 1, middle - (height * STRIP.height) / 2, x(1) - x(0) - 2, height * STRIP.height);
+    const colour = data.looks[layer.kind]?.[1] ?? STYLE.muted;
+    const bar = (part, how) => {
+      const height = Math.max(2, part * STRIP.height);
+      context.fillStyle = tint(colour, how === 1 ? 1 : 0.45);
+      context.fillRect(x(index) + 1, bottom - height, x(1) - x(0) - 2, height);
+    };
+    const parts = partsSeen(layer.sees, state.tokens);
+    bar(countOf(parts) / state.tokens, 0.5); // paler: in blocks
+    bar(countOf(parts.filter((part) => part[2] === 1)) / state.tokens, 1);
   });
   const at = Math.min(state.layer, data.rows[name].length - 1);
   context.strokeStyle = STYLE.ink;
@@ -73,9 +82,8 @@ function drawLayers(context, state, width, data) {
   });
   kindsOf(state, data).forEach((kind, line) => {
     const y = SIGHT.top + 2 * SIGHT.row + KEY * line;
-    const [height, colour] = data.looks[kind];
-    context.fillStyle = colour;
-    context.fillRect(STRIP.left, y - 8 * height, 14, 16 * height);
+    context.fillStyle = data.looks[kind][1];
+    context.fillRect(STRIP.left, y - 7, 14, 14);
     drawText(context, kind, STRIP.left + 22, y, { px: 12 });
   });
 }
@@ -114,8 +122,8 @@ function facts(state, data) {
 
 export default widgetOf((data) => ({
   name: "layers_beside",
-  title: "Two models, a bar for each layer; and which tokens of a text the last one sees in one layer of each.",
-  hint: "Click a bar to choose the layer, or use the arrow keys. Paler below: seen in blocks, or among chosen ones.",
+  title: "Two models, a bar for each layer, as high as the share of a text that its last token sees there; below, which tokens.",
+  hint: "Click a bar to choose the layer, or use the arrow keys. Paler: seen in blocks, or among chosen ones.",
   specs: [
     { name: "model", label: "model", kind: "select", options: data.models },
     { name: "other", label: "beside", kind: "select", options: data.models },

@@ -61,6 +61,7 @@ class Layer:
 
     Args:
         index: which layer, from 0.
+        max_positions: the model's ``max_position_embeddings``; 0 where it has none.
         head_dim: dimensions of a query and a key of one head; 0 in a layer without attention.
         frequencies: (turning dimensions / 2,) radians per position, fast to slow; none in a layer
             without positions.
@@ -80,6 +81,7 @@ class Layer:
     """
 
     index: int
+    max_positions: int = 0
     head_dim: int = 0
     frequencies: tuple[float, ...] = ()
     base: str = ""
@@ -133,8 +135,9 @@ def _read(model: Any, length: int) -> list[Layer]:
         distant = ear.hear([far])
     unlike = ear.hear(list(range(7)), equal=False)
     rows = []
+    longest = getattr(model.config, "max_position_embeddings", None) or 0
     for index, besides in ear.besides.items():
-        layer = Layer(index, besides=besides, norms=ear.norms.get(index, ""))
+        layer = Layer(index, longest, besides=besides, norms=ear.norms.get(index, ""))
         if turned[index]:
             calls = turned[index][0], distant[index][0], unlike[index][0]
             layer = replace(layer, **_attention(model.config, index, ear, doubling, *calls))
@@ -174,9 +177,11 @@ def layer_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
         turn = one.frequencies
         turns = f"{2 * len(turn)} of {one.head_dim}" if turn else "none"
         slowest = _rounded(2 * math.pi / turn[-1]) if turn else ""
-        return turns, one.base, slowest, ", ".join(filter(None, (one.sees, one.besides)))
+        sees = ", ".join(filter(None, (one.sees, one.besides)))
+        return turns, one.base, slowest, sees, f"{one.max_positions:,}"
 
-    return _table(models, ("turn", "base", "slowest turn", "sees"), positions, caption)
+    columns = ("turn", "base", "slowest turn", "sees", "max positions")
+    return _table(models, columns, positions, caption)
 
 
 def other_table(models: Mapping[str, list[Layer]]) -> Table:

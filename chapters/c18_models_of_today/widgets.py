@@ -124,11 +124,14 @@ class _LayersBeside(CourseWidget):
         names = [self.state["model"], self.state["other"]]
         figure, (strips, sight) = new_figure(4.3, nrows=2)
         figure.set_figwidth(5.6)  # legible on a phone
-        draw_layers(
-            strips, {name: [one["kind"] for one in self.data["rows"][name]] for name in names}
-        )
+        rows = {name: self.data["rows"][name] for name in names}
+        shares = {
+            name: [float((reach(one["sees"], tokens) > 0).float().mean()) for one in layers]
+            for name, layers in rows.items()
+        }
+        draw_layers(strips, {name: [one["kind"] for one in rows[name]] for name in names}, shares)
         strips.axvline(layer, color=MUTED, linewidth=1, linestyle=":")
-        strips.set_xlabel("layer")
+        strips.set_xlabel(f"layer; as high as its share of {tokens:,} tokens")
         for row, (one, seen) in enumerate(zip(self._layers(), self.x, strict=True)):
             colour = LOOKS[one["kind"]][1] if one["kind"] else MUTED
             whole, half = int((seen == 1).sum()), int((seen == 0.5).sum())

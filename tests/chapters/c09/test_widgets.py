@@ -1,26 +1,22 @@
-"""The widget of chapter 09: messages and bytes of the exchanges, played one by one."""
+"""The widget of chapter 09: messages and bytes of the exchanges, and the time they take."""
 
 import pytest
 
-from chapters.c09_batch_norm_across_machines.cost import gather, reduce
+from chapters.c09_batch_norm_across_machines.cost import layer_step
 from chapters.c09_batch_norm_across_machines.widgets import RANKS
 
 
 def test_messages_bytes_and_times_are_those_of_the_chapters_cost(figures):
     for state, answer in figures("sync_cost", "costFigure", 40):
-        ranks, latency = state["ranks"], state["latency"]
-        forward, backward = (
-            cost(state["channels"], ranks, route=state["route"]) for cost in (gather, reduce)
-        )
-        for name, traffic in (("forward", forward), ("backward", backward)):
-            assert answer[name]["messages"] == traffic.messages
-            assert answer[name]["bytes"] == pytest.approx(traffic.bytes, rel=1e-12)
-        step = forward + backward
-        step_ms = state["layers"] * step.time_ms(latency, state["bandwidth"])
-        assert answer["stepMs"] == pytest.approx(step_ms)
-        waiting_ms = state["layers"] * step.messages * latency / 1e3
-        assert answer["waiting"] == pytest.approx(waiting_ms / step_ms)
-        at = RANKS.index(ranks)
-        assert answer["forwardMs"][at] + answer["backwardMs"][at] == pytest.approx(step_ms)
-        assert answer["bothMs"][at] == pytest.approx(step_ms)
-        assert answer["forwardMs"] == sorted(answer["forwardMs"])
+        at = answer["at"]
+        assert RANKS[at] == state["ranks"]
+        for route in ("ring", "doubling"):
+            step = layer_step(state["channels"], state["ranks"], route=route)
+            assert answer["sent"][route] == step.messages
+            assert answer["sent"]["bytes"] == pytest.approx(step.bytes, rel=1e-12)
+            times = answer[f"{route}Ms"]
+            step_ms = state["layers"] * step.time_ms(state["latency"], state["bandwidth"])
+            assert times[at] == pytest.approx(step_ms)
+            assert times == sorted(times)
+            bytes_ms = state["layers"] * step.time_ms(0, state["bandwidth"])
+            assert answer["bytesMs"][at] == pytest.approx(bytes_ms)
