@@ -6,14 +6,10 @@ each, a limit on the time that each also keeps by itself, and, when one dies, a 
 that failed in place of pages of log.
 """
 
-import ast
-import dis
 import faulthandler
-import importlib
-import inspect
-import linecache
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -22,9 +18,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing import connection
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import cloudpickle
 import torch
 
 __all__ = ["RanksFailed", "run_job", "run_processes"]
@@ -50,8 +46,8 @@ def run_processes(
     what each returned.
 
     Args:
-        function: of a module, or defined in a notebook; in the latter case what it uses of the
-            notebook goes with it. Each process calls it once `torch.distributed` is initialised,
+        function: of a module, or defined in a notebook; then what it uses of the notebook goes
+            with it. Each process calls it once `torch.distributed` is initialised,
             with gloo, on the CPU.
         ranks: how many processes, on this machine.
         timeout_s: how long one rank waits for the others in a collective.
@@ -64,18 +60,12 @@ def run_processes(
     """
     if not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks must be a whole number of at least 1: got {ranks!r}")
-    name, module = (
-        getattr(function, "__qualname__", repr(function)),
-        getattr(function, "__module__", None),
-    )
-    if not name.isidentifier():
-        raise ValueError(f"function must be defined with def, outside of any other: got {name}")
+    if not callable(function):
+        raise ValueError(f"function must be callable: got {function!r}")
     with tempfile.TemporaryDirectory(prefix="course-ranks-") as folder:
         job = {
-            "name": name,
-            "module": module,
-            # a notebook is a module that no other process has
-            "notebook": _luggage(function) if module == "__main__" else None,
+            # with what it uses of the notebook, a module that no other process has
+            "function": cloudpickle.dumps(function),
             "path": sys.path,
             "timeout_s": timeout_s,
             "deadline": time.time() + limit_s,
@@ -89,55 +79,6 @@ def run_processes(
             torch.load(Path(folder, _RESULT.format(rank)), weights_only=False)
             for rank in range(ranks)
         ]
-
-
-def _luggage(function: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, str], str]:
-    """What a notebook's function needs elsewhere: values, and modules, by the names that it has for
-    them; and the text of the notebook's functions and classes that it uses, its own last."""
-    values: dict[str, Any] = {}
-    modules: dict[str, str] = {}
-    texts: dict[str, str] = {}
-    notebook = vars(sys.modules["__main__"])
-
-    def pack(name: str, value: Any) -> None:
-        if isinstance(value, ModuleType):
-            modules[name] = value.__name__
-        elif isinstance(value, FunctionType | type) and value.__module__ == "__main__":
-            if name in texts:
-                return
-            value = inspect.unwrap(value)  # an answer may have been wrapped by its check
-            texts[name] = text = _definition(value)
-            for used in sorted(_names(compile(text, name, "exec")) & notebook.keys()):
-                pack(used, notebook[used])
-            alias = "" if name == value.__name__ else f"{name} = {value.__name__}\n"
-            texts[name] = f"{texts.pop(name)}\n{alias}"  # behind what it uses
-        else:
-            values[name] = value
-
-    pack(function.__name__, function)
-    return values, modules, "".join(texts.values())
-
-
-def _definition(value: Any) -> str:
-    """The text of a notebook's function or class, without the check that it was handed to."""
-    methods = (getattr(method, "__func__", method) for method in vars(value).values())
-    codes = (method.__code__ for method in (value, *methods) if isinstance(method, FunctionType))
-    code = next(codes, None)
-    cell = ast.parse("".join(linecache.getlines(code.co_filename)) if code else "")
-    for node in cell.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == value.__name__:
-            decorators = node.decorator_list
-            node.decorator_list = [d for d in decorators if not ast.unparse(d).startswith("check.")]
-            return ast.unparse(node)
-    raise ValueError(f"{value!r} must be defined by def or class in a cell, outside of any other")
-
-
-def _names(code: CodeType) -> set[str]:
-    """Which names of its module a piece of code reads, those of the functions inside it too."""
-    reads = ("LOAD_GLOBAL", "LOAD_NAME")
-    names = {step.argval for step in dis.get_instructions(code) if step.opname in reads}
-    inner = (part for part in code.co_consts if isinstance(part, CodeType))
-    return names.union(*map(_names, inner)) - {"__name__"}  # which a class body reads
 
 
 def _run(folder: Path, ranks: int, limit_s: float) -> list[int | None]:
@@ -220,15 +161,8 @@ def run_job(folder: Path, rank: int, ranks: int) -> None:
             dist.init_process_group(
                 "gloo", init_method=meeting, rank=rank, world_size=ranks, timeout=timeout
             )
-            namespace: dict[str, Any] = {}
-            if job["notebook"]:
-                values, modules, text = job["notebook"]
-                named = {name: importlib.import_module(module) for name, module in modules.items()}
-                namespace = {**values, **named}
-                exec(text, namespace)
-            else:
-                namespace = vars(importlib.import_module(job["module"]))
-            torch.save(namespace[job["name"]](**job["arguments"]), folder / _RESULT.format(rank))
+            function = pickle.loads(job["function"])
+            torch.save(function(**job["arguments"]), folder / _RESULT.format(rank))
         except BaseException as error:
             error_file.write(f"{type(error).__name__}: {error}")
             raise
