@@ -11,56 +11,71 @@ from matplotlib.figure import Figure
 
 from chapters.c16_longer_context.tags import TASK
 from course_utils import plots
-from course_utils.plots.style import DASHES, INK, PALETTE, new_figure
+from course_utils.plots.curves import name_lines
+from course_utils.plots.style import (
+    DASHES,
+    INK,
+    PALETTE,
+    line_style,
+    marker_style,
+    new_figure,
+    series_of,
+)
 
 __all__ = ["both_abilities", "ruler", "where_to_begin"]
 
-_NEAR, _FAR = "near order: nats above\nthe oracle (shaded: linear)", "far memory: recall"
+_ABILITIES = {"above": "near order: nats above\nthe oracle", "recall": "far memory: recall"}
+_OWN = {"hybrid": 3, "hybrid, window": 4}  # blue and red are ways of scaling
 
 
 def both_abilities(
     rows: Iterable[Mapping[str, Any]], by: str, title: str, x: str = "multiple"
 ) -> Figure:
-    """Draw the fields "above" and "recall" side by side against ``x``, a line for each value of
-    ``by``, beside what a guesser has."""
-    panels = [
-        {**row, "ability": ability, "value": row[field]}
-        for row in rows
-        for field, ability in (("above", _NEAR), ("recall", _FAR))
-    ]
-    figure = plots.spread_curves(
-        panels,
-        x,
-        "value",
-        by,
-        xlabel={"steps": "steps at 8 windows"}.get(x, "length, in windows of 128 tokens"),
-        panels="ability",
-        share_y=False,
-        title=title,
-        log_x=True,
-        log_y=True,  # the band then spans the seeds; a mean less a deviation may lie below 0
-        height=3.9,
-    )
-    near, far = figure.axes
-    far.set_yscale("linear")
-    near.set_yscale("symlog", linthresh=0.1)
-    near.set_yticks([0, 0.05, 0.1, 0.3, 1, 3], labels=["0", "0.05", "0.1", "0.3", "1", "3"])
-    near.minorticks_off()
-    near.set_ylim(-0.02, 4.5)
-    rule(near, 0, "")
-    near.axhspan(-0.02, 0.1, color=INK, alpha=0.07, linewidth=0)  # where the axis is linear
-    guesser, side = math.log(TASK.fillers) - TASK.local_optimum, "right" if x == "steps" else "left"
-    rule(near, guesser, "a guesser", side)  # on the side where PI's line does not run
+    """Draw the fields "above" and "recall" side by side against ``x``, beside what a guesser has:
+    for each value of ``by`` a thin line for each seed, and their mean."""
+    runs: dict[str, dict[int, list[Mapping[str, Any]]]] = {}
+    rows = list(rows)
+    for row in sorted(rows, key=lambda row: row[x]):
+        runs.setdefault(row[by], {}).setdefault(row["seed"], []).append(row)
+    order = list(dict.fromkeys(row[by] for row in rows))
+    figure, (near, far) = new_figure(height=3.9, ncols=2)
+    for name, free in zip(order, series_of(order), strict=True):
+        series = _OWN.get(name, free)
+        places = [row[x] for row in next(iter(runs[name].values()))]
+        steps = range(len(places))  # each twice the one before: as far apart
+        for axes, field in zip((near, far), _ABILITIES, strict=True):
+            seeds = [[row[field] for row in own] for own in runs[name].values()]
+            style = line_style(series)
+            for seed in seeds:
+                axes.plot(
+                    steps, seed, color=style["color"], linestyle="-", linewidth=0.8, alpha=0.6
+                )
+            mean = np.mean(seeds, 0)
+            axes.plot(steps, mean, **style, **marker_style(series), markersize=5, label=name)
+            axes.set_xticks(steps, labels=[str(place) for place in places])
+    for axes, label in zip((near, far), _ABILITIES.values(), strict=True):
+        axes.set(
+            xlabel="steps at 8 windows" if x == "steps" else "length, in windows of 128 tokens",
+            ylabel=label,
+        )
+    guesser = math.log(TASK.fillers) - TASK.local_optimum
+    end = (0.98, 3, "right") if x == "steps" else (0.5, -12, "center")  # where no line runs
+    rule(near, guesser, "a guesser", *end)
     rule(far, 1 / TASK.values, "a guesser")
+    near.set_ylim(-0.1, 3.2)
     far.set_ylim(0, 1.05)
+    figure.suptitle(title, x=0.02, ha="left", weight="bold", fontsize=12)
+    name_lines(figure, (near, far), min(4, len(order)))
     return figure
 
 
-def rule(axes: Axes, height: float, name: str, side: str = "left") -> None:
-    """Draw a dotted rule with its name at one end."""
+def rule(
+    axes: Axes, height: float, name: str, at: float = 0.02, above: float = 3, ha: str = "left"
+) -> None:
+    """Draw a dotted rule with its name, so many points above it."""
     axes.axhline(height, color=INK, linewidth=1, linestyle=":")
     axes.annotate(
-        name, (0.02 if side == "left" else 0.98, height), (0, 3), ha=side,
+        name, (at, height), (0, above), ha=ha,
         xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=9,
     )  # fmt: skip
 
@@ -75,9 +90,10 @@ def ruler(shares: Mapping[float, Sequence[Sequence[float]]]) -> Figure:
         axes.plot(range(1, 1 + len(mean)), mean, color=PALETTE[0], linestyle=dash)
         side = "left" if place > 3 else "right"
         axes.annotate(
-            f"PI by {factor:g}", (place, mean.max()), (5, 4), textcoords="offset points", ha=side
-        )
-    axes.set(xlim=(-1, 25), ylim=(0, 1), xlabel="places before the token to come")
+            f"PI by {factor:g}\n{place} back", (place, mean.max()), (5, 3),
+            textcoords="offset points", ha=side,
+        )  # fmt: skip
+    axes.set(xlim=(-1, 25), ylim=(0, 1.1), xlabel="places before the token to come")
     axes.set(ylabel="share of guesses that follow from it")
     axes.set_title("The ruler is stretched, three seeds")
     return figure

@@ -39,11 +39,12 @@ function sixFigure(state, data) {
 
 // --- the picture ---
 
-const STRIP = { top: 20, pitch: 34, bottom: 40, left: 96, right: 14 };
+const STRIP = { top: 20, pitch: 34, bottom: 40, left: 96, right: 72 };
 const LIMIT = 2.5;
 
 function drawSix(context, state, width, data) {
   const { outputs } = sixFigure(state, data);
+  const right = outputs[data.order.layers.find((name) => data.layers[name].isRight)];
   const x = scaleOf([-LIMIT, LIMIT], [STRIP.left, width - STRIP.right]);
   const bottom = STRIP.top + STRIP.pitch * data.order.layers.length;
   for (const tick of [-2, -1, 0, 1, 2]) {
@@ -53,16 +54,30 @@ function drawSix(context, state, width, data) {
   drawText(context, "the eight outputs", x(0), bottom + 28, { px: 12, align: "center" });
   data.order.layers.forEach((name, i) => {
     const y = STRIP.top + STRIP.pitch * (i + 0.5) - 8;
-    const colour = STYLE.palette[data.layers[name].isRight ? 1 : 0];
     drawText(context, name, STRIP.left - 10, y, { px: 12, align: "right" });
-    if (outputs[name].some(Number.isNaN)) drawText(context, "NaN", x(0), y, { weight: "bold", align: "center", onPlate: true });
-    for (const value of outputs[name].filter((value) => !Number.isNaN(value))) {
-      context.beginPath();
-      context.arc(x(Math.max(-LIMIT, Math.min(LIMIT, value))), y, 6, 0, 2 * Math.PI);
-      context.fillStyle = colour;
-      context.fill();
-    }
+    const dots = (values, radius, draw) => {
+      for (const value of values.filter((value) => !Number.isNaN(value))) {
+        context.beginPath();
+        context.arc(x(Math.max(-LIMIT, Math.min(LIMIT, value))), y, radius, 0, 2 * Math.PI);
+        draw();
+      }
+    };
+    context.strokeStyle = STYLE.palette[1];
+    context.lineWidth = 2;
+    dots(right, 7, () => context.stroke());
+    if (data.layers[name].isRight) return;
+    context.fillStyle = STYLE.palette[0];
+    dots(outputs[name], 4, () => context.fill());
+    drawText(context, offBy(outputs[name], right), width - STRIP.right + 8, y, { px: 12, align: "left" });
   });
+}
+
+const errorOf = (values, right) => Math.max(...values.map((value, i) => Math.abs(value - right[i])));
+
+/** The largest error in words: NaN where one is NaN. */
+function offBy(values, right) {
+  const error = errorOf(values, right);
+  return Number.isNaN(error) ? "NaN" : error < 0.05 ? "right" : `off by ${formatNumber(Number(error.toPrecision(2)))}`;
 }
 
 function summary(state, data) {
@@ -72,12 +87,10 @@ function summary(state, data) {
   return groups.length ? `Within 0.05 of each other: ${groups.join("; and ")}.` : "No two of the five agree on this row.";
 }
 
-const largestOf = (values) => formatNumber(Math.max(...values.map(Math.abs)));
-
 export default widgetOf((data) => ({
   name: "six_layers",
-  title: "The eight outputs of five layer norms and of the right one, as dots, a strip each.",
-  hint: "Right is the orange strip: PyTorch's formula in float64. What lies beyond 2.5 is drawn at the edge.",
+  title: "The eight outputs of five layer norms, as dots over rings that are right, a strip each.",
+  hint: "The orange rings are right: PyTorch's formula in float64. What lies beyond 2.5 is drawn at the edge.",
   specs: [
     { name: "scale", label: "spread", format: formatNumber },
     { name: "offset", label: "offset", format: formatNumber },
@@ -85,7 +98,12 @@ export default widgetOf((data) => ({
   size: () => STRIP.top + STRIP.pitch * data.order.layers.length + STRIP.bottom,
   draw: drawSix,
   summary,
-  facts: (state) => data.order.layers.map((name) => [`${name}: largest output`, largestOf(sixFigure(state, data).outputs[name])]),
+  facts: (state) => {
+    const { outputs } = sixFigure(state, data);
+    const isRight = (name) => data.layers[name].isRight;
+    const right = outputs[data.order.layers.find(isRight)];
+    return data.order.layers.filter((name) => !isRight(name)).map((name) => [name, offBy(outputs[name], right)]);
+  },
 }));
 
 export { sixFigure };

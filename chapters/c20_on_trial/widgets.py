@@ -3,6 +3,7 @@ words, by source, by verdict, without a kernel the whole table. Chapter 20."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +60,21 @@ class _SixLayers(CourseWidget):
     def picture(self) -> tuple[Figure, str]:
         figure, axes = new_figure(height=3.0)
         outputs = dict(reversed(self.outputs.items()))
+        right = outputs[RIGHT].clamp(-2.5, 2.5).tolist()
         for height, (name, y) in enumerate(outputs.items()):
-            dots = y.clamp(-2.5, 2.5).tolist()
-            colour = PALETTE[name == RIGHT]
-            axes.plot(dots, [height] * len(dots), "o", color=colour, clip_on=False)
-            if y.isnan().any():
-                axes.text(0, height, "NaN", ha="center", va="center", weight="bold")
+            at = [height] * len(right)
+            axes.scatter(right, at, 90, "none", edgecolors=PALETTE[1], linewidths=2, clip_on=False)
+            if name == RIGHT:
+                continue
+            axes.plot(y.clamp(-2.5, 2.5), at, "o", color=PALETTE[0], markersize=5, clip_on=False)
+            error = (y - outputs[RIGHT]).abs().max().item()
+            words = "NaN" if isnan(error) else "right" if error < 0.05 else f"off by {error:.2g}"
+            axes.text(2.6, height, words, va="center")
         axes.set(xlim=(-2.5, 2.5), ylim=(-0.6, 5.6), xlabel="the eight outputs")
         axes.set_yticks(range(len(outputs)), labels=outputs)
         return figure, (
-            "The eight outputs of five layer norms and of the right one, a strip of dots each, "
-            f"at a spread of {format_number(self.state['scale'])} and an offset of "
+            "The eight outputs of five layer norms, a strip of dots each over rings that are "
+            f"right, at a spread of {format_number(self.state['scale'])} and an offset of "
             f"{self.state['offset']:,g}."
         )
 
