@@ -12,7 +12,7 @@ from torch import Tensor
 from course_utils.plots.curves import draw_log_curves
 from course_utils.plots.style import INK, MUTED, PALETTE, as_series, new_figure
 
-__all__ = ["by_depth", "layer_by_layer", "valleys"]
+__all__ = ["by_depth", "layer_by_layer", "mark_band", "valleys"]
 
 _PLACES = {"bare": 0, "over features": 2, "over the batch": 3}  # in the palette
 
@@ -50,6 +50,19 @@ def by_depth(
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     return figure
+
+
+def mark_band(
+    figure: Figure, ratios: Sequence[float], rates: Sequence[float], band: tuple[float, float]
+) -> None:
+    """Mark in each row of a heatmap, whose columns are ``rates`` a factor of ten apart, the rates
+    that bring a row's ratio of gradient to weight into ``band``."""
+    axes = figure.axes[0]
+    columns = np.log10(np.divide.outer(band, ratios)) - np.log10(rates[0])  # (2, rows)
+    low, high = columns.clip(-0.5, len(rates) - 0.5)
+    rows = np.arange(len(ratios)) + 0.36
+    axes.hlines(rows, low, high, color="white", linewidth=5, linestyle="-")
+    axes.hlines(rows, low, high, color=PALETTE[1], linewidth=3, linestyle="-")
 
 
 def layer_by_layer(networks: Mapping[str, tuple[Sequence[Tensor], Sequence[Tensor]]]) -> Figure:

@@ -75,12 +75,17 @@ function panels(width) {
   };
 }
 
-function drawStrip(context, box, runs, isFound) {
+function drawStrip(context, box, runs, isFinding) {
   const scale = scaleOf([-4, 5], [box.bottom, box.top]);
   const name = "one comparison, runs in σ";
   drawVerticalAxis(context, { scale, ticks: [-4, -2, 0, 2, 4], left: box.left, right: box.right, top: box.top - 26, name });
+  const placeOf = (arm) => box.left + ((arm + 0.5) * (box.right - box.left)) / 2;
+  runs[0].forEach((value, k) => {
+    const pair = [[placeOf(0), scale(value)], [placeOf(1), scale(runs[1][k])]];
+    drawLine(context, pair, { colour: STYLE.muted }); // two runs with the same seed
+  });
   runs.forEach((values, arm) => {
-    const x = box.left + ((arm + 0.5) * (box.right - box.left)) / 2;
+    const x = placeOf(arm);
     const colour = STYLE.palette[arm];
     context.fillStyle = colour;
     for (const value of values) {
@@ -93,7 +98,10 @@ function drawStrip(context, box, runs, isFound) {
     drawLine(context, [[x - 22, level], [x + 22, level]], { colour, width: 3 });
     drawText(context, arm ? "arm B" : "arm A", x, box.bottom + 14, { align: "center", colour });
   });
-  drawText(context, isFound ? "by eye: a finding" : "by eye: no finding", box.left, box.bottom + 33, { px: 12, weight: "bold" });
+  ["eye", "paired"].forEach((rule, line) => {
+    const words = `${rule === "eye" ? "by eye" : "paired"}: ${isFinding[rule] ? "a finding" : "no finding"}`;
+    drawText(context, words, box.left, box.bottom + 33 + 16 * line, { px: 12, weight: "bold" });
+  });
 }
 
 function drawCurves(context, box, state, figure, data) {
@@ -123,7 +131,7 @@ function drawCurves(context, box, state, figure, data) {
 function drawChance(context, state, width, data) {
   const figure = chanceFigure(state, data);
   const { strip, curves } = panels(width);
-  drawStrip(context, strip, figure.x, figure.verdicts.eye);
+  drawStrip(context, strip, figure.x, figure.verdicts);
   drawCurves(context, curves, state, figure, data);
 }
 
@@ -141,7 +149,7 @@ const facts = (state, data) =>
 export default widgetOf((data) => ({
   name: "chance_by_eye",
   title: "Two arms with few seeds, and how often each rule calls such a comparison a finding.",
-  hint: `Dots: the first of ${data.comparisons} comparisons, bars their means. σ is the standard deviation of a run; the shared part is what both arms owe to the seed.`,
+  hint: `Dots: the first of ${data.comparisons} comparisons, bars their means, lines join runs with the same seed. σ is the standard deviation of a run; the shared part is what both arms owe to the seed.`,
   specs: [
     { name: "seeds", label: "seeds" },
     { name: "difference", label: "true difference, σ" },

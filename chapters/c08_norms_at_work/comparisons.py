@@ -19,6 +19,7 @@ __all__ = [
     "ONE_IMAGE",
     "accuracies",
     "adding_runs",
+    "by_depth_and_weights",
     "digits_runs",
     "flattery",
     "lead",
@@ -107,3 +108,20 @@ def vit_runs(placement: str, lr: float, warm_up: int = 0, init: str = "torch") -
     """Return the new seeds of a vision transformer: 12 layers, with Xavier's weights 24."""
     fields = {"placement": placement, "lr": lr, "warm_up": warm_up, "init": init}
     return _load("vit-seeds").select(**fields)
+
+
+def by_depth_and_weights() -> list[tuple[str, str, str]]:
+    """Return the test accuracy of vision transformers without norms and with pre-norm, each at its
+    best rate, three seeds: of 12 and 24 layers, with PyTorch's first weights and with Xavier's."""
+    rows = Rows([*_load("vit-depth-init").select(warm_up=0), *_load("vit-xavier")])
+    arms = ("init", "depth", "placement")
+    best = at_best(rows, "lr", by=arms, value="validation").mean_and_spread("test", arms)
+    return [
+        (
+            f"{depth}, {'PyTorch' if init == 'torch' else init}'s",
+            f"{best[init, depth, 'none'].mean:.2f}",
+            f"{best[init, depth, 'pre'].mean:.2f}",
+        )
+        for init in ("torch", "Xavier")
+        for depth in (12, 24)
+    ]

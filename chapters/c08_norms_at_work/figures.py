@@ -15,7 +15,8 @@ from chapters import records_of
 from chapters.c08_norms_at_work import shaken
 from chapters.c08_norms_at_work.comparisons import ONE_IMAGE, adding_runs, lead, saved
 from course_utils.experiments import Difference, Rows, at_best
-from course_utils.plots import error_curves, spread_curves
+from course_utils.plots import spread_curves
+from course_utils.plots.curves import draw_log_curves
 from course_utils.plots.style import INK, MUTED, PALETTE, line_style, marker_style, new_figure
 
 __all__ = [
@@ -31,40 +32,41 @@ __all__ = [
 
 _load = records_of("08")
 LENGTHS = (25, 50, 100)
+_SHAKEN = {"batch norm": 0, "no norm": 6, "held": 3, "shaken": 4}  # in the palette
 _BUDGETS = {"updates": "200 updates", "epochs": "2 epochs"}
 
 
 def learning_curves(
     panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]],
     ylabel: str,
-    *,
-    every: int = 1,
-    smooth: int = 1,
-    log_y: bool = False,
+    colours: Sequence[int] = (0, 0),
 ) -> Figure:
     """Draw a number against the update, a thin line for each seed, named in a legend.
 
     Args:
-        panels: by the panel's title and the arm's name, one list for each seed.
+        panels: by the panel's title and the arm's name, one list for each seed, of every tenth
+            update.
         ylabel: what the number is.
-        every: how many updates lie between two numbers.
-        smooth: over how many numbers a mean is taken, which are not drawn one by one.
-        log_y: whether the vertical axis is logarithmic.
+        colours: where each panel begins in the palette; a panel of another method has another
+            colour, and its arms other dashes of it.
     """
-    figure, axes = new_figure(3.6, ncols=len(panels), sharey=True, squeeze=False)
-    for ax, (title, arms) in zip(axes[0], panels.items(), strict=True):
-        for series, (name, seeds) in enumerate(arms.items()):
+    figure, axes = new_figure(3.6, ncols=len(panels), sharey=True)
+    own = len(set(colours)) > 1
+    for ax, first, (title, arms) in zip(axes, colours, panels.items(), strict=True):
+        for arm, (name, seeds) in enumerate(arms.items()):
+            look = line_style(first + arm * (len(PALETTE) if own else 1)) | {"linewidth": 1.6}
+            dash = "-" if arm == 0 else "--"
             for seed, values in enumerate(seeds):
-                means = np.convolve(values, np.ones(smooth) / smooth, mode="valid")
-                updates = every * (np.arange(len(means)) + smooth)
-                look = line_style(series) | {"linewidth": 1.6}
-                ax.plot(updates, means, label=name if seed == 0 else None, **look)
+                updates = 10 * (np.arange(len(values)) + 1)
+                label = name if seed == 0 else None
+                ax.plot(updates, values, label=label, **look | {"linestyle": dash})
         ax.set(title=title, xlabel="updates")
-        if log_y:
-            ax.set_yscale("log")
-    axes[0][0].set_ylabel(ylabel)
-    handles, names = axes[0][0].get_legend_handles_labels()
+    axes[0].set_ylabel(ylabel)
+    handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=4)
+    if own:  # what a dash means, in no panel's colour
+        for line in figure.legends[0].get_lines():
+            line.set_color(INK)
     return figure
 
 
@@ -134,16 +136,19 @@ def _interval(axes: Axes, difference: Difference, y: float) -> None:
 
 
 def shaken_losses(results: Mapping[str, shaken.Training]) -> Figure:
-    """Draw the loss against the learning rate: a line through the means of eight seeds, the seeds
-    as dots."""
-    curves = {name: result.loss.mean(1) for name, result in results.items()}
-    xlabel, ylabel = "learning rate", "training loss, last 20 of 120 updates"
-    figure = error_curves(shaken.RATES, curves, xlabel, ylabel)
-    for series, result in enumerate(results.values()):
-        for rate, losses in zip(shaken.RATES, result.loss, strict=True):
-            beside = rate * 1.03 ** (series - 1.5)
-            look: dict[str, Any] = {"color": PALETTE[series], "marker": ".", "ls": "", "alpha": 0.6}
-            figure.axes[0].plot([beside] * len(losses), losses.clamp_max(3.0), **look)
+    """Draw the loss of the last 20 of 120 updates, the noise off, against the learning rate: a line
+    through the means of eight seeds, the seeds as dots."""
+    series = [_SHAKEN[name] for name in results]
+    means = {name: result.noise_off.mean(1).numpy() for name, result in results.items()}
+    figure, axes = new_figure()
+    draw_log_curves(axes, np.array(shaken.RATES), means, series=series)
+    for place, arm in enumerate(results):
+        beside = np.array(shaken.RATES) * 1.03 ** (place - 1.5)
+        seeds = results[arm].noise_off.clamp_max(3.0)  # (R, S)
+        axes.plot(beside, seeds, ".", color=PALETTE[_SHAKEN[arm]], alpha=0.6)
+    axes.set(xscale="log", xlabel="learning rate", ylabel="training loss, noise off")
+    axes.set_xticks(shaken.RATES, labels=[f"{rate:g}" for rate in shaken.RATES])
+    axes.minorticks_off()
     return figure
 
 
@@ -219,15 +224,14 @@ def _mean_with_error(
 
 
 def transformer_rates() -> Figure:
-    """Draw the test accuracy by learning rate, three seeds as dots, for two depths, with a warm-up,
-    and with Xavier's weights; of the placements pre, post and none."""
-    vits, xavier = _load("vit-depth"), _load("vit-xavier")
+    """Draw the test accuracy by learning rate, three seeds as dots, for two depths and with a
+    warm-up; of the placements pre, post and none."""
+    vits, bare = _load("vit-depth"), _load("vit-depth-init").select(warm_up=100)
     deep = vits.select(depth=12)
     parts = {
         "2 layers": vits.select(depth=2),
         "12 layers": deep.select(warm_up=0),
-        "12, warm-up": deep.select(warm_up=100),
-        "24, Xavier,\nno warm-up": xavier,
+        "12, warm-up": Rows([*deep.select(warm_up=100), *bare]),
     }
     figure, axes = new_figure(3.5, ncols=len(parts), sharey=True)
     for ax, (title, rows) in zip(axes, parts.items(), strict=True):
@@ -242,8 +246,6 @@ def _accuracy_by_rate(axes: Axes, rows: Rows) -> None:
     rates = rows.values("lr")
     # no norm in black: the third colour is group norm's in this chapter
     for place_of, (placement, series) in enumerate((("pre", 0), ("post", 1), ("none", 6))):
-        if placement not in rows.values("placement"):
-            continue
         arm = rows.select(placement=placement)
         test = np.array([[row["test"] for row in arm.select(lr=lr)] for lr in rates])
         places = np.arange(len(rates)) + 0.1 * (place_of - 1)

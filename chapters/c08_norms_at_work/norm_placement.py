@@ -97,5 +97,6 @@ def _trained(settings: Settings, progress: Progress) -> tuple[ViT, list[float]]:
 GRADIENT_DEPTH = planned("gradient-depth", gradients)
 VIT_DEPTH = planned("vit-depth", train)
 VIT_XAVIER = planned("vit-xavier", train)
+VIT_DEPTH_INIT = planned("vit-depth-init", train)
 VIT_CURVES = planned("vit-curves", curve)
 VIT_SEEDS = planned("vit-seeds", train)

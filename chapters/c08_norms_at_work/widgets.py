@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from course_utils.experiments import Difference
-from course_utils.plots.style import PALETTE, line_style, marker_style, new_figure
+from course_utils.plots.style import MUTED, PALETTE, line_style, marker_style, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 from course_utils.widgets.batches import normals
 
@@ -89,6 +89,7 @@ class _ChanceByEye(CourseWidget):
     def picture(self) -> tuple[Figure, str]:
         seeds, difference, shared = (self.state[k] for k in ("seeds", "difference", "shared"))
         figure, (strip, curves) = new_figure(3.8, ncols=2, width_ratios=[2, 3])
+        strip.plot([0, 1], self.x.numpy(), color=MUTED, linewidth=0.8, linestyle="-")  # by seed
         for arm, values in enumerate(self.x.numpy()):
             name, look = ("arm A", "arm B")[arm], {"color": PALETTE[arm]}
             place = np.full(len(values), arm)

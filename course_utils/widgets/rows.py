@@ -4,6 +4,7 @@ Chapters 00, 02."""
 from collections.abc import Sequence
 
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -41,8 +42,9 @@ def normalize_row(
     Args:
         controls: which of ``offset, scale, eps, features, arithmetic`` are shown; where
             ``arithmetic`` is, offsets reach 1e8, otherwise ±10.
-        arithmetic: ``"float64"``, ``"two-pass"`` or ``"one-pass"``, the last two in float32,
-            ``"bfloat16"`` or ``"float16"``, both in two passes; every operation is rounded.
+        arithmetic: ``"float64"``, ``"two-pass"`` or ``"one-pass"``, the last two in float32 (one
+            pass beside two), ``"bfloat16"`` or ``"float16"``, both in two passes; every operation
+            is rounded.
         offset: the first one, a stop of its slider.
     """
     if isinstance(controls, str) or not set(controls) <= set(CONTROLS):
@@ -75,21 +77,30 @@ class _NormalizeRow(CourseWidget):
             self.state[name] for name in ("offset", "scale", "eps", "arithmetic")
         )
         x = self.x
-        mean = _mean(x)
-        squares = _mean(x * x) - mean * mean if arithmetic == "one-pass" else None
-        variance = _mean((x - mean).square()) if squares is None else squares
-        y = ((x - mean) / (variance + torch.tensor(eps, dtype=x.dtype)).sqrt()).double()
+        mean, is_one_pass = _mean(x), arithmetic == "one-pass"
+        in_two = _mean((x - mean).square())
+        variance = _mean(x * x) - mean * mean if is_one_pass else in_two
+        y, two_passes = (
+            ((x - mean) / (spread + torch.tensor(eps, dtype=x.dtype)).sqrt()).double()
+            for spread in (variance, in_two)
+        )
         statistics = f"mean {format_number(mean.item())}, variance {format_number(variance.item())}"
         output_variance = format_number(y.var(correction=0).item())
         # so far from zero the differences would not be seen
         base = offset if abs(offset) > 50 else 0.0
 
         figure, (before, after) = new_figure(height=3.4, ncols=2)
-        places = range(1, len(x) + 1)
-        for series, (axes, values) in enumerate(((before, x.double() - base), (after, y))):
-            axes.bar(places, values.where(values.isfinite(), 0.0).tolist(), color=PALETTE[series])
+        places = torch.arange(1, len(x) + 1)
+        _bars(before, places, x.double() - base, 0)
+        if is_one_pass:  # beside two, each in its colour of the figures
+            _bars(after, places - 0.2, y, 0, "one pass", width=0.4)
+            _bars(after, places + 0.2, two_passes, 1, "two passes", width=0.4)
+            after.legend(ncols=2, loc="upper left")
+        else:
+            _bars(after, places, y, 1)
+        for axes in (before, after):
             axes.axhline(0, color=MUTED, linewidth=1)
-            axes.set_xticks(places)
+            axes.set_xticks(places.tolist())
             axes.grid(visible=False, axis="x")
         before.set(title=f"input, minus {base:,g}" if base else "input", xlabel=statistics)
         after.set(title="normalized", xlabel=f"variance {output_variance}", ylim=(-4, 4))
@@ -100,6 +111,13 @@ class _NormalizeRow(CourseWidget):
             f"{statistics}; normalized, variance "
             f"{output_variance}."
         )
+
+
+def _bars(
+    axes: Axes, places: Tensor, values: Tensor, series: int, label: str = "", width: float = 0.8
+) -> None:
+    heights = values.where(values.isfinite(), 0.0).tolist()
+    axes.bar(places.tolist(), heights, width, color=PALETTE[series], label=label or None)
 
 
 def _mean(values: Tensor) -> Tensor:

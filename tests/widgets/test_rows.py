@@ -57,6 +57,11 @@ def test_the_browser_rounds_every_operation_as_pytorch_does(figures):
                 np.atleast_1d(value.double().numpy()),
                 err_msg=f"{key} of {state}",
             )
+        beside = row_by_pytorch({**state, "arithmetic": "two-pass"})[3].double().numpy()
+        if state["arithmetic"] == "one-pass":
+            np.testing.assert_array_equal(_numbers(answer["twoPasses"]), np.atleast_1d(beside))
+        else:
+            assert answer["twoPasses"] is None
         largest = x.abs().max()
         if largest.isfinite():
             above = torch.nextafter(largest, torch.tensor(torch.inf, dtype=x.dtype))
@@ -83,6 +88,19 @@ def test_a_sum_beyond_float16_is_called_the_mean_s_end(in_browser):
     assert state["offset"] in widget.data["stops"]["offset"]
     (words,) = in_browser("normalize_row", "module.summary", [[state, widget.data]])
     assert words == "The sum of the row is infinite, and so is its mean: float16 ends at 65,504."
+
+
+def test_one_pass_stands_beside_two_and_says_how_far_both_are_off(in_browser):
+    widget = widgets.normalize_row(arithmetic="one-pass")
+    states = [{**widget.state, "offset": offset} for offset in (2_000, 10_000)]
+    near, far = in_browser("normalize_row", "module.summary", [[s, widget.data] for s in states])
+    assert near.startswith("The normalized row has moved by at most 0.")
+    assert "; in two passes by " in near
+    assert far.startswith("One pass has made the variance negative or zero; two passes have moved")
+    widget.state = states[0]
+    _, after = widget.picture()[0].axes
+    assert [bars.get_label() for bars in after.containers] == ["one pass", "two passes"]
+    assert len(after.patches) == 2 * len(widget.x)
 
 
 def test_it_opens_at_a_stop_of_its_slider():

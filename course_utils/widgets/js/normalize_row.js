@@ -68,10 +68,13 @@ function rowFigure(state) {
   const { name, to } = formatOf(state);
   const row = state.values.slice(0, state.features);
   const inputs = row.map((value) => to(to(to(state.scale) * to(value)) + to(state.offset)));
-  const result = normalize(inputs, state.eps, to, state.arithmetic === "one-pass");
+  const onePass = state.arithmetic === "one-pass";
+  const result = normalize(inputs, state.eps, to, onePass);
   const unmoved = normalize(row, state.eps, (x) => x, false).outputs;
   const sum = result.outputs.reduce((a, b) => a + b, 0);
   const outputMean = sum / row.length;
+  const twoPasses = onePass ? normalize(inputs, state.eps, to, false).outputs : null;
+  const movedBy = (outputs) => Math.max(...outputs.map((y, i) => Math.abs(y - unmoved[i])));
   return {
     inputs,
     spacing: gapAt(Math.max(...inputs.map(Math.abs)), name),
@@ -80,7 +83,9 @@ function rowFigure(state) {
     outputVariance: result.outputs.reduce((a, y) => a + (y - outputMean) ** 2, 0) / row.length,
     predictedVariance: result.variance / (result.variance + state.eps),
     unmoved,
-    moved: Math.max(...result.outputs.map((y, i) => Math.abs(y - unmoved[i]))),
+    twoPasses,
+    moved: movedBy(result.outputs),
+    movedInTwo: twoPasses && movedBy(twoPasses),
   };
 }
 
@@ -113,7 +118,7 @@ function inputAxis(state, data) {
 
 const barPitch = (panel, count) => (panel.right - panel.left) / count;
 
-function drawBars(context, panel, values, { limit, name, colour, picked = null, ghosts = null }) {
+function drawBars(context, panel, values, { limit, name, colour, picked = null, ghosts = null, beside = null }) {
   const scale = scaleOf([-limit, limit], [panel.bottom, panel.top]);
   const ticks = ticksBetween(-limit, limit, 4);
   drawVerticalAxis(context, { scale, ticks, left: panel.left, right: panel.right, top: panel.top - 24, name });
@@ -121,14 +126,19 @@ function drawBars(context, panel, values, { limit, name, colour, picked = null, 
   const thickness = Math.max(4, Math.min(34, pitch * 0.7));
   values.forEach((value, i) => {
     const x = panel.left + (i + 0.5) * pitch;
-    if (Number.isFinite(value)) {
-      const end = scale(Math.max(-limit, Math.min(limit, value)));
-      context.fillStyle = colour;
-      context.fillRect(x - thickness / 2, Math.min(end, scale(0)), thickness, Math.max(1, Math.abs(end - scale(0))));
-    } else {
-      const px = Math.min(13, pitch * 0.36);
-      drawText(context, formatNumber(value), x, panel.bottom - 10, { px, weight: "bold", align: "center" });
-    }
+    const bars = beside ? [[value, colour], beside(i)] : [[value, colour]];
+    const each = thickness / bars.length;
+    bars.forEach(([height, fill], place) => {
+      const left = x - thickness / 2 + place * each;
+      if (Number.isFinite(height)) {
+        const end = scale(Math.max(-limit, Math.min(limit, height)));
+        context.fillStyle = fill;
+        context.fillRect(left, Math.min(end, scale(0)), each, Math.max(1, Math.abs(end - scale(0))));
+      } else {
+        const px = Math.min(13, pitch * 0.36);
+        drawText(context, formatNumber(height), x, panel.bottom - 10, { px, weight: "bold", align: "center" });
+      }
+    });
     if (ghosts) drawGhost(context, x, scale(ghosts[i]), thickness);
     drawText(context, String(i + 1), x, panel.bottom + 12, {
       px: 12,
@@ -175,12 +185,19 @@ function drawRow(context, state, width) {
       picked: state.picked,
     },
   );
+  const [one, two] = STYLE.palette; // the colours of one pass and of two in the figures
   drawBars(context, output, data.outputs, {
     limit: OUTPUT_LIMIT,
     name: "normalized",
-    colour: STYLE.palette[1],
+    colour: data.twoPasses ? one : two,
     ghosts: data.unmoved,
+    beside: data.twoPasses && ((i) => [data.twoPasses[i], two]),
   });
+  if (data.twoPasses) {
+    const bold = { px: 12, weight: "bold" };
+    drawText(context, "one pass", output.left + 6, output.top + 8, { ...bold, colour: one });
+    drawText(context, "two passes", output.left + 72, output.top + 8, { ...bold, colour: two });
+  }
   drawKey(context, "offset 0, scale 1", output.right, output.top - 24, { width: 2 });
 }
 
@@ -220,15 +237,18 @@ function change(state, control, value) {
 }
 
 function summary(state, data) {
-  const { moved, inputs, mean } = rowFigure(state);
+  const { moved, movedInTwo, inputs, mean } = rowFigure(state);
   const asked = `Move ${data.controls.slice(0, 2).join(" or ")}: what becomes of the normalized row?`;
   if (data.controls.every((control) => state[control] === data.first[control])) return asked; // the answer, once it is tried
   const { name } = formatOf(state);
   if (!inputs.every(Number.isFinite)) return `The row itself is infinite: ${name} ends at 65,504.`;
   if (!Number.isFinite(mean)) return `The sum of the row is infinite, and so is its mean: ${name} ends at 65,504.`;
-  if (Number.isNaN(moved)) return "The variance came out negative or zero: the output is not a number.";
+  const isLost = Number.isNaN(moved);
+  const inTwo = movedInTwo === null ? "" : `; in two passes by ${formatNumber(movedInTwo)}`;
+  if (isLost && !movedInTwo) return "The variance came out negative or zero: the output is not a number.";
+  if (isLost) return `One pass has made the variance negative or zero; two passes have moved the row by at most ${formatNumber(movedInTwo)}.`;
   if (moved < 1e-12) return "The normalized row is where offset 0 and scale 1 put it.";
-  return `The normalized row has moved by at most ${formatNumber(moved)} from where offset 0 and scale 1 put it.`;
+  return `The normalized row has moved by at most ${formatNumber(moved)} from where offset 0 and scale 1 put it${inTwo}.`;
 }
 
 function facts(state, { controls }) {

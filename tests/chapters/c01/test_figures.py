@@ -5,7 +5,8 @@ import pytest
 import torch
 from clipping import assert_nothing_is_clipped
 
-from chapters.c01_why_normalize.figures import by_depth, layer_by_layer, valleys
+from chapters.c01_why_normalize.figures import by_depth, layer_by_layer, mark_band, valleys
+from course_utils.plots import heatmap
 
 
 def depth_figure():
@@ -35,3 +36,11 @@ def test_nothing_is_clipped(figure):
 def test_the_way_down_ends_at_the_minimum_of_a_bowl_and_not_of_a_valley():
     valley, bowl = (ax.lines[0].get_xydata()[-1] for ax in valley_figure().axes)
     assert np.abs(bowl).max() < 1e-12 < 0.1 < np.abs(valley).max()
+
+
+def test_the_band_is_marked_at_the_rates_that_bring_a_ratio_into_it():
+    figure = heatmap(np.zeros((3, 4)), "network", "rate")
+    mark_band(figure, [0.1, 1e-3, 1e9], rates=(1e-2, 1e-1, 1.0, 10.0), band=(1e-3, 1e-2))
+    marked = figure.axes[0].collections[-1].get_segments()
+    ends = [segment[:, 0] for segment in marked]
+    np.testing.assert_allclose(ends, [[0, 1], [2, 3], [-0.5, -0.5]], atol=1e-9)
