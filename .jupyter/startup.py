@@ -46,7 +46,13 @@ def _say_it_plainly(shell):
                 "Interrupted. What was computed before is kept; run the cell again when you like."
             ]
         elif kind is NameError and is_of_this_notebook(error.name):
-            lines = [f"{error}: run the cells above first."]
+            is_folded = error.name.endswith("_solution")
+            what = (
+                "the folded solution above (click the line with the dots)"
+                if is_folded
+                else "the cells above first"
+            )
+            lines = [f"{error}: run {what}."]
         else:
             lines = shell.InteractiveTB.structured_traceback(
                 kind, error, trace, tb_offset=tb_offset

@@ -39,7 +39,8 @@ def find_notebooks(chapters: Sequence[str] = (), folder: Path = NOTEBOOKS) -> li
     found: list[Path] = []
     for chapter in chapters:
         path = Path(chapter)
-        named = path.parent == Path() and sorted(folder.glob(f"{chapter}*.ipynb"))
+        number = chapter.zfill(2) if chapter.isdigit() else chapter
+        named = path.parent == Path() and sorted(folder.glob(f"{number}*.ipynb"))
         matches = [path] if path.is_file() else named
         if not matches:
             numbers = [path.stem.split("_")[0] for path in find_notebooks(folder=folder)]

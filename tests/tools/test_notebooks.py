@@ -114,6 +114,7 @@ def test_chapters_are_found_by_number_and_by_path(tmp_path):
     )
     assert find_notebooks(folder=tmp_path) == [second, third]
     assert find_notebooks(["03"], tmp_path) == find_notebooks([str(third)]) == [third]
+    assert find_notebooks(["2"], tmp_path) == [second]
     for nothing in ("04", "/04"):
         with pytest.raises(ValueError, match=f"got '{nothing}', known are 02, 03"):
             find_notebooks([nothing], tmp_path)

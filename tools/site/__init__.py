@@ -333,7 +333,7 @@ def _with_notes(
         if "course-live" in str(output)
     )
     if (first := next(live, None)) is not None:
-        facts.append(f'<a href="#cell-id={first.id}">to play with, and what it shows</a>')
+        facts.append(f'<a href="#cell-id={first.id}">straight to the widget</a>')
     if pieces := [
         cell for cell in notebook.cells if is_code(cell) and _PIECE.fullmatch(cell.source)
     ]:

@@ -457,9 +457,12 @@ def _expected(comparison: Comparison) -> dict[str, Any]:
     for name, values in comparison.expected.values.items():
         dtype = comparison.expected.dtypes.get(name)
         tolerance = comparison.tolerance(name)
+        # a remark may be on the last digits
+        exact = tolerance.absolute < _FLOAT32_HOLDS or bool(comparison.probe.remark)
         expected[name] = {
             "shape": list(values.shape),
-            "values": _numbers(values, tolerance.absolute < _FLOAT32_HOLDS),
+            "values": _numbers(values, exact),
+            "exact": exact,
             "dtype": str(dtype).removeprefix("torch.") if dtype else "",
             "relative": tolerance.relative,
             "absolute": tolerance.absolute,

@@ -1,13 +1,20 @@
 // Sections, claims and rows with all the words of a question, best first, each with the words around the first hit.
 const MOST = 60, BEFORE = 80, EXCERPT = 260;
 
-/** How well an entry answers: nothing where a word is missing; a title counts more than text, the whole phrase more still. */
+/** The words of a question, small; one of a class's name counts as the words in it, too: RMSNorm as RMS norm. */
+function wordsOf(question) {
+  const words = question.split(/\s+/).filter(Boolean);
+  const apart = words.flatMap((word) => word.split(/(?<=[a-zA-Z])(?=[A-Z][a-z])/));
+  return [words, apart].map((several) => several.map((word) => word.toLowerCase()));
+}
+
+/** How well an entry answers: nothing where a word is missing; a title counts more than text, the whole phrase more still, and most where it begins the title. */
 function score({ title, text }, words) {
   const inTitle = title.toLowerCase(), inText = text.toLowerCase();
   if (!words.every((word) => inTitle.includes(word) || inText.includes(word))) return 0;
   const phrase = words.join(" ");
   const often = words.map((word) => Math.min(5, inText.split(word).length - 1) + 10 * inTitle.includes(word));
-  return 1 + often.reduce((sum, n) => sum + n) + 20 * inTitle.includes(phrase) + 5 * inText.includes(phrase);
+  return 1 + often.reduce((sum, n) => sum + n) + 20 * inTitle.includes(phrase) + 20 * inTitle.startsWith(phrase) + 5 * inText.includes(phrase);
 }
 
 /** The text around the first word found, the words marked. */
@@ -29,13 +36,14 @@ function excerpt(text, words) {
 }
 
 function answer(question, list, status) {
-  const words = question.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = words.length ? sections.map((entry) => [score(entry, words), entry]).filter(([points]) => points) : [];
+  const [words, apart] = wordsOf(question);
+  const points = (entry) => Math.max(score(entry, words), score(entry, apart));
+  const found = words.length ? sections.map((entry) => [points(entry), entry]).filter(([points]) => points) : [];
   found.sort(([a], [b]) => b - a);
   list.replaceChildren(...found.slice(0, MOST).map(([, entry]) => {
     const item = document.createElement("li");
     const link = Object.assign(document.createElement("a"), { href: entry.address, textContent: `${entry.page} › ${entry.title}` });
-    item.append(link, excerpt(entry.text, words));
+    item.append(link, excerpt(entry.text, [...new Set([...words, ...apart])]));
     return item;
   }));
   const more = found.length > MOST ? `, the best ${MOST} here` : "";

@@ -70,7 +70,7 @@ function showSectionsOnTheLeft() {
 function addSwitch(note) {
   const choice = document.createElement("select");
   choice.ariaLabel = "which code is shown";
-  for (const [value, name] of Object.entries({ told: "code: the lesson's", all: "code: all", none: "code: none" })) choice.add(new Option(name, value));
+  for (const [value, name] of Object.entries({ told: "show code: what the lesson needs", all: "show code: all", none: "show code: none" })) choice.add(new Option(name, value));
   const apply = () => {
     document.body.dataset.code = choice.value;
     for (const fold of document.querySelectorAll(".cell:not(.tag_solution) > details.hide")) fold.open = choice.value === "all";

@@ -19,7 +19,7 @@ function numbers(text, Kind = Float64Array) {
 const given = (text) => new Float64Array(Uint8Array.from(text.match(/../g) ?? [], (byte) => parseInt(byte, 16)).buffer);
 /** What is right, or what a mistake gives; what need not be exact is stored in float32. */
 const stored = (text, { absolute }) => Float64Array.from(numbers(text, absolute < 1e-7 ? Float64Array : Float32Array));
-const rightOf = (expected) => stored(expected.values, expected);
+const rightOf = ({ values, exact }) => Float64Array.from(numbers(values, exact ? Float64Array : Float32Array));
 const largestOf = (values) => values.reduce((most, v) => (Number.isFinite(v) ? Math.max(most, Math.abs(v)) : most), 0);
 const shapeText = (shape) => (shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`);
 const typeText = (name) => (name === "NoneType" ? "None" : `${"aeiou".includes(name[0]) ? "an" : "a"} ${name}`);
