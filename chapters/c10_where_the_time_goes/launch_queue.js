@@ -27,10 +27,11 @@ function queueFigure(state, data) {
 function drawQueue(context, state, width, data) {
   const [eager, graph] = [false, true].map((isGraph) => queueOf(state, data.shown, isGraph));
   const x = scaleOf([0, Math.max(eager.done, graph.done)], [ROWS.left, width - ROWS.right]);
+  const { busy, faster } = queueFigure(state, data);
   const rows = [
-    ["Python: launches", eager.launches, STYLE.palette[0]],
-    ["GPU: kernels", eager.kernels, STYLE.palette[1]],
-    ["GPU: the same kernels in a graph", graph.kernels, STYLE.palette[2]],
+    ["Python: launches", eager.launches, STYLE.muted],
+    [`GPU: kernels, at work ${formatNumber(100 * busy)} % of the time`, eager.kernels, STYLE.palette[1]],
+    [`GPU, in a graph: ${faster < 1.1 ? "hardly" : `${formatNumber(faster)} times`} faster`, graph.kernels, STYLE.palette[2]],
   ];
   const bottom = ROWS.top + ROWS.pitch * rows.length - (ROWS.pitch - ROWS.thick) + 8;
   for (const tick of ticksBetween(0, Math.max(eager.done, graph.done), 6)) {
