@@ -97,15 +97,15 @@ def roofline(
     for series, (name, (intensity, rate)) in of_rate:
         # no colour comes twice with one marker
         marker = marker_style(series + series // len(PALETTE))
-        look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": "", "markersize": 9}
-        axes.plot(intensity, rate, **look, label=name)
+        look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": ""}
+        axes.plot(intensity, rate, **look, markersize=9, label=name)
         place = max(rate, free.get(intensity, 0.0))
         free[intensity] = place * line_of_text
         is_right = intensity > ridge
         # below its point where others stand to the right of it, at the same height perhaps
         below = is_right or intensity == min(intensities) < max(intensities)
-        offset = (-9 if is_right else 9, -18 if below else -4)
-        axes.annotate(name, (intensity, place), offset, ha="right" if is_right else "left", **limit)
+        nudge = (-9 if is_right else 9, -18 if below else -4)
+        axes.annotate(name, (intensity, place), nudge, ha="right" if is_right else "left", **limit)
     return figure
 
 
