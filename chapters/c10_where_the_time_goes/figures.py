@@ -104,7 +104,7 @@ def roofline(
         is_right = intensity > ridge
         # below its point where others stand to the right of it, at the same height perhaps
         below = is_right or intensity == min(intensities) < max(intensities)
-        nudge = (-9 if is_right else 9, -18 if below else -4)
+        nudge = (24 if is_right else 9, -18 if below else -4)
         axes.annotate(name, (intensity, place), nudge, ha="right" if is_right else "left", **limit)
     return figure
 
@@ -284,7 +284,7 @@ def timeline(
         bar = [((begin - first) / 1e3, (end - begin) / 1e3)]
         axes.broken_barh(bar, (1.1, 0.6), facecolor=MUTED, edgecolor="white", linewidth=2)
         middle = ((begin + end) / 2 - first) / 1e3
-        is_wide = end - begin > 0.2 * (last - first)
+        is_wide = end - begin > 0.22 * (last - first)
         look = {"color": "white", "weight": "bold"} if is_wide else {}
         axes.text(middle, 1.4 if is_wide else 1.9, name, ha="center", va="center", **look)
     within = [(b, e) for b, e in operators if first <= b and e <= last]
