@@ -7,11 +7,20 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from course_utils.plots import error_curves
-from course_utils.plots.style import INK, MUTED, PALETTE, marker_style, new_figure, series_of
+from chapters.c10_where_the_time_goes.exercises import longest_gap
+from course_utils.plots.style import (
+    INK,
+    MUTED,
+    PALETTE,
+    line_style,
+    marker_style,
+    new_figure,
+    series_of,
+)
 from course_utils.table import format_number
 
 __all__ = [
+    "against_bytes",
     "bandwidth_by_size",
     "cache_sizes",
     "recorded_ladder",
@@ -27,8 +36,7 @@ def roofline(
     points: Mapping[str, tuple[float, float]],
     cached_gbps: float = 0.0,
 ) -> Figure:
-    """Draw the roof and, under it, what was reached; both axes are logarithmic. A thin line at half
-    of the flat part is the roof of what cannot use fused multiply-adds.
+    """Draw the roof and, under it, what was reached; both axes are logarithmic.
 
     Args:
         bandwidth_gbps: what memory delivers, in 1e9 bytes per second: the slope of the roof.
@@ -56,9 +64,12 @@ def roofline(
     axes.plot(
         x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4
     )
-    unfused = peak_gflops / 2
-    axes.plot([ridge / 2, high], [unfused, unfused], color=INK, linewidth=1.2, label="_unfused")
-    axes.axvline(ridge, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
+    axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="rate (GFLOP/s)")
+    axes.set_ylim(top=peak_gflops * 6)
+    # the ridge, above the roof, where no point and no name lies
+    axes.plot(
+        [ridge, ridge], [peak_gflops, peak_gflops * 6], color=MUTED, linestyle=":", linewidth=1.4
+    )
     limit = {"xycoords": "data", "textcoords": "offset points"}
     axes.annotate(
         f"memory: {bandwidth_gbps:,.3g} GB/s", (low, low * bandwidth_gbps), (14, -3), **limit
@@ -66,8 +77,9 @@ def roofline(
     axes.annotate(
         f"arithmetic: {peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
     )
-    words = f"additions or products\nalone: {unfused:,.3g} GFLOP/s"
-    axes.annotate(words, (high, unfused), (0, -8), ha="right", va="top", **limit)
+    for words, offset, side in (("waits for memory", -6, "right"), ("for arithmetic", 6, "left")):
+        look = {"ha": side, "va": "top", "color": MUTED, "weight": "bold"}
+        axes.annotate(words, (ridge, peak_gflops * 6), (offset, -2), **look, **limit)
     if cached_gbps > 1.5 * bandwidth_gbps:
         corner = peak_gflops / cached_gbps
         slope = {"color": MUTED, "linestyle": (0, (4, 2)), "linewidth": 1.6, "label": "_cached"}
@@ -75,15 +87,54 @@ def roofline(
         words = f"copy of 16 MB:\n{cached_gbps:,.3g} GB/s"
         axes.annotate(words, (corner / 2, peak_gflops / 2), (-9, 0), ha="right", **limit)
     forms = [name.removeprefix("eager, ") for name in points]
-    for series, (name, (intensity, rate)) in zip(series_of(forms), points.items(), strict=True):
+    low_gflops = 0.6 * min(low * bandwidth_gbps, *(rate for _, rate in points.values()))
+    axes.set_ylim(bottom=low_gflops)
+    line_of_text = (peak_gflops * 6 / low_gflops) ** 0.055  # a factor of the rate
+    free: dict[float, float] = {}  # above the names that one intensity has already
+    of_rate = sorted(
+        zip(series_of(forms), points.items(), strict=True), key=lambda each: each[1][1][1]
+    )
+    for series, (name, (intensity, rate)) in of_rate:
         # no colour comes twice with one marker
         marker = marker_style(series + series // len(PALETTE))
-        look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": "", "markersize": 9}
-        axes.plot(intensity, rate, **look, label=name)
-        side = ((-9, -18), "right") if intensity > ridge else ((9, -4), "left")
-        axes.annotate(name, (intensity, rate), side[0], ha=side[1], **limit)
-    axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="rate (GFLOP/s)")
-    axes.set_ylim(top=peak_gflops * 4)
+        look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": ""}
+        axes.plot(intensity, rate, **look, markersize=9, label=name)
+        place = max(rate, free.get(intensity, 0.0))
+        free[intensity] = place * line_of_text
+        is_right = intensity > ridge
+        # below its point where others stand to the right of it, at the same height perhaps
+        below = is_right or intensity == min(intensities) < max(intensities)
+        nudge = (24 if is_right else 9, -18 if below else -4)
+        axes.annotate(name, (intensity, place), nudge, ha="right" if is_right else "left", **limit)
+    return figure
+
+
+def against_bytes(
+    measured_ms: Mapping[str, float], by_bytes_ms: Mapping[str, float], copy_ms: float
+) -> Figure:
+    """Draw a bar for each way to write one layer, as long as it takes, with a mark where its bytes
+    would end at the pace of a copy, and a line at the time of the copy itself."""
+    figure, axes = new_figure(height=1.3 + 0.5 * len(measured_ms))
+    longest = max(*measured_ms.values(), *by_bytes_ms.values())
+    for place, series in enumerate(series_of(measured_ms)):
+        name = [*measured_ms][place]
+        measured, by_bytes = measured_ms[name], by_bytes_ms[name]
+        axes.barh(place, measured, 0.62, color=PALETTE[series % len(PALETTE)])
+        axes.vlines(by_bytes, place - 0.42, place + 0.42, color="white", linewidth=6)
+        axes.vlines(by_bytes, place - 0.42, place + 0.42, color=INK, linewidth=3)
+        end = max(measured, by_bytes) + longest / 60
+        axes.text(end, place, f"{measured:.3g} ms", va="center")
+    first = next(iter(by_bytes_ms.values()))
+    axes.annotate("what its bytes take", (first, -0.45), (0, 3), ha="center", va="bottom",
+                  textcoords="offset points")  # fmt: skip
+    axes.axvline(copy_ms, color=MUTED, linewidth=1.4, linestyle=(0, (4, 2)), zorder=0.5)
+    bottom = len(measured_ms) - 0.2
+    axes.annotate(f"a copy: {copy_ms:.3g} ms", (copy_ms, bottom), (4, 2), va="bottom", color=MUTED,
+                  textcoords="offset points")  # fmt: skip
+    names = [name.replace("deviation ", "deviation\n") for name in measured_ms]
+    axes.set_yticks(range(len(names)), labels=names)
+    axes.grid(visible=False, axis="y")
+    axes.set(xlabel="time (ms)", xlim=(0, 1.2 * longest), ylim=(bottom + 0.15, -1.0))
     return figure
 
 
@@ -123,11 +174,13 @@ def recorded_ladder(
     for place, result in enumerate(slow_to_fast):
         megabytes = result["bytes_moved"] / 1e6
         gbps, high, low = (megabytes / ms for ms in (result["median_ms"], *result["range_ms"]))
-        axes.barh(place, gbps, color=PALETTE[0], edgecolor=INK, linewidth=0.8)
-        # in a column, clear of the line
-        words_at_end = f"{format_number(gbps)} GB/s, {gbps / copy_gbps:.0%}"
-        at_edge = axes.get_yaxis_transform()
-        axes.text(0.995, place, words_at_end, transform=at_edge, ha="right", va="center")
+        by_operators = result["implementation"].startswith(("eager", "autograd", "loops"))
+        axes.barh(place, gbps, color=PALETTE[1 if by_operators else 2])
+        # inside its bar, where a whisker leaves room and the copy's line would be near
+        is_inside = not several and gbps > copy_gbps / 2
+        look = {"ha": "right", "color": "white"} if is_inside else {}
+        end = (max(gbps, high) if several else gbps) + copy_gbps / 60 * (-1 if is_inside else 1)
+        axes.text(end, place, f"{gbps / copy_gbps:.0%}", va="center", weight="bold", **look)
         if several:
             # half of the whisker lies on the bar
             axes.hlines(place, low, high, color="white", linewidth=5)
@@ -142,14 +195,21 @@ def recorded_ladder(
             )
         furthest = max(furthest, high if several else gbps)
     axes.axvline(copy_gbps, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
+    words_of_kinds = (("one kernel", 2, len(slow_to_fast) - 1), ("an operator at a time", 1, 0))
+    for kind, colour, place in words_of_kinds:
+        axes.text(1.04 * copy_gbps, place, kind, va="center", color=PALETTE[colour], weight="bold")
+    axes.annotate(
+        f"a copy: {format_number(copy_gbps)} GB/s", (copy_gbps, -0.6), (-5, 0), ha="right",
+        va="center", textcoords="offset points",
+    )  # fmt: skip
     axes.set_yticks(
         range(len(slow_to_fast)), labels=[result["implementation"] for result in slow_to_fast]
     )
     axes.grid(visible=False, axis="y")
-    axes.set_xlim(0, 1.6 * furthest)
-    xlabel = "useful bandwidth (GB/s); dashed, 100%: a copy of the same size"
+    axes.set(xlim=(0, 1.55 * furthest), ylim=(-0.95, len(slow_to_fast) - 0.5))
+    xlabel = "useful bandwidth (GB/s)"
     if several:
-        xlabel += "\nthe line on a bar: slowest to fastest process"
+        xlabel += "; line: slowest to fastest process"
     machine = record.origin.replace(" (", "\n(")  # a line for it, and one for what ran there
     axes.set(xlabel=f"{xlabel}\n{machine}", title=words)
     return figure
@@ -172,23 +232,45 @@ def bandwidth_by_size(
     sizes_kb: Sequence[float], gbps: Mapping[str, Sequence[float]], caches_kb: Mapping[str, float]
 ) -> Figure:
     """Draw bandwidths against the size of the input, and where input and output together outgrow
-    each cache."""
-    figure = error_curves(
-        sizes_kb, gbps, xlabel="size of the input (kB)", ylabel="useful bandwidth (GB/s)"
-    )
-    axes = figure.axes[0]
-    smallest, largest = axes.get_xlim()
-    ends = [kb / 2 for kb in caches_kb.values() if kb / 2 < largest]
-    for end in ends:
+    each cache; at the end of each line stands what is left of its best."""
+    figure, axes = new_figure()
+    highest = max(max(line) for line in gbps.values())
+    taken = -np.inf
+    ends = sorted(zip(gbps.items(), series_of(gbps), strict=True), key=lambda each: each[0][1][-1])
+    for (name, line), series in ends:
+        look = {**line_style(series), **marker_style(series), "markersize": 7}
+        axes.plot(sizes_kb, line, **look)
+        taken = max(line[-1], taken + 0.15 * highest)
+        words = f"{name}:\n{line[-1] / max(line):.0%} of its best"
+        axes.annotate(
+            words, (1.02, taken), xycoords=axes.get_yaxis_transform(), va="center", color=INK,
+            annotation_clip=False,
+        )  # fmt: skip
+    smallest, largest = sizes_kb[0] / 1.6, sizes_kb[-1] * 1.6
+    axes.set(xscale="log", xlim=(smallest, largest), ylim=(0, 1.18 * highest))
+    axes.set(xlabel="size of the input", ylabel="useful bandwidth (GB/s)")
+    shown = sizes_kb[:: 1 + (len(sizes_kb) - 1) // 9]
+    axes.set_xticks(list(shown), [_size(kb) for kb in shown])
+    axes.minorticks_off()
+    ends_kb = [kb / 2 for kb in caches_kb.values() if kb / 2 < largest]
+    for end in ends_kb:
         axes.axvline(end, color=MUTED, linewidth=1.2, linestyle=":")
-    borders = [smallest, *ends, largest]
-    names = [*caches_kb][: len(ends)] + ["memory"] * (len(ends) == len(caches_kb))
+    borders = [smallest, *ends_kb, largest]
+    names = [*caches_kb][: len(ends_kb)] + ["memory"] * (len(ends_kb) == len(caches_kb))
     for name, left, right in zip(names, borders, borders[1:], strict=False):
         axes.text(
             (left * right) ** 0.5, 0.99, name, transform=axes.get_xaxis_transform(),
             ha="center", va="top", color=MUTED, weight="bold",
         )  # fmt: skip
     return figure
+
+
+def _size(kilobytes: float) -> str:
+    for unit in ("kB", "MB"):
+        if kilobytes < 1024:
+            return f"{kilobytes:.3g}\n{unit}"
+        kilobytes /= 1024
+    return f"{kilobytes:.3g}\nGB"
 
 
 def timeline(
@@ -198,31 +280,43 @@ def timeline(
     when an operator ran."""
     first, last = parts[0][1], parts[-1][2]
     figure, axes = new_figure(height=2.4)
-    for number, (name, begin, end) in enumerate(parts):
-        colour = PALETTE[number % len(PALETTE)]
-        axes.broken_barh([((begin - first) / 1e3, (end - begin) / 1e3)], (1.1, 0.7), color=colour)
+    for name, begin, end in parts:
+        bar = [((begin - first) / 1e3, (end - begin) / 1e3)]
+        axes.broken_barh(bar, (1.1, 0.6), facecolor=MUTED, edgecolor="white", linewidth=2)
         middle = ((begin + end) / 2 - first) / 1e3
-        height = 1.9 + 0.35 * (number % 2)  # neighbours may be narrower than their names
-        axes.annotate(name, (middle, height), ha="center", va="bottom")
+        is_wide = end - begin > 0.22 * (last - first)
+        look = {"color": "white", "weight": "bold"} if is_wide else {}
+        axes.text(middle, 1.4 if is_wide else 1.9, name, ha="center", va="center", **look)
     within = [(b, e) for b, e in operators if first <= b and e <= last]
     bars = [((begin - first) / 1e3, (end - begin) / 1e3) for begin, end in within]
-    axes.broken_barh(bars, (0.2, 0.7), color=INK, linewidth=0)
-    axes.set_yticks([0.55, 1.45], ["operators", "parts"])
-    axes.set(xlabel="time (ms)", ylim=(0, 2.75), xlim=(0, (last - first) / 1e3))
+    axes.broken_barh(bars, (0.2, 0.6), color=PALETTE[0], linewidth=0)
+    begin, end = ((edge - first) / 1e3 for edge in longest_gap.oracle(within, first, last))
+    axes.annotate(
+        "", (begin, 0.5), (end, 0.5), arrowprops={"arrowstyle": "<->", "color": INK, "lw": 1.6}
+    )
+    axes.text((begin + end) / 2, 0.58, f"no operator: {end - begin:.0f} ms", ha="center",
+              va="bottom", weight="bold")  # fmt: skip
+    axes.set_yticks([0.5, 1.4], ["operators", "parts"])
+    axes.grid(visible=False, axis="y")
+    axes.set(xlabel="time (ms)", ylim=(0, 2.15), xlim=(0, (last - first) / 1e3))
     return figure
 
 
 def traces(seen: Mapping[str, Mapping[str, Sequence[tuple[str, float, float]]]]) -> Figure:
-    """Draw what ``on_gpu.trace`` saw of each call, one above the other, each on its line of
-    time."""
-    figure, panels = new_figure(2.3 * len(seen), nrows=len(seen), sharex=True)
+    """Draw what ``on_gpu.trace`` saw of each call, one above the other, each on its line of time,
+    and say how much of the time from its first kernel to its last a kernel runs."""
+    figure, panels = new_figure(1.9 * len(seen) + 0.4, nrows=len(seen), sharex=True)
     for axes, (name, kinds) in zip(panels, seen.items(), strict=True):
-        for row, (kind, colour) in enumerate(zip(kinds, PALETTE, strict=False)):
+        for row, kind in enumerate(kinds):
             bars = [(begin, end - begin) for _, begin, end in kinds[kind]]
+            colour = PALETTE[2] if kind == "kernels" else MUTED
             axes.broken_barh(bars, (len(kinds) - 1 - row - 0.35, 0.7), color=colour, linewidth=0)
         axes.set_yticks(range(len(kinds)), list(kinds)[::-1])
         axes.grid(visible=False, axis="y")
-        axes.set_title(name)
+        kernels = kinds["kernels"]
+        span = kernels[-1][2] - kernels[0][1]
+        busy = sum(end - begin for _, begin, end in kernels) / span
+        axes.set_title(f"{name}: at work {busy:.0%}")
     panels[-1].set_xlim(0, None)
     panels[-1].set_xlabel("time (µs)")
     return figure

@@ -27,10 +27,11 @@ function queueFigure(state, data) {
 function drawQueue(context, state, width, data) {
   const [eager, graph] = [false, true].map((isGraph) => queueOf(state, data.shown, isGraph));
   const x = scaleOf([0, Math.max(eager.done, graph.done)], [ROWS.left, width - ROWS.right]);
+  const { busy, faster } = queueFigure(state, data);
   const rows = [
-    ["Python: launches", eager.launches, STYLE.palette[0]],
-    ["GPU: kernels", eager.kernels, STYLE.palette[1]],
-    ["GPU: the same kernels in a graph", graph.kernels, STYLE.palette[2]],
+    ["Python: launches", eager.launches, STYLE.muted],
+    [`GPU: kernels, at work ${formatNumber(100 * busy)} % of the time`, eager.kernels, STYLE.palette[1]],
+    [`GPU, in a graph: ${gain(faster)}`, graph.kernels, STYLE.palette[2]],
   ];
   const bottom = ROWS.top + ROWS.pitch * rows.length - (ROWS.pitch - ROWS.thick) + 8;
   for (const tick of ticksBetween(0, Math.max(eager.done, graph.done), 6)) {
@@ -48,13 +49,14 @@ function drawQueue(context, state, width, data) {
   });
 }
 
+const gain = (faster) => (faster < 1.1 ? "hardly faster" : `${formatNumber(faster)} times faster`);
 const times = (us) => (us < 1000 ? `${formatNumber(us)} µs` : `${formatNumber(us / 1e3)} ms`);
 
 function facts(state, data) {
   const { eager, graph, busy, faster } = queueFigure(state, data);
   return [
     [`${data.count} kernels, launched one by one`, times(eager.done)],
-    ["in a graph", `${times(graph.done)}, ${formatNumber(faster)} times faster`],
+    ["in a graph", `${times(graph.done)}, ${gain(faster)}`],
     ["the device works", `${formatNumber(100 * busy)} % of the time`],
     ["a clock around the calls says", times(data.count * state.launch)],
   ];
@@ -62,8 +64,8 @@ function facts(state, data) {
 
 function summary(state, data) {
   const { busy, faster } = queueFigure(state, data);
-  if (state.kernel >= state.launch) return `The device is never short of work: a graph makes it ${formatNumber(faster)} times faster.`;
-  return `The device waits for Python and works ${formatNumber(100 * busy)} % of the time; a graph makes it ${formatNumber(faster)} times faster.`;
+  if (state.kernel >= state.launch) return `The device is never short of work: a graph makes it ${gain(faster)}.`;
+  return `The device waits for Python and works ${formatNumber(100 * busy)} % of the time; a graph makes it ${gain(faster)}.`;
 }
 
 const microseconds = (value) => `${value} µs`;

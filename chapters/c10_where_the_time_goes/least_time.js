@@ -18,10 +18,6 @@ const FROM_CACHE =
 
 const timeText = (ms) => (ms < 1 ? `${formatNumber(1e3 * ms)} µs` : `${formatNumber(ms)} ms`);
 
-// one scale for all states, so that a bar that grows is seen to grow: 10 ns to 1 s
-const [SHORTEST, LONGEST] = [-5, 3]; // powers of ten, in milliseconds
-const DECADES = Array.from({ length: LONGEST - SHORTEST + 1 }, (_, i) => SHORTEST + i);
-
 function drawTimes(context, state, width, answer, data) {
   const times = leastTime(state, data);
   const bars = [
@@ -30,16 +26,18 @@ function drawTimes(context, state, width, answer, data) {
     ["measured", answer?.measured_ms, STYLE.palette[1]],
   ];
   const { left, right } = edges(width);
-  const across = scaleOf([SHORTEST, LONGEST], [left, width - right]);
+  const longest = Math.max(...bars.map(([, ms]) => ms ?? 0)); // from zero, so that a bar of half the time is half as long
+  const across = scaleOf([0, longest], [left, width - right]);
   const bottom = BARS.top + BARS.pitch * bars.length;
-  const least = Math.max(across(Math.log10(Math.max(times.memoryMs, times.arithmeticMs))), left + 2);
+  const least = Math.max(across(Math.max(times.memoryMs, times.arithmeticMs)), left + 2);
   const bound = times.memoryMs >= times.arithmeticMs ? "least, from memory" : "least, by arithmetic";
-  const every = across(SHORTEST + 2) - left < 62 ? 4 : 2; // decades, so that the times do not run into one another
-  for (const power of DECADES) {
-    drawLine(context, [[across(power), BARS.top - 10], [across(power), bottom]], { colour: STYLE.rule });
-    if ((power - SHORTEST) % every === 0) drawText(context, timeText(10 ** power), across(power), bottom + 14, { px: 12, align: "center" });
+  const [unit, inUnit] = longest < 1 ? ["µs", 1e3] : ["ms", 1];
+  for (const tick of ticksBetween(0, longest * inUnit, width < 500 ? 3 : 6)) {
+    const place = across(tick / inUnit);
+    drawLine(context, [[place, BARS.top - 10], [place, bottom]], { colour: STYLE.rule });
+    drawText(context, tickText(tick), place, bottom + 14, { px: 12, align: "center" });
   }
-  drawText(context, "time, logarithmic", (left + width - right) / 2, bottom + 34, { align: "center" });
+  drawText(context, `time (${unit})`, (left + width - right) / 2, bottom + 34, { align: "center" });
   bars.forEach(([name, ms, colour], i) => {
     const y = BARS.top + BARS.pitch * i;
     drawText(context, name, left - 10, y + BARS.thick / 2, { align: "right", weight: "bold" });
@@ -47,14 +45,14 @@ function drawTimes(context, state, width, answer, data) {
       drawText(context, "measuring …", left + 8, y + BARS.thick / 2, { colour: STYLE.muted });
       return;
     }
-    const end = Math.max(across(Math.log10(ms)), left + 2); // what is shorter than the axis is a stub on it
+    const end = Math.max(across(ms), left + 2); // the shortest is a stub on the axis
     context.fillStyle = colour;
     context.fillRect(left, y, end - left, BARS.thick);
     const wouldMeet = end < least && least < end + 8 + LABEL; // the dashed line
     drawText(context, timeText(ms), (wouldMeet ? least : end) + 8, y + BARS.thick / 2);
   });
   drawLine(context, [[least, BARS.top - 10], [least, bottom]], { width: 2, dash: [5, 4] });
-  drawText(context, bound, least, BARS.top - 20, { px: 12, align: "center" });
+  drawText(context, bound, Math.max(least, left + 60), BARS.top - 20, { px: 12, align: "center" });
 }
 
 function facts(state, answer, data) {

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from matplotlib.figure import Figure
 
 from chapters.c10_where_the_time_goes.exercises import norm_bytes
-from course_utils.plots.style import INK, PALETTE, PAPER, new_figure
+from course_utils.plots.style import INK, MUTED, PALETTE, PAPER, new_figure
 from course_utils.table import format_number
 from course_utils.timing import Roofline, forward_and_backward, measure_in_turns
 from course_utils.widgets.base import AnsweringWidget, CourseWidget, browser_module, one_of
@@ -85,17 +85,19 @@ class _LeastTime(AnsweringWidget):
         figure, axes = new_figure(2.6)
         colours = (PALETTE[0], PALETTE[2], PALETTE[1])
         axes.barh(list(bars), [1e3 * ms for ms in bars.values()], color=colours)
-        least = 1e3 * max(memory_ms, arithmetic_ms)
+        least, longest = 1e3 * max(memory_ms, arithmetic_ms), 1e3 * max(bars.values())
         for row, us in enumerate(1e3 * ms for ms in bars.values()):
-            inside = least / 10 < us < least  # or the dashed line would go through it
-            look = {"ha": "right", "color": PAPER, "weight": "bold"} if inside else {}
-            place = us / 1.15 if inside else 1.15 * us
-            axes.text(place, row, f"{format_number(us)} µs", va="center", **look)
+            # behind the dashed line, if it would go through the words
+            end = least if us <= least < us + longest / 5 else us
+            axes.text(end + longest / 80, row, f"{format_number(us)} µs", va="center")
         axes.axvline(least, color=INK, linestyle="--")
-        longest = 1e3 * max(bars.values())
-        axes.set(xscale="log", xlim=(min(0.1, least), 8 * longest), ylim=(2.6, -0.6))
+        bound = "memory" if memory_ms >= arithmetic_ms else "arithmetic"
+        side = "right" if least > longest / 2 else "left"
+        words = f" the least, {'from memory' if bound == 'memory' else 'by arithmetic'} "
+        axes.text(least, -0.62, words, ha=side, va="center", weight="bold")
+        axes.set(xlim=(0, 1.25 * longest), ylim=(2.6, -0.9))
         axes.grid(visible=False, axis="y")
-        axes.set_xlabel("time (µs), logarithmic; dashed: the least")
+        axes.set_xlabel("time (µs)")
         bandwidth, peak = (format_number(rate) for rate in asdict(machine).values())
         setting = f"{rows:,} rows of {features:,} in {dtype}, {DIRECTIONS[direction]}"
         axes.set_title(f"{setting}\non a machine of {bandwidth} GB/s and {peak} GFLOP/s")
@@ -104,8 +106,7 @@ class _LeastTime(AnsweringWidget):
             f"{dtype}: {moved:,} bytes take at least "
             f"{format_number(1e3 * memory_ms)} µs, {operations:,} operations at least "
             f"{format_number(1e3 * arithmetic_ms)} µs on a machine of {bandwidth} GB/s and "
-            f"{peak} GFLOP/s: bound by "
-            f"{'memory' if memory_ms >= arithmetic_ms else 'arithmetic'}. Measured there: "
+            f"{peak} GFLOP/s: bound by {bound}. Measured there: "
             f"{format_number(1e3 * measured)} µs."
         )
 
@@ -146,17 +147,24 @@ class _LaunchQueue(CourseWidget):
         launch, kernel = self.state["launch"], self.state["kernel"]
         shown = KERNELS["shown"]
         figure, axes = new_figure(3.0)
+        done, by_graph = (ends[-1] for ends in self.ends())
+        busy, faster = KERNELS["count"] * kernel / done, done / by_graph
+        gain = "hardly" if faster < 1.1 else f"{format_number(faster)} times"
         rows = [[(launch * (i + 1), launch) for i in range(shown)]]
         rows += [[(end, kernel) for end in ends] for ends in self.ends(shown)]
-        for row, ends in enumerate(rows):
+        names = (
+            "Python: launches",
+            f"GPU: kernels, at work {format_number(100 * busy)} % of the time",
+            f"GPU, in a graph: {gain} faster",
+        )
+        for row, (ends, name) in enumerate(zip(rows, names, strict=True)):
             bars = [(end - wide, wide) for end, wide in ends]
-            look = {"facecolor": PALETTE[row], "edgecolor": PAPER}
-            axes.broken_barh(bars, (row - 0.3, 0.6), **look)
-        names = ("Python:\nlaunches", "GPU:\nkernels", "GPU: in\na graph")
-        axes.set_yticks(range(3), names)
+            look = {"facecolor": (MUTED, *PALETTE[1:3])[row], "edgecolor": PAPER}
+            axes.broken_barh(bars, (row - 0.22, 0.5), **look)
+            axes.text(0, row - 0.36, name, va="center", weight="bold")
+        axes.set_yticks([])
         axes.grid(visible=False, axis="y")
-        axes.set(xlabel=f"time of the first {shown} kernels (µs)", xlim=(0, None), ylim=(2.6, -0.6))
-        done, by_graph = (ends[-1] for ends in self.ends())
+        axes.set(xlabel=f"time of the first {shown} kernels (µs)", xlim=(0, None), ylim=(2.5, -0.6))
         return figure, (
             f"{KERNELS['count']} kernels of {kernel} µs, {launch} µs for each launch: launched "
             f"one by one they are done after {done:,} µs, in a graph after {by_graph:,}."

@@ -10,6 +10,7 @@ from matplotlib.colors import to_hex
 
 from chapters.c10_where_the_time_goes import records
 from chapters.c10_where_the_time_goes.figures import (
+    against_bytes,
     bandwidth_by_size,
     recorded_ladder,
     roofline,
@@ -21,6 +22,11 @@ from course_utils.timing import Roofline
 
 POINTS = {f"version {i}": (0.875, 10.0 ** (-i)) for i in range(9)} | {"product": (170.0, 100.0)}
 
+SPELLINGS = (
+    {"deviation written twice": 9.3, "two passes": 5.4, "as few as can be": 14.0, "built-in": 1.1},
+    {"deviation written twice": 8.7, "two passes": 4.7, "as few as can be": 2.9, "built-in": 1.2},
+)
+
 
 def a_roofline(**others):
     return roofline(**{"bandwidth_gbps": 20.0, "peak_gflops": 100.0, "points": POINTS, **others})
@@ -29,6 +35,7 @@ def a_roofline(**others):
 FIGURES = {
     "roofline": lambda: a_roofline(),
     "roofline, and a cache": lambda: a_roofline(cached_gbps=50.0),
+    "against bytes": lambda: against_bytes(*SPELLINGS, 1.2),
     "timeline": lambda: timeline(
         [("batch", 0.0, 9e3), ("forward", 9e3, 30e3), ("step", 30e3, 40e3)], [(8e3, 8.5e3)]
     ),
@@ -63,8 +70,6 @@ def test_the_roof_is_what_the_machine_attains_and_every_point_has_a_look_of_its_
     x, y = roof.get_data()
     np.testing.assert_allclose(y, [min(100.0, 20.0 * intensity) for intensity in x])
     assert Roofline(20.0, 100.0).ridge in x
-    (unfused,) = (line for line in others if line.get_label() == "_unfused")
-    assert [*unfused.get_ydata()] == [50.0, 50.0]
     points = {line.get_label(): line for line in others if not line.get_label().startswith("_")}
     assert {
         name: (line.get_xdata()[0], line.get_ydata()[0]) for name, line in points.items()
@@ -122,3 +127,26 @@ def test_input_and_output_share_a_cache():
     (axes,) = bandwidth_by_size(sizes, gbps, {"L1": 32, "L2": 512}).axes
     assert [line.get_xdata()[0] for line in axes.lines[-2:]] == [16, 256]
     assert [text.get_text() for text in axes.texts[-3:]] == ["L1", "L2", "memory"]
+
+
+def test_a_bar_is_what_was_measured_and_its_mark_what_the_bytes_take():
+    measured, by_bytes = SPELLINGS
+    (axes,) = against_bytes(measured, by_bytes, 1.2).axes
+    assert [bar.get_width() for bar in axes.patches] == [*measured.values()]
+    marks = [each.get_segments()[0][0][0] for each in axes.collections]
+    assert marks == [ms for ms in by_bytes.values() for _ in ("paper", "ink")]
+    assert axes.lines[0].get_xdata()[0] == 1.2
+
+
+def test_what_is_left_of_the_best_stands_at_the_end_of_its_line():
+    (axes,) = bandwidth_by_size([1, 16, 256], {"copy": [3, 20, 5], "norm": [1, 2, 2]}, {}).axes
+    words = [text.get_text() for text in axes.texts]
+    assert words[:2] == ["norm:\n100% of its best", "copy:\n25% of its best"]
+
+
+def test_the_longest_stretch_without_an_operator_and_the_share_of_work_are_written_down():
+    (axes,) = FIGURES["timeline"]().axes
+    # from the operator's end at 8.5 ms to the end of all parts
+    assert "no operator: 32 ms" in [text.get_text() for text in axes.texts]
+    upper, _ = FIGURES["traces"]().axes
+    assert upper.get_title(loc="left") == "8 rows: at work 100%"
