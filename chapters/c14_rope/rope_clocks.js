@@ -153,7 +153,8 @@ function drawClocks(context, state, data, area) {
     if (grid.label)
       drawText(context, `${k}`, centre[0], centre[1] + grid.radius + 12, { px: 12, align: "center", weight });
   }
-  drawText(context, count === 1 ? "the pair" : "the pairs", area.left, 18, { weight: "bold" });
+  const still = data.theta.some((speed) => !speed) ? " (gray: at rest)" : "";
+  drawText(context, (count === 1 ? "the pair" : "the pairs") + still, area.left, 18, { weight: "bold" });
   drawKey(context, "key", area.left + area.width - 92, 18, { colour: HANDS.key, width: 2.5, dash: [4, 2] });
   drawKey(context, "query", area.left + area.width, 18, { colour: HANDS.query, width: 2.5 });
 }
