@@ -1,6 +1,6 @@
 """Chapter 03, Batch norm: what its notebook alone needs.
 
-exercises    batch norm
+exercises    batch norm, and folding it into the layer before it
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
 probes.toml  what is tried in each exercise

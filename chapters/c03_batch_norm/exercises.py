@@ -1,4 +1,4 @@
-"""Chapter 03: batch norm."""
+"""Chapter 03: batch norm, and the layer that does without the one behind it."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from course_utils.check.norms import (
 )
 from course_utils.check.probes import Call, read_probes
 
-__all__ = ["batch_norm"]
+__all__ = ["batch_norm", "fold"]
 
 
 def _batch_norm_in_steps(
@@ -86,4 +86,26 @@ batch_norm = Exercise(
     load("batch_norm", _batch_norm_in_steps),
     updates=("running_mean", "running_var"),
     may_shrink_to=_has_three_values,
+)
+
+
+def _fold(weight, bias, mean, variance, gamma, beta, eps=1e-5):
+    a = gamma / torch.sqrt(variance + eps)
+    column = a.reshape(-1, *[1] * (weight.ndim - 1))  # along the outputs
+    bias = torch.zeros_like(beta) if bias is None else bias
+    return weight * column, a * bias + beta - a * mean
+
+
+def _layer_and_norm(weight: Tensor, bias: Tensor | None = None, **of_norm: Any) -> Call:
+    axes = {"weight": "OIKL"[: weight.dim()], "mean": "O", "variance": "O", "gamma": "O"}
+    axes |= {"beta": "O"} if bias is None else {"beta": "O", "bias": "O"}
+    return Call({"weight": weight, "bias": bias, **of_norm}, axes)
+
+
+fold = Exercise(
+    "fold",
+    _fold,
+    read_probes(__file__, "fold", _layer_and_norm),
+    load("fold", _fold),
+    returns=("new_weight", "new_bias"),
 )

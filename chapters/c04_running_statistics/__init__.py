@@ -1,6 +1,6 @@
 """Chapter 04, Running statistics: what its notebook alone needs.
 
-exercises    one step of a running average
+exercises    one step of a running average, an average without its start, pooled statistics
 mistakes/    what is known to go wrong in each exercise
 claims.toml  what the chapter claims
 probes.toml  what is tried in each exercise

@@ -1,4 +1,5 @@
-"""Chapter 04: one step of a running average, and a pool's statistics from its parts'."""
+"""Chapter 04: one step of a running average, an average without its start, and a pool's statistics
+from its parts'."""
 
 from typing import Any
 
@@ -9,7 +10,7 @@ from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, read_probes
 
-__all__ = ["ema", "pooled"]
+__all__ = ["corrected", "ema", "pooled"]
 
 
 def _ema(average, value, momentum, convention="torch"):
@@ -25,6 +26,23 @@ def _step(average: Any, value: Any, **how: Any) -> Call:
 
 
 ema = Exercise("ema", _ema, read_probes(__file__, "ema", _step), load("ema", _ema))
+
+
+def _corrected(values, momentum):
+    average, left, results = torch.zeros_like(values[0]), 1.0, []
+    for value in values:
+        average = (1 - momentum) * average + momentum * value
+        left = left * (1 - momentum)
+        results.append(average / (1 - left))
+    return torch.stack(results)
+
+
+corrected = Exercise(
+    "corrected",
+    _corrected,
+    read_probes(__file__, "corrected", lambda **how: Call(how, {"values": "TC"})),
+    load("corrected", _corrected),
+)
 
 
 def _pooled(counts, means, variances):

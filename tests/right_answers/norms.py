@@ -5,6 +5,7 @@ running average and to go back through a row; each norm takes its rows out of x,
 exercise, and hands them to one way of each.
 """
 
+import itertools
 import math
 import statistics
 from collections import OrderedDict
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.autograd import Function
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 
 def wide(t):
@@ -488,6 +490,90 @@ def batch_norm_backward_by(back):
     return batch_norm_backward
 
 
+# fold
+
+
+def fold_fused(weight, bias, mean, variance, gamma, beta, eps=1e-5):
+    return fuse_conv_bn_weights(weight, bias, mean, variance, eps, gamma, beta)
+
+
+def fold_probed(weight, bias, mean, variance, gamma, beta, eps=1e-5):
+    """The layer and its norm on 0 and on each unit vector."""
+    matrix = weight.flatten(1).double()
+    z = torch.cat((torch.zeros_like(matrix[:, :1]), matrix), 1)
+    z = z if bias is None else z + bias[:, None]
+    y = (z.T - mean) / (variance.double() + eps).sqrt() * gamma + beta
+    return (y[1:] - y[0]).T.reshape(weight.shape).to(weight.dtype), y[0].to(beta.dtype)
+
+
+def fold_diagonal(weight, bias, mean, variance, gamma, beta, eps=1e-5):
+    scale = torch.diag((variance + eps) ** -0.5) @ torch.diag(gamma)
+    shift = -mean if bias is None else bias - mean
+    return (scale @ weight.flatten(1)).view_as(weight), torch.addmv(beta, scale, shift)
+
+
+def fold_loop(weight, bias, mean, variance, gamma, beta, eps=1e-5):
+    filters, biases = [], []
+    for o, row in enumerate(weight):
+        a = gamma[o].item() / math.sqrt(variance[o].item() + eps)
+        filters.append(a * row)
+        c = 0 if bias is None else bias[o].item()
+        biases.append(a * c + beta[o].item() - a * mean[o].item())
+    return torch.stack(filters), torch.tensor(biases, dtype=beta.dtype)
+
+
+def fold_numpy(weight, bias, mean, variance, gamma, beta, eps=1e-5):
+    w, m, v, g, b = (t.numpy() for t in (weight, mean, variance, gamma, beta))
+    a = g / np.sqrt(v + eps)
+    c = (0 if bias is None else bias.numpy()) - m
+    return torch.from_numpy((w.T * a).T), torch.from_numpy((b + a * c).astype(b.dtype))
+
+
+# corrected
+
+
+def corrected_matrix(values, momentum):
+    ages = torch.arange(len(values))[:, None] - torch.arange(len(values))
+    weights = (momentum * (1 - momentum) ** ages.clamp(min=0).to(values.dtype)).tril()
+    return weights / weights.sum(1, keepdim=True) @ values
+
+
+def corrected_rate(values, momentum):
+    """The corrected average goes towards each value by a share that shrinks to the momentum."""
+    rows = [values[0]]
+    for n, value in enumerate(values[1:], start=2):
+        rows.append(rows[-1].lerp(value, momentum / (1 - (1 - momentum) ** n)))
+    return torch.stack(rows)
+
+
+def corrected_ones(values, momentum):
+    """A column of ones is averaged beside them: what it comes to is what the values weigh."""
+    table = F.pad(values, (0, 1), value=1.0)
+    average, rows = table[0] * 0, []
+    for row in table:
+        average = average + momentum * (row - average)
+        rows.append(average[:-1] / average[-1:])
+    return torch.vstack(rows)
+
+
+def corrected_accumulate(values, momentum):
+    rows = itertools.accumulate(
+        values.double().numpy(), lambda a, v: (1 - momentum) * a + v, initial=0.0
+    )
+    weights = itertools.accumulate(values, lambda w, _: (1 - momentum) * w + 1, initial=0.0)
+    both = zip(list(rows)[1:], list(weights)[1:], strict=True)
+    return torch.from_numpy(np.stack([row / weight for row, weight in both])).to(values.dtype)
+
+
+def corrected_recursive(values, momentum):
+    if len(values) == 1:
+        return values.clone()
+    before = corrected_recursive(values[:-1], momentum)
+    kept = (1 - momentum) * (1 - (1 - momentum) ** (len(values) - 1))
+    last = (kept * before[-1] + momentum * values[-1]) / (kept + momentum)
+    return torch.cat((before, last[None]))
+
+
 # compare_arms
 
 
@@ -735,6 +821,7 @@ RIGHT = {
     "layer_norm": [layer_norm_by_rms, *map(layer_norm_by, IN_ROWS[1:])],
     "rms_norm": [*map(rms_norm_by, SCALED)],
     "batch_norm": [*map(batch_norm_by, IN_ROWS, MOVES)],
+    "fold": [fold_fused, fold_probed, fold_diagonal, fold_loop, fold_numpy],
     "group_norm": [group_norm_chunks, *map(group_norm_by, IN_ROWS[:4])],
     "instance_norm": [
         instance_norm_by_group_norm,
@@ -746,6 +833,13 @@ RIGHT = {
         pooled_numpy,
         pooled_by_channel,
         pooled_repeated,
+    ],
+    "corrected": [
+        corrected_matrix,
+        corrected_rate,
+        corrected_ones,
+        corrected_accumulate,
+        corrected_recursive,
     ],
     "ema": [ema_match, ema_zip, ema_swap, ema_double, ema_einsum],
     "backward_steps": [
