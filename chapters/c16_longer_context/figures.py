@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from chapters.c16_longer_context.tags import TASK
 from course_utils import plots
@@ -84,10 +85,15 @@ def ruler(shares: Mapping[float, Sequence[Sequence[float]]]) -> Figure:
     """Draw how often a guess follows from the token so many places back: for each factor of PI the
     mean of its seeds, (seeds, places)."""
     figure, axes = new_figure()
-    for dash, (factor, seeds) in zip(DASHES, shares.items(), strict=False):
+    colors = (INK, "#3A8AC2", PALETTE[0], "#003F66")  # no scaling is black, PI blue
+    for color, dash, (factor, seeds) in zip(colors, DASHES, shares.items(), strict=False):
         mean = np.mean(seeds, 0)
-        place = 1 + int(mean.argmax())
-        axes.plot(range(1, 1 + len(mean)), mean, color=PALETTE[0], linestyle=dash)
+        peak = int(mean.argmax())
+        place = 1 + peak
+        places = np.arange(1, 1 + len(mean))
+        axes.plot(places, mean, color=color, linestyle="-", linewidth=0.8, alpha=0.5)
+        rise = slice(max(0, peak - math.ceil(factor / 2)), peak + math.ceil(factor / 2) + 1)
+        axes.plot(places[rise], mean[rise], color=color, linestyle=dash, linewidth=2.2)
         side = "left" if place > 3 else "right"
         axes.annotate(
             f"PI by {factor:g}\n{place} back", (place, mean.max()), (5, 3),
@@ -112,5 +118,6 @@ def where_to_begin(rows: Iterable[Mapping[str, Any]], theory: int) -> Figure:
         height=3.4,
     )
     (axes,) = figure.axes
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.axvline(theory, color=INK, linewidth=1, linestyle=":")
     return figure
