@@ -69,5 +69,5 @@ def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
     figure, axes = new_figure(0.3 * len(models) + 1.3)
     figure.set_figwidth(5.6)  # legible on a phone
     draw_layers(axes, {name: list(map(kind_of, layers)) for name, layers in models.items()})
-    axes.set_xlabel("layer (* class default)")
+    axes.set_xlabel("layer (* class default, † file read in a copy)")
     return figure

@@ -26,14 +26,14 @@ from torch import Tensor, nn
 from course_utils.rope.config import as_transformers, text_part
 from course_utils.table import Table
 
-__all__ = ["PUBLISHED", "Layer", "layer_table", "other_table", "read_layers"]
+__all__ = ["COPIES", "PUBLISHED", "Layer", "layer_table", "other_table", "read_layers"]
 
-# Models' config.json, as their publishers have them; keys that bear neither on positions, norms nor
-# attention are left out, and so are those that are null. Some were read in copies, as chapter 18
-# says.
+# Models' config.json; keys that bear neither on positions, norms nor attention are left out, and so
+# are those that are null. Those of COPIES were read in others' copies, as chapter 18 says.
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
 )
+COPIES = ("Qwen3 8B", "Qwen2.5-VL 7B", "GLM-4 9B (0414)", "Command R7B")
 FAR = 131_072  # how many tokens there are before the one whose temperature and reach are read
 _NOT_EXCHANGED = "its code does not let its attention be exchanged"
 _BEFORE = 32  # tokens at position 0 before those that are read: a convolution forgets the start

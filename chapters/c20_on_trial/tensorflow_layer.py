@@ -68,9 +68,10 @@ def inside(out: Path) -> None:
         exec(source, namespace)
         return namespace["LayerNormalization"]
 
-    def built(source: str) -> keras.Model:
+    def built(source: str, *, frozen: bool = False) -> keras.Model:
         keras.utils.set_random_seed(0)
-        model = keras.Sequential([keras.Input((8,)), layer_class(source)(8), keras.layers.Dense(1)])
+        after = keras.layers.Dense(1, trainable=not frozen)
+        model = keras.Sequential([keras.Input((8,)), layer_class(source)(8), after])
         model.compile(keras.optimizers.Adam(0.01), "mse")
         return model
 
@@ -80,8 +81,12 @@ def inside(out: Path) -> None:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((model(rows) - target) ** 2)
         gradient = tape.gradient(loss, norm.gamma)
-        model.fit(rows, target, epochs=200, batch_size=len(rows), verbose=0)
+        four, alone = {"batch_size": len(rows), "verbose": 0}, built(source, frozen=True)
+        losses = model.fit(rows, target, epochs=200, **four).history["loss"]
+        losses_alone = alone.fit(rows, target, epochs=200, **four).history["loss"]
         fit = {
+            "loss, first and last": losses[:: len(losses) - 1],
+            "the same, the layer after it frozen": losses_alone[:: len(losses) - 1],
             "trainable_weights": [weight.name for weight in norm.trainable_weights],
             "gradient of gamma": float(tf.norm(gradient)),
             "gamma moved by": float(tf.norm(norm.gamma - 1.0)),
