@@ -72,11 +72,11 @@ class _NormalizedShape(CourseWidget):
 
     @property
     def weight(self) -> Tensor | None:
-        """A weight of the shape that is seen, 0, 1, 2, …, or None."""
+        """A weight of the shape that is seen, 1, 2, 3, …, or None."""
         shape = self._shapes()[2]
         if shape is None:
             return None
-        return torch.arange(prod(shape), dtype=torch.float32).view(shape)
+        return torch.arange(1, prod(shape) + 1, dtype=torch.float32).view(shape)
 
     def picture(self) -> tuple[Figure, str]:
         try:

@@ -201,7 +201,7 @@ def gradients_by_depth() -> Figure:
         last = np.array([[row["last"] for row in mine.select(depth=d)] for d in depths])
         _mean_with_error(by_depth, depths, last.T, series, f"{placement}-norm")
         if placement == "pre":
-            root = last[0].mean() * (depths[0] / depths) ** 0.5
+            root = last[1].mean() * (depths[1] / depths) ** 0.5  # from six layers on
             by_depth.plot(depths, root, color=MUTED, linestyle=":", label="as 1 / √L")
     by_layer.set(title="each layer of 24", xlabel="layer", ylabel="norm of the gradient")
     by_layer.set(xticks=[1, 6, 12, 18, 24], ylim=(0, 3))

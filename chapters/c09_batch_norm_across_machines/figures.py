@@ -1,12 +1,14 @@
 """What goes over the wire in one step, and how often, drawn (chapter 09)."""
 
+from collections.abc import Mapping, Sequence
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from course_utils.plots import new_figure
-from course_utils.plots.style import INK, PALETTE, PAPER, RULE
+from course_utils.plots.style import INK, PALETTE, PAPER, RULE, line_style
 
-__all__ = ["exchanges", "routes"]
+__all__ = ["exchanges", "routes", "two_copies"]
 
 RANKS = 4
 
@@ -44,6 +46,19 @@ def routes() -> Figure:
         axes.set(xticks=range(8), yticks=range(0, 9, 2))
         axes.grid(visible=False, axis="x")
         axes.set_ylabel("parts held, of 8")
+    return figure
+
+
+def two_copies(runs: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Figure:
+    """Draw the loss of every step, and beside it how far two copies of a weight are apart."""
+    figure, panels = new_figure(3.2, ncols=2)
+    for series, (name, curves) in enumerate(runs.items()):
+        for axes, values in zip(panels, curves, strict=True):
+            axes.plot(range(1, len(values) + 1), values, label=name, **line_style(series))
+    for axes, title in zip(panels, ("loss", "distance of the two γ"), strict=True):
+        axes.set(title=title, xlabel="step")
+    panels[0].set_ylim(0, None)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
