@@ -259,6 +259,7 @@ def keep_only_known_metadata(notebook: nbformat.NotebookNode) -> None:
 
 
 CELL_TIMEOUT_S = 120
+_RECORDING_TIMEOUT_S = 3600  # a cell that computes a record anew
 
 
 class ExecutionFailed(Exception):
@@ -272,7 +273,7 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
 
     A stored text that says the same as the fresh one stays (``tools.outputs``), so that another
     machine's last digits change no file; a picture stays only where its bytes are the same. No cell
-    may raise, nor take more than ``timeout`` seconds: where anything goes wrong, the file stays as
+    may raise, nor take more than ``timeout`` seconds unless it records: where anything goes wrong, the file stays as
     it was and an ``ExecutionFailed`` says why.
     """
     from nbclient import NotebookClient, exceptions
@@ -283,7 +284,7 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
 
     client = NotebookClient(
         notebook,
-        timeout=timeout,
+        timeout=_RECORDING_TIMEOUT_S if "COURSE_RECORD" in os.environ else timeout,
         kernel_name="python3",
         record_timing=False,
         # a kernel warns of its unencrypted connection, which stays on this machine
