@@ -273,8 +273,8 @@ def execute(path: Path, *, timeout: float = CELL_TIMEOUT_S) -> bool:
 
     A stored text that says the same as the fresh one stays (``tools.outputs``), so that another
     machine's last digits change no file; a picture stays only where its bytes are the same. No cell
-    may raise, nor take more than ``timeout`` seconds unless it records: where anything goes wrong, the file stays as
-    it was and an ``ExecutionFailed`` says why.
+    may raise, nor take more than ``timeout`` seconds unless it records. Where anything goes wrong,
+    the file stays as it was and an ``ExecutionFailed`` says why.
     """
     from nbclient import NotebookClient, exceptions
 
