@@ -434,7 +434,7 @@ warps_for = Exercise(
     returns=(
         "bytes spilled",
         "bytes of the narrowest load",
-        "number of warps beyond 1, 2, 4, 8, 16 or 32",
+        "number of warps more than there can be",
     ),
     adapt=_made_with,
     may_shrink_to=lambda call: False,  # the compiler was asked about no other
