@@ -58,7 +58,7 @@ def test_one_switch_shows_all_code_or_none_and_opens_no_solution(reader):
     switch = reader.page.get_by_label("which code is shown")
     switch.select_option("none")
     assert not any(cell.is_visible() for cell in code.all())
-    assert reader.page.locator(".tag_exercise .cell_input").first.is_visible()
+    assert reader.page.locator(".course-write textarea").first.is_visible()  # in place of the cell
     switch.select_option("all")
     assert all(cell.is_visible() for cell in code.all())
     assert not any(cell.is_visible() for cell in solutions.all())
