@@ -39,9 +39,9 @@ def find_notebooks(chapters: Sequence[str] = (), folder: Path = NOTEBOOKS) -> li
     found: list[Path] = []
     for chapter in chapters:
         path = Path(chapter)
-        number = chapter.zfill(2) if chapter.isdigit() else chapter
-        named = path.parent == Path() and sorted(folder.glob(f"{number}*.ipynb"))
-        matches = [path] if path.is_file() else named
+        matches = [path] if path.is_file() else []
+        if not matches and path.name == chapter:  # a number, and no way to a file
+            matches = sorted(folder.glob(f"{chapter.zfill(2)}*.ipynb"))
         if not matches:
             numbers = [path.stem.split("_")[0] for path in find_notebooks(folder=folder)]
             known = ", ".join(numbers) or "none"

@@ -10,7 +10,7 @@ from course_utils.plots.style import INK, PALETTE, PAPER, RULE, line_style
 
 __all__ = ["exchanges", "routes", "two_copies"]
 
-RANKS = 4
+_RANKS = 4
 
 
 def exchanges() -> Figure:
@@ -18,8 +18,8 @@ def exchanges() -> Figure:
     figure, (forward, backward) = new_figure(3.6, ncols=2)
     _exchange(forward, "forward: all_gather", "2C + 1\neach", "4 · (2C + 1)\neach, to merge")
     _exchange(backward, "backward: all_reduce", "2C\neach", "2C each,\nthe sums")
-    for rank in range(RANKS):
-        for other in range(RANKS):
+    for rank in range(_RANKS):
+        for other in range(_RANKS):
             _block(forward, 3.3 + 0.6 * other, rank, str(other), PALETTE[other])
         _block(backward, 4.2, rank, "0 + 1 + 2 + 3", INK)
     return figure
@@ -63,8 +63,8 @@ def two_copies(runs: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> F
 
 
 def _exchange(axes: Axes, title: str, before: str, after: str) -> None:
-    for rank in range(RANKS):
-        for other in range(RANKS):
+    for rank in range(_RANKS):
+        for other in range(_RANKS):
             axes.plot([0.5, 2.9], [-rank, -other], color=PALETTE[rank], lw=1, ls="-")
         _block(axes, 0.2, rank, str(rank), PALETTE[rank])
     axes.text(0.2, -3.7, before, ha="center", va="top", fontsize=12)

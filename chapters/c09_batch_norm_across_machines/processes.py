@@ -47,8 +47,8 @@ def run_processes(
 
     Args:
         function: of a module, or defined in a notebook; then what it uses of the notebook goes
-            with it. Each process calls it once `torch.distributed` is initialised,
-            with gloo, on the CPU.
+            with it. Each process calls it once `torch.distributed` is initialised, with gloo, on
+            the CPU.
         ranks: how many processes, on this machine.
         timeout_s: how long one rank waits for the others in a collective.
         limit_s: how long it may all take, start-up included.

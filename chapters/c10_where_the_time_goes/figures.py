@@ -125,12 +125,24 @@ def against_bytes(
         end = max(measured, by_bytes) + longest / 60
         axes.text(end, place, f"{measured:.3g} ms", va="center")
     first = next(iter(by_bytes_ms.values()))
-    axes.annotate("what its bytes take", (first, -0.45), (0, 3), ha="center", va="bottom",
-                  textcoords="offset points")  # fmt: skip
+    axes.annotate(
+        "what its bytes take",
+        (first, -0.45),
+        (0, 3),
+        ha="center",
+        va="bottom",
+        textcoords="offset points",
+    )
     axes.axvline(copy_ms, color=MUTED, linewidth=1.4, linestyle=(0, (4, 2)), zorder=0.5)
     bottom = len(measured_ms) - 0.2
-    axes.annotate(f"a copy: {copy_ms:.3g} ms", (copy_ms, bottom), (4, 2), va="bottom", color=MUTED,
-                  textcoords="offset points")  # fmt: skip
+    axes.annotate(
+        f"a copy: {copy_ms:.3g} ms",
+        (copy_ms, bottom),
+        (4, 2),
+        va="bottom",
+        color=MUTED,
+        textcoords="offset points",
+    )
     names = [name.replace("deviation ", "deviation\n") for name in measured_ms]
     axes.set_yticks(range(len(names)), labels=names)
     axes.grid(visible=False, axis="y")
@@ -199,9 +211,13 @@ def recorded_ladder(
     for kind, colour, place in words_of_kinds:
         axes.text(1.04 * copy_gbps, place, kind, va="center", color=PALETTE[colour], weight="bold")
     axes.annotate(
-        f"a copy: {format_number(copy_gbps)} GB/s", (copy_gbps, -0.6), (-5, 0), ha="right",
-        va="center", textcoords="offset points",
-    )  # fmt: skip
+        f"a copy: {format_number(copy_gbps)} GB/s",
+        (copy_gbps, -0.6),
+        (-5, 0),
+        ha="right",
+        va="center",
+        textcoords="offset points",
+    )
     axes.set_yticks(
         range(len(slow_to_fast)), labels=[result["implementation"] for result in slow_to_fast]
     )
@@ -243,9 +259,13 @@ def bandwidth_by_size(
         taken = max(line[-1], taken + 0.15 * highest)
         words = f"{name}:\n{line[-1] / max(line):.0%} of its best"
         axes.annotate(
-            words, (1.02, taken), xycoords=axes.get_yaxis_transform(), va="center", color=INK,
+            words,
+            (1.02, taken),
+            xycoords=axes.get_yaxis_transform(),
+            va="center",
+            color=INK,
             annotation_clip=False,
-        )  # fmt: skip
+        )
     smallest, largest = sizes_kb[0] / 1.6, sizes_kb[-1] * 1.6
     axes.set(xscale="log", xlim=(smallest, largest), ylim=(0, 1.18 * highest))
     axes.set(xlabel="size of the input", ylabel="useful bandwidth (GB/s)")
@@ -294,8 +314,14 @@ def timeline(
     axes.annotate(
         "", (begin, 0.5), (end, 0.5), arrowprops={"arrowstyle": "<->", "color": INK, "lw": 1.6}
     )
-    axes.text((begin + end) / 2, 0.58, f"no operator: {end - begin:.0f} ms", ha="center",
-              va="bottom", weight="bold")  # fmt: skip
+    axes.text(
+        (begin + end) / 2,
+        0.58,
+        f"no operator: {end - begin:.0f} ms",
+        ha="center",
+        va="bottom",
+        weight="bold",
+    )
     axes.set_yticks([0.5, 1.4], ["operators", "parts"])
     axes.grid(visible=False, axis="y")
     axes.set(xlabel="time (ms)", ylim=(0, 2.15), xlim=(0, (last - first) / 1e3))

@@ -42,7 +42,10 @@ def test_search_answers_as_one_types_with_the_words_around_and_leads_to_the_plac
     results.first.wait_for()
     assert results.count() > 10
     assert "epsilon" in results.first.locator("mark").first.inner_text().lower()
-    reader.page.get_by_role("searchbox", name="search sections").fill("any factor layer")
+    words = reader.page.get_by_role("searchbox", name="search sections")
+    words.fill("RMSNorm")
+    assert results.first.locator("a").inner_text().startswith("06 · The family › RMS norm")
+    words.fill("any factor layer")
     claim = results.locator("a[href*='#claim-']").first
     address = claim.get_attribute("href")
     claim.click()

@@ -144,6 +144,11 @@ def set_up(machine, **environment):
             "no network: packages are downloaded",
         ),
         (
+            {"UV_SAYS": "error sending request for url (https://download.pytorch.org/whl/cpu/)"},
+            {},
+            "download.pytorch.org cannot be reached: connect, or leave out TORCH_BACKEND",
+        ),
+        (
             {"UV_SAYS": "OSError: [Errno 28] No space left on device"},
             {},
             "the disk is full: free about 3 GB",

@@ -16,6 +16,7 @@ from written_on_page import (
 )
 
 from chapters import check
+from course_utils.check.functions import signature_of
 from tools.site import exercises
 from tools.site.exercises import WRITTEN_ON_PAGE
 
@@ -166,6 +167,16 @@ def test_what_no_known_mistake_gives_is_told_in_the_words_of_check(name, tmp_pat
         due = check[name](names[name], record=False).message
         assert words in due
         assert report["message"] == due, source
+
+
+@pytest.mark.parametrize("name", [*filterfalse(judges_inputs, WRITTEN_ON_PAGE)])
+def test_a_wrong_shape_is_shown_on_the_smallest_input_of_check(name, tmp_path, site):
+    source = f"def {name}{signature_of(check[name].exercise.oracle)}:\n    return torch.zeros(7)\n"
+    (told,) = reports(tmp_path, data_of(site, name), [source])
+    names = {"torch": torch}
+    exec(source, names)
+    due = check[name](names[name], record=False).evidence
+    assert told["evidence"][: 1 + len(due.inputs)] == due.lines()[: 1 + len(due.inputs)]
 
 
 INPUTS = {
