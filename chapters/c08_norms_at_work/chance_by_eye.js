@@ -66,7 +66,7 @@ function panels(width) {
   const isStacked = width < 560;
   const first = isStacked ? width : width * 0.36;
   const full = PANEL.top + PANEL.height + PANEL.bottom;
-  const [x, y] = isStacked ? [0, full] : [first + PANEL.between, 0];
+  const [x, y] = isStacked ? [0, full + 18] : [first + PANEL.between, 0];
   const box = (left, right, top) => ({ left, right, top, bottom: top + PANEL.height });
   return {
     strip: box(PANEL.left, first - 10, PANEL.top),

@@ -64,7 +64,7 @@ function drawStrip(context, name, top, state, width, data) {
 function drawLayers(context, state, width, data) {
   [state.model, state.other].forEach((name, row) => drawStrip(context, name, 12 + STRIP.row * row, state, width, data));
   const tokens = scaleOf([0, state.tokens], [STRIP.left, width - STRIP.right]);
-  drawText(context, `what the last of ${tickText(state.tokens)} tokens sees in layer ${state.layer}`, STRIP.left, SIGHT.top - 22, { weight: "bold" });
+  drawText(context, `seen by the last of ${tickText(state.tokens)} tokens, layer ${state.layer}`, STRIP.left, SIGHT.top - 22, { weight: "bold" });
   seenFigure(state, data).forEach((parts, row) => {
     const top = SIGHT.top + SIGHT.row * row;
     const one = layersOf(state, data)[row];
