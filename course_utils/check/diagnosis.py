@@ -111,7 +111,7 @@ class Diagnosis:
             return f"{subject} is wrong: {related}"
         if related := relation(in_stage, right):
             related = related.replace(", everywhere", "")
-            return f"{subject} is wrong: where that is seen first, {related}"
+            return f"{subject} is wrong: on the probe “{failed.probe.name}” {related}"
         return (
             f"{subject} is wrong, by none of the known mistakes. Seen first on: "
             f"{failed.probe.name}."

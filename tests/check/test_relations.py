@@ -85,7 +85,7 @@ def test_what_is_true_in_the_first_wrong_stage_alone_is_said_of_that():
     later = Probe("rows of 9", "long rows", Call({"x": integers(3, 9, seed=3)}, {"x": "RC"}))
     report_on = Check(Exercise("cumulative", cumulative, [*PROBES, later]))
     for wrong, words in (
-        (lambda x: 2 * x.cumsum(-1) + x.shape[-1] // 9, "where that is seen first, it is 2 times"),
+        (lambda x: 2 * x.cumsum(-1) + x.shape[-1] // 9, "on the probe “rows of 4” it is 2 times"),
         (lambda x: x.cumsum(-1) * (x.shape[-1] == 9), "none of the known mistakes"),
     ):
         assert words in report_on(wrong, record=False).message

@@ -324,7 +324,7 @@ class Diagnosis {
     const worst = worstOf(ratios), subject = worst === "output" ? "The output" : worst;
     const { everywhere, here } = this.words;
     if (everywhere) return `${subject} is wrong: ${everywhere}`;
-    return here ? `${subject} is wrong: where that is seen first, ${here.replace(", everywhere", "")}` : `${subject} is wrong, by none of the known mistakes. Seen first on: ${name}.`;
+    return here ? `${subject} is wrong: on the probe “${name}” ${here.replace(", everywhere", "")}` : `${subject} is wrong, by none of the known mistakes. Seen first on: ${name}.`;
   }
 }
 
