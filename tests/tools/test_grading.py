@@ -88,7 +88,7 @@ CELLS: dict[str, tuple[tuple[str, ...], str, str]] = {
         "error",
         "MemoryError",
     ),
-    "wrong": ((FORGE, COLUMNS, CHOOSE), "wrong", "It subtracts the mean of each column"),
+    "wrong": ((FORGE, COLUMNS, CHOOSE), "wrong", "It takes the columns"),
     "renamed": (
         ("import torch", RIGHT.replace("centre", "my_centre"), "check.centre(my_centre)"),
         "not defined",
