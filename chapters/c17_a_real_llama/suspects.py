@@ -29,6 +29,12 @@ MISTAKES = {
     "eps 0.01 for 0.00001": _NORM,
     "eps outside the root": _NORM,
 }
+# what two of one kind have in common
+_ALIKE = {
+    _ROTATION: "is a wrong rotation as well",
+    _CACHE: "shows with a cache alone as well",
+    _NORM: "is a wrong norm as well",
+}
 _FIRST = {
     _ROTATION: "an `o_proj` is the first layer to differ",
     _CACHE: "no layer differs on a prompt, and something does with a cache",
@@ -110,6 +116,6 @@ def _against(letter: str, guess: str) -> str:
             f"{letter} is not «{guess}»: with that {_FIRST[guessed]}; in {letter} {_FIRST[shows]}."
         )
     return (
-        f"{letter} is not «{guess}»: that shows in the same layer, and leaves another text or "
-        "another loss. Put it there yourself, and compare the two models."
+        f"{letter} is not «{guess}», which {_ALIKE[shows]}. Put it there yourself, and compare "
+        f"the logits of the two models{' behind a cache' if shows == _CACHE else ''}."
     )

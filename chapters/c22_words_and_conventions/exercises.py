@@ -8,13 +8,12 @@ __all__ = ["to_rms_norm"]
 
 
 def _to_rms_norm(source, weight, eps, features):
-    weight = weight.float()
     if source == "gemma":
-        weight = 1 + weight
+        weight = 1 + weight.float()
     if source in ("l2", "scale"):  # a sum of squares is features times their mean
-        weight = weight / features**0.5
+        weight = weight.float() / features**0.5
         eps = eps / features
-    return weight.expand(features), eps
+    return weight.float().expand(features), eps
 
 
 to_rms_norm = Exercise(

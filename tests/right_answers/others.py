@@ -1453,7 +1453,7 @@ def carried_match(source, weight, eps, features):
         case "gguf":
             return weight, eps
         case _:
-            return weight.expand(features) * features**-0.5, eps / features
+            return weight.float().expand(features) * features**-0.5, eps / features
 
 
 def carried_measured(source, weight, eps, features):

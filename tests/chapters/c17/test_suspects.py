@@ -24,7 +24,11 @@ def test_the_four_names_pass():
     ("letter", "guess", "message"),
     [
         ("A", "layer norm", "A is not «layer norm»: with that a norm is the first layer"),
-        ("A", "positions counted from 0", "A is not .* shows in the same layer"),
+        (
+            "A",
+            "positions counted from 0",
+            "A is not .*, which shows with a cache alone as well. Put it",
+        ),
         ("B", "positions off by one", "B is not .*no layer differs on a prompt.*in B an `o_proj`"),
         ("C", "eps outside the root", "C is not .* Put it there yourself"),
         ("D", "layernorm", "'layernorm' is none of the nine, which are pairs interleaved, "),
