@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from chapters.c09_batch_norm_across_machines.sync_batch_norm import LostContact
+
 __all__ = ["simulate_ranks"]
 
 
@@ -31,8 +33,8 @@ def simulate_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> lis
     it. The function runs several times, so it must not change its arguments. Chapter 09.
 
     Raises:
-        RuntimeError: a rank returns without a sum that others wait for, or the ranks bring
-            different shapes.
+        LostContact: a rank returns without a sum that others wait for.
+        RuntimeError: the ranks bring different shapes.
 
     >>> ranks = [(torch.tensor(1.0),), (torch.tensor(3.0),)]
     >>> simulate_ranks(lambda x, all_reduce: x / all_reduce(x), ranks)
@@ -49,7 +51,7 @@ def simulate_ranks(function: Callable[..., Any], shards: Sequence[tuple]) -> lis
         if not parts:
             return list(results.values())
         if results:
-            raise RuntimeError(
+            raise LostContact(
                 f"{_name(results)} returned while {_name(parts)} waited in all_reduce: real ones, "
                 "until a timeout"
             )

@@ -409,6 +409,10 @@ def _warps_for(n_cols, itemsize):
     return min(warps, 32)
 
 
+class NotWhole(TypeError):
+    """A number of warps that is a float."""
+
+
 def _made_with(choose: Callable[[int, int], int]) -> Callable[[int, int], tuple[int, ...]]:
     """Return what the compiler makes of the kernel with as many warps as ``choose`` returns, and
     by how many they are more, or fewer, than those it can have."""
@@ -418,7 +422,8 @@ def _made_with(choose: Callable[[int, int], int]) -> Callable[[int, int], tuple[
     def made(n_cols, itemsize):
         warps = choose(n_cols, itemsize)
         if not isinstance(warps, int):
-            raise TypeError(f"num_warps must be a whole number: got {warps!r}")
+            error = NotWhole if isinstance(warps, float) else TypeError
+            raise error(f"num_warps must be a whole number: got {warps!r}")
         possible = max((each for each in WARPS if each <= warps), default=1)
         made = _known()[f"{n_cols} x {itemsize}"][WARPS.index(possible)]
         return (*made, warps - possible)
