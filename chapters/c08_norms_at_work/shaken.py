@@ -71,7 +71,7 @@ def _noise_off(noise: str, centres: Tensor) -> Noise | None:
 def _forward(
     params: list[Tensor], x: Tensor, norm: bool, noise: Noise | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the logits (R, S, 10, B); the mean and deviation of what the fifth ReLU sees."""
+    """Return the logits (R, S, 10, B), and what the fifth ReLU sees (R, S, 64, B)."""
     weights, biases, gammas = (params[start:] for start in (0, HIDDEN + 1, 2 * HIDDEN + 2))
     for k in range(HIDDEN):
         x = weights[k] @ x  # (R, S, 64, B)
@@ -81,9 +81,9 @@ def _forward(
         if noise is not None:
             x = noise.factor[k] * x + noise.shift[k]
         if k == 4:
-            moments = torch.stack([x.detach().mean(3), x.detach().std(3)])
+            fifth = x.detach()
         x = x.relu()
-    return weights[HIDDEN] @ x + biases[HIDDEN], moments
+    return weights[HIDDEN] @ x + biases[HIDDEN], fifth
 
 
 class _Batch(NamedTuple):
@@ -94,10 +94,10 @@ class _Batch(NamedTuple):
 
 def _losses(params: list[Tensor], batch: _Batch, norm: bool) -> tuple[Tensor, Tensor]:
     """Return the loss of each network (R, S), and what its fifth ReLU sees."""
-    logits, moments = _forward(params, batch.x, norm, batch.noise)
+    logits, fifth = _forward(params, batch.x, norm, batch.noise)
     labels = batch.labels.expand(len(logits), -1, -1).flatten(0, 1)
     each = F.cross_entropy(logits.flatten(0, 1), labels, reduction="none")  # (R S, B)
-    return each.mean(1).view(logits.shape[:2]), moments
+    return each.mean(1).view(logits.shape[:2]), fifth
 
 
 def _stepped(params: list[Tensor], grads: list[Tensor], rate: Tensor) -> list[Tensor]:
@@ -128,7 +128,7 @@ def train_side_by_side(norm: bool, noise: str = "none") -> Training:
     pixels = digits.images.flatten(1)  # (1197, 64)
     rate, params = torch.tensor(RATES).view(-1, 1, 1, 1), _networks(norm)
     rng, of_noise = generator(1), generator(2)
-    losses, without, seen, beyond = [], [], [], []
+    losses, without, means, deviations, beyond = [], [], [], [], []
     drawn, centres = None, torch.empty(0)
     for step in range(STEPS):
         chosen = torch.randint(len(pixels), (SEEDS, BATCH), generator=rng)
@@ -137,10 +137,11 @@ def train_side_by_side(norm: bool, noise: str = "none") -> Training:
         if noise != "none":
             drawn = _drawn(centres, of_noise)
         batch = _Batch(pixels[chosen].transpose(1, 2), digits.labels[chosen], drawn)
-        loss, moments = _losses(params, batch, norm)
+        loss, fifth = _losses(params, batch, norm)
         grads = list(torch.autograd.grad(loss.sum(), params))
         losses.append(loss.detach())
-        seen.append(moments)
+        means.append(fifth.mean(3))
+        deviations.append((fifth - means[-1][..., None]).square().mean(3).sqrt())
         if step >= STEPS - 20:
             with torch.no_grad():
                 off = batch._replace(noise=_noise_off(noise, centres))
@@ -148,7 +149,7 @@ def train_side_by_side(norm: bool, noise: str = "none") -> Training:
         if step % 20 == 0:  # the same batch and the same noise, further along
             beyond.append(_along_the_gradient(params, grads, batch, norm, rate))
         params = _stepped(params, grads, rate)
-    mean, deviation = torch.stack(seen, 1)  # (steps, R, S, 64) each
+    mean, deviation = torch.stack(means), torch.stack(deviations)  # (steps, R, S, 64) each
     jumps = ((mean[1:] - mean[:-1]).abs() / deviation[:-1]).mean((0, 3))
     loss, noise_off = torch.stack(losses[-20:]).mean(0), torch.stack(without).mean(0)
     return Training(loss, noise_off, jumps, *torch.stack(beyond).mean(0))
