@@ -9,20 +9,25 @@ factor from 1 to 1.5 and a shift from −1 to 1, anew in every step or held, and
 sample its own, up to 0.2 away. R rates, S seeds, B batch.
 """
 
+from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils import data
+from course_utils.experiments.rows import Rows
+from course_utils.experiments.study import Progress, Settings, planned
 from course_utils.session import generator
 
-__all__ = ["RATES", "Training", "train_side_by_side"]
+__all__ = ["RATES", "Training", "by_arm", "train_side_by_side"]
 
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
-SEEDS, HIDDEN, STEPS, BATCH = 8, 8, 120, 64
+SEEDS, HIDDEN, BATCH = 8, 8, 64
+ARMS = {"batch norm": (True, "none"), "no norm": (False, "none")}  # a norm, and which noise
+ARMS |= {"held": (True, "held"), "shaken": (True, "jumps")}
 
 
 class Training(NamedTuple):
@@ -121,7 +126,7 @@ def _along_the_gradient(
     return torch.stack([along.max(0).values - along.min(0).values, cosine])
 
 
-def train_side_by_side(norm: bool, noise: str = "none") -> Training:
+def train_side_by_side(norm: bool, noise: str, steps: int) -> Training:
     """Train all networks; ``noise`` is ``"none"``, ``"jumps"`` (anew in every step) or ``"held"``
     (channels' factors and shifts drawn once)."""
     digits = data.digits().train
@@ -130,7 +135,7 @@ def train_side_by_side(norm: bool, noise: str = "none") -> Training:
     rng, of_noise = generator(1), generator(2)
     losses, without, means, deviations, beyond = [], [], [], [], []
     drawn, centres = None, torch.empty(0)
-    for step in range(STEPS):
+    for step in range(steps):
         chosen = torch.randint(len(pixels), (SEEDS, BATCH), generator=rng)
         if noise == "jumps" or (noise == "held" and step == 0):
             centres = torch.rand(2, HIDDEN, SEEDS, 64, 1, generator=of_noise)
@@ -142,7 +147,7 @@ def train_side_by_side(norm: bool, noise: str = "none") -> Training:
         losses.append(loss.detach())
         means.append(fifth.mean(3))
         deviations.append((fifth - means[-1][..., None]).square().mean(3).sqrt())
-        if step >= STEPS - 20:
+        if step >= steps - 20:
             with torch.no_grad():
                 off = batch._replace(noise=_noise_off(noise, centres))
                 without.append(_losses(params, off, norm)[0])
@@ -153,3 +158,30 @@ def train_side_by_side(norm: bool, noise: str = "none") -> Training:
     jumps = ((mean[1:] - mean[:-1]).abs() / deviation[:-1]).mean((0, 3))
     loss, noise_off = torch.stack(losses[-20:]).mean(0), torch.stack(without).mean(0)
     return Training(loss, noise_off, jumps, *torch.stack(beyond).mean(0))
+
+
+def run(settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Return what became of one seed of an arm, each field of ``Training`` as a list over the
+    rates. The eight seeds are trained together, once."""
+    trained = _trained(settings["arm"], settings["steps"])
+    progress(1.0)
+    fields = trained._asdict().items()
+    return {field: values[:, settings["seed"]].tolist() for field, values in fields}
+
+
+@cache
+def _trained(arm: str, steps: int) -> Training:
+    return train_side_by_side(*ARMS[arm], steps)
+
+
+def by_arm(rows: Rows) -> dict[str, Training]:
+    """Return what was recorded of each arm."""
+    results = {}
+    for arm in rows.values("arm"):
+        runs = rows.select(arm=arm)
+        fields = [torch.tensor([row[name] for row in runs]).T for name in Training._fields]
+        results[arm] = Training(*fields)  # (R, S) each
+    return results
+
+
+SHAKEN = planned("shaken", run)
