@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from chapters.c07_norms_of_models import copying, without_norms
-from chapters.c08_norms_at_work import batch_size, lstm_length, norm_placement
+from chapters.c08_norms_at_work import batch_size, lstm_length, norm_placement, shaken
 from chapters.c12_scan import rnn_time
 from chapters.c13_why_position import extrapolation, reading
 from chapters.c15_scaling_rope import halved
@@ -27,6 +27,7 @@ MODULES = (
     batch_size,
     lstm_length,
     norm_placement,
+    shaken,
     rnn_time,
     extrapolation,
     reading,

@@ -9,20 +9,25 @@ factor from 1 to 1.5 and a shift from −1 to 1, anew in every step or held, and
 sample its own, up to 0.2 away. R rates, S seeds, B batch.
 """
 
+from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils import data
+from course_utils.experiments.rows import Rows
+from course_utils.experiments.study import Progress, Settings, planned
 from course_utils.session import generator
 
-__all__ = ["RATES", "Training", "train_side_by_side"]
+__all__ = ["RATES", "Training", "by_arm", "train_side_by_side"]
 
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
-SEEDS, HIDDEN, STEPS, BATCH = 8, 8, 120, 64
+SEEDS, HIDDEN, BATCH = 8, 8, 64
+ARMS = {"batch norm": (True, "none"), "no norm": (False, "none")}  # a norm, and which noise
+ARMS |= {"held": (True, "held"), "shaken": (True, "jumps")}
 
 
 class Training(NamedTuple):
@@ -71,7 +76,7 @@ def _noise_off(noise: str, centres: Tensor) -> Noise | None:
 def _forward(
     params: list[Tensor], x: Tensor, norm: bool, noise: Noise | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the logits (R, S, 10, B); the mean and deviation of what the fifth ReLU sees."""
+    """Return the logits (R, S, 10, B), and what the fifth ReLU sees (R, S, 64, B)."""
     weights, biases, gammas = (params[start:] for start in (0, HIDDEN + 1, 2 * HIDDEN + 2))
     for k in range(HIDDEN):
         x = weights[k] @ x  # (R, S, 64, B)
@@ -81,9 +86,9 @@ def _forward(
         if noise is not None:
             x = noise.factor[k] * x + noise.shift[k]
         if k == 4:
-            moments = torch.stack([x.detach().mean(3), x.detach().std(3)])
+            fifth = x.detach()
         x = x.relu()
-    return weights[HIDDEN] @ x + biases[HIDDEN], moments
+    return weights[HIDDEN] @ x + biases[HIDDEN], fifth
 
 
 class _Batch(NamedTuple):
@@ -94,10 +99,10 @@ class _Batch(NamedTuple):
 
 def _losses(params: list[Tensor], batch: _Batch, norm: bool) -> tuple[Tensor, Tensor]:
     """Return the loss of each network (R, S), and what its fifth ReLU sees."""
-    logits, moments = _forward(params, batch.x, norm, batch.noise)
+    logits, fifth = _forward(params, batch.x, norm, batch.noise)
     labels = batch.labels.expand(len(logits), -1, -1).flatten(0, 1)
     each = F.cross_entropy(logits.flatten(0, 1), labels, reduction="none")  # (R S, B)
-    return each.mean(1).view(logits.shape[:2]), moments
+    return each.mean(1).view(logits.shape[:2]), fifth
 
 
 def _stepped(params: list[Tensor], grads: list[Tensor], rate: Tensor) -> list[Tensor]:
@@ -121,34 +126,62 @@ def _along_the_gradient(
     return torch.stack([along.max(0).values - along.min(0).values, cosine])
 
 
-def train_side_by_side(norm: bool, noise: str = "none") -> Training:
+def train_side_by_side(norm: bool, noise: str, steps: int) -> Training:
     """Train all networks; ``noise`` is ``"none"``, ``"jumps"`` (anew in every step) or ``"held"``
     (channels' factors and shifts drawn once)."""
     digits = data.digits().train
     pixels = digits.images.flatten(1)  # (1197, 64)
     rate, params = torch.tensor(RATES).view(-1, 1, 1, 1), _networks(norm)
     rng, of_noise = generator(1), generator(2)
-    losses, without, seen, beyond = [], [], [], []
+    losses, without, means, deviations, beyond = [], [], [], [], []
     drawn, centres = None, torch.empty(0)
-    for step in range(STEPS):
+    for step in range(steps):
         chosen = torch.randint(len(pixels), (SEEDS, BATCH), generator=rng)
         if noise == "jumps" or (noise == "held" and step == 0):
             centres = torch.rand(2, HIDDEN, SEEDS, 64, 1, generator=of_noise)
         if noise != "none":
             drawn = _drawn(centres, of_noise)
         batch = _Batch(pixels[chosen].transpose(1, 2), digits.labels[chosen], drawn)
-        loss, moments = _losses(params, batch, norm)
+        loss, fifth = _losses(params, batch, norm)
         grads = list(torch.autograd.grad(loss.sum(), params))
         losses.append(loss.detach())
-        seen.append(moments)
-        if step >= STEPS - 20:
+        means.append(fifth.mean(3))
+        deviations.append((fifth - means[-1][..., None]).square().mean(3).sqrt())
+        if step >= steps - 20:
             with torch.no_grad():
                 off = batch._replace(noise=_noise_off(noise, centres))
                 without.append(_losses(params, off, norm)[0])
         if step % 20 == 0:  # the same batch and the same noise, further along
             beyond.append(_along_the_gradient(params, grads, batch, norm, rate))
         params = _stepped(params, grads, rate)
-    mean, deviation = torch.stack(seen, 1)  # (steps, R, S, 64) each
+    mean, deviation = torch.stack(means), torch.stack(deviations)  # (steps, R, S, 64) each
     jumps = ((mean[1:] - mean[:-1]).abs() / deviation[:-1]).mean((0, 3))
     loss, noise_off = torch.stack(losses[-20:]).mean(0), torch.stack(without).mean(0)
     return Training(loss, noise_off, jumps, *torch.stack(beyond).mean(0))
+
+
+def run(settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Return what became of one seed of an arm, each field of ``Training`` as a list over the
+    rates. The eight seeds are trained together, once."""
+    trained = _trained(settings["arm"], settings["steps"])
+    progress(1.0)
+    fields = trained._asdict().items()
+    return {field: values[:, settings["seed"]].tolist() for field, values in fields}
+
+
+@cache
+def _trained(arm: str, steps: int) -> Training:
+    return train_side_by_side(*ARMS[arm], steps)
+
+
+def by_arm(rows: Rows) -> dict[str, Training]:
+    """Return what was recorded of each arm."""
+    results = {}
+    for arm in rows.values("arm"):
+        runs = rows.select(arm=arm)
+        fields = [torch.tensor([row[name] for row in runs]).T for name in Training._fields]
+        results[arm] = Training(*fields)  # (R, S) each
+    return results
+
+
+SHAKEN = planned("shaken", run)

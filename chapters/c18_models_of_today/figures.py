@@ -1,16 +1,18 @@
-"""The layers of several models beside each other (chapter 18)."""
+"""The layers of several models beside each other, and four masks (chapter 18)."""
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from chapters.c18_models_of_today.published_models import Layer
 from course_utils.plots import new_figure
-from course_utils.plots.style import INK, MUTED, PALETTE
+from course_utils.plots.style import INK, MUTED, PALETTE, RULE
 
-__all__ = ["LOOKS", "draw_layers", "kind_of", "layer_diagram"]
+__all__ = ["LOOKS", "draw_layers", "kind_of", "layer_diagram", "masks"]
 
 # what a layer does: the height of its bar, its colour, its hatching
 LOOKS = {
@@ -70,4 +72,31 @@ def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
     figure.set_figwidth(5.6)  # legible on a phone
     draw_layers(axes, {name: list(map(kind_of, layers)) for name, layers in models.items()})
     axes.set_xlabel("layer (* class default, † file read in a copy)")
+    return figure
+
+
+def masks(tokens: int = 12, border: int = 7, window: int = 4) -> Figure:
+    """Draw four masks over as many tokens: a window, chunks, two documents, and those with the
+    window."""
+    t = torch.arange(tokens)
+    past, near = t <= t[:, None], t > t[:, None] - window
+    chunk, document = t // window, t >= border
+    documents = past & (document == document[:, None])
+    panels = {
+        f"a window of {window}": past & near,
+        f"chunks of {window}": past & (chunk == chunk[:, None]),
+        "two documents": documents,
+        f"documents, window of {window}": documents & near,
+    }
+    figure, axes = new_figure(5.6, nrows=2, ncols=2)
+    figure.set_figwidth(5.6)  # legible on a phone
+    colours = ListedColormap([RULE, PALETTE[0]])
+    for ax, (title, mask) in zip(axes.flat, panels.items(), strict=True):
+        ax.pcolormesh(mask.numpy(), cmap=colours, edgecolors="white", linewidth=1)
+        ax.set(aspect="equal", xticks=[], yticks=[], xlabel="key", ylabel="the token that asks")
+        ax.set_title(title, fontsize=11)
+        ax.invert_yaxis()
+        ax.grid(visible=False)
+        for spine in ax.spines.values():
+            spine.set_visible(False)
     return figure

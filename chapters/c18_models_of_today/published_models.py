@@ -43,14 +43,15 @@ _SMALL = {
     **dict.fromkeys(
         ("intermediate_size", "moe_intermediate_size", "intermediate_size_mlp", "q_lora_rank"), 16
     ),
-    **dict.fromkeys(("shared_expert_intermediate_size", "kv_lora_rank"), 16),
+    **dict.fromkeys(("shared_expert_intermediate_size", "kv_lora_rank", "o_lora_rank"), 16),
     **dict.fromkeys(
         ("num_attention_heads", "num_key_value_heads", "num_local_experts", "num_experts"), 2
     ),
     **dict.fromkeys(("num_experts_per_tok", "n_group", "topk_group", "n_shared_experts"), 1),
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "hidden_size_per_layer_input"), 8),
-    **dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"), 2),
-    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "mamba_chunk_size"), 16),
+    **dict.fromkeys(("linear_num_heads", "linear_num_key_heads", "linear_num_value_heads"), 2),
+    **dict.fromkeys(("linear_head_dim", "linear_key_head_dim", "linear_value_head_dim"), 16),
+    "mamba_chunk_size": 16,
     "pad_token_id": 0,
 }
 
