@@ -96,7 +96,7 @@ def start_afresh(path: Path, folder: Path = LEARN) -> str:
         os.replace(copy, kept)
     write_atomically(copy, data)
     _write_notes(folder, _read_notes(folder) | {path.name: {"written": new, "newest": new}})
-    for newer in folder.glob(f"{copy.stem}_new_version*.ipynb"):
+    for newer in folder.glob(f"{_number(copy)}_new_version*.ipynb"):
         if _hash_of(newer) == new:  # it stands in its place now
             newer.unlink()
     return f"{copy} begins anew{f'; what you had is {kept}' if was_there else ''}."
@@ -109,7 +109,7 @@ def _number(copy: Path) -> str:
 def _free_name(copy: Path, word: str, may_go: Iterable[str | None] = ()) -> Path:
     """Return a name beside ``copy`` that is free, or whose file's hash is one of ``may_go``."""
     for number in count(1):
-        beside = copy.with_name(f"{copy.stem}_{word}{f'_{number}' * (number > 1)}.ipynb")
+        beside = copy.with_name(f"{_number(copy)}_{word}{f'_{number}' * (number > 1)}.ipynb")
         if not beside.exists() or _hash_of(beside) in may_go:
             return beside
     raise AssertionError("there are as many names as numbers")

@@ -30,21 +30,21 @@ def agreeing(first: Sequence[str], own: Sequence[str]) -> int:
 
 
 def draw_tokens(axes: Axes, tokens: Mapping[str, Sequence[str]]) -> None:
-    """Draw ``tokens`` as ``written`` does, each in a box as wide as its letters and two more."""
+    """Draw ``tokens`` as ``written`` does, each in a box a little wider than its letters."""
     first = next(iter(tokens.values()))
-    longest = max(sum(len(_shown(token)) + 2 for token in own) for own in tokens.values())
-    size = min(12, 780 / longest)
+    longest = max(sum(len(_shown(token)) + 1.3 for token in own) for own in tokens.values())
+    size = min(12.5, 780 / longest)
     for row, (part, own) in enumerate(tokens.items()):
         axes.text(0, row - 0.36, part, weight="bold", fontsize=12, va="center")
         same, left = agreeing(first, own), 0.0
         fills = [*[PAPER] * same, PALETTE[4], *[RULE] * len(own)]
         for column, (token, fill) in enumerate(zip(own, fills, strict=False)):
-            edge, width = INK if column == same else RULE, len(_shown(token)) + 1.6
+            edge, width = INK if column == same else RULE, len(_shown(token)) + 1.0
             box = Rectangle((left, row - 0.2), width, 0.5, facecolor=fill, edgecolor=edge)
             axes.add_patch(box)
             middle = left + width / 2, row + 0.05
             axes.text(*middle, _shown(token), ha="center", va="center", fontsize=size)
-            left += width + 0.4
+            left += width + 0.3
     axes.set(xlim=(-0.1, longest), ylim=(len(tokens) - 0.55, -0.6))
     colours = {"the first that differs": PALETTE[4], "after it": RULE}
     keys = [Patch(facecolor=fill, edgecolor=RULE, label=name) for name, fill in colours.items()]

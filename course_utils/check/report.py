@@ -35,7 +35,8 @@ _COLOURS = {
     "not attempted yet": "var(--jp-border-color1,#9e9e9e)",
 }
 _PRE = (
-    "margin:2px 0 6px;padding:6px 10px;overflow-x:auto;white-space:pre-wrap;font-size:0.93em;"
+    "margin:2px 0 6px;padding:6px 10px;overflow-x:auto;white-space:pre-wrap;word-break:normal;"
+    "font-size:0.93em;"  # JupyterLab's own would break a line within a word
     "font-family:var(--jp-code-font-family,monospace),monospace;"
     "color:inherit;background:var(--jp-layout-color2,#eeeeee)"
 )

@@ -384,7 +384,7 @@ def heatmap(
         colour = _legible_on(
             image.cmap(image.norm(value)) if math.isfinite(value) else to_rgb(_MISSING)
         )
-        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=10)
+        axes.text(column, row, text, ha="center", va="center", color=colour)
     figure.colorbar(image, ax=axes, label=value_label)
     axes.set(xlabel=column_label, ylabel=row_label, title=title)
     return figure

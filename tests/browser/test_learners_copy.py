@@ -90,12 +90,12 @@ def test_a_learner_works_through_a_chapter_updates_the_course_and_finds_the_work
     assert "passed" in opened.text_of_output(exercise.stub)
     assert "New in this version" not in opened.cell(0).inner_text()
     opened.close()
-    newer = read_notebook(course / "learn" / "00_start_here_new_version.ipynb")
+    newer = read_notebook(course / "learn" / "00_new_version.ipynb")
     assert "New in this version" in newer.cells[0].source
     assert newer.cells[exercise.stub].source == chapter.cells[exercise.stub].source
 
     start_afresh(course / NOTEBOOKS / FILE, course / "learn")
-    [kept] = (course / "learn").glob("00_start_here_kept_*.ipynb")
+    [kept] = (course / "learn").glob("00_kept_*.ipynb")
     assert kept.read_bytes() == worked
     assert {path: path.read_bytes() for path in committed} == committed
 

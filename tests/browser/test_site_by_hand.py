@@ -4,6 +4,7 @@ in Chromium."""
 import json
 
 import pytest
+from playwright.sync_api import expect
 from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
 
 from chapters.c21_find_the_bug import bugs
@@ -75,6 +76,7 @@ def test_the_sections_of_a_chapter_are_on_the_left_where_the_right_has_no_room(r
     links = reader.page.locator(".sidebar-tree .course-sections a")
     assert links.count() == headings.count() > 5
     assert all(link.is_visible() for link in links.all())
+    expect(reader.page.locator(".sidebar-tree .current-page > a")).to_be_in_viewport(ratio=0.9)
     reader.page.set_viewport_size({"width": 1600, "height": 900})
     assert not links.first.is_visible()
     reader.page.set_viewport_size(DESKTOP)

@@ -97,11 +97,11 @@ def test_a_new_version_lies_beside_what_was_changed_and_is_brought_once(course):
     change(course, "notebooks", "A new paragraph.")
     assert NAME in bring(course)[0]
     assert contents(course)[NAME] == mine
-    assert "A new paragraph." in contents(course)["02_layer_norm_new_version.ipynb"]
+    assert "A new paragraph." in contents(course)["02_new_version.ipynb"]
     assert bring(course) == []
     change(course, "notebooks", "Another.")  # the newer version that nobody touched goes
     assert NAME in bring(course)[0]
-    assert "Another." in contents(course)["02_layer_norm_new_version.ipynb"]
+    assert "Another." in contents(course)["02_new_version.ipynb"]
     assert len(contents(course)) == 3
     assert contents(course)[NAME] == mine
 
@@ -111,12 +111,12 @@ def test_work_in_a_version_that_lay_beside_is_kept_as_well(course):
     change(course, "learn", "My note.")
     change(course, "notebooks", "A new paragraph.")
     bring(course)
-    change(course, "learn", "My second note.", "02_layer_norm_new_version.ipynb")
+    change(course, "learn", "My second note.", "02_new_version.ipynb")
     before = contents(course)
     change(course, "notebooks", "Another.")
     bring(course)
     assert before.items() <= contents(course).items()
-    assert "Another." in contents(course)["02_layer_norm_new_version_2.ipynb"]
+    assert "Another." in contents(course)["02_new_version_2.ipynb"]
 
 
 @pytest.mark.parametrize("notes", [None, "half a js", "[]", f'{{"{NAME}": 1}}'])
@@ -154,7 +154,7 @@ def test_wherever_it_is_interrupted_no_work_is_lost_and_the_next_time_ends_it(
     assert contents(course)[NAME] == mine
     monkeypatch.setattr(os, "replace", replace)
     bring(course)
-    newer = "02_layer_norm_new_version.ipynb"
+    newer = "02_new_version.ipynb"
     assert contents(course).keys() == {"00_start_here.ipynb", NAME, newer}
     assert contents(course)[NAME] == mine
     assert "A new paragraph." in contents(course)["00_start_here.ipynb"]
@@ -171,14 +171,14 @@ def test_a_chapter_begins_anew_and_what_was_there_is_kept(course):
         change(course, "learn", note)
         assert "kept_" in afresh()
         assert contents(course)[NAME] == first
-    kept = [text for name, text in contents(course).items() if "_kept_" in name]
+    kept = [text for name, text in contents(course).items() if "02_kept_" in name]
     assert sorted("My note." in text for text in kept) == [False, True]
     change(course, "learn", "My note.")
     change(course, "notebooks", "A new paragraph.")
     bring(course)
     afresh()  # what lay beside stands in its place now
     assert "A new paragraph." in contents(course)[NAME]
-    assert "02_layer_norm_new_version.ipynb" not in contents(course)
+    assert "02_new_version.ipynb" not in contents(course)
     assert bring(course) == []
 
 

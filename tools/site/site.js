@@ -63,7 +63,8 @@ function showSectionsOnTheLeft() {
   for (const deeper of copy.querySelectorAll("ul")) deeper.remove();
   here.append(copy);
   const scrolled = here.closest(".sidebar-scroll");
-  scrolled.scrollTop = here.offsetTop - scrolled.clientHeight / 4;
+  const [line, list] = [here, scrolled].map((each) => each.getBoundingClientRect().top);
+  scrolled.scrollTop += line - list - scrolled.clientHeight / 4;
 }
 
 /** One switch for the code of all pages: the lesson's, all of it, or none. Solutions stay closed, exercises stay. */

@@ -78,7 +78,7 @@ class Proofs:
         )
 
     def _repr_html_(self) -> str:
-        style = "margin:2px 0 8px 20px;padding:8px 12px;overflow-x:auto"
+        style = "margin:2px 0 8px 20px;padding:8px 12px;overflow-x:auto;white-space:pre"
         return "".join(
             f"<details{' open' * (convention is CONVENTIONS[0])}>"  # one shows what the others hide
             f"<summary>checked: {escape(convention.question)} "
