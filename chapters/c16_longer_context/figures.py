@@ -26,7 +26,7 @@ from course_utils.plots.style import (
 __all__ = ["both_abilities", "ruler", "where_to_begin"]
 
 _ABILITIES = {"above": "near order: nats above\nthe oracle", "recall": "far memory: recall"}
-_OWN = {"hybrid": 3, "hybrid, window": 4}  # blue and red are ways of scaling
+_OWN = {"hybrid": 3, "hybrid, window": 4, "RoPE, window": 13}  # blue, red: ways of scaling
 
 
 def both_abilities(

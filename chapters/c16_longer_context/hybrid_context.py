@@ -24,13 +24,23 @@ from course_utils.rope import rope_frequencies
 
 P_ROPE = {"rope_type": "proportional", "rope_theta": BASE, "partial_rotary_factor": 0.5}
 STREAMS = 32  # to test on, as in the record of ``long_context``
-LOCAL = 16  # tokens that the rotating layer of "hybrid, window" sees, in training and at the test
+LOCAL = 16  # tokens that the first layer sees where there is a window, in training and at the test
+
+
+def _window_alone(seed: int) -> Decoder:
+    """Return a model whose first layer sees a window, and whose second rotates too, and sees
+    all."""
+    model = new_model(seed)
+    model.blocks[0].register_forward_pre_hook(lambda block, inputs: (*inputs[:3], LOCAL))
+    return model
+
 
 # the models before their training, by seed
 DESIGNS: dict[str, Callable[[int], Decoder]] = {
     "p-RoPE": lambda seed: new_model(seed).set_rope(*rope_frequencies(P_ROPE, 32)),
     "hybrid": lambda seed: new_model(seed, nope_layers=(1,)),
     "hybrid, window": lambda seed: new_model(seed, nope_layers=(1,)).set_attention_window(LOCAL),
+    "RoPE, window": _window_alone,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from chapters.c16_longer_context.smollm2_length import set_method, smollm2, versions
 from course_utils.experiments.study import Progress, Settings, planned
-from course_utils.models.pretrained import losses_after
+from course_utils.models.pretrained import losses_after, token_losses
 
 PASSAGE = 128
 GAPS = (0, 6000, 10_000, 14_000)
@@ -31,4 +31,18 @@ def _remember(settings: Settings, progress: Progress) -> dict[str, Any]:
     return {**results, "versions": versions()}
 
 
+def _reach(settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Return for each gap of a grid what an excerpt costs after itself, ``copy``, and what it
+    costs with nothing before it, ``alone``."""
+    smol, factor = smollm2(), settings["factor"]
+    text, place = EXCERPTS[settings["excerpt"]]
+    passage = smol.passages(text)[place]
+    gaps = list(range(0, max(16_000, 8000 * factor) + 1, 2000))
+    model = set_method(smol.model, settings["method"], factor, max(gaps) + 2 * PASSAGE)
+    alone = token_losses(model, passage[None])[0, -96:].mean().item()
+    copied = losses_after(model, passage, passage, gaps)
+    return {"text": text, "gap": gaps, "copy": copied, "alone": alone, "versions": versions()}
+
+
 MEMORY = planned("smollm2-memory", _remember)
+REACH = planned("smollm2-reach", _reach)

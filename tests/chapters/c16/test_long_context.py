@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from chapters.c16_longer_context import checkpoints, load, long_context, longrope_search
 from chapters.c16_longer_context.checkpoints import CheckpointError
+from chapters.c16_longer_context.hybrid_context import DESIGNS, LOCAL
 from chapters.c16_longer_context.long_context import (
     METHODS,
     SEEDS,
@@ -99,6 +100,16 @@ def test_a_layer_without_positions_is_neither_rotated_nor_limited_by_a_window():
     assert torch.equal(half(tokens), rotated(tokens))
 
 
+def test_the_window_without_the_other_half_limits_the_first_layer_and_leaves_the_second_alone():
+    tokens = TASK.draw(2, 64, generator(0)).tokens
+    window, both, rope = DESIGNS["RoPE, window"](0), DESIGNS["hybrid, window"](0), new_model(0)
+    assert torch.equal(window(tokens[:, :LOCAL]), rope(tokens[:, :LOCAL]))
+    assert not torch.allclose(window(tokens), rope(tokens), atol=1e-3)
+    for model in (window, both):
+        model.blocks[1].out.weight.data.zero_()  # without the second layer's attention they are one
+    assert torch.equal(window(tokens), both(tokens))
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_searched_factors_stretch_beyond_the_window_only_and_are_those_that_the_search_tested(
     seed,
@@ -126,6 +137,14 @@ def test_the_record_of_the_shipped_models_is_what_they_give_today(seed):
     recorded = next(iter(load("long-context").select(method="LongRoPE", multiple=2, seed=seed)))
     settings = {name: recorded[name] for name in ("method", "multiple", "seed", "streams")}
     today = long_context.ZERO_SHOT.run(settings, lambda fraction: None)
+    assert today["local_loss"] == pytest.approx(recorded["local_loss"], abs=0.02)
+    assert today["recall"] == pytest.approx(recorded["recall"], abs=0.02)
+
+
+def test_the_record_of_the_temperature_is_what_the_shipped_models_give_today():
+    recorded = next(iter(load("long-context-temperature").select(method="NTK", seed=2)))
+    settings = {name: recorded[name] for name in ("method", "seed", "streams")}
+    today = long_context.TEMPERATURE.run(settings, lambda fraction: None)
     assert today["local_loss"] == pytest.approx(recorded["local_loss"], abs=0.02)
     assert today["recall"] == pytest.approx(recorded["recall"], abs=0.02)
 

@@ -6,7 +6,7 @@ from small_llama import BASE, llama
 
 from chapters.c15_scaling_rope import halved
 from chapters.c15_scaling_rope import load as load_15
-from chapters.c16_longer_context import load, smollm2_agreement
+from chapters.c16_longer_context import load, smollm2_agreement, smollm2_memory
 from chapters.c16_longer_context.smollm2_agreement import FACTOR, agreeing
 from chapters.c16_longer_context.smollm2_length import set_method
 from course_utils.models import pretrained
@@ -49,6 +49,11 @@ def test_pairs_that_agree_turn_over_the_jump_as_over_a_fourth_of_it_and_then_as_
             load("smollm2-agreement"),
             smollm2_agreement.AGREEMENT,
             {"agree": "17 to 19", "excerpt": 2},
+        ),
+        (
+            load("smollm2-reach"),
+            smollm2_memory.REACH,
+            {"method": "YaRN", "factor": 2, "excerpt": 2},
         ),
     ],
 )
