@@ -126,15 +126,15 @@ class Card:
             "max-width:60em;line-height:1.5;color:var(--jp-content-font-color1,#212121);"
             "background:var(--jp-layout-color0,#ffffff)"
         )
-        condition = escape(claim.words.removeprefix(claim.verdict).strip())
-        head = f'<strong style="{badge}">{claim.mark} {claim.verdict}</strong> {condition}'.rstrip()
+        mark = f'<strong style="{badge}">{claim.mark} {claim.verdict}</strong>'
+        sentence = f'<strong style="font-weight:600">{escape(claim.sentence)}</strong>'
+        condition = claim.words.removeprefix(claim.verdict.removesuffix("if")).strip()
         quote = f"“{escape(claim.quote)}” " if claim.quote else ""
-        details = [escape(self.found)] if self.found else []
-        details.append(f"<small>{quote}{source_html(claim, self.links)}</small>")
+        details = [escape(words) for words in (condition, self.found) if words]
         lines = (
-            head,
-            f'<strong style="font-weight:600">{escape(claim.sentence)}</strong>',
+            f"{mark} {sentence}",
             *details,
+            f"<small>{quote}{source_html(claim, self.links)}</small>",
         )
         body = "".join(f"<div>{line}</div>" for line in lines)
         return f'<div id="claim-{claim.key}" class="course-claim" style="{box}">{body}</div>'
