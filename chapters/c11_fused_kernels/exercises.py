@@ -439,7 +439,7 @@ warps_for = Exercise(
     returns=(
         "bytes spilled",
         "bytes of the narrowest load",
-        "number of warps more than there can be",
+        "number of warps beyond 1, 2, 4, 8, 16 or 32",
     ),
     adapt=_made_with,
     may_shrink_to=lambda call: False,  # the compiler was asked about no other

@@ -13,7 +13,7 @@ from torch import Tensor
 from course_utils.check.comparison import Comparison
 from course_utils.check.probes import same
 
-__all__ = ["factor_everywhere", "plain_relation", "relation"]
+__all__ = ["factor_everywhere", "has_its_factor", "plain_relation", "relation"]
 
 _FEWEST = 4  # numbers that must be wrong: of fewer, something is always true
 
@@ -50,6 +50,15 @@ def factor_everywhere(wrong: Sequence[Comparison]) -> str:
     if are_one and abs(factors[0] - 1) > 1e-3:
         return f"it is {factors[0]:.3g} times what is expected, everywhere."
     return ""
+
+
+def has_its_factor(smaller: Comparison, failed: Comparison) -> bool:
+    """Return whether, where ``failed`` is a multiple of what is right, ``smaller`` is the
+    same."""
+    factors = [_factors([each], failed.worst) for each in (failed, smaller)]
+    if not factors[0]:
+        return True
+    return bool(factors[1]) and abs(factors[1][0] - factors[0][0]) <= 1e-3 * abs(factors[0][0])
 
 
 def _seen(wrong: Sequence[Comparison]) -> tuple[list[Comparison], str]:

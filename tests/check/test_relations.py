@@ -89,3 +89,11 @@ def test_what_is_true_in_the_first_wrong_stage_alone_is_said_of_that():
         (lambda x: x.cumsum(-1) * (x.shape[-1] == 9), "none of the known mistakes"),
     ):
         assert words in report_on(wrong, record=False).message
+
+
+def test_the_input_that_is_shown_has_the_factor_that_is_said():
+    """A smaller one may have another."""
+    report_on = Check(Exercise("cumulative", cumulative, PROBES[:1]))
+    report = report_on(lambda x: x.cumsum(-1) / x.shape[-1], record=False)
+    assert "it is 0.25 times" in report.message
+    assert report.evidence.arguments["x"].shape[-1] == 4
