@@ -61,7 +61,7 @@ def roofline(
     figure, axes = new_figure(height=4.8)
     ridge = peak_gflops / bandwidth_gbps
     intensities = [*moved.values(), *(intensity for intensity, _ in points.values())]
-    low, high = min([*intensities, ridge]) / 5, max([*intensities, ridge]) * 4
+    low, high = min([*intensities, ridge]) / 8, max([*intensities, ridge]) * 4
     x = np.array([low, ridge, high])
     axes.plot(
         x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4
@@ -77,7 +77,7 @@ def roofline(
         f"memory: {bandwidth_gbps:,.3g} GB/s", (low, low * bandwidth_gbps), (14, -3), **limit
     )
     axes.annotate(
-        f"arithmetic: {peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
+        f"arithmetic:\n{peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
     )
     for words, offset, side in (("waits for memory", -6, "right"), ("for arithmetic", 6, "left")):
         look = {"ha": side, "va": "top", "color": MUTED, "weight": "bold"}
@@ -313,9 +313,9 @@ def timeline(
         look = {"color": "white", "weight": "bold"} if is_wide else {}
         axes.text(middle, 1.4 if is_wide else 1.9, name, ha="center", va="center", **look)
     within = [(b, e) for b, e in operators if first <= b and e <= last]
-    bars = [((begin - first) / 1e3, (end - begin) / 1e3) for begin, end in within]
-    # an edge, so that the shortest is seen too
-    axes.broken_barh(bars, (0.2, 0.6), color=PALETTE[0], linewidth=0.8)
+    pixel = (last - first) / 900  # so wide at least, or it would not be seen
+    bars = [((begin - first) / 1e3, max(end - begin, pixel) / 1e3) for begin, end in within]
+    axes.broken_barh(bars, (0.2, 0.6), color=PALETTE[0], linewidth=0)
     begin, end = ((edge - first) / 1e3 for edge in longest_gap.oracle(within, first, last))
     axes.annotate(
         "", (begin, 0.5), (end, 0.5), arrowprops={"arrowstyle": "<->", "color": INK, "lw": 1.6}
