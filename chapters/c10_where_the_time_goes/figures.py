@@ -309,7 +309,7 @@ def timeline(
         bar = [((begin - first) / 1e3, (end - begin) / 1e3)]
         axes.broken_barh(bar, (1.1, 0.6), facecolor=MUTED, edgecolor="white", linewidth=2)
         middle = ((begin + end) / 2 - first) / 1e3
-        is_wide = end - begin > 0.22 * (last - first)
+        is_wide = end - begin > 0.25 * (last - first)
         look = {"color": "white", "weight": "bold"} if is_wide else {}
         axes.text(middle, 1.4 if is_wide else 1.9, name, ha="center", va="center", **look)
     within = [(b, e) for b, e in operators if first <= b and e <= last]
@@ -320,14 +320,9 @@ def timeline(
     axes.annotate(
         "", (begin, 0.5), (end, 0.5), arrowprops={"arrowstyle": "<->", "color": INK, "lw": 1.6}
     )
-    axes.text(
-        (begin + end) / 2,
-        0.58,
-        f"no operator: {end - begin:.0f} ms",
-        ha="center",
-        va="bottom",
-        weight="bold",
-    )
+    middle = (begin + end) / 2
+    axes.text(middle, 0.58, "no operator", ha="center", va="bottom", weight="bold")
+    axes.text(middle, 0.42, f"{end - begin:.0f} ms", ha="center", va="top", weight="bold")
     axes.set_yticks([0.5, 1.4], ["operators", "parts"])
     axes.grid(visible=False, axis="y")
     axes.set(xlabel="time (ms)", ylim=(0, 2.15), xlim=(0, (last - first) / 1e3))
