@@ -12,6 +12,7 @@ from course_utils.plots.style import (
     INK,
     MUTED,
     PALETTE,
+    PAPER,
     line_style,
     marker_style,
     new_figure,
@@ -34,7 +35,7 @@ def roofline(
     bandwidth_gbps: float,
     peak_gflops: float,
     points: Mapping[str, tuple[float, float]],
-    cached_gbps: float = 0.0,
+    moved: Mapping[str, float],
 ) -> Figure:
     """Draw the roof and, under it, what was reached; both axes are logarithmic.
 
@@ -43,8 +44,8 @@ def roofline(
         peak_gflops: what products of matrices deliver, in 1e9 operations per second, a fused
             multiply-add counted as two: its flat part.
         points: a name, its operations per byte and its rate in 1e9 operations per second.
-        cached_gbps: what a copy of 16 MB delivers; a dashed slope, where that is half as
-            much again as memory's and so comes from a cache.
+        moved: operations for each byte that really moves, by the name of a point; a hollow point
+            at the same rate, joined to the filled one.
 
     Raises:
         ValueError: a number that is not positive has no place on a logarithmic axis.
@@ -52,14 +53,15 @@ def roofline(
     numbers = [
         bandwidth_gbps,
         peak_gflops,
+        *moved.values(),
         *(number for point in points.values() for number in point),
     ]
     if not min(numbers) > 0:
         raise ValueError(f"bandwidth, peak and points must be positive: got {min(numbers):g}")
     figure, axes = new_figure(height=4.8)
     ridge = peak_gflops / bandwidth_gbps
-    intensities = [intensity for intensity, _ in points.values()]
-    low, high = min([*intensities, ridge]) / 3, max([*intensities, ridge]) * 4
+    intensities = [*moved.values(), *(intensity for intensity, _ in points.values())]
+    low, high = min([*intensities, ridge]) / 8, max([*intensities, ridge]) * 4
     x = np.array([low, ridge, high])
     axes.plot(
         x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4
@@ -75,17 +77,11 @@ def roofline(
         f"memory: {bandwidth_gbps:,.3g} GB/s", (low, low * bandwidth_gbps), (14, -3), **limit
     )
     axes.annotate(
-        f"arithmetic: {peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
+        f"arithmetic:\n{peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
     )
     for words, offset, side in (("waits for memory", -6, "right"), ("for arithmetic", 6, "left")):
         look = {"ha": side, "va": "top", "color": MUTED, "weight": "bold"}
         axes.annotate(words, (ridge, peak_gflops * 6), (offset, -2), **look, **limit)
-    if cached_gbps > 1.5 * bandwidth_gbps:
-        corner = peak_gflops / cached_gbps
-        slope = {"color": MUTED, "linestyle": (0, (4, 2)), "linewidth": 1.6, "label": "_cached"}
-        axes.plot([low, corner], [low * cached_gbps, peak_gflops], **slope)
-        words = f"copy of 16 MB:\n{cached_gbps:,.3g} GB/s"
-        axes.annotate(words, (corner / 2, peak_gflops / 2), (-9, 0), ha="right", **limit)
     forms = [name.removeprefix("eager, ") for name in points]
     low_gflops = 0.6 * min(low * bandwidth_gbps, *(rate for _, rate in points.values()))
     axes.set_ylim(bottom=low_gflops)
@@ -99,13 +95,22 @@ def roofline(
         marker = marker_style(series + series // len(PALETTE))
         look = {**marker, "color": PALETTE[series % len(PALETTE)], "linestyle": ""}
         axes.plot(intensity, rate, **look, markersize=9, label=name)
+        if name in moved:
+            pale = {"color": look["color"], "linestyle": "-", "linewidth": 1.2, "zorder": 1.5}
+            axes.plot([moved[name], intensity], [rate, rate], **pale, label="_moved")
+            hollow = {**look, "markerfacecolor": PAPER, "markeredgecolor": look["color"]}
+            hollow["markeredgewidth"] = 1.8
+            axes.plot(moved[name], rate, **hollow, markersize=8, label="_moved")
         place = max(rate, free.get(intensity, 0.0))
         free[intensity] = place * line_of_text
         is_right = intensity > ridge
-        # below its point where others stand to the right of it, at the same height perhaps
-        below = is_right or intensity == min(intensities) < max(intensities)
-        nudge = (24 if is_right else 9, -18 if below else -4)
-        axes.annotate(name, (intensity, place), nudge, ha="right" if is_right else "left", **limit)
+        if intensity == min(intensities) < max(intensities):  # above the slope nothing else stands
+            words, nudge, side = name.replace(" of ", " of\n"), (-9, 2), "right"
+        elif is_right:
+            words, nudge, side = name, (24, -18), "right"
+        else:
+            words, nudge, side = name, (9, -4), "left"
+        axes.annotate(words, (intensity, place), nudge, ha=side, **limit)
     return figure
 
 
@@ -304,24 +309,20 @@ def timeline(
         bar = [((begin - first) / 1e3, (end - begin) / 1e3)]
         axes.broken_barh(bar, (1.1, 0.6), facecolor=MUTED, edgecolor="white", linewidth=2)
         middle = ((begin + end) / 2 - first) / 1e3
-        is_wide = end - begin > 0.22 * (last - first)
+        is_wide = end - begin > 0.25 * (last - first)
         look = {"color": "white", "weight": "bold"} if is_wide else {}
         axes.text(middle, 1.4 if is_wide else 1.9, name, ha="center", va="center", **look)
     within = [(b, e) for b, e in operators if first <= b and e <= last]
-    bars = [((begin - first) / 1e3, (end - begin) / 1e3) for begin, end in within]
+    pixel = (last - first) / 900  # so wide at least, or it would not be seen
+    bars = [((begin - first) / 1e3, max(end - begin, pixel) / 1e3) for begin, end in within]
     axes.broken_barh(bars, (0.2, 0.6), color=PALETTE[0], linewidth=0)
     begin, end = ((edge - first) / 1e3 for edge in longest_gap.oracle(within, first, last))
     axes.annotate(
         "", (begin, 0.5), (end, 0.5), arrowprops={"arrowstyle": "<->", "color": INK, "lw": 1.6}
     )
-    axes.text(
-        (begin + end) / 2,
-        0.58,
-        f"no operator: {end - begin:.0f} ms",
-        ha="center",
-        va="bottom",
-        weight="bold",
-    )
+    middle = (begin + end) / 2
+    axes.text(middle, 0.58, "no operator", ha="center", va="bottom", weight="bold")
+    axes.text(middle, 0.42, f"{end - begin:.0f} ms", ha="center", va="top", weight="bold")
     axes.set_yticks([0.5, 1.4], ["operators", "parts"])
     axes.grid(visible=False, axis="y")
     axes.set(xlabel="time (ms)", ylim=(0, 2.15), xlim=(0, (last - first) / 1e3))
