@@ -147,6 +147,8 @@ def shaken_losses(results: Mapping[str, shaken.Training]) -> Figure:
         seeds = results[arm].noise_off.clamp_max(3.0)  # (R, S)
         axes.plot(beside, seeds, ".", color=PALETTE[_SHAKEN[arm]], alpha=0.6)
     axes.set(xscale="log", xlabel="learning rate", ylabel="training loss, noise off")
+    lowest = np.nanmin([result.noise_off.numpy() for result in results.values()])
+    axes.set_ylim(bottom=0.9 * lowest)  # every seed is seen
     axes.set_xticks(shaken.RATES, labels=[f"{rate:g}" for rate in shaken.RATES])
     axes.minorticks_off()
     return figure
