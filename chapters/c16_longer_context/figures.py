@@ -109,28 +109,32 @@ def share_remembered(rows: Iterable[Mapping[str, Any]]) -> Figure:
     """Draw what is saved of a passage over each gap, by 2 and by 4: for each method a thin line for
     each passage, and their mean, beside one half and the window that the factor promises."""
     rows = list(rows)
-    order = ("none", "PI", "NTK", "by parts", "YaRN")
-    figure, panels = new_figure(height=3.9, ncols=2)
+    order = ("none", "PI", "NTK", "YaRN", "by parts alone")  # as the toy's figure names them
+    figure, panels = new_figure(height=3.4, ncols=2)
     for axes, factor in zip(panels, (2, 4), strict=True):
         for name, series in zip(order, series_of(order), strict=True):
-            own = [row for row in rows if row["method"] == name and row["factor"] in (1, factor)]
+            method = name.removesuffix(" alone")
+            own = [row for row in rows if row["method"] == method and row["factor"] in (1, factor)]
             if not own:
                 continue
             gaps = np.array(own[0]["gap"]) / 1000
             shares = np.array([1 - np.array(row["copy"]) / row["alone"] for row in own])
             style = line_style(series)
-            axes.plot(gaps, shares.T, color=style["color"], linewidth=0.8, linestyle="-", alpha=0.5)
-            marker = marker_style(series)
-            axes.plot(gaps, shares.mean(0), **style, **marker, markersize=4, label=name)
-        rule(axes, 0.5, "half", 0.98, 3, "right")
+            thin = {"color": style["color"], "linestyle": "-", "linewidth": 0.6, "alpha": 0.6}
+            axes.plot(gaps, shares.T, **thin, antialiased=False)  # which keeps the picture small
+            axes.plot(gaps, shares.mean(0), **style, label=name)
+        rule(axes, 0.5, "half", 0.96, 3, "right")
         promised = 8.192 * factor
         axes.axvline(promised, color=INK, linewidth=1, linestyle=":")
         axes.annotate(
             "promised", (promised, 0.97), (-4, 0), ha="right",
             textcoords="offset points", fontsize=9,
         )  # fmt: skip
-        axes.set(xlim=(0, 33.5), ylim=(-0.2, 1.05), xlabel="jump, in thousands of positions")
-        axes.set(ylabel="share remembered", title=f"×{factor}")
+        axes.set(
+            xlim=(0, promised * 1.02), ylim=(-0.2, 1.05), xlabel="jump, in thousands of positions"
+        )
+        axes.set_title(f"×{factor}")
+    panels[0].set_ylabel("share remembered")
     name_lines(figure, panels, 5)
     return figure
 
