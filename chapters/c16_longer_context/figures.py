@@ -23,10 +23,10 @@ from course_utils.plots.style import (
     series_of,
 )
 
-__all__ = ["both_abilities", "ruler", "where_to_begin"]
+__all__ = ["both_abilities", "ruler", "share_remembered", "where_to_begin"]
 
 _ABILITIES = {"above": "near order: nats above\nthe oracle", "recall": "far memory: recall"}
-_OWN = {"hybrid": 3, "hybrid, window": 4, "RoPE, window": 13}  # blue, red: ways of scaling
+_OWN = {"hybrid": 3, "hybrid, window": 4, "RoPE, window": 2}  # blue, red: ways of scaling
 
 
 def both_abilities(
@@ -102,6 +102,40 @@ def ruler(shares: Mapping[float, Sequence[Sequence[float]]]) -> Figure:
     axes.set(xlim=(-1, 25), ylim=(0, 1.1), xlabel="places before the token to come")
     axes.set(ylabel="share of guesses that follow from it")
     axes.set_title("The ruler is stretched, three seeds")
+    return figure
+
+
+def share_remembered(rows: Iterable[Mapping[str, Any]]) -> Figure:
+    """Draw what is saved of a passage over each gap, by 2 and by 4: for each method a thin line for
+    each passage, and their mean, beside one half and the window that the factor promises."""
+    rows = list(rows)
+    order = ("none", "PI", "NTK", "YaRN", "by parts alone")  # as the toy's figure names them
+    figure, panels = new_figure(height=3.4, ncols=2)
+    for axes, factor in zip(panels, (2, 4), strict=True):
+        for name, series in zip(order, series_of(order), strict=True):
+            method = name.removesuffix(" alone")
+            own = [row for row in rows if row["method"] == method and row["factor"] in (1, factor)]
+            if not own:
+                continue
+            gaps = np.array(own[0]["gap"]) / 1000
+            shares = np.array([1 - np.array(row["copy"]) / row["alone"] for row in own])
+            style = line_style(series)
+            thin = {"color": style["color"], "linestyle": "-", "linewidth": 0.6, "alpha": 0.6}
+            axes.plot(gaps, shares.T, **thin, antialiased=False)  # which keeps the picture small
+            axes.plot(gaps, shares.mean(0), **style, label=name)
+        rule(axes, 0.5, "half", 0.96, 3, "right")
+        promised = 8.192 * factor
+        axes.axvline(promised, color=INK, linewidth=1, linestyle=":")
+        axes.annotate(
+            "promised", (promised, 0.97), (-4, 0), ha="right",
+            textcoords="offset points", fontsize=9,
+        )  # fmt: skip
+        axes.set(
+            xlim=(0, promised * 1.02), ylim=(-0.2, 1.05), xlabel="jump, in thousands of positions"
+        )
+        axes.set_title(f"×{factor}")
+    panels[0].set_ylabel("share remembered")
+    name_lines(figure, panels, 5)
     return figure
 
 
