@@ -24,7 +24,7 @@ STOPS = {
 
 
 def layers_beside(
-    model: str = "Command R7B",
+    model: str = "Command R7B†",
     other: str = "Llama 4 Scout",
     *,
     layer: int = 2,
