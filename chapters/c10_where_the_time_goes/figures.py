@@ -99,8 +99,8 @@ def roofline(
             pale = {"color": look["color"], "linestyle": "-", "linewidth": 1.2, "zorder": 1.5}
             axes.plot([moved[name], intensity], [rate, rate], **pale, label="_moved")
             hollow = {**look, "markerfacecolor": PAPER, "markeredgecolor": look["color"]}
-            hollow["markeredgewidth"] = 1.8
-            axes.plot(moved[name], rate, **hollow, markersize=8, label="_moved")
+            size = {"markersize": 8, "markeredgewidth": 1.8}
+            axes.plot(moved[name], rate, **hollow, **size, label="_moved")
         place = max(rate, free.get(intensity, 0.0))
         free[intensity] = place * line_of_text
         is_right = intensity > ridge
