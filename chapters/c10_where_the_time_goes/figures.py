@@ -98,9 +98,9 @@ def roofline(
         if name in moved:
             pale = {"color": look["color"], "linestyle": "-", "linewidth": 1.2, "zorder": 1.5}
             axes.plot([moved[name], intensity], [rate, rate], **pale, label="_moved")
-            hollow = {**look, "markerfacecolor": PAPER, "markeredgecolor": look["color"]}
-            size = {"markersize": 8, "markeredgewidth": 1.8}
-            axes.plot(moved[name], rate, **hollow, **size, label="_moved")
+            edge = {"markeredgecolor": look["color"], "markeredgewidth": 1.8}
+            hollow = {**look, "markerfacecolor": PAPER, **edge}
+            axes.plot(moved[name], rate, **hollow, markersize=8, label="_moved")
         place = max(rate, free.get(intensity, 0.0))
         free[intensity] = place * line_of_text
         is_right = intensity > ridge
