@@ -2,7 +2,7 @@
 
 batch_size      does batch norm fail in small batches, and does it beat the others in a CNN
 comparisons     the runs that are compared, each arm at the rate that other seeds chose
-exercises       what to report of two arms; a step of an LSTM with layer norm
+exercises       what to report of two arms; a step of an LSTM; a transformer's block
 figures         learning curves, and what was recorded
 lstm_length     does layer norm help an LSTM, more on longer sequences, more in smaller batches?
 norm_placement  where a transformer has its norms

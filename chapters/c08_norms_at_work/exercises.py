@@ -1,17 +1,22 @@
-"""Chapter 08: what to report of two arms, and a step of an LSTM with layer norm."""
+"""Chapter 08: what to report of two arms, a step of an LSTM with layer norm, and a transformer's
+block with its norms before the branches or after the sums."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import Call, Tolerance, integers, read_probes
+from course_utils.check.report import format_tensor
 
-__all__ = ["compare_arms", "lstm_step"]
+__all__ = ["block_forward", "compare_arms", "lstm_step"]
 
 
 def _compare_arms(validation, test):
@@ -95,4 +100,61 @@ lstm_step = Exercise(
     returns=("h", "c"),
     # the rows of the weights are four gates of H
     may_shrink_to=lambda call: len(call.arguments["b"]) == 4 * call.arguments["h"].shape[1],
+)
+
+
+def _block_forward(block, x):
+    if block.placement == "pre":
+        h = x + block.attention(block.norm_1(x))
+        return h + block.mlp(block.norm_2(h))
+    h = block.norm_1(x + block.attention(x))
+    return block.norm_2(h + block.mlp(h))
+
+
+def _of_matrices(block_forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``block_forward`` as a function of its branches' matrices (2, C, C), the number that
+    both add, and its norms' weights (2, C)."""
+
+    def branch(weight, offset, h):
+        return h @ weight.to(h.dtype) + offset
+
+    def norm(gamma, h):
+        return F.layer_norm(h, h.shape[-1:], gamma.to(h.dtype))
+
+    def of_matrices(x, weights, offset, gammas, placement):
+        attention, mlp = (partial(branch, weight, offset) for weight in weights)
+        norm_1, norm_2 = (partial(norm, gamma) for gamma in gammas)
+        parts = {"attention": attention, "mlp": mlp, "norm_1": norm_1, "norm_2": norm_2}
+        return block_forward(SimpleNamespace(**parts, placement=placement), x)
+
+    return of_matrices
+
+
+def _format_block(call: Call) -> list[str]:
+    x, weights, offset, gammas, placement = call.arguments.values()
+    branches = [
+        f"{name}(h) = h @ W + {offset:g}, W = {format_tensor(weight)}"
+        for name, weight in zip(("attention", "mlp"), weights, strict=True)
+    ]
+    inputs = [f"the norms' weights: {format_tensor(gammas)}", f"x = {format_tensor(x)}"]
+    return ["block_forward(block, x)", f'block.placement = "{placement}"', *branches, *inputs]
+
+
+def _block(x: Tensor, weights: Tensor, gammas: Tensor, placement: str, offset: float = 1.0) -> Call:
+    arguments = {"x": x, "weights": weights, "offset": offset, "gammas": gammas}
+    axes = {"x": "TC", "weights": "PCC", "gammas": "PC"}
+    return Call(arguments | {"placement": placement}, axes)
+
+
+block_forward = Exercise(
+    "block_forward",
+    _block_forward,
+    read_probes(__file__, "block_forward", _block),
+    load("block_forward", _block_forward),
+    adapt=_of_matrices,
+    # a block has two branches, and of two features layer norm leaves the signs
+    may_shrink_to=lambda call: (
+        len(call.arguments["weights"]) == 2 and call.arguments["x"].shape[-1] > 2
+    ),
+    format_call=_format_block,
 )

@@ -683,6 +683,53 @@ def lstm_numpy(x, h, c, W_x, W_h, b, gamma=None):
     return torch.from_numpy(np.tanh(norm(c)) / (1 + np.exp(-o))), torch.from_numpy(c)
 
 
+# block_forward
+
+
+def block_loop(block, x):
+    branches = (block.attention, block.norm_1), (block.mlp, block.norm_2)
+    for f, norm in branches:
+        x = x + f(norm(x)) if block.placement == "pre" else norm(x + f(x))
+    return x
+
+
+def block_flags(block, x):
+    pre, post = block.placement == "pre", block.placement != "pre"
+    for part, number in (("attention", 1), ("mlp", 2)):
+        norm = getattr(block, f"norm_{number}")
+        added = x + getattr(block, part)(norm(x) if pre else x)
+        x = norm(added) if post else added
+    return x
+
+
+def block_match(block, x):
+    match block.placement:
+        case "pre":
+            x = torch.add(x, block.attention(block.norm_1(x)))
+            x = torch.add(x, block.mlp(block.norm_2(x)))
+        case "post":
+            x = block.norm_1(torch.add(x, block.attention(x)))
+            x = block.norm_2(torch.add(x, block.mlp(x)))
+    return x
+
+
+def block_sums(block, x):
+    if block.placement == "post":
+        h = block.norm_1(torch.stack([x, block.attention(x)]).sum(0))
+        return block.norm_2(torch.stack([h, block.mlp(h)]).sum(0))
+    a = block.attention(block.norm_1(x))
+    return x + a + block.mlp(block.norm_2(x + a))
+
+
+def block_in_place(block, x):
+    x = x.clone()
+    pre = block.placement == "pre"
+    x += block.attention(block.norm_1(x) if pre else x)
+    x = x if pre else block.norm_1(x)
+    x += block.mlp(block.norm_2(x) if pre else x)
+    return x if pre else block.norm_2(x)
+
+
 # merge_moments
 
 
@@ -860,6 +907,7 @@ RIGHT = {
         compare_one_hot,
     ],
     "lstm_step": [lstm_builtin, lstm_by_rows, lstm_by_hand, lstm_einsum, lstm_numpy],
+    "block_forward": [block_loop, block_flags, block_match, block_sums, block_in_place],
     "merge_moments": [merge_pooled, merge_either, merge_stacked, merge_numpy, merge_fractions],
     "sync_backward": [
         sync_two_calls,
