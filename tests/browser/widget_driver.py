@@ -6,7 +6,14 @@ counts the pictures drawn after a change of state. Its controls are native.
 
 from contextlib import contextmanager
 
-__all__ = ["controls_that_do_nothing", "name_of", "problems_of", "sliders_too_fine", "tall_page", "widgets_on"]
+__all__ = [
+    "controls_that_do_nothing",
+    "name_of",
+    "problems_of",
+    "sliders_too_fine",
+    "tall_page",
+    "widgets_on",
+]
 
 _CONTROLS = "input[type=range], input[type=checkbox], input[type=text], select, canvas[tabindex]"
 # a slider with less than 4 px a stop, its thumb left out, and no field for the number beside it
