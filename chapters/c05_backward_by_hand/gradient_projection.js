@@ -54,7 +54,7 @@ const MEAN_LINE = { width: 2, dash: [6, 4] };
 
 /** The three panels: side by side where there is room, else one above the other. */
 function panels(width) {
-  const isStacked = width < 600;
+  const isStacked = width < 580;
   const each = isStacked ? width : (width - 2 * PANEL.between) / 3;
   const full = PANEL.top + PANEL.height + PANEL.bottom;
   const [arriving, takenOff, leaving] = [0, 1, 2].map((place) => {
@@ -103,7 +103,7 @@ function drawGradient(context, state, width, data) {
   const [blue, orange, green] = STYLE.palette;
   const picked = state.picked;
   drawPanel(context, arriving, figure.gradient, { limit, name: "g arrives", colour: blue, picked });
-  const name = "taken off: x̂";
+  const name = takenOff.right - takenOff.left < 170 ? "off: x̂" : "taken off: x̂"; // beside the key
   drawPanel(context, takenOff, figure.along, { limit, name, colour: green, base: figure.constant });
   if (figure.constant !== 0) drawKey(context, "mean", takenOff.right, takenOff.top - 26, MEAN_LINE);
   drawPanel(context, leaving, figure.left, { limit, name: "dx / r leaves", colour: orange });

@@ -50,11 +50,11 @@ def norm_blocks(
         _draw_block(axes, np.asarray(values), corner)
         x, y = corner + np.array([4.0, 2.0])
         axes.text(x, y + 1.2, name, ha="center", weight="bold", fontsize=16)
-        axes.text(x, y + 0.2, notes[name], ha="center", color=MUTED, fontsize=13)
+        axes.text(x, y + 0.2, notes[name], ha="center", color=MUTED, fontsize=14)
     for (tail, head, place, align), words in zip(_ARROWS, steps, strict=True):
         look = {"arrowstyle": "-|>,head_width=0.4,head_length=0.7", "color": INK, "linewidth": 2.4}
         axes.annotate("", head, tail, arrowprops=look)
-        axes.text(place[0], place[1], words, ha=align, va="center", fontsize=13)
+        axes.text(place[0], place[1], words, ha=align, va="center", fontsize=14)
     return figure
 
 
@@ -72,7 +72,7 @@ def _draw_block(axes: Axes, moved: NDArray, corner: NDArray) -> None:
     touched = corner + (channels - 0.5) * _RIGHT + 0.5 * _DOWN
     axes.plot(*touched, marker="o", markersize=10, color=TOUCHED, zorder=5)
     (left, top), (_, bottom) = corner, corner + positions * _DOWN
-    style: dict[str, Any] = {"color": MUTED, "fontsize": 13}
+    style: dict[str, Any] = {"color": MUTED, "fontsize": 14}
     middle = (left + channels / 2, (top + bottom) / 2)
     axes.text(middle[0], bottom - 0.25, "channels", ha="center", va="top", **style)
     upright: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center"}

@@ -34,6 +34,7 @@ def block_diagrams(titles: Sequence[tuple[str, str, str, str]]) -> Figure:
             formula, and what uses it.
     """
     figure, grid = new_figure(9.6, nrows=3, ncols=2)
+    figure.set_size_inches(6.4, 9.6)  # no wider than the blocks: words are 9 pixels high on a phone
     for axes, (place, name, formula, used_by) in zip(grid.flat, titles, strict=True):
         axes.set_axis_off()
         axes.set(xlim=(0, 12.5), ylim=(-0.7, 12.3), aspect="equal")

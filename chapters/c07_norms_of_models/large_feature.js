@@ -33,7 +33,7 @@ const LARGE = { colour: STYLE.palette[1], width: 2.5 };
 const OTHERS = { colour: STYLE.palette[0], width: 2.5, dash: [7, 4] };
 
 function panels(width) {
-  const stacked = width < 600;
+  const stacked = width < 580;
   const each = stacked ? width : (width - CHART.gap) / 2;
   const full = CHART.top + CHART.height + CHART.bottom;
   const box = (x, y) => ({ left: x + CHART.left, right: x + each - CHART.right, top: y + CHART.top, bottom: y + CHART.top + CHART.height });

@@ -1,7 +1,7 @@
 // The time of synchronised batch norm's exchanges against the number of ranks, both axes logarithmic: by two routes,
 // and what the bytes alone would take.
 
-const CHART = { left: 68, top: 112, right: 16, height: 260, bottom: 46 };
+const CHART = { left: 68, top: 112, right: 16, height: 160, bottom: 46 };
 const ITEM_BYTES = 4; // float32
 
 /** What a rank sends in one layer's step, forward and backward: messages by route, and the bytes of either. */

@@ -100,7 +100,7 @@ export default widgetOf((data) => ({
   specs: [
     { name: "code", label: "code", kind: "select", options: choicesIn(data, "codes") },
     { name: "tokens", label: "tokens T" },
-    { name: "m", label: "position m", min: 0, max: data.stops.tokens.at(-1) - 2 },
+    { name: "m", label: "position m", min: 0, max: data.stops.tokens.at(-1) - 2, last: (state) => state.tokens - 2 },
   ],
   change,
   size: heightOf,

@@ -132,7 +132,7 @@ export default widgetOf((data) => {
         options: data.stops.reach.map((reach) => [reach, `${reach} tokens`]),
       },
       { name: "heads", label: "heads", visible: only("alibi") },
-      { name: "head", label: "head", min: 1, max: data.stops.heads.at(-1), visible: only("alibi") },
+      { name: "head", label: "head", min: 1, max: data.stops.heads.at(-1), last: (state) => state.heads, visible: only("alibi") },
       { name: "dim", label: "columns", visible: only("sinusoidal") },
       { name: "base", label: "base", visible: only("sinusoidal") },
       { name: "max_distance", label: "buckets up to", visible: only("t5") },

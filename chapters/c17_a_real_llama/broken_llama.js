@@ -1,7 +1,7 @@
 // What SmolLM2 writes with a mistake in it, beside what it writes without, over how far each of its blocks is off.
 
 const TILES = { left: 8, right: 8, title: 18, height: 30, gap: 5, between: 12, narrow: 72 };
-const CHART = { left: 56, right: 12, top: 30, height: 170, bottom: 42, floor: 1e-8, highest: 1e3 };
+const CHART = { left: 56, right: 12, top: 30, height: 136, bottom: 42, floor: 1e-8, highest: 1e3 };
 
 /** Everything the picture shows. */
 function brokenFigure(state, data) {

@@ -96,7 +96,7 @@ def lines(
             ha="center",
             xycoords=("data", "axes fraction"),
             textcoords="offset points",
-            fontsize=9.5,
+            fontsize=10.5,
         )
     if log_y:
         axes.set_yscale("log", base=2)

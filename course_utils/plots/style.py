@@ -78,7 +78,8 @@ _WIDTH_PX = 760  # fits a notebook's output area at JupyterLab's usual width
 _CSS_DPI = 100  # one inch of figure is 100 pixels of page, so 11 point type is 15 pixels high
 _SHARPNESS = 2  # pixels of PNG per pixel of page
 _PHONE_PX, _PHONE_LETTERS = 360, 30  # the width of a page there, and of a bold title on it
-_NARROW_PX = (480, 560, 640)  # one panel: at the last, letters of 11 points are 8 pixels high there
+# one panel: letters of 11 points are 9 pixels high there at 600, and 8 at the last
+_NARROW_PX = (480, 560, 600, 640)
 
 
 def use_style() -> None:
@@ -216,14 +217,19 @@ def _stack(figure: Figure) -> bool:
         if axes.get_shared_y_axes().joined(axes, first):  # only the first had the scale
             axes.tick_params(labelleft=first.yaxis.get_tick_params()["labelleft"])
             axes.set_ylabel(axes.get_ylabel() or first.get_ylabel())
+    _set_legends_in_two_columns(figure)
+    if title := figure.get_suptitle():
+        figure.suptitle(fill(title, _PHONE_LETTERS), x=0.02, ha="left", weight="bold", fontsize=12)
+    return True
+
+
+def _set_legends_in_two_columns(figure: Figure) -> None:
+    """Set the legends below the panels as high as other words, in as many lines as that takes."""
     for legend in list(figure.legends):
         handles = [handle for handle in legend.legend_handles if handle]
         names = [text.get_text() for text in legend.get_texts()]
         figure.legend(handles, names, loc="outside lower center", ncols=2)
         legend.remove()
-    if title := figure.get_suptitle():
-        figure.suptitle(fill(title, _PHONE_LETTERS), x=0.02, ha="left", weight="bold", fontsize=12)
-    return True
 
 
 def _narrow(figure: Figure) -> bool:
@@ -233,6 +239,7 @@ def _narrow(figure: Figure) -> bool:
         return False
     (width, height), crowded = figure.get_size_inches(), _collisions(figure)
     titles = {axes: axes.get_title("left") for axes in figure.axes}
+    _set_legends_in_two_columns(figure)
     for narrow in _NARROW_PX:
         if narrow / _CSS_DPI < width:
             for axes, title in titles.items():

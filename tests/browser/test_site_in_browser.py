@@ -7,7 +7,7 @@ import pytest
 from accessibility import serious_in
 from axe_playwright_python.sync_playwright import Axe
 from site_reader import DESKTOP, PHONE, TOO_WIDE, Reader
-from widget_driver import controls_that_do_nothing
+from widget_driver import controls_that_do_nothing, sliders_too_fine
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*Check CHANGES for Sphinx API:PendingDeprecationWarning"
@@ -92,7 +92,7 @@ class Visit:
     too_wide: bool = False
     clipped: list[str] = field(default_factory=list)
     widgets: int = 0
-    dumb: list[str] = field(default_factory=list)
+    dumb: list[str] = field(default_factory=list)  # controls that do not answer, or to no hand
 
 
 def read(reader, address, *, closely):
@@ -119,7 +119,7 @@ def read(reader, address, *, closely):
         visit.dumb += [
             f"{size['width']} px: {name}"
             for widget in widgets
-            for name in controls_that_do_nothing(widget)
+            for name in (*controls_that_do_nothing(widget), *sliders_too_fine(widget))
         ]
         visit.too_wide |= page.evaluate(TOO_WIDE)
     if not closely:

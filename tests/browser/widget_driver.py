@@ -6,9 +6,23 @@ counts the pictures drawn after a change of state. Its controls are native.
 
 from contextlib import contextmanager
 
-__all__ = ["controls_that_do_nothing", "name_of", "problems_of", "tall_page", "widgets_on"]
+__all__ = [
+    "controls_that_do_nothing",
+    "name_of",
+    "problems_of",
+    "sliders_too_fine",
+    "tall_page",
+    "widgets_on",
+]
 
 _CONTROLS = "input[type=range], input[type=checkbox], input[type=text], select, canvas[tabindex]"
+# a slider with less than 4 px a stop, its thumb left out, and no field for the number beside it
+_TOO_FINE = """(root) => [...root.querySelectorAll("input[type=range]")].flatMap((slider) => {
+    const row = slider.closest("[data-control]");
+    const px = (slider.clientWidth - 16) / (slider.max - slider.min);
+    const isFine = !slider.checkVisibility() || px >= 4 || row.querySelector("[type=number]");
+    return isFine ? [] : [`${row.dataset.control} has ${px.toFixed(1)} px a stop`];
+})"""
 _BESIDE_PX, _MOST_PX = 880, 545  # from this width on controls stand beside the picture
 
 
@@ -27,6 +41,7 @@ def problems_of(widget):
     name, box = name_of(widget), widget.bounding_box()
     if box["width"] >= _BESIDE_PX and box["height"] > _MOST_PX:
         yield f"{name} is {box['height']:.0f} px high beside its controls; {_MOST_PX} fit a screen"
+    yield from (f"{name}: {slider}" for slider in sliders_too_fine(widget))
     for control in widget.locator(_CONTROLS).all():
         if control.get_attribute("data-lm-suppress-shortcuts") != "true":
             label = control.get_attribute("aria-label")
@@ -38,6 +53,11 @@ def problems_of(widget):
                 choice.select_option(value)
                 for control in controls_that_do_nothing(widget):
                     yield f"{name}, at {value!r}: {control}"
+
+
+def sliders_too_fine(widget):
+    """Return the sliders that are seen and whose stops a hand cannot reach, one line each."""
+    return widget.evaluate(_TOO_FINE)
 
 
 def controls_that_do_nothing(widget):

@@ -4,7 +4,7 @@
 const CHART = { left: 56, top: 40, height: 240, bottom: 44, between: 30 };
 
 function charts(width) {
-  const stacked = width < 600;
+  const stacked = width < 580;
   const wide = stacked ? width : width * 0.58;
   const full = CHART.top + CHART.height + CHART.bottom;
   const left = stacked ? 0 : wide + CHART.between;

@@ -7,7 +7,14 @@
 //   "toggle"  a checkbox
 //   "line"    one line to type into, with `placeholder`
 //   "text"    several lines to type or paste into, with `placeholder`
-// and, where needed: format(value) -> text, read(state) -> value, visible(state), enabled(state).
+// and, where needed: format(value) -> text, read(state) -> value, visible(state), enabled(state), last(state) -> where a
+// slider of whole numbers ends in this state.
+//
+// Every stop of a slider can be reached by hand: one with many has a line of its own where two share one, and one with
+// more than the narrowest line has room for (4 px a stop) has a field to type the number into.
+
+const SHORT_STEPS = 35; // steps that half a phone's line has room for
+const LINE_STEPS = 62; // that a column beside the picture, or a phone's whole line, has room for
 
 /** Create an element: attributes by name, children as nodes or text. */
 function element(tag, attributes = {}, ...children) {
@@ -67,17 +74,35 @@ function makeControl(spec, data, onChange) {
   const min = stops ? 0 : spec.min;
   const max = stops ? stops.length - 1 : spec.max;
   const input = element("input", { id, type: "range", min, max, step: 1, ...KEEP_KEYS });
-  const shown = element("output", { for: id });
   const valueAt = (position) => (stops ? stops[position] : position);
   input.addEventListener("input", () => onChange(spec.name, valueAt(Number(input.value))));
+  const isTyped = max - min > LINE_STEPS;
   const values = stops ?? [min, max];
+  const shown = isTyped ? numberField(spec, stops, values, onChange) : element("output", { for: id });
   shown.style.minWidth = `${Math.max(...values.map((value) => format(value).length))}ch`; // a slider keeps its length
+  let latest;
   const show = (value) => {
+    latest = value;
     input.value = stops ? nearestStop(stops, value) : value;
     input.setAttribute("aria-valuetext", format(value));
-    setText(shown, format(value));
+    if (!isTyped) setText(shown, format(value));
+    else if (!shown.matches(":focus")) shown.value = value; // what is being typed stays
+    if (isTyped) shown.disabled = input.disabled;
   };
-  return { parts: [label, input, shown], input, show };
+  if (isTyped) shown.addEventListener("blur", () => (shown.value = latest));
+  return { parts: [label, input, shown], input, show, isLong: max - min > SHORT_STEPS };
+}
+
+/** A field for a slider's number: what is typed inside its ends is taken at once, at the nearest stop. */
+function numberField(spec, stops, values, onChange) {
+  const [min, max] = [values[0], values.at(-1)];
+  const field = element("input", { type: "number", min, max, "aria-label": `${spec.label}, typed`, ...KEEP_KEYS });
+  field.addEventListener("input", () => {
+    const typed = field.valueAsNumber;
+    if (!(typed >= min && typed <= max)) return; // empty, or on the way to a longer number
+    onChange(spec.name, stops ? stops[nearestStop(stops, typed)] : Math.round(typed));
+  });
+  return field;
 }
 
 function nearestStop(stops, value) {
@@ -95,7 +120,7 @@ function controlPanel(specs, data, onChange) {
     const control = makeControl(spec, data, onChange);
     const row = element(
       "div",
-      { class: `course-control course-${spec.kind ?? "slider"}`, "data-control": spec.name },
+      { class: `course-control course-${spec.kind ?? "slider"}${control.isLong ? " course-long" : ""}`, "data-control": spec.name },
       ...control.parts,
     );
     if (spec.kind !== "toggle") panel.append(row);
@@ -107,6 +132,7 @@ function controlPanel(specs, data, onChange) {
     for (const { spec, row, input, show: showValue } of controls) {
       row.hidden = spec.visible ? !spec.visible(state) : false;
       input.disabled = spec.enabled ? !spec.enabled(state) : false;
+      if (spec.last) input.max = spec.last(state);
       showValue(spec.read ? spec.read(state) : state[spec.name]);
     }
   };

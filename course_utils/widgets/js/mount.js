@@ -1,7 +1,7 @@
 // One widget on the page: controls, picture, facts; the state kept with the kernel; a counter that tests can wait for.
 
 /**
- * What a widget's script exports: `describe(data, model)` returns the options of `mount`.
+ * What a widget's script exports: `describe(data, model)` returns the options of `mount`; tests ask it for them.
  *
  * options: { name, title, hint, specs: as controls.js has them, size(state, width, data) -> height,
  *            draw(context, state, width, data, height), summary(state, data) -> text,
@@ -15,7 +15,7 @@
  * `facts` gets the kernel's last answer that came, and lines of class "live" fade while the next one is late. `held` is
  * true while what a press has hit is being dragged.
  */
-const widgetOf = (describe) => ({ render: (view) => mount(view, describe(view.model.get("data"), view.model)) });
+const widgetOf = (describe) => ({ describe, render: (view) => mount(view, describe(view.model.get("data"), view.model)) });
 
 /** The state with one field changed: what a control does unless a widget says more. */
 const withField = (state, control, value) => ({ ...state, [control]: value });

@@ -1,7 +1,7 @@
 // Each rotary pair's wavelength against the window, method by method, and below it what becomes of the pair. Where a
 // kernel runs, it reads a pasted configuration; all numbers are computed here.
 
-const VIEW = { left: 64, right: 14, top: 42, height: 148, axis: 46, labels: 138, strip: 20, key: 26 };
+const VIEW = { left: 64, right: 14, top: 42, height: 130, axis: 46, labels: 138, strip: 20, key: 26 };
 // a colour for each method, dashed where it is the other form of one; the pasted configuration is black and thick
 const LOOKS = {
   linear: { colour: 0 },
@@ -110,12 +110,14 @@ const lookOf = (name) => {
 };
 
 const isNarrow = (width) => width < 560;
-const keyLines = (width) => (isNarrow(width) ? 3 : 1);
+const isBeside = (width) => width >= 760; // the key stands below the strips, not below their names
+const kindsOf = (figure) => Object.keys(KIND_LOOKS).filter((kind) => figure.methods.some((method) => method.kinds.includes(kind)));
+const keyLines = (figure, width) => (isNarrow(width) ? 3 : kindsOf(figure).length > 4 && !isBeside(width) ? 2 : 1);
 const problemHeight = (width) => (isNarrow(width) ? 190 : 116);
 
 function sizeOf(figure, width) {
   const problem = figure.problem ? problemHeight(width) : 0;
-  return VIEW.top + VIEW.height + VIEW.axis + figure.methods.length * VIEW.strip + VIEW.key * keyLines(width) + problem + 12;
+  return VIEW.top + VIEW.height + VIEW.axis + figure.methods.length * VIEW.strip + VIEW.key * keyLines(figure, width) + problem + 12;
 }
 
 function drawScaling(context, figure, width, height) {
@@ -202,10 +204,9 @@ function drawStrips(context, box, width, figure) {
 }
 
 function drawKindsKey(context, figure, width, y) {
-  const present = Object.keys(KIND_LOOKS).filter((kind) => figure.methods.some((method) => method.kinds.includes(kind)));
-  let x = isNarrow(width) ? 8 : VIEW.labels + 8;
+  let x = isBeside(width) ? VIEW.labels + 8 : 8;
   const start = x;
-  for (const kind of present) {
+  for (const kind of kindsOf(figure)) {
     const { height, colour, amount, text } = KIND_LOOKS[kind];
     context.font = fontOf(12);
     const wide = context.measureText(text).width + 36;
