@@ -25,6 +25,16 @@ const countOf = (parts) => parts.reduce((sum, [from, to]) => sum + to - from, 0)
 const shareSeen = (layers, tokens) =>
   layers.reduce((sum, one) => sum + countOf(partsSeen(one.sees, tokens)), 0) / (layers.length * tokens);
 
+/** How many tokens have a part in the last one's answer in this layer, through it and those below. */
+function reachThrough(layers, layer, tokens) {
+  let first = tokens - 1;
+  layers.slice(0, layer + 1).reverse().forEach(({ sees }) => {
+    const parts = partsSeen(sees, first + 1);
+    first = parts.length ? parts[0][0] : 0; // a state hands on everything
+  });
+  return tokens - first;
+}
+
 /** The kinds of layers of both models, in the order of the legend. */
 const kindsOf = (state, data) =>
   data.order.looks.filter((kind) => [state.model, state.other].some((name) => data.rows[name].some((one) => one.kind === kind)));
@@ -78,7 +88,11 @@ function drawLayers(context, state, width, data) {
       context.fillRect(tokens(to) - wide, top + 12, wide, SIGHT.height);
     });
     const count = `${tickText(countOf(parts))} of ${tickText(state.tokens)} tokens`;
-    drawText(context, count, width - STRIP.right, top + 12 + SIGHT.height + 9, { px: 12, weight: "bold", align: "right" });
+    const reached = reachThrough(data.rows[[state.model, state.other][row]], state.layer, state.tokens);
+    context.fillStyle = STYLE.ink;
+    context.fillRect(tokens(state.tokens - reached), top + 12 + SIGHT.height, tokens(reached) - STRIP.left, 3);
+    drawText(context, `through the layers below: ${tickText(reached)}`, STRIP.left, top + 12 + SIGHT.height + 11, { px: 12 });
+    drawText(context, count, width - STRIP.right, top + 12 + SIGHT.height + 11, { px: 12, weight: "bold", align: "right" });
   });
   kindsOf(state, data).forEach((kind, line) => {
     const y = SIGHT.top + 2 * SIGHT.row + KEY * line;
@@ -107,7 +121,10 @@ function layerByKey(event, state, data) {
 
 function summary(state, data) {
   const counts = seenFigure(state, data).map(countOf);
-  const said = [state.model, state.other].map((name, i) => `${name} ${counts[i] === 0 ? "none" : tickText(counts[i])}`);
+  const said = [state.model, state.other].map((name, i) => {
+    const reached = reachThrough(data.rows[name], state.layer, state.tokens);
+    return `${name} ${counts[i] === 0 ? "none" : tickText(counts[i])} (through the layers below ${tickText(reached)})`;
+  });
   return `In layer ${state.layer} the last of ${tickText(state.tokens)} tokens sees: ${said.join(", ")}.`;
 }
 
@@ -123,7 +140,7 @@ function facts(state, data) {
 export default widgetOf((data) => ({
   name: "layers_beside",
   title: "Two models, a bar for each layer, as high as the share of a text that its last token sees there; below, which tokens.",
-  hint: "Click a bar to choose the layer, or use the arrow keys. Paler: seen in blocks, or among chosen ones.",
+  hint: "Click a bar to choose the layer, or use the arrow keys. Paler: seen in blocks, or among chosen ones. Dark line: what reaches it through this layer and those below.",
   specs: [
     { name: "model", label: "model", kind: "select", options: data.models },
     { name: "other", label: "beside", kind: "select", options: data.models },
@@ -137,4 +154,4 @@ export default widgetOf((data) => ({
   pick: { at: layerAt, key: layerByKey },
 }));
 
-export { layerAt, layerByKey, seenFigure, shareSeen };
+export { layerAt, layerByKey, reachThrough, seenFigure, shareSeen };
