@@ -1,7 +1,7 @@
 // Two models, a bar for each layer, and which tokens of a text the last one sees in one layer of each.
 
 const STRIP = { left: 8, right: 8, top: 30, height: 40, row: 66 };
-const SIGHT = { top: 176, height: 26, row: 78 };
+const SIGHT = { top: 176, height: 26, row: 66 };
 const KEY = 20; // a line of the legend
 
 const layersOf = (state, data) =>
@@ -91,7 +91,7 @@ function drawLayers(context, state, width, data) {
     const reached = reachThrough(data.rows[[state.model, state.other][row]], state.layer, state.tokens);
     context.fillStyle = STYLE.ink;
     context.fillRect(tokens(state.tokens - reached), top + 12 + SIGHT.height, tokens(reached) - STRIP.left, 3);
-    drawText(context, `through the layers below: ${tickText(reached)}`, STRIP.left, top + 12 + SIGHT.height + 11, { px: 12 });
+    drawText(context, `reached: ${tickText(reached)}`, STRIP.left, top + 12 + SIGHT.height + 11, { px: 12 });
     drawText(context, count, width - STRIP.right, top + 12 + SIGHT.height + 11, { px: 12, weight: "bold", align: "right" });
   });
   kindsOf(state, data).forEach((kind, line) => {
@@ -121,10 +121,7 @@ function layerByKey(event, state, data) {
 
 function summary(state, data) {
   const counts = seenFigure(state, data).map(countOf);
-  const said = [state.model, state.other].map((name, i) => {
-    const reached = reachThrough(data.rows[name], state.layer, state.tokens);
-    return `${name} ${counts[i] === 0 ? "none" : tickText(counts[i])} (through the layers below ${tickText(reached)})`;
-  });
+  const said = [state.model, state.other].map((name, i) => `${name} ${counts[i] === 0 ? "none" : tickText(counts[i])}`);
   return `In layer ${state.layer} the last of ${tickText(state.tokens)} tokens sees: ${said.join(", ")}.`;
 }
 
@@ -132,15 +129,15 @@ function facts(state, data) {
   return layersOf(state, data).map((layer, i) => {
     const turn = layer.turn ? `${layer.turn} of ${layer.dim} dimensions turn, base ${layer.base}` : "nothing turns";
     const name = [state.model, state.other][i];
-    const share = `all layers together: ${formatNumber(100 * shareSeen(data.rows[name], state.tokens))} % of all keys seen`;
-    return [name, [turn, layer.besides, share].filter(Boolean).join("; ")];
+    const reached = `through layers 0 to ${state.layer}: ${tickText(reachThrough(data.rows[name], state.layer, state.tokens))}`;
+    return [name, [turn, layer.besides, reached].filter(Boolean).join("; ")];
   });
 }
 
 export default widgetOf((data) => ({
   name: "layers_beside",
   title: "Two models, a bar for each layer, as high as the share of a text that its last token sees there; below, which tokens.",
-  hint: "Click a bar to choose the layer, or use the arrow keys. Paler: seen in blocks, or among chosen ones. Dark line: what reaches it through this layer and those below.",
+  hint: "Click a bar to choose the layer, or use the arrow keys. Paler: seen in blocks, or among chosen ones.",
   specs: [
     { name: "model", label: "model", kind: "select", options: data.models },
     { name: "other", label: "beside", kind: "select", options: data.models },
