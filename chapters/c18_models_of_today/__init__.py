@@ -1,6 +1,6 @@
 """Chapter 18, Models of today: what its notebook alone needs.
 
-exercises         softmax with a learned sink for each head; the mask of packed documents
+exercises         the receptive field of a stack; the mask of packed documents; softmax with a sink
 published_models  what a published configuration builds, layer by layer
 figures           the layers of several models beside each other
 widgets           two models, and what the last token sees in a layer of each

@@ -1,14 +1,14 @@
-"""Chapter 18: softmax with a learned sink for each head; the mask that keeps packed documents
-apart."""
+"""Chapter 18: how far the last token reaches through all layers; the mask that keeps packed
+documents apart; softmax with a learned sink for each head."""
 
 import torch
 from torch import Tensor
 
 from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
-from course_utils.check.probes import Call, read_probes
+from course_utils.check.probes import COUNTED, Call, read_probes
 
-__all__ = ["block_mask", "sink_softmax"]
+__all__ = ["block_mask", "receptive_field", "sink_softmax"]
 
 
 def _sink_softmax(scores, sinks):
@@ -51,4 +51,28 @@ block_mask = Exercise(
     load("block_mask", _block_mask),
     any_dtype=True,
     may_shrink_to=lambda call: call.arguments["positions"].shape[1] > 2,
+)
+
+
+def _receptive_field(layers, tokens):
+    first = tokens - 1  # the first position that reaches the last token
+    for kind, size in reversed(layers):
+        if kind == "window":
+            first = max(0, first - (size - 1))
+        elif kind == "chunk":
+            first -= first % size
+        else:
+            first = 0
+    return tokens - first
+
+
+def _stack(layers: list[list], tokens: int) -> Call:
+    return Call({"layers": [(kind, size or None) for kind, size in layers], "tokens": tokens})
+
+
+receptive_field = Exercise(
+    "receptive_field",
+    _receptive_field,
+    read_probes(__file__, "receptive_field", _stack, COUNTED, plain=True),
+    load("receptive_field", _receptive_field),
 )

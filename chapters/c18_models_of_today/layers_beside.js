@@ -1,7 +1,7 @@
 // Two models, a bar for each layer, and which tokens of a text the last one sees in one layer of each.
 
 const STRIP = { left: 8, right: 8, top: 30, height: 40, row: 66 };
-const SIGHT = { top: 176, height: 26, row: 78 };
+const SIGHT = { top: 176, height: 26, row: 66 };
 const KEY = 20; // a line of the legend
 
 const layersOf = (state, data) =>
@@ -24,6 +24,16 @@ const countOf = (parts) => parts.reduce((sum, [from, to]) => sum + to - from, 0)
 /** Of all keys of all layers, the share that the last token sees. */
 const shareSeen = (layers, tokens) =>
   layers.reduce((sum, one) => sum + countOf(partsSeen(one.sees, tokens)), 0) / (layers.length * tokens);
+
+/** How many tokens have a part in the last one's answer in this layer, through it and those below. */
+function reachThrough(layers, layer, tokens) {
+  let first = tokens - 1;
+  layers.slice(0, layer + 1).reverse().forEach(({ sees }) => {
+    const parts = partsSeen(sees, first + 1);
+    first = parts.length ? parts[0][0] : 0; // a state hands on everything
+  });
+  return tokens - first;
+}
 
 /** The kinds of layers of both models, in the order of the legend. */
 const kindsOf = (state, data) =>
@@ -78,7 +88,11 @@ function drawLayers(context, state, width, data) {
       context.fillRect(tokens(to) - wide, top + 12, wide, SIGHT.height);
     });
     const count = `${tickText(countOf(parts))} of ${tickText(state.tokens)} tokens`;
-    drawText(context, count, width - STRIP.right, top + 12 + SIGHT.height + 9, { px: 12, weight: "bold", align: "right" });
+    const reached = reachThrough(data.rows[[state.model, state.other][row]], state.layer, state.tokens);
+    context.fillStyle = STYLE.ink;
+    context.fillRect(tokens(state.tokens - reached), top + 12 + SIGHT.height, tokens(reached) - STRIP.left, 3);
+    drawText(context, `reached: ${tickText(reached)}`, STRIP.left, top + 12 + SIGHT.height + 11, { px: 12 });
+    drawText(context, count, width - STRIP.right, top + 12 + SIGHT.height + 11, { px: 12, weight: "bold", align: "right" });
   });
   kindsOf(state, data).forEach((kind, line) => {
     const y = SIGHT.top + 2 * SIGHT.row + KEY * line;
@@ -115,8 +129,8 @@ function facts(state, data) {
   return layersOf(state, data).map((layer, i) => {
     const turn = layer.turn ? `${layer.turn} of ${layer.dim} dimensions turn, base ${layer.base}` : "nothing turns";
     const name = [state.model, state.other][i];
-    const share = `all layers together: ${formatNumber(100 * shareSeen(data.rows[name], state.tokens))} % of all keys seen`;
-    return [name, [turn, layer.besides, share].filter(Boolean).join("; ")];
+    const reached = `through layers 0 to ${state.layer}: ${tickText(reachThrough(data.rows[name], state.layer, state.tokens))}`;
+    return [name, [turn, layer.besides, reached].filter(Boolean).join("; ")];
   });
 }
 
@@ -137,4 +151,4 @@ export default widgetOf((data) => ({
   pick: { at: layerAt, key: layerByKey },
 }));
 
-export { layerAt, layerByKey, seenFigure, shareSeen };
+export { layerAt, layerByKey, reachThrough, seenFigure, shareSeen };

@@ -895,6 +895,56 @@ def mask_numpy(positions):
     return torch.from_numpy(np.tril(document[:, :, None] == document[:, None]))
 
 
+def reach_recursive(layers, tokens):
+    if not layers or tokens < 2:
+        return min(tokens, 1)
+    *below, (kind, size) = layers
+    sees = {"window": size, "chunk": size and (tokens - 1) % size + 1}.get(kind, tokens)
+    further = min(sees, tokens) - 1
+    return further + reach_recursive(below, tokens - further)
+
+
+def _seen_by(kind, size, t):
+    least = {"window": t - (size or 0) + 1, "chunk": t // (size or 1) * (size or 1), "all": 0}[kind]
+    return range(max(0, least), t + 1)
+
+
+def reach_of_sets(layers, tokens):
+    reached = {tokens - 1}
+    for kind, size in layers[::-1]:
+        reached = {s for t in reached for s in _seen_by(kind, size, t)}
+    return len(reached)
+
+
+def reach_of_masks(layers, tokens):
+    t = np.arange(tokens)
+    paths = np.eye(tokens)
+    for kind, size in layers:
+        mask = np.tri(tokens)
+        if kind == "window":
+            mask *= t > t[:, None] - size
+        if kind == "chunk":
+            mask *= t // size == t[:, None] // size
+        paths = np.minimum(mask @ paths, 1)
+    return paths[-1].sum()
+
+
+def reach_of_every_token(layers, tokens):
+    first = list(range(tokens))  # the first position that reaches each token, from below
+    for kind, size in layers:
+        first = [first[_seen_by(kind, size, t)[0]] for t in range(tokens)]
+    return tokens - first[-1]
+
+
+def reach_by_gradient(layers, tokens):
+    x = torch.ones(tokens, requires_grad=True)
+    y = x
+    for kind, size in layers:
+        y = torch.stack([y[_seen_by(kind, size, t)[0] : t + 1].mean() for t in range(tokens)])
+    y[-1].backward()
+    return (x.grad > 0).sum()
+
+
 def sink_logaddexp(scores, sinks):
     total = torch.logaddexp(scores.logsumexp(-1, keepdim=True), sinks.view(1, -1, 1, 1))
     return (scores - total).exp()
@@ -1544,6 +1594,9 @@ RIGHT = {
     ],
     "block_mask": [
         mask_by_loops, mask_of_starts, mask_block_diag, mask_of_differences, mask_numpy,
+    ],
+    "receptive_field": [
+        reach_recursive, reach_of_sets, reach_of_masks, reach_of_every_token, reach_by_gradient,
     ],
     "near_and_far": [
         near_and_far_loops, near_and_far_numpy, near_and_far_ignored, near_and_far_by_places,

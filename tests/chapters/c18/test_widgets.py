@@ -4,6 +4,7 @@ import pytest
 import torch
 from widget_states import MODELS
 
+from chapters.c18_models_of_today import check
 from chapters.c18_models_of_today.published_models import PUBLISHED, read_layers
 from chapters.c18_models_of_today.widgets import layers_beside, reach, strips
 
@@ -50,6 +51,17 @@ def test_the_share_of_all_keys_is_that_of_all_layers(in_browser):
     (share,) = in_browser("layers_beside", "module.shareSeen", [[layers, 8193]])
     seen = torch.stack([reach(one["sees"], 8193) > 0 for one in layers])
     assert share == pytest.approx(seen.float().mean().item())
+
+
+def test_what_reaches_the_last_token_is_the_exercise_s_receptive_field(in_browser):
+    sights = ["4,096", "4,096", "chunks of 8,192", "chunks of 8,192", "all", "4,096"]
+    stack = [("window", 4096)] * 2 + [("chunk", 8192)] * 2 + [("all", None), ("window", 4096)]
+    layers = [{"sees": sees} for sees in sights]
+    calls = [[layers, layer, tokens] for layer in range(6) for tokens in (8192, 8193, 32_768)]
+    for (_, layer, tokens), reached in zip(
+        calls, in_browser("layers_beside", "module.reachThrough", calls), strict=True
+    ):
+        assert reached == check.receptive_field.oracle(stack[: layer + 1], tokens)
 
 
 @pytest.mark.slow
