@@ -98,20 +98,27 @@ class Diagnosis:
         comparisons = self.trial.comparisons
         return [c for c in comparisons if not c.passed], [c for c in comparisons if c.passed]
 
+    @cached_property
+    def relation(self) -> tuple[str, float]:
+        """What the wrong results, or those of the first wrong stage, have to do with the right
+        ones, in words, and the factor that these name first, or 0."""
+        wrong, right = self._wrong_and_right()
+        if (everywhere := relation(wrong, right))[0]:
+            return everywhere
+        probe = self.failed.probe
+        words, factor = relation([each for each in wrong if each.probe.stage == probe.stage], right)
+        here = f"on the probe “{probe.name}” " + words.replace(", everywhere", "")
+        return here if words else "", factor
+
     def without_catalogue(self) -> str:
         """Return what can be said of the first wrong stage without the catalogue."""
-        failed = self.failed
+        failed, (related, _) = self.failed, self.relation
         if failed.observed.finding:
             return failed.observed.finding.message
-        wrong, right = self._wrong_and_right()
-        in_stage = [each for each in wrong if each.probe.stage == failed.probe.stage]
         is_a_word = failed.worst == "output" or failed.worst.startswith("gradient")
         subject = f"The {failed.worst}" if is_a_word else failed.worst
-        if related := relation(wrong, right):
+        if related:
             return f"{subject} is wrong: {related}"
-        if related := relation(in_stage, right):
-            related = related.replace(", everywhere", "")
-            return f"{subject} is wrong: on the probe “{failed.probe.name}” {related}"
         return (
             f"{subject} is wrong, by none of the known mistakes. Seen first on: "
             f"{failed.probe.name}."
