@@ -18,9 +18,7 @@ __all__ = ["factor_everywhere", "has_factor", "plain_relation", "relation"]
 _FEWEST = 4  # numbers that must be wrong: of fewer, something is always true
 
 
-def relation(
-    wrong: Sequence[Comparison], right: Sequence[Comparison] = ()
-) -> tuple[str, float]:
+def relation(wrong: Sequence[Comparison], right: Sequence[Comparison] = ()) -> tuple[str, float]:
     """Return in a sentence what is true of the quantity that is wrong in all these comparisons, or
     nothing, and the factor that it names first, or 0; ``right`` are those that passed."""
     seen, name = _seen(wrong)
