@@ -128,13 +128,13 @@ class Comparison:
             for name, values in self.observed.values.items()
         }
 
-    @property
+    @cached_property
     def worst(self) -> str:
         """The quantity that is most wrong, or nothing."""
         name = max(self.ratios, key=lambda name: self.ratios[name], default="")
         return name if name and self.ratios[name] > 1 else ""
 
-    @property
+    @cached_property
     def passed(self) -> bool:
         """Whether everything compared is right."""
         return not self.observed.finding and not self.worst

@@ -98,20 +98,27 @@ class Diagnosis:
         comparisons = self.trial.comparisons
         return [c for c in comparisons if not c.passed], [c for c in comparisons if c.passed]
 
+    @cached_property
+    def relation(self) -> tuple[str, float]:
+        """What the wrong results, or those of the first wrong stage, have to do with the right
+        ones, in words, and the factor that these name first, or 0."""
+        wrong, right = self._wrong_and_right()
+        if (everywhere := relation(wrong, right))[0]:
+            return everywhere
+        probe = self.failed.probe
+        words, factor = relation([each for each in wrong if each.probe.stage == probe.stage], right)
+        here = f"on the probe “{probe.name}” " + words.replace(", everywhere", "")
+        return here if words else "", factor
+
     def without_catalogue(self) -> str:
         """Return what can be said of the first wrong stage without the catalogue."""
-        failed = self.failed
+        failed, (related, _) = self.failed, self.relation
         if failed.observed.finding:
             return failed.observed.finding.message
-        wrong, right = self._wrong_and_right()
-        in_stage = [each for each in wrong if each.probe.stage == failed.probe.stage]
         is_a_word = failed.worst == "output" or failed.worst.startswith("gradient")
         subject = f"The {failed.worst}" if is_a_word else failed.worst
-        if related := relation(wrong, right):
+        if related:
             return f"{subject} is wrong: {related}"
-        if related := relation(in_stage, right):
-            related = related.replace(", everywhere", "")
-            return f"{subject} is wrong: on the probe “{failed.probe.name}” {related}"
         return (
             f"{subject} is wrong, by none of the known mistakes. Seen first on: "
             f"{failed.probe.name}."
@@ -140,6 +147,18 @@ class Stage:
         """What it showed in the stages before."""
         return list(takewhile(lambda each: each.probe.stage != self.name, self.trial.comparisons))
 
+    @cached_property
+    def _ended(self) -> list[Comparison]:
+        findings = ((each, each.observed.finding) for each in self.here)
+        return [each for each, finding in findings if finding and not finding.leaves_values]
+
+    @cached_property
+    def _to_agree(self) -> tuple[list[Comparison], list[Comparison]]:
+        """Where the same must be shown: by two that may be there by chance, and by others."""
+        every = self.trial.comparisons
+        passed = [each for each in every if each.passed]
+        return [*self.here, *every], [*self.here, *self.before, *passed]
+
     @property
     def leaves_values(self) -> bool:
         """Whether something was found that leaves the values to look at."""
@@ -148,7 +167,10 @@ class Stage:
 
     def explanation(self) -> Slips | None:
         """Return the first candidate that shows the same, and of single mistakes the one that
-        shows the same on most probes."""
+        shows the same on most probes; ``in_values``, where some number is wrong."""
+        wrong = (each.worst for each in self.here if not each.probe.rough)
+        if self.in_values and not any(wrong):
+            return None
         is_interpreted = self.trial.runner.exercise.interpreter is not None
         candidates = self.tried()
         first = next(filter(self._explains, candidates), None)
@@ -207,32 +229,24 @@ class Stage:
         """Return whether a function with exactly these slips shows the same here and before, and
         passes wherever the answer does.
 
-        ``in_values`` some number that is wrong must be among what is the same. Of several also the
-        values beside a finding must be: the finding shows one of them. Two that are not both
-        everyday must show the same everywhere: two known mistakes may together look like one that
-        is not known.
+        Of several also the values beside a finding must be the same: the finding shows one of them.
+        Two that are not both everyday must show the same everywhere: two known mistakes may
+        together look like one that is not known.
         """
-        wrong = (each for each in self.here if each.worst and not each.probe.rough)
-        if self.in_values and not any(wrong):
-            return False
         catalogue = self.trial.runner.exercise.catalogue
         added = [catalogue[key] for key, _ in slips[len(self.named) :]]
         are_sure = len(added) < 2 or all(mistake.everyday for mistake in added)
         if not are_sure and not self._is_stopped_by_one(slips):
             return False
-        others = self.trial.comparisons
-        if are_sure:
-            others = [*self.before, *(each for each in others if each.passed)]
-        # most candidates fail here
-        return all(self._agrees(slips, each) for each in [*self.here, *others])
+        # most candidates fail in the first
+        return all(self._agrees(slips, each) for each in self._to_agree[are_sure])
 
     def _is_stopped_by_one(self, slips: Slips) -> bool:
         """Return whether what ends the answer here, if anything does, ends it with one of these
         slips alone: edits that only together make a text that cannot run are nobody's mistakes."""
-        findings = ((each, each.observed.finding) for each in self.here)
-        ended = [each for each, finding in findings if finding and not finding.leaves_values]
         return all(
-            any(each.agrees_with(self._example((slip,), each)) for slip in slips) for each in ended
+            any(each.agrees_with(self._example((slip,), each)) for slip in slips)
+            for each in self._ended
         )
 
     def _agreements(self, slips: Slips) -> int:

@@ -56,7 +56,7 @@ from course_utils.check.functions import (
     signature_of,
 )
 from course_utils.check.probes import Probe
-from course_utils.check.relations import has_its_factor
+from course_utils.check.relations import has_factor
 from course_utils.check.report import Evidence, Quantity, Report, evidence_for
 from course_utils.check.runner import Runner, Trial, run_by_nearest_convention, upstream
 from course_utils.check.sandbox import CALL_LIMIT_S, COMPILE_LIMIT_S, Sandbox, usual_modes
@@ -238,7 +238,8 @@ def _with_diagnosis(
     first = mistakes[0] if len(mistakes) > 1 and not message else None
     smallest = Shrink(runner, function, sandbox.call, failed, first).smallest()
     finding = smallest.observed.finding
-    if " times " in message and not finding and not has_its_factor(smallest, failed):
+    factor = diagnosis.relation[1]
+    if message and factor and not finding and not has_factor(smallest, failed.worst, factor):
         smallest = failed  # the factor that is said is this one's
     return replace(
         report,

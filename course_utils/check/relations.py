@@ -13,16 +13,17 @@ from torch import Tensor
 from course_utils.check.comparison import Comparison
 from course_utils.check.probes import same
 
-__all__ = ["factor_everywhere", "has_its_factor", "plain_relation", "relation"]
+__all__ = ["factor_everywhere", "has_factor", "plain_relation", "relation"]
 
 _FEWEST = 4  # numbers that must be wrong: of fewer, something is always true
 
 
-def relation(wrong: Sequence[Comparison], right: Sequence[Comparison] = ()) -> str:
+def relation(wrong: Sequence[Comparison], right: Sequence[Comparison] = ()) -> tuple[str, float]:
     """Return in a sentence what is true of the quantity that is wrong in all these comparisons, or
-    nothing; ``right`` are those that passed."""
+    nothing, and the factor that it names first, or 0; ``right`` are those that passed."""
     seen, name = _seen(wrong)
-    return next((words for words in _sentences(seen, name, right) if words), "") if seen else ""
+    told = _sentences(seen, name, right) if seen else ()
+    return next((each for each in told if each[0]), ("", 0.0))
 
 
 def plain_relation(wrong: Sequence[Comparison], right: Sequence[Comparison] = ()) -> str:
@@ -52,13 +53,9 @@ def factor_everywhere(wrong: Sequence[Comparison]) -> str:
     return ""
 
 
-def has_its_factor(smaller: Comparison, failed: Comparison) -> bool:
-    """Return whether, where ``failed`` is a multiple of what is right, ``smaller`` is the
-    same."""
-    factors = [_factors([each], failed.worst) for each in (failed, smaller)]
-    if not factors[0]:
-        return True
-    return bool(factors[1]) and abs(factors[1][0] - factors[0][0]) <= 1e-3 * abs(factors[0][0])
+def has_factor(comparison: Comparison, name: str, factor: float) -> bool:
+    """Return whether a quantity is this factor times what is right."""
+    return any(abs(f - factor) <= 1e-3 * abs(factor) for f in _factors([comparison], name))
 
 
 def _seen(wrong: Sequence[Comparison]) -> tuple[list[Comparison], str]:
@@ -72,16 +69,19 @@ def _seen(wrong: Sequence[Comparison]) -> tuple[list[Comparison], str]:
     return seen, name
 
 
-def _sentences(seen: Sequence[Comparison], name: str, right: Sequence[Comparison]) -> Iterator[str]:
+def _sentences(
+    seen: Sequence[Comparison], name: str, right: Sequence[Comparison]
+) -> Iterator[tuple[str, float]]:
     pairs = [(each.expected.values[name], each.observed.values[name]) for each in seen]
-    yield plain_relation(seen, right)
+    yield plain_relation(seen, right), 0.0
     for words, function in _RELATED.items():
         if _all(seen, name, [function(right) for right, _ in pairs]):
-            yield words
-    yield factor_everywhere(seen)
-    yield _multiple(seen, name)
-    yield _moved(pairs)
-    yield _all_but(seen, name)
+            yield words, 0.0
+    for words in (factor_everywhere(seen), _multiple(seen, name)):
+        if words:
+            yield words, _factors(seen, name)[0]
+    yield _moved(pairs), 0.0
+    yield _all_but(seen, name), 0.0
 
 
 _CONSTANTS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -283,7 +283,8 @@ def evidence_for(
         return Evidence(call.arguments, line, tuple(inputs), place, str(right), str(got))
     if right.numel() > _MOST_ELEMENTS:
         error = (got - right).abs().nan_to_num(nan=float("inf"))
-        worst = tuple(int(i) for i in torch.unravel_index(error.argmax(), right.shape))
+        # torch.unravel_index would import sympy first, for over a second
+        worst = tuple((error == error.max()).nonzero()[0].tolist())
         place, right, got = f"{quantity.name} at {list(worst)}", right[worst], got[worst]
     return Evidence(call.arguments, line, tuple(inputs), place, *_told_apart(right, got))
 

@@ -379,3 +379,15 @@ def test_what_a_call_showed_is_evidence_whatever_it_was():
     ):
         evidence = run(lambda x, factor=2.0, wrong=wrong: wrong(x)).evidence
         assert (evidence.expected, evidence.got) == (expected, got)
+
+
+def test_a_factor_that_is_not_said_keeps_no_larger_input():
+    def odd(x, factor=2.0):
+        return x * 3 if len(x) == 4 else x * factor + 2
+
+    first, *_ = toy_check().probes
+    more = Call({"x": integers(5, 3, seed=1)}, {"x": "RC"})
+    probes = [replace(first, name="four times three"), replace(first, call=more)]
+    report = run(odd, probes=probes)
+    assert report.message.endswith("Seen first on: four times three.")
+    assert report.evidence.arguments["x"].shape == (1, 1)

@@ -332,3 +332,12 @@ def test_the_learner_s_function_is_chosen_if_it_passes_and_the_course_s_with_a_r
             assert capsys.readouterr().out == line
     with pytest.raises(AssertionError, match="layer_norm: not yet"):
         check.layer_norm.choose(stub, negative)
+
+
+def test_the_worst_of_a_large_tensor_is_found_without_what_imports_sympy(monkeypatch):
+    monkeypatch.delattr(torch, "unravel_index")
+    right = torch.zeros(4, 5)
+    got = right.clone()
+    got[2, 3] = float("nan")
+    evidence = evidence_for("f", ["x"], Call({"x": right}), Quantity("output", right, got))
+    assert (evidence.quantity, evidence.expected, evidence.got) == ("output at [2, 3]", "0", "NaN")

@@ -70,5 +70,7 @@ def words(seen):
         "plain": _names["plain_relation"](wrong, right),
         "factor": _names["factor_everywhere"](wrong),
     }
-    told["everywhere"], told["here"] = [_names["relation"](each, right) for each in (wrong, here)]
+    told["everywhere"], told["here"] = [
+        _names["relation"](each, right)[0] for each in (wrong, here)
+    ]
     return json.dumps(told)
