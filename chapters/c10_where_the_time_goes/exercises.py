@@ -13,7 +13,7 @@ from course_utils.check.probes import COUNTED, Call, Tolerance, read_probes
 from course_utils.check.report import Report
 from course_utils.check.sandbox import Sandbox
 
-__all__ = ["longest_gap", "norm_bytes", "predicted_ms", "to_keep"]
+__all__ = ["eager_bytes", "longest_gap", "norm_bytes", "predicted_ms", "to_keep"]
 
 
 def _norm_bytes(rows, features, itemsize=4, backward=False):
@@ -31,6 +31,23 @@ norm_bytes = Exercise(
     load("norm_bytes", _norm_bytes),
     # tells matrix from vector
     may_shrink_to=lambda call: 1 < call.arguments["rows"] != call.arguments["features"] > 1,
+)
+
+
+def _eager_bytes(rows, features, itemsize=4):
+    matrix, vector = rows * features, features
+    # a number a row: written by the mean and the norm, read by the difference and the product,
+    # and read and written by the four operators from the norm to rstd
+    numbers = 8 * matrix + 12 * rows + 2 * vector
+    return numbers * itemsize
+
+
+eager_bytes = Exercise(
+    "eager_bytes",
+    _eager_bytes,
+    read_probes(__file__, "eager_bytes", tolerance=COUNTED),
+    load("eager_bytes", _eager_bytes),
+    may_shrink_to=norm_bytes.may_shrink_to,
 )
 
 

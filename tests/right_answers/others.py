@@ -44,6 +44,38 @@ def bytes_recursive(rows, features, itemsize=4, backward=False):
     return 2 * rows * features + 2 * features
 
 
+def eager_by_table(rows, features, itemsize=4):
+    """Each operator by the shapes that it reads and writes."""
+    m, r, v = rows * features, rows, features
+    ratio = [(r, r)] * 4  # square, division, sum with eps, rsqrt
+    table = [(m, r), (m, r, m), (m, r), *ratio, (m, r, m), (v, m, v, m)]
+    return itemsize * sum(map(sum, table))
+
+
+def eager_by_row(rows, features, itemsize=4):
+    return itemsize * (sum(8 * features + 12 for _ in range(rows)) + features + features)
+
+
+def eager_counted(rows, features, itemsize=4):
+    """Every tensor that goes in or comes out, without its numbers."""
+    dtype = {2: torch.float16, 4: torch.float32, 8: torch.float64}[itemsize]
+    x = torch.empty(rows, features, dtype=dtype, device="meta")
+    mean, centred = x.mean(-1, keepdim=True), x
+    moved = [x, mean, x, mean, centred, centred, mean] + [mean] * 8
+    moved += [centred, mean, centred, x[0], centred, x[0], centred]
+    return sum(each.nbytes for each in moved)
+
+
+def eager_numpy(rows, features, itemsize=4):
+    return np.dot([8, 12, 2], [rows * features, rows, features]) * itemsize
+
+
+def eager_recursive(rows, features, itemsize=4):
+    if rows == 0:
+        return 2 * features * itemsize
+    return eager_recursive(0, 8 * features + 12, itemsize) * rows // 2 + 2 * features * itemsize
+
+
 def ms_sorted(bytes_moved, operations, bandwidth_gbps, peak_gflops):
     return sorted((bytes_moved / bandwidth_gbps, operations / peak_gflops))[-1] * 1e-6
 
@@ -1562,6 +1594,7 @@ RIGHT = {
     "norm_bytes": [
         bytes_by_list, bytes_closed_form, bytes_of_meta_tensors, bytes_dot, bytes_recursive,
     ],
+    "eager_bytes": [eager_by_table, eager_by_row, eager_counted, eager_numpy, eager_recursive],
     "predicted_ms": [ms_sorted, ms_numpy, ms_by_balance, ms_fractions, ms_relu],
     "longest_gap": [gap_sweep, gap_merged, gap_by_the_microsecond, gap_numpy, gap_recursive],
     "to_keep": [keep_table, keep_match, keep_search, keep_frozen, keep_flags],
