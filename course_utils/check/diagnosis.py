@@ -55,8 +55,13 @@ class Diagnosis:
                     explanation = replace(stage, in_values=True).explanation()
             if explanation is None and not named and (alike := self._raises_alike()):
                 return "", [alike]
+            if explanation is None and stage.leaves_values and not stage.has_wrong_values:
+                continue  # a dtype, say: what is wrong besides may show in a later stage
             if explanation is None:
                 break
+            if stage.leaves_values:  # x changed in place, say: is that all?
+                in_values = replace(stage, named=explanation, in_values=True)
+                explanation = in_values.explanation() or explanation
             known = {key for key, _ in named}
             added = [slip for slip in explanation if slip[0] not in known]
             named += tuple(sorted(added, key=lambda slip: not self._is_shown(slip)))
@@ -165,11 +170,15 @@ class Stage:
         findings = (comparison.observed.finding for comparison in self.here)
         return any(finding and finding.leaves_values for finding in findings)
 
+    @property
+    def has_wrong_values(self) -> bool:
+        """Whether some number is wrong here."""
+        return any(each.worst for each in self.here if not each.probe.rough)
+
     def explanation(self) -> Slips | None:
         """Return the first candidate that shows the same, and of single mistakes the one that
         shows the same on most probes; ``in_values``, where some number is wrong."""
-        wrong = (each.worst for each in self.here if not each.probe.rough)
-        if self.in_values and not any(wrong):
+        if self.in_values and not self.has_wrong_values:
             return None
         is_interpreted = self.trial.runner.exercise.interpreter is not None
         candidates = self.tried()
