@@ -124,7 +124,7 @@ def share_remembered(
     axes.set(xlim=(0, promised), ylim=(-0.2, 1.05), xlabel="positions that are jumped over")
     axes.set(ylabel="share remembered")
     if shares:
-        name_lines(figure, [axes], 3)
+        figure.legend(loc="outside lower center", ncols=3)
     return figure
 
 

@@ -1,7 +1,7 @@
 // How much of a passage a model remembers over each jump of positions, beside a bar: how much is enough. Below it, what
 // new text costs over the same jumps.
 
-const FRAME = { left: 44, right: 14, key: 20, share: 168, between: 44, loss: 52, bottom: 22 };
+const FRAME = { left: 44, right: 14, key: 20, share: 164, between: 44, loss: 52, bottom: 22 };
 // a colour for each method, as in the chapter's figures
 const LOOKS = {
   none: { colour: 6, dash: [2, 3] },
@@ -86,7 +86,7 @@ function drawMemory(context, state, width, data) {
     drawText(context, method, x + 29, y, { px: 12 });
   });
   const sides = { left, right };
-  const shares = { scale: box.share, ticks: [0, 0.25, 0.5, 0.75, 1], top: box.top - 16, name: "share remembered" };
+  const shares = { scale: box.share, ticks: [0, 0.25, 0.5, 0.75, 1], top: box.top - 16, name: "share remembered, against the jump" };
   drawVerticalAxis(context, { ...shares, ...sides, text: percent });
   const losses = { scale: box.loss, ticks: [0, 1, 2], top: box.below - 12, name: "new text costs more by (nats)" };
   drawVerticalAxis(context, { ...losses, ...sides });
@@ -94,7 +94,6 @@ function drawMemory(context, state, width, data) {
     drawText(context, tickText(gap), box.x(gap), box.bottom + 11, { px: 12, align: "center" });
     drawText(context, tickText(gap), box.x(gap), box.below + FRAME.loss + 12, { px: 12, align: "center" });
   }
-  drawText(context, "jump", right, box.top - 16, { px: 12, align: "right" });
   inside(context, box, width, () => {
     for (const { method, gap, share, least } of figure) {
       const points = (values) => values.map((value, i) => [box.x(gap[i]), box.share(value)]);
@@ -105,17 +104,19 @@ function drawMemory(context, state, width, data) {
   });
   const bar = box.share(state.enough);
   drawLine(context, [[left, bar], [right, bar]], { width: 1.5 });
-  drawText(context, `enough: ${percent(state.enough)}`, right - 4, bar - 9, { px: 12, align: "right", onPlate: true });
-  for (const { method, gap, least, reach, added } of figure) {
+  drawText(context, "enough", right - 4, bar - 9, { px: 12, align: "right", onPlate: true });
+  figure.forEach(({ method, gap, least, reach, added }, series) => {
     const { colour } = lookOf(method);
     if (reach >= 0) {
-      drawLine(context, [[box.x(reach), bar - 7], [box.x(reach), bar + 7]], { colour, width: 5 });
+      const beside = figure.slice(0, series).filter((own) => own.reach === reach).length; // marks that are there
+      const x = box.x(reach) + 6 * beside;
+      drawLine(context, [[x, bar - 7], [x, bar + 7]], { colour, width: 5 });
       drawDot(context, box.x(reach), box.share(least[gap.indexOf(reach)]), 5, colour);
     }
     const means = data.stops.gap.map((at, i) => [box.x(at), box.loss(meanOf(added.map((passage) => passage[i])))]);
     drawLine(context, means, lookOf(method, 1.5));
     means.forEach(([x, y]) => drawDot(context, x, y, 3, colour));
-  }
+  });
 }
 
 const nearest = (stops, value) => stops.reduce((a, b) => (Math.abs(b - value) < Math.abs(a - value) ? b : a));
@@ -161,7 +162,7 @@ function change(state, control, value, data) {
 export default widgetOf((data) => ({
   name: "loss_and_memory",
   title: "Share of a passage that SmolLM2 remembers, over the jump of positions, for several methods; below, what the jump adds to the loss of new text.",
-  hint: "Thin lines are three passages, the thick one is the least of them. A dot marks how far all three stay above the bar: click the picture, or use the arrow keys, to move it. Below, means of three passages, above unscaled text without a jump.",
+  hint: "Thin: three passages; thick: the least of them. A dot marks how far all three stay above the bar, which a click or an arrow key moves. Below: means of the three, beside unscaled text without a jump.",
   specs: [
     { name: "enough", label: "how much is enough", format: percent },
     { name: "factor", label: "factor", kind: "select", options: data.stops.factor.map((factor) => [factor, `×${factor}`]) },
