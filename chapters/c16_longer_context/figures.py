@@ -106,9 +106,7 @@ def ruler(shares: Mapping[float, Sequence[Sequence[float]]]) -> Figure:
     return figure
 
 
-def share_remembered(
-    shares: Mapping[str, tuple[Any, Any]], enough: float, promised: int
-) -> Figure:
+def share_remembered(shares: Mapping[str, tuple[Any, Any]], enough: float, promised: int) -> Figure:
     """Draw what is saved of a passage over each gap: for each method its gaps and its shares
     (passages, gaps), a thin line for each passage and a thick one for the least of them, beside
     what is enough and the window that is promised."""
@@ -123,6 +121,7 @@ def share_remembered(
     rule(axes, enough, "enough", 0.98, 3, "right")
     axes.set(xlim=(0, promised), ylim=(-0.2, 1.05), xlabel="positions that are jumped over")
     axes.set(ylabel="share remembered")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     if shares:
         figure.legend(loc="outside lower center", ncols=3)
     return figure

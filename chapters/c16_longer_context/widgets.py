@@ -1,5 +1,5 @@
-"""How much of a passage SmolLM2 remembers over each jump of positions, and what new text costs there.
-Chapter 16."""
+"""How much of a passage SmolLM2 remembers over each jump of positions, and what new text costs
+there. Chapter 16."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -99,7 +99,8 @@ class _LossAndMemory(CourseWidget):
             for method, reach in self.reaches().items()
         ]
         return figure, (
-            f"Share of a passage that SmolLM2 remembers, against the jump, ×{factor}, three passages "
-            f"and the least of them. More than {enough:.0%} of each is left up to: "
-            f"{', '.join(windows) or 'no method is chosen'}; the factor promises {WINDOW * factor:,}."
+            f"Share of a passage that SmolLM2 remembers, against the jump, ×{factor}, three "
+            f"passages and the least of them. More than {enough:.0%} of each is left up to: "
+            f"{', '.join(windows) or 'no method is chosen'}; "
+            f"the factor promises {WINDOW * factor:,}."
         )
