@@ -17,7 +17,10 @@ from course_utils.widgets.base import CourseWidget, browser_module, one_of
 __all__ = ["loss_and_memory"]
 
 METHODS = ("none", "PI", "NTK", "YaRN", "by parts", "YaRN to 3 turns")
-STOPS = {"factor": [2, 4], "enough": [percent / 100 for percent in range(10, 95, 5)]}
+STOPS: dict[str, list[float]] = {
+    "factor": [2, 4],
+    "enough": [percent / 100 for percent in range(10, 95, 5)],
+}
 
 
 def loss_and_memory(
