@@ -23,7 +23,7 @@ from course_utils.plots.style import (
     series_of,
 )
 
-__all__ = ["both_abilities", "ruler", "share_remembered", "where_to_begin"]
+__all__ = ["both_abilities", "rule", "ruler", "share_remembered", "where_to_begin"]
 
 _ABILITIES = {"above": "near order: nats above\nthe oracle", "recall": "far memory: recall"}
 _METHODS = ("none", "PI", "NTK", "YaRN", "by parts", "YaRN to 3 turns")  # of SmolLM2
