@@ -72,6 +72,8 @@ def _others(name, state, data, draw):
         return {"seed": draw.randint(*data["limits"]["seed"])}
     if name == "running_average":
         return {"corrected": draw.random() < 0.5, "seed": draw.randint(*data["limits"]["seed"])}
+    if name == "loss_and_memory":
+        return {"methods": [method for method in data["methods"] if draw.random() < 0.5]}
     if name == "code_ladder":
         return {"m": draw.randint(0, state["tokens"] - 2)}
     if name == "encoding_by_distance":

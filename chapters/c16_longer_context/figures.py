@@ -23,9 +23,10 @@ from course_utils.plots.style import (
     series_of,
 )
 
-__all__ = ["both_abilities", "ruler", "share_remembered", "where_to_begin"]
+__all__ = ["both_abilities", "rule", "ruler", "share_remembered", "where_to_begin"]
 
 _ABILITIES = {"above": "near order: nats above\nthe oracle", "recall": "far memory: recall"}
+_METHODS = ("none", "PI", "NTK", "YaRN", "by parts", "YaRN to 3 turns")  # of SmolLM2
 _OWN = {"hybrid": 3, "hybrid, window": 4, "RoPE, window": 2}  # blue, red: ways of scaling
 
 
@@ -105,37 +106,24 @@ def ruler(shares: Mapping[float, Sequence[Sequence[float]]]) -> Figure:
     return figure
 
 
-def share_remembered(rows: Iterable[Mapping[str, Any]]) -> Figure:
-    """Draw what is saved of a passage over each gap, by 2 and by 4: for each method a thin line for
-    each passage, and their mean, beside one half and the window that the factor promises."""
-    rows = list(rows)
-    order = ("none", "PI", "NTK", "YaRN", "by parts alone")  # as the toy's figure names them
-    figure, panels = new_figure(height=3.4, ncols=2)
-    for axes, factor in zip(panels, (2, 4), strict=True):
-        for name, series in zip(order, series_of(order), strict=True):
-            method = name.removesuffix(" alone")
-            own = [row for row in rows if row["method"] == method and row["factor"] in (1, factor)]
-            if not own:
-                continue
-            gaps = np.array(own[0]["gap"]) / 1000
-            shares = np.array([1 - np.array(row["copy"]) / row["alone"] for row in own])
-            style = line_style(series)
-            thin = {"color": style["color"], "linestyle": "-", "linewidth": 0.6, "alpha": 0.6}
-            axes.plot(gaps, shares.T, **thin, antialiased=False)  # which keeps the picture small
-            axes.plot(gaps, shares.mean(0), **style, label=name)
-        rule(axes, 0.5, "half", 0.96, 3, "right")
-        promised = 8.192 * factor
-        axes.axvline(promised, color=INK, linewidth=1, linestyle=":")
-        axes.annotate(
-            "promised", (promised, 0.97), (-4, 0), ha="right",
-            textcoords="offset points", fontsize=9,
-        )  # fmt: skip
-        axes.set(
-            xlim=(0, promised * 1.02), ylim=(-0.2, 1.05), xlabel="jump, in thousands of positions"
-        )
-        axes.set_title(f"×{factor}")
-    panels[0].set_ylabel("share remembered")
-    name_lines(figure, panels, 5)
+def share_remembered(shares: Mapping[str, tuple[Any, Any]], enough: float, promised: int) -> Figure:
+    """Draw what is saved of a passage over each gap: for each method its gaps and its shares
+    (passages, gaps), a thin line for each passage and a thick one for the least of them, beside
+    what is enough and the window that is promised."""
+    order = ("none", "PI", "NTK", "YaRN", "by parts alone", "p-RoPE")  # as the toy's figure
+    series = dict(zip(_METHODS, series_of(order), strict=True))
+    figure, axes = new_figure(height=3.6)
+    for method, (gaps, each) in shares.items():
+        style = line_style(series[method])
+        thin = {"color": style["color"], "linestyle": "-", "linewidth": 0.6, "alpha": 0.6}
+        axes.plot(gaps, each.T, **thin, antialiased=False)  # which keeps the picture small
+        axes.plot(gaps, each.min(0).values, **style, label=method)
+    rule(axes, enough, "enough", 0.98, 3, "right")
+    axes.set(xlim=(0, promised), ylim=(-0.2, 1.05), xlabel="positions that are jumped over")
+    axes.set(ylabel="share remembered")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    if shares:
+        figure.legend(loc="outside lower center", ncols=3)
     return figure
 
 

@@ -1,20 +1,63 @@
-// What a model pays beyond a jump of positions: for new text, and for a passage that it has read. Memory is the difference.
+// How much of a passage a model remembers over each jump of positions, beside a bar: how much is enough. Below it, what
+// new text costs over the same jumps.
 
-const FRAME = { left: 44, right: 16, top: 40, height: 250, bottom: 44 };
-const HIGHEST = 7; // nats
-
+const FRAME = { left: 44, right: 14, key: 20, share: 164, between: 44, loss: 52, bottom: 22 };
+// a colour for each method, as in the chapter's figures
+const LOOKS = {
+  none: { colour: 6, dash: [2, 3] },
+  PI: { colour: 0 },
+  NTK: { colour: 1, dash: [7, 4] },
+  YaRN: { colour: 2, dash: [9, 3, 2, 3] },
+  "by parts": { colour: 3, dash: [2, 2] },
+  "YaRN to 3 turns": { colour: 5 },
+};
+const lookOf = (method, width) => ({ ...LOOKS[method], colour: STYLE.palette[LOOKS[method].colour], width });
+const percent = (share) => `${Math.round(100 * share)} %`;
+const setting = (method, state) => `${method} ×${method === "none" ? 1 : state.factor}`;
 const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** The means over the passages at the chosen jump, and what new text costs unscaled without one. */
+/** Each method that is ticked and recorded at this factor: its passages, the least of them, and how far it reaches. */
 function memoryFigure(state, data) {
-  const at = data.stops.gap.indexOf(state.gap);
-  const mean = (setting, kind, place) => meanOf(data.settings[setting][kind].map((passage) => passage[place]));
-  return { new: mean(state.setting, "loss", at), copy: mean(state.setting, "copy", at), home: mean("none ×1", "loss", 0) };
+  const recorded = state.methods.filter((method) => data.settings[setting(method, state)]);
+  return recorded.map((method) => {
+    const { gap, share, added } = data.settings[setting(method, state)];
+    const least = gap.map((_, i) => Math.min(...share.map((passage) => passage[i])));
+    const fails = least.findIndex((value) => value <= state.enough);
+    const kept = fails < 0 ? gap.length : fails; // this many gaps, from the first on
+    const last = least.findLastIndex((value) => value > state.enough);
+    return { method, gap, share, added, least, reach: kept ? gap[kept - 1] : -1, last: last < 0 ? -1 : gap[last] };
+  });
 }
 
-function scalesOf(width, data) {
-  const x = scaleOf([0, data.stops.gap.at(-1)], [FRAME.left + 14, width - FRAME.right - 14]);
-  return { x, y: scaleOf([0, HIGHEST], [FRAME.top + FRAME.height, FRAME.top]) };
+/** Where the names of the methods stand: [method, x, y], on as many lines as the width needs. */
+function keyOf(figure, width) {
+  const places = [];
+  let [x, y] = [FRAME.left, 10];
+  for (const { method } of figure) {
+    const wide = 34 + 7 * method.length;
+    if (x > FRAME.left && x + wide > width - FRAME.right) [x, y] = [FRAME.left, y + FRAME.key];
+    places.push([method, x, y]);
+    x += wide + 8;
+  }
+  return places;
+}
+
+function boxOf(state, width, data) {
+  const keys = keyOf(memoryFigure(state, data), width);
+  const top = (keys.at(-1)?.[2] ?? 10) + 40;
+  const bottom = top + FRAME.share;
+  const below = bottom + FRAME.between;
+  const promised = data.window * state.factor;
+  return {
+    keys,
+    top,
+    bottom,
+    below,
+    promised,
+    x: scaleOf([0, promised], [FRAME.left + 4, width - FRAME.right]),
+    share: scaleOf([-0.2, 1], [bottom, top]),
+    loss: scaleOf([0, 3], [below + FRAME.loss, below]),
+  };
 }
 
 function drawDot(context, x, y, radius, colour) {
@@ -24,74 +67,120 @@ function drawDot(context, x, y, radius, colour) {
   context.fill();
 }
 
+/** Draw `drawIt` with nothing outside the upper panel: a jump can harm more than the panel shows. */
+function inside(context, box, width, drawIt) {
+  context.save();
+  context.beginPath();
+  context.rect(FRAME.left, box.top - 8, width - FRAME.left, FRAME.share + 8);
+  context.clip();
+  drawIt();
+  context.restore();
+}
+
 function drawMemory(context, state, width, data) {
-  const { x, y } = scalesOf(width, data);
-  const [left, right, bottom] = [FRAME.left, width - FRAME.right, FRAME.top + FRAME.height];
-  drawVerticalAxis(context, { scale: y, ticks: [0, 1, 2, 3, 4, 5, 6], left, right, top: 12, name: "nats a token" });
-  data.stops.gap.forEach((gap) => drawText(context, tickText(gap), x(gap), bottom + 14, { px: 12, align: "center" }));
-  drawText(context, "positions that are jumped over", (left + right) / 2, bottom + 32, { px: 12, align: "center" });
   const figure = memoryFigure(state, data);
-  drawLine(context, [[left, y(figure.home)], [right, y(figure.home)]], { colour: STYLE.muted, dash: [2, 4] });
-  data.order.kinds.forEach((kind, series) => {
-    const colour = STYLE.palette[series];
-    const passages = data.settings[state.setting][kind];
-    const look = { colour, width: 1, dash: [2, 4] }; // it only joins the four means
-    const means = data.stops.gap.map((gap, i) => [x(gap), y(meanOf(passages.map((own) => own[i])))]);
-    drawLine(context, means, look);
-    means.forEach(([across, height]) => drawLine(context, [[across - 9, height], [across + 9, height]], { colour, width: 3 }));
-    passages.forEach((own) => own.forEach((nats, i) => drawDot(context, x(data.stops.gap[i]), y(nats), 3, colour)));
-    drawKey(context, data.kinds[kind], right, 12 + 17 * series, { colour, width: 3 });
+  const box = boxOf(state, width, data);
+  const [left, right] = [FRAME.left, width - FRAME.right];
+  box.keys.forEach(([method, x, y]) => {
+    drawLine(context, [[x, y], [x + 24, y]], lookOf(method, 2.5));
+    drawText(context, method, x + 29, y, { px: 12 });
   });
-  drawText(context, "new text, unscaled, no jump", left + 28, y(figure.home) + 10, { px: 11, onPlate: true });
-  const here = x(state.gap);
-  drawLine(context, [[here, y(figure.copy)], [here, y(figure.new)]], { width: 6 });
-  drawDot(context, here, y(figure.new), 6, STYLE.palette[0]);
-  drawDot(context, here, y(figure.copy), 6, STYLE.palette[1]);
+  const sides = { left, right };
+  const shares = { scale: box.share, ticks: [0, 0.25, 0.5, 0.75, 1], top: box.top - 16, name: "share remembered, against the jump" };
+  drawVerticalAxis(context, { ...shares, ...sides, text: percent });
+  const losses = { scale: box.loss, ticks: [0, 1, 2], top: box.below - 12, name: "new text costs more by (nats)" };
+  drawVerticalAxis(context, { ...losses, ...sides });
+  for (const gap of ticksBetween(0, box.promised, 4)) {
+    drawText(context, tickText(gap), box.x(gap), box.bottom + 11, { px: 12, align: "center" });
+    drawText(context, tickText(gap), box.x(gap), box.below + FRAME.loss + 12, { px: 12, align: "center" });
+  }
+  inside(context, box, width, () => {
+    for (const { method, gap, share, least } of figure) {
+      const points = (values) => values.map((value, i) => [box.x(gap[i]), box.share(value)]);
+      const thin = { colour: tint(STYLE.palette[LOOKS[method].colour], 0.5), width: 0.8 };
+      share.forEach((passage) => drawLine(context, points(passage), thin));
+      drawLine(context, points(least), lookOf(method, 2.5));
+    }
+  });
+  const bar = box.share(state.enough);
+  drawLine(context, [[left, bar], [right, bar]], { width: 1.5 });
+  drawText(context, "enough", right - 4, bar - 9, { px: 12, align: "right", onPlate: true });
+  figure.forEach(({ method, gap, least, reach, added }, series) => {
+    const { colour } = lookOf(method);
+    if (reach >= 0) {
+      const beside = figure.slice(0, series).filter((own) => own.reach === reach).length; // marks that are there
+      const x = box.x(reach) + 6 * beside;
+      drawLine(context, [[x, bar - 7], [x, bar + 7]], { colour, width: 5 });
+      drawDot(context, box.x(reach), box.share(least[gap.indexOf(reach)]), 5, colour);
+    }
+    const means = data.stops.gap.map((at, i) => [box.x(at), box.loss(meanOf(added.map((passage) => passage[i])))]);
+    drawLine(context, means, lookOf(method, 1.5));
+    means.forEach(([x, y]) => drawDot(context, x, y, 3, colour));
+  });
 }
 
-function gapAt(x, y, state, width, data) {
-  const across = scalesOf(width, data).x;
-  const nearest = (best, gap) => (Math.abs(across(gap) - x) < Math.abs(across(best) - x) ? gap : best);
-  return { ...state, gap: data.stops.gap.reduce(nearest) };
+const nearest = (stops, value) => stops.reduce((a, b) => (Math.abs(b - value) < Math.abs(a - value) ? b : a));
+
+function barAt(x, y, state, width, data) {
+  const { share, top, bottom } = boxOf(state, width, data);
+  const value = 1 - (1.2 * (y - top)) / (bottom - top);
+  return y > share(-0.2) ? null : { ...state, enough: nearest(data.stops.enough, value) };
 }
 
-function gapByKey(event, state, data) {
-  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  const at = data.stops.gap.indexOf(state.gap) + step;
-  return step && at in data.stops.gap ? { ...state, gap: data.stops.gap[at] } : null;
+function barByKey(event, state, data) {
+  const step = { ArrowDown: -1, ArrowUp: 1 }[event.key];
+  const at = data.stops.enough.indexOf(state.enough) + step;
+  return step && at in data.stops.enough ? { ...state, enough: data.stops.enough[at] } : null;
 }
 
-const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+const farOf = (gap) => (gap < 0 ? "nowhere" : tickText(gap));
 
 function summary(state, data) {
   const figure = memoryFigure(state, data);
-  const share = figure.copy / figure.new;
-  const verdict = share < 0.3 ? "it copies" : share < 0.8 ? "it copies in part" : "the passage is forgotten";
-  return `${state.setting}, over ${tickText(state.gap)}: new text ${signed(figure.new - figure.home)} nats, the copy at ${Math.round(100 * share)} % of new text: ${verdict}.`;
+  if (!figure.length) return "Tick a method.";
+  const windows = figure.map(({ method, reach }) => `${method} ${farOf(reach)}`).join(", ");
+  return `×${state.factor}, ${percent(state.enough)} of each passage remembered up to: ${windows}; promised ${tickText(data.window * state.factor)}.`;
 }
 
 function facts(state, data) {
   const figure = memoryFigure(state, data);
+  const added = (passages) => meanOf(passages.map((passage) => passage.at(-1)));
+  const listed = (text) => figure.map((own) => `${own.method} ${text(own)}`).join(", ");
   return [
-    ["new text", `${figure.new.toFixed(2)} nats; unscaled without a jump ${figure.home.toFixed(2)}`],
-    ["the passage again", `${figure.copy.toFixed(2)} nats`],
-    ["remembered", `${(figure.new - figure.copy).toFixed(2)} nats a token`],
+    ["that much once more, last at", listed(({ last }) => farOf(last))],
+    ["new text over 14,000", `${listed((own) => `+${added(own.added).toFixed(2)}`)} nats`],
   ];
+}
+
+/** A toggle for each method; the factor and the bar are fields of their own. */
+function change(state, control, value, data) {
+  if (!(control in data.methods)) return { ...state, [control]: value };
+  const chosen = data.order.methods.filter((name) => (name === control ? value : state.methods.includes(name)));
+  return { ...state, methods: chosen };
 }
 
 export default widgetOf((data) => ({
   name: "loss_and_memory",
-  title: "Nats a token beyond a jump of positions, of new text and of a passage that was read before it, over the jump.",
-  hint: "Bars are means, dots three passages; between the four jumps nothing was measured. The upright bar is what is remembered. The dotted line is new text, unscaled, without a jump. Click the picture to choose a jump, or use the arrow keys.",
+  title: "Share of a passage that SmolLM2 remembers, over the jump of positions, for several methods; below, what the jump adds to the loss of new text.",
+  hint: "Thin: three passages; thick: the least of them. A dot marks how far all three stay above the bar, which a click or an arrow key moves. Below: means of the three, beside unscaled text without a jump.",
   specs: [
-    { name: "setting", label: "method ×factor", kind: "select", options: data.order.settings },
-    { name: "gap", label: "jump" },
+    { name: "enough", label: "how much is enough", format: percent },
+    { name: "factor", label: "factor", kind: "select", options: data.stops.factor.map((factor) => [factor, `×${factor}`]) },
+    ...data.order.methods.map((name) => ({
+      name,
+      label: name,
+      kind: "toggle",
+      read: (state) => state.methods.includes(name),
+      enabled: (state) => setting(name, state) in data.settings,
+    })),
   ],
-  size: () => FRAME.top + FRAME.height + FRAME.bottom,
+  change,
+  size: (state, width) => boxOf(state, width, data).below + FRAME.loss + FRAME.bottom,
   draw: drawMemory,
   summary,
   facts,
-  pick: { at: gapAt, key: gapByKey },
+  factClasses: { "that much once more, last at": "wide", "new text over 14,000": "wide" },
+  pick: { at: barAt, key: barByKey },
 }));
 
-export { gapAt, gapByKey, memoryFigure };
+export { barAt, barByKey, memoryFigure };

@@ -1,80 +1,109 @@
-"""What new text costs SmolLM2 beyond a jump of positions, and what a passage costs that it has
-read before. Chapter 16."""
+"""How much of a passage SmolLM2 remembers over each jump of positions, and what new text costs
+there. Chapter 16."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from chapters.c16_longer_context import load
+from chapters.c16_longer_context import figures, load
+from chapters.c16_longer_context.smollm2_length import WINDOW
 from chapters.c16_longer_context.smollm2_memory import GAPS
-from course_utils.plots.style import INK, MUTED, PALETTE, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["loss_and_memory"]
 
-KINDS = {"loss": "new text", "copy": "the passage again"}
+METHODS = ("none", "PI", "NTK", "YaRN", "by parts", "YaRN to 3 turns")
+STOPS: dict[str, list[float]] = {
+    "factor": [2, 4],
+    "enough": [percent / 100 for percent in range(10, 95, 5)],
+}
 
 
-def loss_and_memory(setting: str = "NTK ×2", gap: int = 14_000) -> CourseWidget:
-    """Return what SmolLM2 pays beyond a jump of positions, for new text and for a passage that it
-    has read, from the record ``smollm2-memory``, ready to display.
+def loss_and_memory(
+    methods: Sequence[str] = METHODS[:5], factor: int = 2, enough: float = 0.5
+) -> CourseWidget:
+    """Return the share of a passage that SmolLM2 remembers over each jump, and what the jump adds
+    to the loss of new text, from the records ``smollm2-reach`` and ``smollm2-memory``.
 
     Args:
-        setting: a method and its factor: ``"none ×1"``, ``"YaRN ×2"``, …, as the record has them.
-        gap: positions that are jumped over: 0, 6000, 10,000 or 14,000.
+        methods: which to draw: ``none, PI, NTK, YaRN, by parts, YaRN to 3 turns``.
+        factor: 2 or 4; PI is recorded by 2, YaRN to 3 turns by 4, ``none`` is beside both.
+        enough: the share that counts as remembered, 0.1, 0.15, … 0.9.
     """
-    settings: dict[str, dict[str, list[list[float]]]] = {}
-    for row in load("smollm2-memory"):  # a row a passage, with all gaps
-        own = settings.setdefault(f"{row['method']} ×{row['factor']}", {kind: [] for kind in KINDS})
-        for kind in KINDS:
-            own[kind].append([round(nats, 4) for nats in row[kind]])
-    chosen = one_of({"setting": settings, "gap": GAPS}, setting=setting, gap=gap)
-    return _LossAndMemory(chosen, {"settings": settings, "stops": {"gap": GAPS}, "kinds": KINDS})
+    if isinstance(methods, str) or not set(methods) <= set(METHODS):
+        raise ValueError(f"methods must be among {', '.join(METHODS)}: got {methods!r}")
+    chosen = one_of(STOPS, factor=factor, enough=enough)
+    state = {"methods": [name for name in METHODS if name in methods], **chosen}
+    stops = {**STOPS, "gap": GAPS}
+    data = {"methods": dict.fromkeys(METHODS, ""), "stops": stops, "window": WINDOW}
+    return _LossAndMemory(state, {**data, "settings": _settings()})
+
+
+def _settings() -> dict[str, dict[str, list]]:
+    """Return by method and factor its jumps, and a list for each passage: what is remembered over
+    each of them, and what those of ``GAPS`` add to the loss."""
+    new_text = load("smollm2-memory")
+    home = {row["excerpt"]: row["loss"][0] for row in new_text.select(method="none")}
+    settings: dict[str, dict[str, list]] = {}
+    for row in load("smollm2-reach"):
+        name = f"{row['method']} ×{row['factor']}"
+        own = settings.setdefault(name, {"gap": row["gap"], "share": [], "added": []})
+        own["share"].append([round(1 - nats / row["alone"], 6) for nats in row["copy"]])
+    for row in new_text:
+        own = settings[f"{row['method']} ×{row['factor']}"]
+        own["added"].append([round(nats - home[row["excerpt"]], 4) for nats in row["loss"]])
+    return settings
 
 
 class _LossAndMemory(CourseWidget):
     _esm = browser_module(Path(__file__).with_name("loss_and_memory.js"))
 
     @property
-    def x(self) -> Tensor:
-        """Nats a token beyond the chosen jump, of new text and of the copy: (2, 3 passages)."""
-        return self._nats(self.state["setting"])[:, :, GAPS.index(self.state["gap"])]
+    def x(self) -> dict[str, Tensor]:
+        """The shares that are drawn, by method: (3 passages, gaps), float64."""
+        return {
+            method: torch.tensor(own["share"], dtype=torch.float64)
+            for method, own in self._drawn().items()
+        }
 
-    def _nats(self, setting: str) -> Tensor:
-        """Return what a setting pays: (2, 3 passages, gaps), float64."""
-        own = self.data["settings"][setting]
-        return torch.tensor([own[kind] for kind in KINDS], dtype=torch.float64)
+    @property
+    def gaps(self) -> dict[str, Tensor]:
+        """The jumps of the shares, by method: (gaps,)."""
+        return {method: torch.tensor(own["gap"]) for method, own in self._drawn().items()}
 
-    def means(self) -> dict[str, float]:
-        """Return the means over the passages, and what new text costs unscaled without a jump."""
-        new, copy = self.x.mean(1).tolist()
-        return {"new": new, "copy": copy, "home": self._nats("none ×1")[0, :, 0].mean().item()}
+    def _drawn(self) -> dict[str, Any]:
+        """Return the chosen methods that are recorded by this factor, with what is recorded."""
+        factor, settings = self.state["factor"], self.data["settings"]
+        names = {m: f"{m} ×{1 if m == 'none' else factor}" for m in self.state["methods"]}
+        return {method: settings[name] for method, name in names.items() if name in settings}
+
+    def reaches(self) -> dict[str, int]:
+        """Return how far more than enough of all passages is remembered over every jump, by
+        method; -1 where it is over none."""
+        reaches = {}
+        for method, shares in self.x.items():
+            kept = int((shares.min(0).values > self.state["enough"]).cumprod(0).sum())
+            reaches[method] = int(self.gaps[method][kept - 1]) if kept else -1
+        return reaches
 
     def picture(self) -> tuple[Figure, str]:
-        setting, gap = self.state["setting"], self.state["gap"]
-        figure, axes = new_figure(3.6)
-        for colour, name, nats in zip(PALETTE, KINDS.values(), self._nats(setting), strict=False):
-            axes.plot(  # the thin line only joins the four means
-                GAPS, nats.mean(0), color=colour, linewidth=1, linestyle=":",
-                marker="_", markersize=18, markeredgewidth=3,
-            )  # fmt: skip
-            axes.plot(GAPS, nats.T, "o", color=colour, markersize=4, alpha=0.6)
-            start = (0, nats[:, 0].max().item())
-            axes.annotate(name, start, (6, 4), textcoords="offset points", color=colour)
-        means = self.means()
-        axes.plot([gap, gap], [means["copy"], means["new"]], color=INK, linewidth=4)
-        axes.axhline(means["home"], color=MUTED, linewidth=1, linestyle=":")
-        axes.annotate(
-            "new text, unscaled, no jump", (300, means["home"]), (0, -14),
-            textcoords="offset points", color=MUTED,
-        )  # fmt: skip
-        axes.set(ylim=(0, 7), title=f"SmolLM2, {setting}")
-        axes.set_xticks(GAPS, labels=[f"{jump:,}" for jump in GAPS])
-        axes.set(xlabel="positions that are jumped over", ylabel="nats a token")
+        factor, enough = self.state["factor"], self.state["enough"]
+        figure = figures.share_remembered(
+            {method: (self.gaps[method], shares) for method, shares in self.x.items()},
+            enough,
+            WINDOW * factor,
+        )
+        windows = [
+            f"{method} {'nowhere' if reach < 0 else f'{reach:,}'}"
+            for method, reach in self.reaches().items()
+        ]
         return figure, (
-            f"SmolLM2, {setting}, beyond a jump of {gap:,} positions: new text costs "
-            f"{means['new']:.2f} nats a token, {means['home']:.2f} unscaled without a jump, and a "
-            f"passage that was read before the jump {means['copy']:.2f}."
+            f"Share of a passage that SmolLM2 remembers, against the jump, ×{factor}, three "
+            f"passages and the least of them. More than {enough:.0%} of each is left up to: "
+            f"{', '.join(windows) or 'no method is chosen'}; "
+            f"the factor promises {WINDOW * factor:,}."
         )

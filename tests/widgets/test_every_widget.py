@@ -43,6 +43,6 @@ def test_the_browsers_module_fetches_nothing(maker):
 @pytest.mark.parametrize("name", MAKERS)
 def test_an_argument_that_no_control_reaches_is_refused_by_name(name):
     for argument in inspect.signature(MAKERS[name]).parameters.keys() - {"config", "models"}:
-        impossible = ("none",) if argument in ("controls", "methods") else -7
+        impossible = ("nothing",) if argument in ("controls", "methods") else -7
         with pytest.raises(ValueError, match=f"{argument} must be (one of|among) "):
             MAKERS[name](**{argument: impossible})
