@@ -23,8 +23,8 @@ from course_utils.timing import Roofline
 POINTS = {f"version {i}": (0.875, 10.0 ** (-i)) for i in range(9)} | {"product": (170.0, 100.0)}
 
 SPELLINGS = (
-    {"deviation written twice": 9.3, "two passes": 5.4, "as few as can be": 14.0, "built-in": 1.1},
-    {"deviation written twice": 8.7, "two passes": 4.7, "as few as can be": 2.9, "built-in": 1.2},
+    {"deviation written twice": 9.3, "two passes": 5.4, "fewer operators": 14.0, "built-in": 1.1},
+    {"deviation written twice": 8.7, "two passes": 4.7, "fewer operators": 2.9, "built-in": 1.2},
 )
 
 
