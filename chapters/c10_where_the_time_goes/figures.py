@@ -1,6 +1,6 @@
 """The figures of the chapter on time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +156,12 @@ def against_bytes(
 
 
 def recorded_ladder(
-    record: Any, operation: str, direction: str, shape: tuple[int, ...], dtype: str
+    record: Any,
+    operation: str,
+    direction: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    ways: Collection[str] = (),
 ) -> Figure:
     """Draw one case of a record: a bar for each implementation, the fastest on top, and a line
     where a copy stands.
@@ -167,6 +172,7 @@ def recorded_ladder(
     Args:
         record: as ``records.load`` returns it.
         operation, direction, shape, dtype: the case, as ``ladder.Case`` has it.
+        ways: the implementations to draw; by default all.
 
     Raises:
         ValueError: the record has no such case.
@@ -181,6 +187,8 @@ def recorded_ladder(
     slow_to_fast = sorted(record.select(**case), key=lambda result: -result["median_ms"])
     # written for what the compiler makes of it, which the course no longer does
     slow_to_fast = [r for r in slow_to_fast if r["implementation"] != "compiled, tuned"]
+    if ways:
+        slow_to_fast = [r for r in slow_to_fast if r["implementation"] in ways]
     if not slow_to_fast:
         raise ValueError(f"record must hold the case: got {record.name}, without {words}")
     several = record.provenance["processes"] > 1

@@ -102,6 +102,8 @@ def test_a_case_of_a_record_is_drawn_whole_with_whiskers_where_several_processes
         assert bar.get_width() == pytest.approx(moved / results[name]["median_ms"])
         ends = [moved / ms for ms in reversed(results[name]["range_ms"])]
         assert list(whisker.get_xdata()) == pytest.approx(ends)
+    (axes,) = recorded_ladder(several, **case.fields(), ways=names[:2]).axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == names[:2]
     # the copy's line alone
     assert len(recorded_ladder(single, **case.fields()).axes[0].lines) == 1
 
