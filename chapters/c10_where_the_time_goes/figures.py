@@ -61,7 +61,8 @@ def roofline(
     figure, axes = new_figure(height=4.8)
     ridge = peak_gflops / bandwidth_gbps
     intensities = [*moved.values(), *(intensity for intensity, _ in points.values())]
-    low, high = min([*intensities, ridge]) / 8, max([*intensities, ridge]) * 4
+    # right of the ridge the words for its flat part need room
+    low, high = min([*intensities, ridge]) / 8, max([*intensities, 6 * ridge]) * 4
     x = np.array([low, ridge, high])
     axes.plot(
         x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4
@@ -231,9 +232,8 @@ def recorded_ladder(
         va="center",
         textcoords="offset points",
     )
-    axes.set_yticks(
-        range(len(slow_to_fast)), labels=[result["implementation"] for result in slow_to_fast]
-    )
+    names = [result["implementation"].removeprefix("peer: ") for result in slow_to_fast]
+    axes.set_yticks(range(len(names)), labels=names)
     axes.grid(visible=False, axis="y")
     axes.set(xlim=(0, 1.55 * furthest), ylim=(-0.95, len(slow_to_fast) - 0.5))
     xlabel = "useful bandwidth (GB/s)"
