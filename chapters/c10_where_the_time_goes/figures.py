@@ -1,6 +1,6 @@
 """The figures of the chapter on time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,8 @@ def roofline(
     figure, axes = new_figure(height=4.8)
     ridge = peak_gflops / bandwidth_gbps
     intensities = [*moved.values(), *(intensity for intensity, _ in points.values())]
-    low, high = min([*intensities, ridge]) / 8, max([*intensities, ridge]) * 4
+    # right of the ridge the words for its flat part need room
+    low, high = min([*intensities, ridge]) / 8, max([*intensities, 6 * ridge]) * 4
     x = np.array([low, ridge, high])
     axes.plot(
         x, np.minimum(peak_gflops, x * bandwidth_gbps), color=INK, linestyle="-", linewidth=2.4
@@ -156,7 +157,12 @@ def against_bytes(
 
 
 def recorded_ladder(
-    record: Any, operation: str, direction: str, shape: tuple[int, ...], dtype: str
+    record: Any,
+    operation: str,
+    direction: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    ways: Collection[str] = (),
 ) -> Figure:
     """Draw one case of a record: a bar for each implementation, the fastest on top, and a line
     where a copy stands.
@@ -167,6 +173,7 @@ def recorded_ladder(
     Args:
         record: as ``records.load`` returns it.
         operation, direction, shape, dtype: the case, as ``ladder.Case`` has it.
+        ways: the implementations to draw; by default all.
 
     Raises:
         ValueError: the record has no such case.
@@ -181,6 +188,8 @@ def recorded_ladder(
     slow_to_fast = sorted(record.select(**case), key=lambda result: -result["median_ms"])
     # written for what the compiler makes of it, which the course no longer does
     slow_to_fast = [r for r in slow_to_fast if r["implementation"] != "compiled, tuned"]
+    if ways:
+        slow_to_fast = [r for r in slow_to_fast if r["implementation"] in ways]
     if not slow_to_fast:
         raise ValueError(f"record must hold the case: got {record.name}, without {words}")
     several = record.provenance["processes"] > 1
@@ -223,9 +232,8 @@ def recorded_ladder(
         va="center",
         textcoords="offset points",
     )
-    axes.set_yticks(
-        range(len(slow_to_fast)), labels=[result["implementation"] for result in slow_to_fast]
-    )
+    names = [result["implementation"].removeprefix("peer: ") for result in slow_to_fast]
+    axes.set_yticks(range(len(names)), labels=names)
     axes.grid(visible=False, axis="y")
     axes.set(xlim=(0, 1.55 * furthest), ylim=(-0.95, len(slow_to_fast) - 0.5))
     xlabel = "useful bandwidth (GB/s)"
