@@ -414,10 +414,10 @@ class NotWhole(TypeError):
 
 
 def _made_with(choose: Callable[[int, int], int]) -> Callable[[int, int], tuple[int, ...]]:
-    """Return what the compiler makes of the kernel with as many warps as ``choose`` returns, and
-    by how many they are more, or fewer, than those it can have."""
+    """Return what the compiler makes of the kernel with as many warps as ``choose`` returns, or
+    the nearest that it can have; and how many they are, or 1 where it can have them."""
     if choose is _warps_for:
-        return lambda n_cols, itemsize: (0, 16, 0)
+        return lambda n_cols, itemsize: (0, 16, 1)
 
     def made(n_cols, itemsize):
         warps = choose(n_cols, itemsize)
@@ -426,7 +426,7 @@ def _made_with(choose: Callable[[int, int], int]) -> Callable[[int, int], tuple[
             raise error(f"num_warps must be a whole number: got {warps!r}")
         possible = max((each for each in WARPS if each <= warps), default=1)
         made = _known()[f"{n_cols} x {itemsize}"][WARPS.index(possible)]
-        return (*made, warps - possible)
+        return (*made, 1 if warps == possible else warps)
 
     return made
 
@@ -439,7 +439,7 @@ warps_for = Exercise(
     returns=(
         "bytes spilled",
         "bytes of the narrowest load",
-        "number of warps beyond 1, 2, 4, 8, 16 or 32",
+        "number of warps (2, 4, 8, 16 and 32 count as 1)",
     ),
     adapt=_made_with,
     may_shrink_to=lambda call: False,  # the compiler was asked about no other

@@ -21,6 +21,9 @@ __all__ = ["Evidence", "ProbeResult", "Quantity", "Report", "evidence_for", "for
 
 _MOST_ELEMENTS = 16  # of a tensor; of a larger one, only the worst element
 
+# of a difference, as a share of it; a larger one may make it look allowed
+_MOST_ROUNDED_OFF = 0.15
+
 # a browser holds what is below a report in place when it grows, and so pushes its first line out of
 # view
 _STAY = "<style>.jp-WindowedPanel-outer { overflow-anchor: none; }</style>"
@@ -290,11 +293,27 @@ def evidence_for(
 
 
 def _told_apart(right: Tensor, got: Tensor) -> tuple[str, str]:
-    """Return both as text, to three digits or as many as it takes to tell them apart."""
+    """Return both as text, to three digits or as many as it takes to see by how much they
+    differ."""
     for digits in range(3, 10):
-        if _values(right, digits) != _values(got, digits):
+        shown = _values(right, digits), _values(got, digits)
+        if shown[0] != shown[1] and _shows_difference(right, got, digits):
             break
-    return _values(right, digits), _values(got, digits)
+    return shown
+
+
+def _shows_difference(right: Tensor, got: Tensor, digits: int) -> bool:
+    """Return whether of the two entries that differ most the rounded ones differ by as much."""
+    if right.shape != got.shape or not right.numel():
+        return True
+    both = torch.stack([right.double().flatten(), got.double().flatten()])
+    differences = (both[1] - both[0]).abs()
+    if not differences.isfinite().all():
+        return True
+    most = int(differences.argmax())
+    first, second = (float(_number(value, digits)) for value in both[:, most].tolist())
+    difference = differences[most].item()
+    return abs(abs(second - first) - difference) <= _MOST_ROUNDED_OFF * difference
 
 
 def _argument(name: str, value: Any, required: bool) -> str:

@@ -132,6 +132,22 @@ def test_an_unknown_mistake_says_what_is_right_already_and_shows_expected_and_go
     assert evidence.expected != evidence.got  # as many digits as tell them apart
 
 
+@pytest.mark.parametrize(
+    ("right", "got", "shown"),
+    [
+        ([1e-5], [1.0123e-5], ("[1e-05]", "[1.012e-05]")),  # not 1.01e-05: that may be allowed
+        ([1.00195, 0.93652], [1.0, 0.9375], ("[1.002, 0.9365]", "[1, 0.9375]")),
+        ([12.344, 5.0], [12.144, float("nan")], ("[12.3, 5]", "[12.1, NaN]")),
+        ([1000000.0], [1000000.4], ("[1000000]", "[1000000.4]")),
+        ([0.5], [0.5], ("[0.5]", "[0.5]")),  # cannot be told apart
+    ],
+)
+def test_expected_and_got_have_as_many_digits_as_show_by_how_much_they_differ(right, got, shown):
+    double = (torch.tensor(numbers, dtype=torch.float64) for numbers in (right, got))
+    evidence = evidence_for("f", (), Call({}), Quantity("output", *double))
+    assert (evidence.expected, evidence.got) == shown
+
+
 def test_a_quantity_that_is_wrong_later_is_not_said_to_have_passed():
     exact = check.layer_norm_backward.oracle
 
