@@ -132,12 +132,14 @@ def reach_by_depth(
             axes.loglog(
                 range(1, len(line) + 1), line, linestyle=dash, label=label, markevery=marked, **look
             )
-    axes.set(xlabel="layers, from the first", ylabel="tokens that reach the last")
+    axes.set(
+        xlabel="layers, from the first\n(dashed: without those that see all)",
+        ylabel="tokens that reach the last",
+    )
     axes.set_xticks([1, 2, 4, 8, 16, 32, 64], ["1", "2", "4", "8", "16", "32", "64"])
     axes.set_yticks([128, 1024, 8192, 65_536], ["128", "1,024", "8,192", "65,536"])
     axes.minorticks_off()
-    title = "dashed: without the layers that see all"
-    figure.legend(loc="outside upper center", ncols=2, title=title)
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
@@ -146,15 +148,15 @@ def sink_gates(sinks: Sequence[float], keys: Sequence[int]) -> Figure:
     keys of score 0 make of it."""
     figure, axes = new_figure(3.4)
     figure.set_figwidth(5.6)  # legible on a phone
-    lse = torch.linspace(-5, 9, 281)
+    lse = torch.linspace(-4, 8.6, 281)
     for series, sink in enumerate(sinks):
         axes.plot(lse, torch.sigmoid(lse - sink))
         side, way = ("right", -1) if series < len(sinks) / 2 else ("left", 1)
-        axes.text(sink + 0.3 * way, 0.52, f"b = {sink:g}".replace("-", "−"), ha=side)
+        axes.text(sink + 0.2 * way, 0.5, f"b = {sink:g}".replace("-", "−"), ha=side)
     for many in keys:
         at = math.log(many)
         gate = 1 / (1 + math.exp(sinks[-1]) / many)
         axes.plot(at, gate, "o", color=INK)
-        axes.annotate(f"{many:,} keys: {gate:.2f}", (at, gate), (min(at + 0.3, 5.3), gate - 0.15))
-    axes.set(xlabel="lse of the scores", ylabel="the gate, σ(lse − b)", xlim=(-5, 9.5))
+        axes.text(8.4, gate - 0.12, f"{many:,} keys: {gate:.2f}", ha="right")
+    axes.set(xlabel="lse of the scores", ylabel="the gate, σ(lse − b)", xlim=(-4, 8.6))
     return figure

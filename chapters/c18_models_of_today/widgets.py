@@ -142,6 +142,7 @@ class _LayersBeside(CourseWidget):
         draw_layers(strips, {name: [one["kind"] for one in rows[name]] for name in names}, shares)
         strips.axvline(layer, color=MUTED, linewidth=1, linestyle=":")
         strips.set_xlabel(f"layer; as high as its share of {tokens:,} tokens")
+        reaches = []
         for row, (one, seen) in enumerate(zip(self._layers(), self.x, strict=True)):
             colour = LOOKS[one["kind"]][1] if one["kind"] else MUTED
             whole, half = int((seen == 1).sum()), int((seen == 0.5).sum())
@@ -154,6 +155,7 @@ class _LayersBeside(CourseWidget):
                 sight.barh(-row, width, 0.6, start, color=colour, alpha=shade)
             below = [each["sees"] for each in rows[names[row]][: layer + 1]]
             reached = reached_through(below, tokens)
+            reaches.append(reached)
             sight.barh(-row - 0.35, reached, 0.07, tokens - reached, color=INK)
             count = f"{names[row]}\n{whole + half:,} of {tokens:,}\nreached: {reached:,}"
             sight.text(-0.02 * tokens, -row, count, ha="right", va="center")
@@ -164,8 +166,9 @@ class _LayersBeside(CourseWidget):
         )
         sight.grid(visible=False)
         said = (
-            f"{name}: {one['kind'] or 'nothing'}, {int((seen > 0).sum()):,} of {tokens:,} tokens"
-            for name, one, seen in zip(names, self._layers(), self.x, strict=True)
+            f"{name}: {one['kind'] or 'nothing'}, {int((seen > 0).sum()):,} of {tokens:,} tokens, "
+            f"reached: {reached:,}"
+            for name, one, seen, reached in zip(names, self._layers(), self.x, reaches, strict=True)
         )
         return (
             figure,
