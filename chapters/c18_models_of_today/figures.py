@@ -157,6 +157,6 @@ def sink_gates(sinks: Sequence[float], keys: Sequence[int]) -> Figure:
         at = math.log(many)
         gate = 1 / (1 + math.exp(sinks[-1]) / many)
         axes.plot(at, gate, "o", color=INK)
-        axes.text(8.4, gate - 0.12, f"{many:,} keys: {gate:.2f}", ha="right")
+        axes.text(min(at + 0.3, 4.4), min(gate - 0.12, 0.72), f"{many:,} keys: {gate:.2f}")
     axes.set(xlabel="lse of the scores", ylabel="the gate, σ(lse − b)", xlim=(-4, 8.6))
     return figure

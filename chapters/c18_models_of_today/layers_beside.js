@@ -91,7 +91,8 @@ function drawLayers(context, state, width, data) {
     const count = `${tickText(countOf(parts))} of ${tickText(state.tokens)} tokens`;
     const reached = reachThrough(data.rows[[state.model, state.other][row]], state.layer, state.tokens);
     context.fillStyle = STYLE.ink;
-    context.fillRect(tokens(state.tokens - reached), top + 12 + SIGHT.height, tokens(reached) - STRIP.left, 3);
+    const wide = Math.max(4, tokens(reached) - STRIP.left);
+    context.fillRect(tokens(state.tokens) - wide, top + 12 + SIGHT.height, wide, 3);
     drawText(context, `reached: ${tickText(reached)}`, STRIP.left, top + 12 + SIGHT.height + 11, { px: 12 });
     drawText(context, count, width - STRIP.right, top + 12 + SIGHT.height + 11, { px: 12, weight: "bold", align: "right" });
   });

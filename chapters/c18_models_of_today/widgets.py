@@ -156,7 +156,8 @@ class _LayersBeside(CourseWidget):
             below = [each["sees"] for each in rows[names[row]][: layer + 1]]
             reached = reached_through(below, tokens)
             reaches.append(reached)
-            sight.barh(-row - 0.35, reached, 0.07, tokens - reached, color=INK)
+            wide = max(reached, tokens // 100)
+            sight.barh(-row - 0.35, wide, 0.07, tokens - wide, color=INK)
             count = f"{names[row]}\n{whole + half:,} of {tokens:,}\nreached: {reached:,}"
             sight.text(-0.02 * tokens, -row, count, ha="right", va="center")
         sight.set(yticks=[], xlim=(0, tokens), xticks=[0, tokens], xticklabels=["first", "last"])
