@@ -2,7 +2,7 @@
 
 exercises         the receptive field of a stack; the mask of packed documents; softmax with a sink
 published_models  what a published configuration builds, layer by layer
-figures           the layers of several models beside each other
+figures           the layers of several models; masks, reach and the gate of a sink
 widgets           two models, and what the last token sees in a layer of each
 mistakes/         what is known to go wrong in each exercise
 claims.toml       what the chapter claims

@@ -1,5 +1,7 @@
-"""The layers of several models beside each other, and four masks (chapter 18)."""
+"""The layers of several models beside each other, four masks, how far layers reach, and the gate of
+a sink (chapter 18)."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -10,9 +12,17 @@ from matplotlib.patches import Patch
 
 from chapters.c18_models_of_today.published_models import Layer
 from course_utils.plots import new_figure
-from course_utils.plots.style import INK, MUTED, PALETTE, RULE
+from course_utils.plots.style import INK, MARKERS, MUTED, PALETTE, RULE
 
-__all__ = ["LOOKS", "draw_layers", "kind_of", "layer_diagram", "masks"]
+__all__ = [
+    "LOOKS",
+    "draw_layers",
+    "kind_of",
+    "layer_diagram",
+    "masks",
+    "reach_by_depth",
+    "sink_gates",
+]
 
 # what a layer does: the height of its bar, its colour, its hatching
 LOOKS = {
@@ -77,7 +87,7 @@ def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
 
 def masks(tokens: int = 12, border: int = 7, window: int = 4) -> Figure:
     """Draw four masks over as many tokens: a window, chunks, two documents, and those with the
-    window."""
+    window; a line where the second document begins."""
     t = torch.arange(tokens)
     past, near = t <= t[:, None], t > t[:, None] - window
     chunk, document = t // window, t >= border
@@ -93,10 +103,60 @@ def masks(tokens: int = 12, border: int = 7, window: int = 4) -> Figure:
     colours = ListedColormap([RULE, PALETTE[0]])
     for ax, (title, mask) in zip(axes.flat, panels.items(), strict=True):
         ax.pcolormesh(mask.numpy(), cmap=colours, edgecolors="white", linewidth=1)
-        ax.set(aspect="equal", xticks=[], yticks=[], xlabel="key", ylabel="the token that asks")
+        ax.set(aspect="equal", xlabel="key", ylabel="the token that asks")
+        ax.set_xticks(t + 0.5, t.tolist(), fontsize=9)
+        ax.set_yticks(t + 0.5, t.tolist(), fontsize=9)
+        ax.tick_params(length=0, pad=1)
         ax.set_title(title, fontsize=11)
         ax.invert_yaxis()
+        if "documents" in title:
+            ax.axhline(border, color=INK, linewidth=1.5)
+            ax.axvline(border, color=INK, linewidth=1.5)
         ax.grid(visible=False)
         for spine in ax.spines.values():
             spine.set_visible(False)
+    return figure
+
+
+def reach_by_depth(
+    whole: Mapping[str, Sequence[int]], without: Mapping[str, Sequence[int]]
+) -> Figure:
+    """Draw how many tokens reach the last one through the first layers, one layer more at a time:
+    of whole models, and without the layers that see all (dashed)."""
+    figure, axes = new_figure(4.4)
+    figure.set_figwidth(5.6)  # legible on a phone
+    for series, (name, reached) in enumerate(whole.items()):
+        look = {"color": PALETTE[series], "marker": MARKERS[series]}
+        for line, dash, label in ((without[name], "--", None), (reached, "-", name)):
+            marked = [2**i - 1 for i in range(7) if 2**i <= len(line)]
+            axes.loglog(
+                range(1, len(line) + 1), line, linestyle=dash, label=label, markevery=marked, **look
+            )
+    axes.set(
+        xlabel="layers, from the first\n(dashed: without those that see all)",
+        ylabel="tokens that reach the last",
+    )
+    axes.set_xticks([1, 2, 4, 8, 16, 32, 64], ["1", "2", "4", "8", "16", "32", "64"])
+    axes.set_yticks([128, 1024, 8192, 65_536], ["128", "1,024", "8,192", "65,536"])
+    axes.minorticks_off()
+    figure.legend(loc="outside upper center", ncols=2)
+    return figure
+
+
+def sink_gates(sinks: Sequence[float], keys: Sequence[int]) -> Figure:
+    """Draw the gate of each sink, against the lse of the scores; and on the last one what so many
+    keys of score 0 make of it."""
+    figure, axes = new_figure(3.4)
+    figure.set_figwidth(5.6)  # legible on a phone
+    lse = torch.linspace(-4, 8.6, 281)
+    for series, sink in enumerate(sinks):
+        axes.plot(lse, torch.sigmoid(lse - sink))
+        side, way = ("right", -1) if series < len(sinks) / 2 else ("left", 1)
+        axes.text(sink + 0.2 * way, 0.5, f"b = {sink:g}".replace("-", "−"), ha=side)
+    for many in keys:
+        at = math.log(many)
+        gate = 1 / (1 + math.exp(sinks[-1]) / many)
+        axes.plot(at, gate, "o", color=INK)
+        axes.text(min(at + 0.3, 4.4), min(gate - 0.12, 0.72), f"{many:,} keys: {gate:.2f}")
+    axes.set(xlabel="lse of the scores", ylabel="the gate, σ(lse − b)", xlim=(-4, 8.6))
     return figure

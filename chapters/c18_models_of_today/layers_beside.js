@@ -3,6 +3,7 @@
 const STRIP = { left: 8, right: 8, top: 30, height: 40, row: 66 };
 const SIGHT = { top: 176, height: 26, row: 66 };
 const KEY = 20; // a line of the legend
+const legendColumns = (width) => (width < 500 ? 1 : 2);
 
 const layersOf = (state, data) =>
   [state.model, state.other].map((name) => data.rows[name][Math.min(state.layer, data.rows[name].length - 1)]);
@@ -90,15 +91,18 @@ function drawLayers(context, state, width, data) {
     const count = `${tickText(countOf(parts))} of ${tickText(state.tokens)} tokens`;
     const reached = reachThrough(data.rows[[state.model, state.other][row]], state.layer, state.tokens);
     context.fillStyle = STYLE.ink;
-    context.fillRect(tokens(state.tokens - reached), top + 12 + SIGHT.height, tokens(reached) - STRIP.left, 3);
+    const wide = Math.max(4, tokens(reached) - STRIP.left);
+    context.fillRect(tokens(state.tokens) - wide, top + 12 + SIGHT.height, wide, 3);
     drawText(context, `reached: ${tickText(reached)}`, STRIP.left, top + 12 + SIGHT.height + 11, { px: 12 });
     drawText(context, count, width - STRIP.right, top + 12 + SIGHT.height + 11, { px: 12, weight: "bold", align: "right" });
   });
-  kindsOf(state, data).forEach((kind, line) => {
-    const y = SIGHT.top + 2 * SIGHT.row + KEY * line;
+  const columns = legendColumns(width);
+  kindsOf(state, data).forEach((kind, at) => {
+    const y = SIGHT.top + 2 * SIGHT.row + KEY * Math.floor(at / columns);
+    const x = STRIP.left + (width / columns) * (at % columns);
     context.fillStyle = data.looks[kind][1];
-    context.fillRect(STRIP.left, y - 7, 14, 14);
-    drawText(context, kind, STRIP.left + 22, y, { px: 12 });
+    context.fillRect(x, y - 7, 14, 14);
+    drawText(context, kind, x + 22, y, { px: 12 });
   });
 }
 
@@ -121,16 +125,17 @@ function layerByKey(event, state, data) {
 
 function summary(state, data) {
   const counts = seenFigure(state, data).map(countOf);
-  const said = [state.model, state.other].map((name, i) => `${name} ${counts[i] === 0 ? "none" : tickText(counts[i])}`);
+  const said = [state.model, state.other].map((name, i) => {
+    const reached = tickText(reachThrough(data.rows[name], state.layer, state.tokens));
+    return `${name} ${counts[i] === 0 ? "none" : tickText(counts[i])} (reached: ${reached})`;
+  });
   return `In layer ${state.layer} the last of ${tickText(state.tokens)} tokens sees: ${said.join(", ")}.`;
 }
 
 function facts(state, data) {
   return layersOf(state, data).map((layer, i) => {
     const turn = layer.turn ? `${layer.turn} of ${layer.dim} dimensions turn, base ${layer.base}` : "nothing turns";
-    const name = [state.model, state.other][i];
-    const reached = `through layers 0 to ${state.layer}: ${tickText(reachThrough(data.rows[name], state.layer, state.tokens))}`;
-    return [name, [turn, layer.besides, reached].filter(Boolean).join("; ")];
+    return [[state.model, state.other][i], [turn, layer.besides].filter(Boolean).join("; ")];
   });
 }
 
@@ -144,7 +149,7 @@ export default widgetOf((data) => ({
     { name: "layer", label: "layer" },
     { name: "tokens", label: "tokens" },
   ],
-  size: (state, width, data) => SIGHT.top + 2 * SIGHT.row + KEY * kindsOf(state, data).length,
+  size: (state, width, data) => SIGHT.top + 2 * SIGHT.row + KEY * Math.ceil(kindsOf(state, data).length / legendColumns(width)),
   draw: drawLayers,
   summary,
   facts,

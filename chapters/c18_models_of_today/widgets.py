@@ -11,7 +11,7 @@ from torch import Tensor
 
 from chapters.c18_models_of_today.figures import LOOKS, draw_layers, kind_of
 from chapters.c18_models_of_today.published_models import Layer
-from course_utils.plots.style import MUTED, new_figure
+from course_utils.plots.style import INK, MUTED, new_figure
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["layers_beside"]
@@ -106,6 +106,16 @@ def reach(sees: str, tokens: int) -> Tensor:
     return seen
 
 
+def reached_through(sights: Sequence[str], tokens: int) -> int:
+    """How many tokens have a part in the last one's answer, through layers that see so far, the
+    first layer first; a state hands on everything."""
+    first = tokens - 1
+    for sees in reversed(sights):
+        seen = reach(sees, first + 1)
+        first = int((seen > 0).int().argmax()) if sees else 0
+    return tokens - first
+
+
 class _LayersBeside(CourseWidget):
     _esm = browser_module(Path(__file__).with_name("layers_beside.js"))
 
@@ -132,6 +142,7 @@ class _LayersBeside(CourseWidget):
         draw_layers(strips, {name: [one["kind"] for one in rows[name]] for name in names}, shares)
         strips.axvline(layer, color=MUTED, linewidth=1, linestyle=":")
         strips.set_xlabel(f"layer; as high as its share of {tokens:,} tokens")
+        reaches = []
         for row, (one, seen) in enumerate(zip(self._layers(), self.x, strict=True)):
             colour = LOOKS[one["kind"]][1] if one["kind"] else MUTED
             whole, half = int((seen == 1).sum()), int((seen == 0.5).sum())
@@ -142,14 +153,23 @@ class _LayersBeside(CourseWidget):
                 (tokens - wide, wide, 1),
             ):
                 sight.barh(-row, width, 0.6, start, color=colour, alpha=shade)
-            count = f"{names[row]}\n{whole + half:,} of {tokens:,}"
+            below = [each["sees"] for each in rows[names[row]][: layer + 1]]
+            reached = reached_through(below, tokens)
+            reaches.append(reached)
+            wide = max(reached, tokens // 100)
+            sight.barh(-row - 0.35, wide, 0.07, tokens - wide, color=INK)
+            count = f"{names[row]}\n{whole + half:,} of {tokens:,}\nreached: {reached:,}"
             sight.text(-0.02 * tokens, -row, count, ha="right", va="center")
         sight.set(yticks=[], xlim=(0, tokens), xticks=[0, tokens], xticklabels=["first", "last"])
-        sight.set_xlabel(f"what the last of {tokens:,} tokens sees in layer {layer}")
+        sight.set_xlabel(
+            f"seen by the last of {tokens:,} tokens in layer {layer};\n"
+            f"dark line: reached through layers 0 to {layer}"
+        )
         sight.grid(visible=False)
         said = (
-            f"{name}: {one['kind'] or 'nothing'}, {int((seen > 0).sum()):,} of {tokens:,} tokens"
-            for name, one, seen in zip(names, self._layers(), self.x, strict=True)
+            f"{name}: {one['kind'] or 'nothing'}, {int((seen > 0).sum()):,} of {tokens:,} tokens, "
+            f"reached: {reached:,}"
+            for name, one, seen, reached in zip(names, self._layers(), self.x, reaches, strict=True)
         )
         return (
             figure,

@@ -6,7 +6,7 @@ from widget_states import MODELS
 
 from chapters.c18_models_of_today import check
 from chapters.c18_models_of_today.published_models import PUBLISHED, read_layers
-from chapters.c18_models_of_today.widgets import layers_beside, reach, strips
+from chapters.c18_models_of_today.widgets import layers_beside, reach, reached_through, strips
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,7 @@ def test_what_reaches_the_last_token_is_the_exercise_s_receptive_field(in_browse
         calls, in_browser("layers_beside", "module.reachThrough", calls), strict=True
     ):
         assert reached == check.receptive_field.oracle(stack[: layer + 1], tokens)
+        assert reached == reached_through(sights[: layer + 1], tokens)
 
 
 @pytest.mark.slow
