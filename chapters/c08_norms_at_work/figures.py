@@ -112,7 +112,7 @@ def leads() -> Figure:
     )
     axes.grid(visible=False, axis="y")
     axes.margins(y=0.1)
-    axes.set(xlim=(-0.05, 0.07), xlabel="test accuracy: batch norm minus layer norm")
+    axes.set(xlim=(-0.05, 0.07), xlabel="batch norm's lead in test accuracy")
     beyond = f"← {lead('batch', 'layer', 'MLP', 2).mean:.2f}".replace("-", "−")
     axes.text(-0.047, 0, beyond, va="center", color=PALETTE[0])
     return figure
