@@ -39,7 +39,7 @@ _BUDGETS = {"updates": "200 updates", "epochs": "2 epochs"}
 def learning_curves(
     panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]],
     ylabel: str,
-    colours: Sequence[int] = (0, 0),
+    first: int = 0,
 ) -> Figure:
     """Draw a number against the update, a thin line for each seed, named in a legend.
 
@@ -47,26 +47,20 @@ def learning_curves(
         panels: by the panel's title and the arm's name, one list for each seed, of every tenth
             update.
         ylabel: what the number is.
-        colours: where each panel begins in the palette; a panel of another method has another
-            colour, and its arms other dashes of it.
+        first: where the arms begin in the palette.
     """
     figure, axes = new_figure(3.6, ncols=len(panels), sharey=True)
-    own = len(set(colours)) > 1
-    for ax, first, (title, arms) in zip(axes, colours, panels.items(), strict=True):
+    for ax, (title, arms) in zip(axes, panels.items(), strict=True):
         for arm, (name, seeds) in enumerate(arms.items()):
-            look = line_style(first + arm * (len(PALETTE) if own else 1)) | {"linewidth": 1.6}
-            dash = "-" if arm == 0 else "--"
+            look = line_style(first + arm) | {"linewidth": 1.6}
+            look["linestyle"] = "-" if arm == 0 else "--"
             for seed, values in enumerate(seeds):
                 updates = 10 * (np.arange(len(values)) + 1)
-                label = name if seed == 0 else None
-                ax.plot(updates, values, label=label, **look | {"linestyle": dash})
+                ax.plot(updates, values, label=name if seed == 0 else None, **look)
         ax.set(title=title, xlabel="updates")
     axes[0].set_ylabel(ylabel)
     handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=4)
-    if own:  # what a dash means, in no panel's colour
-        for line in figure.legends[0].get_lines():
-            line.set_color(INK)
     return figure
 
 
@@ -109,22 +103,18 @@ def leads() -> Figure:
         ("CNN", 2, "2 epochs"),
         *(("CNN", batch, budget) for budget in ("2 epochs", "15 epochs") for batch in (16, 64)),
     ]
-    figure, (all_of_it, near_zero) = new_figure(3.8, ncols=2, sharey=True, width_ratios=[1, 2])
-    for ax in (all_of_it, near_zero):
-        ax.axvline(0, color=INK, linewidth=1)
-        for row, (network, batch, budget) in enumerate(settings):
-            difference = lead("batch", "layer", network, batch, budget)
-            _interval(ax, difference, -row)
-        ax.set_yticks(
-            -np.arange(len(settings)), labels=[f"{n}, batch {b}\n{t}" for n, b, t in settings]
-        )
-        ax.grid(visible=False, axis="y")
-        ax.margins(y=0.1)
-    near_zero.set(xlim=(-0.05, 0.07), title="enlarged")
+    figure, axes = new_figure(3.8)
+    axes.axvline(0, color=INK, linewidth=1)
+    for row, (network, batch, budget) in enumerate(settings):
+        _interval(axes, lead("batch", "layer", network, batch, budget), -row)
+    axes.set_yticks(
+        -np.arange(len(settings)), labels=[f"{n}, batch {b}, {t}" for n, b, t in settings]
+    )
+    axes.grid(visible=False, axis="y")
+    axes.margins(y=0.1)
+    axes.set(xlim=(-0.05, 0.07), xlabel="batch norm's lead in test accuracy")
     beyond = f"← {lead('batch', 'layer', 'MLP', 2).mean:.2f}".replace("-", "−")
-    near_zero.text(-0.047, 0, beyond, va="center", color=PALETTE[0])
-    all_of_it.set(title="whole range")
-    figure.supxlabel("test accuracy: batch norm minus layer norm", fontsize=11)
+    axes.text(-0.047, 0, beyond, va="center", color=PALETTE[0])
     return figure
 
 
