@@ -15,6 +15,7 @@ from course_utils import plots
 from course_utils.plots.curves import name_lines
 from course_utils.plots.style import (
     DASHES,
+    HATCHES,
     INK,
     PALETTE,
     line_style,
@@ -23,7 +24,7 @@ from course_utils.plots.style import (
     series_of,
 )
 
-__all__ = ["both_abilities", "rule", "ruler", "share_remembered", "where_to_begin"]
+__all__ = ["both_abilities", "rule", "ruler", "share_remembered", "stacked", "where_to_begin"]
 
 _ABILITIES = {"above": "near order: nats above\nthe oracle", "recall": "far memory: recall"}
 _METHODS = ("none", "PI", "NTK", "YaRN", "by parts", "YaRN to 3 turns")  # of SmolLM2
@@ -124,6 +125,21 @@ def share_remembered(shares: Mapping[str, tuple[Any, Any]], enough: float, promi
     axes.xaxis.set_major_formatter("{x:,.0f}")
     if shares:
         figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def stacked(parts: Mapping[str, Mapping[str, float]], xlabel: str) -> Figure:
+    """Draw a bar for each setting: its parts one after another, which are named as in the first."""
+    figure, axes = new_figure(height=3.6)
+    for series, name in enumerate(next(iter(parts.values()))):
+        width = [own[name] for own in parts.values()]
+        before = [sum(list(own.values())[:series]) for own in parts.values()]
+        look = {"color": PALETTE[series], "hatch": HATCHES[series], "edgecolor": INK}
+        axes.barh(list(parts), width, 0.7, before, label=name, **look, linewidth=0.8)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(xlabel)
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
