@@ -131,7 +131,7 @@ def share_remembered(
         axes.plot(gaps, each.T, **thin, antialiased=False)  # which keeps the picture small
         axes.plot(gaps, each.min(0).values, **style, label=method)
         below.plot(jumps, np.mean(added[method], 0), **style, marker="o", markersize=4)
-    rule(axes, enough, "enough", 0.98, 3, "right")
+    rule(axes, enough, "enough", 0.95, 3, "right")
     axes.axvline(promised, color=INK, linewidth=1)
     axes.set(xlim=(0, 1.03 * promised), ylim=(-0.2, 1.05), ylabel="share remembered")
     below.set(ylim=(0, 3), xlabel="positions that are jumped over (rule: promised)")

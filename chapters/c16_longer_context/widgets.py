@@ -14,7 +14,7 @@ from chapters.c16_longer_context.smollm2_length import WINDOW
 from chapters.c16_longer_context.smollm2_memory import GAPS
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
-__all__ = ["loss_and_memory"]
+__all__ = ["METHODS", "loss_and_memory"]
 
 METHODS = ("none", "PI", "NTK", "YaRN", "by parts", "YaRN to 3 turns")
 STOPS: dict[str, list[float]] = {
