@@ -15,7 +15,6 @@ from course_utils import plots
 from course_utils.plots.curves import name_lines
 from course_utils.plots.style import (
     DASHES,
-    HATCHES,
     INK,
     PALETTE,
     line_style,
@@ -124,13 +123,13 @@ def share_remembered(
     (passages, gaps), a thin line for each passage and a thick one for the least of them, beside
     what is enough and the window that is promised; below, what ``jumps`` add to new text, means."""
     looks = _looks()
-    figure, (axes, below) = new_figure(height=4.9, nrows=2, sharex=True, height_ratios=(3, 1))
+    figure, (axes, below) = new_figure(height=4.4, nrows=2, sharex=True, height_ratios=(3, 1))
     for method, (gaps, each) in shares.items():
         style = looks[method]
         thin = {"color": style["color"], "linestyle": "-", "linewidth": 0.6, "alpha": 0.6}
         axes.plot(gaps, each.T, **thin, antialiased=False)  # which keeps the picture small
         axes.plot(gaps, each.min(0).values, **style, label=method)
-        below.plot(jumps, np.mean(added[method], 0), **style, marker="o", markersize=4)
+        below.plot(jumps, np.mean(added[method], 0), **style, marker="o", markersize=3)
     rule(axes, enough, "enough", 0.95, 3, "right")
     axes.axvline(promised, color=INK, linewidth=1)
     axes.set(xlim=(0, 1.03 * promised), ylim=(-0.2, 1.05), ylabel="share remembered")
@@ -168,7 +167,7 @@ def stacked(parts: Mapping[str, Mapping[str, float]], xlabel: str) -> Figure:
     for series, name in enumerate(next(iter(parts.values()))):
         width = [own[name] for own in parts.values()]
         before = [sum(list(own.values())[:series]) for own in parts.values()]
-        look = {"color": PALETTE[series], "hatch": HATCHES[series], "edgecolor": INK}
+        look = {"color": PALETTE[series], "hatch": ("", "/", "", "x")[series], "edgecolor": INK}
         axes.barh(list(parts), width, 0.7, before, label=name, **look, linewidth=0.8)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
