@@ -152,7 +152,7 @@ def share_remembered(
 def by_bar(widget: Any) -> Figure:
     """Draw what the widget has recorded by its factor: the least share of the passages against the
     jump, and the least reach against the share that is enough."""
-    looks, bars = _looks(), np.arange(0.25, 0.81, 0.05)
+    looks, bars = _looks(), np.arange(0.25, 0.805, 0.01)
     figure, (left, right) = new_figure(height=3.5, ncols=2)
     for method in ("NTK", "YaRN", "by parts", "YaRN to 3 turns"):
         gaps, least = widget.gaps[method], widget.x[method].min(0).values
@@ -160,7 +160,7 @@ def by_bar(widget: Any) -> Figure:
             left.plot(gaps / 1000, least, **looks[method], linewidth=2)
         kept = [int((least > bar).cumprod(0).sum()) for bar in bars]
         reach = [gaps[n - 1] / 1000 if n else 0 for n in kept]
-        right.plot(100 * bars, reach, **looks[method], drawstyle="steps-post", label=method)
+        right.plot(100 * bars, reach, **looks[method], label=method)
     for bar in (0.5, 0.6):
         rule(left, bar, f"{bar:.0%}", 0.98, 1, "right")
     left.set(ylim=(-0.25, 1.05), xlabel="jump (thousands)", ylabel="least share remembered")
@@ -175,7 +175,7 @@ def stacked(parts: Mapping[str, Mapping[str, float]], xlabel: str) -> Figure:
     for series, name in enumerate(next(iter(parts.values()))):
         width = [own[name] for own in parts.values()]
         before = [sum(list(own.values())[:series]) for own in parts.values()]
-        look = {"color": PALETTE[series], "hatch": ("", "/", "", "")[series], "edgecolor": INK}
+        look = {"color": PALETTE[series], "hatch": ("", "//", "", "")[series], "edgecolor": INK}
         axes.barh(list(parts), width, 0.7, before, label=name, **look, linewidth=0.8)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
