@@ -153,7 +153,7 @@ def by_bar(widget: Any) -> Figure:
     """Draw what the widget has recorded by its factor: the least share of the passages against the
     jump, and the least reach against the share that is enough."""
     looks, bars = _looks(), np.arange(0.25, 0.805, 0.01)
-    figure, (left, right) = new_figure(height=3.5, ncols=2)
+    figure, (left, right) = new_figure(height=3.3, ncols=2)
     for method in ("NTK", "YaRN", "by parts", "YaRN to 3 turns"):
         gaps, least = widget.gaps[method], widget.x[method].min(0).values
         if method != "by parts":  # beside YaRN's
@@ -171,11 +171,11 @@ def by_bar(widget: Any) -> Figure:
 
 def stacked(parts: Mapping[str, Mapping[str, float]], xlabel: str) -> Figure:
     """Draw a bar for each setting: its parts one after another, which are named as in the first."""
-    figure, axes = new_figure(height=3.3)
+    figure, axes = new_figure(height=3.1)
     for series, name in enumerate(next(iter(parts.values()))):
         width = [own[name] for own in parts.values()]
         before = [sum(list(own.values())[:series]) for own in parts.values()]
-        look = {"color": PALETTE[series], "hatch": ("", "//", "", "")[series], "edgecolor": INK}
+        look = {"color": PALETTE[series], "hatch": ("", "/", "", "")[series], "edgecolor": INK}
         axes.barh(list(parts), width, 0.7, before, label=name, **look, linewidth=0.8)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
