@@ -23,7 +23,15 @@ from course_utils.plots.style import (
     series_of,
 )
 
-__all__ = ["both_abilities", "rule", "ruler", "share_remembered", "where_to_begin"]
+__all__ = [
+    "both_abilities",
+    "by_bar",
+    "rule",
+    "ruler",
+    "share_remembered",
+    "stacked",
+    "where_to_begin",
+]
 
 _ABILITIES = {"above": "near order: nats above\nthe oracle", "recall": "far memory: recall"}
 _METHODS = ("none", "PI", "NTK", "YaRN", "by parts", "YaRN to 3 turns")  # of SmolLM2
@@ -106,24 +114,73 @@ def ruler(shares: Mapping[float, Sequence[Sequence[float]]]) -> Figure:
     return figure
 
 
-def share_remembered(shares: Mapping[str, tuple[Any, Any]], enough: float, promised: int) -> Figure:
+def _looks() -> dict[str, dict[str, Any]]:
+    """Return the line of each method of SmolLM2."""
+    order = ("none", "PI", "NTK", "YaRN", "by parts alone", "p-RoPE")  # as the toy's figure
+    return {m: line_style(at) for m, at in zip(_METHODS, series_of(order), strict=True)}
+
+
+def share_remembered(
+    shares: Mapping[str, tuple[Any, Any]],
+    added: Mapping[str, Any],
+    jumps: Sequence[int],
+    enough: float,
+    promised: int,
+) -> Figure:
     """Draw what is saved of a passage over each gap: for each method its gaps and its shares
     (passages, gaps), a thin line for each passage and a thick one for the least of them, beside
-    what is enough and the window that is promised."""
-    order = ("none", "PI", "NTK", "YaRN", "by parts alone", "p-RoPE")  # as the toy's figure
-    series = dict(zip(_METHODS, series_of(order), strict=True))
-    figure, axes = new_figure(height=3.6)
+    what is enough and the window that is promised; below, what ``jumps`` add to new text, means."""
+    looks = _looks()
+    figure, (axes, below) = new_figure(height=4.4, nrows=2, sharex=True, height_ratios=(3, 1))
     for method, (gaps, each) in shares.items():
-        style = line_style(series[method])
+        style = looks[method]
         thin = {"color": style["color"], "linestyle": "-", "linewidth": 0.6, "alpha": 0.6}
         axes.plot(gaps, each.T, **thin, antialiased=False)  # which keeps the picture small
         axes.plot(gaps, each.min(0).values, **style, label=method)
-    rule(axes, enough, "enough", 0.98, 3, "right")
-    axes.set(xlim=(0, promised), ylim=(-0.2, 1.05), xlabel="positions that are jumped over")
-    axes.set(ylabel="share remembered")
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+        below.plot(jumps, np.mean(added[method], 0), **style, marker="o", markersize=3)
+    rule(axes, enough, "enough", 0.95, 3, "right")
+    axes.axvline(promised, color=INK, linewidth=1)
+    axes.set(xlim=(0, 1.03 * promised), ylim=(-0.2, 1.05), ylabel="share remembered")
+    below.set(ylim=(0, 3), xlabel="positions that are jumped over (rule: promised)")
+    below.set_ylabel("new text:\nnats more")
+    below.xaxis.set_major_formatter("{x:,.0f}")
     if shares:
         figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def by_bar(widget: Any) -> Figure:
+    """Draw what the widget has recorded by its factor: the least share of the passages against the
+    jump, and the least reach against the share that is enough."""
+    looks, bars = _looks(), np.arange(0.25, 0.805, 0.01)
+    figure, (left, right) = new_figure(height=3.3, ncols=2)
+    for method in ("NTK", "YaRN", "by parts", "YaRN to 3 turns"):
+        gaps, least = widget.gaps[method], widget.x[method].min(0).values
+        if method != "by parts":  # beside YaRN's
+            left.plot(gaps / 1000, least, **looks[method], linewidth=2)
+        kept = [int((least > bar).cumprod(0).sum()) for bar in bars]
+        reach = [gaps[n - 1] / 1000 if n else 0 for n in kept]
+        right.plot(100 * bars, reach, **looks[method], label=method)
+    for bar in (0.5, 0.6):
+        rule(left, bar, f"{bar:.0%}", 0.98, 1, "right")
+    left.set(ylim=(-0.25, 1.05), xlabel="jump (thousands)", ylabel="least share remembered")
+    right.set(ylim=(0, 27), xlabel="enough (%)", ylabel="least reach (thousands)")
+    figure.legend(loc="outside lower center", ncols=4)
+    return figure
+
+
+def stacked(parts: Mapping[str, Mapping[str, float]], xlabel: str) -> Figure:
+    """Draw a bar for each setting: its parts one after another, which are named as in the first."""
+    figure, axes = new_figure(height=3.1)
+    for series, name in enumerate(next(iter(parts.values()))):
+        width = [own[name] for own in parts.values()]
+        before = [sum(list(own.values())[:series]) for own in parts.values()]
+        look = {"color": PALETTE[series], "hatch": ("", "/", "", "")[series], "edgecolor": INK}
+        axes.barh(list(parts), width, 0.7, before, label=name, **look, linewidth=0.8)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(xlabel)
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 

@@ -7,8 +7,8 @@ A stream of fillers follows a rule: each is read off a fixed table from the toke
 except where noise replaces it. To predict it, a model must know which token is exactly three back:
 **near order**. Into the stream are dropped eight needles, each a name with a value, and among them
 sixteen questions, each after its needle: a name whose value comes next. To answer, a model must
-find the needle wherever it is: **far memory**. The number of needles does not grow with the length,
-so that a longer stream is harder by its distances alone.
+find the needle wherever it is: **far memory**. The number of needles does not grow with the length:
+in a longer stream they stand farther apart, and thinner.
 
 Notation used for tensor shapes: B streams, T tokens, V vocabulary.
 """

@@ -14,7 +14,7 @@ from chapters.c16_longer_context.smollm2_length import WINDOW
 from chapters.c16_longer_context.smollm2_memory import GAPS
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
-__all__ = ["loss_and_memory"]
+__all__ = ["METHODS", "loss_and_memory"]
 
 METHODS = ("none", "PI", "NTK", "YaRN", "by parts", "YaRN to 3 turns")
 STOPS: dict[str, list[float]] = {
@@ -94,6 +94,8 @@ class _LossAndMemory(CourseWidget):
         factor, enough = self.state["factor"], self.state["enough"]
         figure = figures.share_remembered(
             {method: (self.gaps[method], shares) for method, shares in self.x.items()},
+            {method: own["added"] for method, own in self._drawn().items()},
+            GAPS,
             enough,
             WINDOW * factor,
         )
@@ -105,5 +107,5 @@ class _LossAndMemory(CourseWidget):
             f"Share of a passage that SmolLM2 remembers, against the jump, ×{factor}, three "
             f"passages and the least of them. More than {enough:.0%} of each is left up to: "
             f"{', '.join(windows) or 'no method is chosen'}; "
-            f"the factor promises {WINDOW * factor:,}."
+            f"the factor promises {WINDOW * factor:,}. Below, what new text costs more."
         )
