@@ -126,8 +126,8 @@ def against_bytes(
         name = [*measured_ms][place]
         measured, by_bytes = measured_ms[name], by_bytes_ms[name]
         axes.barh(place, measured, 0.62, color=PALETTE[series % len(PALETTE)])
-        axes.vlines(by_bytes, place - 0.42, place + 0.42, color="white", linewidth=6)
-        axes.vlines(by_bytes, place - 0.42, place + 0.42, color=INK, linewidth=3)
+        axes.vlines(by_bytes, place - 0.42, place + 0.42, color=PAPER, linewidth=4)
+        axes.vlines(by_bytes, place - 0.42, place + 0.42, color=INK, linewidth=2)
         end = max(measured, by_bytes) + longest / 60
         axes.text(end, place, f"{measured:.3g} ms", va="center")
     first = next(iter(by_bytes_ms.values()))
@@ -223,7 +223,8 @@ def recorded_ladder(
     axes.axvline(copy_gbps, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
     words_of_kinds = (("one kernel", 2, len(slow_to_fast) - 1), ("an operator at a time", 1, 0))
     for kind, colour, place in words_of_kinds:
-        axes.text(1.04 * copy_gbps, place, kind, va="center", color=PALETTE[colour], weight="bold")
+        look = {"color": PALETTE[colour], "weight": "bold", "backgroundcolor": PAPER}
+        axes.text(1.04 * copy_gbps, place, kind, va="center", **look)
     axes.annotate(
         f"a copy: {format_number(copy_gbps)} GB/s",
         (copy_gbps, -0.6),
