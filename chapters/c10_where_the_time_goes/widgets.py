@@ -145,17 +145,17 @@ class _LaunchQueue(CourseWidget):
 
     def picture(self) -> tuple[Figure, str]:
         launch, kernel = self.state["launch"], self.state["kernel"]
-        shown = KERNELS["shown"]
+        count, shown = KERNELS["count"], KERNELS["shown"]
         figure, axes = new_figure(3.0)
         done, by_graph = (ends[-1] for ends in self.ends())
-        busy, faster = KERNELS["count"] * kernel / done, done / by_graph
+        busy, faster = count * kernel / done, done / by_graph
         gain = "hardly" if faster < 1.1 else f"{format_number(faster)} times"
         rows = [[(launch * (i + 1), launch) for i in range(shown)]]
         rows += [[(end, kernel) for end in ends] for ends in self.ends(shown)]
         names = (
             "Python: calls",
-            f"GPU: kernels, all {KERNELS['count']}: at work {format_number(100 * busy)} % of the time",
-            f"GPU, in a graph, all {KERNELS['count']}: {gain} faster",
+            f"GPU: kernels, all {count}: at work {format_number(100 * busy)} % of the time",
+            f"GPU, in a graph, all {count}: {gain} faster",
         )
         for row, (ends, name) in enumerate(zip(rows, names, strict=True)):
             bars = [(end - wide, wide) for end, wide in ends]
@@ -166,7 +166,7 @@ class _LaunchQueue(CourseWidget):
         axes.grid(visible=False, axis="y")
         axes.set(xlabel=f"time of the first {shown} kernels (µs)", xlim=(0, None), ylim=(2.5, -0.6))
         return figure, (
-            f"{KERNELS['count']} kernels of {kernel} µs, {launch} µs for each call: launched "
+            f"{count} kernels of {kernel} µs, {launch} µs for each call: launched "
             f"one by one they are done after {done:,} µs, in a graph after {by_graph:,}."
         )
 
