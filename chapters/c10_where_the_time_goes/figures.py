@@ -126,8 +126,8 @@ def against_bytes(
         name = [*measured_ms][place]
         measured, by_bytes = measured_ms[name], by_bytes_ms[name]
         axes.barh(place, measured, 0.62, color=PALETTE[series % len(PALETTE)])
-        axes.vlines(by_bytes, place - 0.42, place + 0.42, color="white", linewidth=6)
-        axes.vlines(by_bytes, place - 0.42, place + 0.42, color=INK, linewidth=3)
+        axes.vlines(by_bytes, place - 0.42, place + 0.42, color=PAPER, linewidth=4)
+        axes.vlines(by_bytes, place - 0.42, place + 0.42, color=INK, linewidth=2)
         end = max(measured, by_bytes) + longest / 60
         axes.text(end, place, f"{measured:.3g} ms", va="center")
     first = next(iter(by_bytes_ms.values()))
@@ -223,7 +223,8 @@ def recorded_ladder(
     axes.axvline(copy_gbps, color=INK, linewidth=1.6, linestyle=(0, (4, 2)))
     words_of_kinds = (("one kernel", 2, len(slow_to_fast) - 1), ("an operator at a time", 1, 0))
     for kind, colour, place in words_of_kinds:
-        axes.text(1.04 * copy_gbps, place, kind, va="center", color=PALETTE[colour], weight="bold")
+        look = {"color": PALETTE[colour], "weight": "bold", "backgroundcolor": PAPER}
+        axes.text(1.04 * copy_gbps, place, kind, va="center", **look)
     axes.annotate(
         f"a copy: {format_number(copy_gbps)} GB/s",
         (copy_gbps, -0.6),
@@ -280,7 +281,7 @@ def bandwidth_by_size(
             annotation_clip=False,
         )
     smallest, largest = sizes_kb[0] / 1.6, sizes_kb[-1] * 1.6
-    axes.set(xscale="log", xlim=(smallest, largest), ylim=(0, 1.18 * highest))
+    axes.set(xscale="log", xlim=(smallest, largest), ylim=(0, 1.06 * highest))
     axes.set(xlabel="size of the input", ylabel="useful bandwidth (GB/s)")
     shown = sizes_kb[:: 1 + (len(sizes_kb) - 1) // 9]
     axes.set_xticks(list(shown), [_size(kb) for kb in shown])
@@ -291,9 +292,11 @@ def bandwidth_by_size(
     borders = [smallest, *ends_kb, largest]
     names = [*caches_kb][: len(ends_kb)] + ["memory"] * (len(ends_kb) == len(caches_kb))
     for name, left, right in zip(names, borders, borders[1:], strict=False):
+        # above the axes, where no line is; memory's share of them may be narrower than its name
+        place, side = (left, "left") if name == "memory" else ((left * right) ** 0.5, "center")
         axes.text(
-            (left * right) ** 0.5, 0.99, name, transform=axes.get_xaxis_transform(),
-            ha="center", va="top", color=MUTED, weight="bold",
+            place, 1.01, name, transform=axes.get_xaxis_transform(),
+            ha=side, va="bottom", color=MUTED, weight="bold",
         )  # fmt: skip
     return figure
 

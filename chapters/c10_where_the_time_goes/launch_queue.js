@@ -29,9 +29,9 @@ function drawQueue(context, state, width, data) {
   const x = scaleOf([0, Math.max(eager.done, graph.done)], [ROWS.left, width - ROWS.right]);
   const { busy, faster } = queueFigure(state, data);
   const rows = [
-    ["Python: launches", eager.launches, STYLE.muted],
-    [`GPU: kernels, at work ${formatNumber(100 * busy)} % of the time`, eager.kernels, STYLE.palette[1]],
-    [`GPU, in a graph: ${gain(faster)}`, graph.kernels, STYLE.palette[2]],
+    ["Python: calls", eager.launches, STYLE.muted],
+    [`GPU: kernels, all ${data.count}: at work ${formatNumber(100 * busy)} % of the time`, eager.kernels, STYLE.palette[1]],
+    [`GPU, in a graph, all ${data.count}: ${gain(faster)}`, graph.kernels, STYLE.palette[2]],
   ];
   const bottom = ROWS.top + ROWS.pitch * rows.length - (ROWS.pitch - ROWS.thick) + 8;
   for (const tick of ticksBetween(0, Math.max(eager.done, graph.done), 6)) {
@@ -72,10 +72,10 @@ const microseconds = (value) => `${value} µs`;
 
 export default widgetOf(() => ({
   name: "launch_queue",
-  title: "Launches by Python and kernels on a device, on a line of time, one by one and in a graph.",
-  hint: "A model: a kernel begins when it has been launched and the one before it is done. No time here was measured.",
+  title: "Calls by Python and kernels on a device, on a line of time, one by one and in a graph.",
+  hint: "A model: a kernel begins when its call is over and the one before it is done. No time here was measured.",
   specs: [
-    { name: "launch", label: "a launch takes", format: microseconds },
+    { name: "launch", label: "a call takes", format: microseconds },
     { name: "kernel", label: "a kernel takes", format: microseconds },
   ],
   size: () => ROWS.top + 3 * ROWS.pitch + ROWS.bottom - 16,

@@ -122,7 +122,7 @@ def launch_queue(launch: int = 8, kernel: int = 2) -> CourseWidget:
     """Return kernels on a line of time, launched one by one and in a graph, ready to display.
 
     Args:
-        launch: what Python needs for a launch, in µs: 1, 2, 3, 5, 8, 12 or 20.
+        launch: what Python needs for a call and its launch, in µs: 1, 2, 3, 5, 8, 12 or 20.
         kernel: what a kernel takes, in µs: 1, 2, 3, 5, 8, 12, 20, 50, 100 or 200.
     """
     chosen = one_of(LAUNCH_STOPS, launch=launch, kernel=kernel)
@@ -145,17 +145,17 @@ class _LaunchQueue(CourseWidget):
 
     def picture(self) -> tuple[Figure, str]:
         launch, kernel = self.state["launch"], self.state["kernel"]
-        shown = KERNELS["shown"]
+        count, shown = KERNELS["count"], KERNELS["shown"]
         figure, axes = new_figure(3.0)
         done, by_graph = (ends[-1] for ends in self.ends())
-        busy, faster = KERNELS["count"] * kernel / done, done / by_graph
+        busy, faster = count * kernel / done, done / by_graph
         gain = "hardly" if faster < 1.1 else f"{format_number(faster)} times"
         rows = [[(launch * (i + 1), launch) for i in range(shown)]]
         rows += [[(end, kernel) for end in ends] for ends in self.ends(shown)]
         names = (
-            "Python: launches",
-            f"GPU: kernels, at work {format_number(100 * busy)} % of the time",
-            f"GPU, in a graph: {gain} faster",
+            "Python: calls",
+            f"GPU: kernels, all {count}: at work {format_number(100 * busy)} % of the time",
+            f"GPU, in a graph, all {count}: {gain} faster",
         )
         for row, (ends, name) in enumerate(zip(rows, names, strict=True)):
             bars = [(end - wide, wide) for end, wide in ends]
@@ -166,7 +166,7 @@ class _LaunchQueue(CourseWidget):
         axes.grid(visible=False, axis="y")
         axes.set(xlabel=f"time of the first {shown} kernels (µs)", xlim=(0, None), ylim=(2.5, -0.6))
         return figure, (
-            f"{KERNELS['count']} kernels of {kernel} µs, {launch} µs for each launch: launched "
+            f"{count} kernels of {kernel} µs, {launch} µs for each call: launched "
             f"one by one they are done after {done:,} µs, in a graph after {by_graph:,}."
         )
 
