@@ -81,7 +81,7 @@ def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
     figure, axes = new_figure(0.3 * len(models) + 1.3)
     figure.set_figwidth(5.6)  # legible on a phone
     draw_layers(axes, {name: list(map(kind_of, layers)) for name, layers in models.items()})
-    axes.set_xlabel("layer (* class default, † file read in a copy)")
+    axes.set_xlabel("layer († file read in a copy;\n* class default, not the released model)")
     return figure
 
 
@@ -132,12 +132,18 @@ def reach_by_depth(
             axes.loglog(
                 range(1, len(line) + 1), line, linestyle=dash, label=label, markevery=marked, **look
             )
+        axes.annotate(
+            f"{without[name][-1]:,}", (len(without[name]), without[name][-1]), (6, -4),
+            textcoords="offset points", va="top", color=PALETTE[series],
+        )  # fmt: skip
     axes.set(
+        xlim=(0.8, 160),
         xlabel="layers, from the first\n(dashed: without those that see all)",
         ylabel="tokens that reach the last",
     )
     axes.set_xticks([1, 2, 4, 8, 16, 32, 64], ["1", "2", "4", "8", "16", "32", "64"])
-    axes.set_yticks([128, 1024, 8192, 65_536], ["128", "1,024", "8,192", "65,536"])
+    ticks = [128, 1024, 8192, 65_536, 131_072]
+    axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
     figure.legend(loc="outside upper center", ncols=2)
     return figure
@@ -157,6 +163,6 @@ def sink_gates(sinks: Sequence[float], keys: Sequence[int]) -> Figure:
         at = math.log(many)
         gate = 1 / (1 + math.exp(sinks[-1]) / many)
         axes.plot(at, gate, "o", color=INK)
-        axes.text(min(at + 0.3, 4.4), min(gate - 0.12, 0.72), f"{many:,} keys: {gate:.2f}")
+        axes.text(min(at + 0.3, 5.7), gate - 0.05, f"{many:,} keys:\n{gate:.2f}", va="top")
     axes.set(xlabel="lse of the scores", ylabel="the gate, σ(lse − b)", xlim=(-4, 8.6))
     return figure

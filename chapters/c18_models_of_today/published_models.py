@@ -216,7 +216,8 @@ def _table(
         for layer in found:
             kinds.setdefault(layer.kind, []).append(layer)
         for alike in kinds.values():
-            rows.append((name, _listed([layer.index for layer in alike]), *cells(alike[0])))
+            which = _listed([layer.index for layer in alike], len(found))
+            rows.append((name, which, *cells(alike[0])))
             name = ""
     return Table(("model", "layers", *columns), rows, caption, folded=folded)
 
@@ -528,10 +529,33 @@ def _base(config: Any, index: int, attention: Any) -> str:
     return f"{parameters['rope_theta']:,.0f}" + (f", {scaled}{factor}" if scaled else "") + sections
 
 
-def _listed(indices: list[int]) -> str:
-    """The first layers, and how many there are: "3, 7, 11, … (8)"."""
-    start = ", ".join(map(str, indices[:3]))
-    return start if len(indices) < 4 else f"{start}, … ({len(indices)})"
+def _listed(indices: list[int], depth: int) -> str:
+    """Which of ``depth`` layers these are, and how many: "3, 7, …, 31 (8)"; "all but" where the
+    others are the shorter list."""
+    if len(indices) == depth:
+        return f"all {depth}"
+    own = _in_steps(indices)
+    others = "all but " + _in_steps([index for index in range(depth) if index not in indices])
+    said = min(own, others, key=len)
+    return said if said == own and len(indices) < 4 else f"{said} ({len(indices)})"
+
+
+def _in_steps(indices: list[int]) -> str:
+    """Numbers that rise, with "…" for the inner ones of equal steps: "0, 5, 11, …, 47"."""
+    words, at = [], 0
+    while at < len(indices):
+        end = at + 1
+        while end + 1 < len(indices) and (
+            indices[end + 1] - indices[end] == indices[at + 1] - indices[at]
+        ):
+            end += 1
+        if end - at < 3:  # too few to leave any out
+            words.append(f"{indices[at]}")
+            at += 1
+        else:
+            words.append(f"{indices[at]}, {indices[at + 1]}, …, {indices[end]}")
+            at = end + 1
+    return ", ".join(words)
 
 
 def _rounded(value: float) -> str:

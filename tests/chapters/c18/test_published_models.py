@@ -11,7 +11,7 @@ import transformers
 from model_types import assert_read_or_refused
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from chapters.c18_models_of_today.published_models import PUBLISHED, read_layers
+from chapters.c18_models_of_today.published_models import PUBLISHED, Layer, layer_table, read_layers
 from course_utils.rope import from_config, rope_inv_freq
 from course_utils.rope.config import as_transformers, text_part
 from course_utils.widgets.scaling import reading
@@ -165,3 +165,18 @@ def test_what_mixes_tokens_is_named(model_type, kinds):
     layers = read_layers({"model_type": model_type})
     seen = Counter(", ".join(filter(None, (one.sees, one.besides))) for one in layers)
     assert kinds.items() <= seen.items()
+
+
+@pytest.mark.parametrize(
+    ("depth", "full", "said"),
+    [
+        (6, range(6), {"all 6"}),
+        (12, [3, 7, 11], {"all but 3, 7, 11 (9)", "3, 7, 11"}),
+        (35, [5, 11, 17, 23, 29, 34], {"all but 5, 11, …, 29, 34 (29)", "5, 11, …, 29, 34 (6)"}),
+        (24, [0, 5, 11, 17, 23], {"all but 0, 5, 11, …, 23 (19)", "0, 5, 11, …, 23 (5)"}),
+        (12, range(0, 12, 2), {"0, 2, …, 10 (6)", "1, 3, …, 11 (6)"}),
+    ],
+)
+def test_the_table_names_every_layer_of_a_kind(depth, full, said):
+    layers = [Layer(index, sees="all" if index in full else "128") for index in range(depth)]
+    assert {row[1] for row in layer_table({"a model": layers}).rows} == said
