@@ -103,6 +103,8 @@ def build_site(site: Path, project: Path = Path()) -> int:
         options = ["-qW", "-j", "auto", "-b", "html", "-c", str(_HERE), "-d", str(doctrees)]
         status = sphinx_build([*options, str(sources), str(built)])
         shutil.move(built, site)  # MyST-NB leaves a folder of its own beside what it builds
+    for source_map in site.rglob("*.map"):
+        source_map.unlink()  # of the theme's sources, which are not here
     if not repository() and _is_in_git(project):
         archive = str(site.resolve() / "course.zip")  # of what was committed last
         command = ["git", "archive", "--prefix=course/", "-o", archive, "HEAD"]
