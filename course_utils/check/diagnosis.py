@@ -55,13 +55,10 @@ class Diagnosis:
                     explanation = replace(stage, in_values=True).explanation()
             if explanation is None and not named and (alike := self._raises_alike()):
                 return "", [alike]
-            if explanation is None and stage.leaves_values and not stage.has_wrong_values:
-                continue  # a dtype, say: what is wrong besides may show in a later stage
             if explanation is None:
+                if stage.leaves_values and not stage.has_wrong_values:
+                    continue  # a dtype, say: what is wrong besides may show in a later stage
                 break
-            if stage.leaves_values:  # x changed in place, say: is that all?
-                in_values = replace(stage, named=explanation, in_values=True)
-                explanation = in_values.explanation() or explanation
             known = {key for key, _ in named}
             added = [slip for slip in explanation if slip[0] not in known]
             named += tuple(sorted(added, key=lambda slip: not self._is_shown(slip)))

@@ -336,6 +336,18 @@ def test_behind_a_change_in_place_the_values_are_looked_at_too():
     assert len(report.points) == 2
 
 
+def test_beside_a_dtype_a_mistake_of_a_later_stage_is_named():
+    def aimed_key(query, distance, base=10_000.0):
+        angles = distance * base ** (-torch.arange(len(query) // 2).double() / len(query))
+        first, second = query.double().chunk(2)  # of one pair the angle is right
+        cos, sin = angles.cos(), angles.sin()
+        return torch.cat((first * cos - second * sin, first * sin + second * cos))
+
+    report = check.aimed_key(aimed_key, record=False)
+    assert "float64" in report.message
+    assert report.misconceptions == ("half_as_fast_in_the_exponent",)
+
+
 def test_a_known_mistake_is_not_called_unknown_for_a_dtype_that_is_wrong_later():
     report = run(lambda x, factor=2.0: (x * 2).double() if x.max() > 900 else x * 2)
     assert (report.message, report.misconceptions) == ("", ("ignored",))
