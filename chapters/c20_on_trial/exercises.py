@@ -14,7 +14,9 @@ def _one_at_a_time(x, eps):
     centred = x - x.mean(-1, keepdim=True)
     std = x.std(-1, correction=0, keepdim=True)
     variance = x.var(-1, correction=0, keepdim=True)
-    return centred / (std.square() + eps).sqrt(), centred / (variance.sqrt() + eps)
+    with_std = centred / (std.square() + eps).sqrt()
+    eps_outside = centred / (variance.sqrt() + eps)
+    return with_std, eps_outside
 
 
 one_at_a_time = Exercise(
