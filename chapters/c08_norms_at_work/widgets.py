@@ -104,10 +104,11 @@ class _ChanceByEye(CourseWidget):
             curves.plot(STOPS["seeds"], shares[rule], label=name, **look)
         curves.axvline(seeds, color=PALETTE[6], linestyle=":", linewidth=1)
         curves.set(xscale="log", ylim=(-0.02, 1.02), xlabel="seeds of each arm")
-        curves.set(title=f"called a finding, of {COMPARISONS}")
+        kind = "true" if difference else "false"
+        curves.set(title=f"share of {kind} findings, of {COMPARISONS} comparisons")
         curves.set_xticks([2, 3, 5, 10, 20, 30], labels=["2", "3", "5", "10", "20", "30"])
         curves.minorticks_off()
-        curves.legend(loc="upper right", fontsize=9.5)
+        figure.legend(*curves.get_legend_handles_labels(), loc="outside lower center", ncols=3)
         at = STOPS["seeds"].index(seeds)
         said = ", ".join(f"{name} {shares[rule][at]:.0%}" for rule, name in RULES.items())
         return figure, (
