@@ -197,9 +197,9 @@ def placements() -> Figure:
     figure, panels = new_figure(5.2, ncols=2)
     for axes, placement in zip(panels, ("pre", "post"), strict=True):
         axes.set_axis_off()
-        axes.set(xlim=(-2.6, 8.4), ylim=(-0.9, 12.4), title=f"{placement}-norm")
+        axes.set(xlim=(-2.6, 8.4), ylim=(-0.9, 13.6), title=f"{placement}-norm")
         arrow = {"arrowstyle": "-|>,head_width=0.4,head_length=0.8", "color": PALETTE[0], "lw": 5}
-        axes.annotate("", (0, 12), (0, -0.4), arrowprops=arrow)
+        axes.annotate("", (0, 13.2), (0, -0.4), arrowprops=arrow)
         axes.text(-0.5, -0.4, "x", ha="right", style="italic")
         for bottom, name in ((0.4, "attention"), (6, "MLP")):
             _branch(axes, bottom, name, placement)

@@ -105,10 +105,10 @@ class _ChanceByEye(CourseWidget):
         curves.axvline(seeds, color=PALETTE[6], linestyle=":", linewidth=1)
         curves.set(xscale="log", ylim=(-0.02, 1.02), xlabel="seeds of each arm")
         kind = "true" if difference else "false"
-        curves.set(title=f"share of {kind} findings, of {COMPARISONS} comparisons")
+        curves.set(title=f"{kind} findings, of {COMPARISONS}")
         curves.set_xticks([2, 3, 5, 10, 20, 30], labels=["2", "3", "5", "10", "20", "30"])
         curves.minorticks_off()
-        figure.legend(*curves.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        figure.legend(*curves.get_legend_handles_labels(), loc="outside lower center", ncols=2)
         at = STOPS["seeds"].index(seeds)
         said = ", ".join(f"{name} {shares[rule][at]:.0%}" for rule, name in RULES.items())
         return figure, (
