@@ -99,8 +99,9 @@ class _ChanceByEye(CourseWidget):
         strip.set(xlim=(-0.6, 1.6), ylim=(-3.9, 4.9), xticks=[], title="one comparison")
         strip.set_ylabel("runs, in standard deviations")
         shares = self.shares()
-        for series, (rule, name) in enumerate(RULES.items()):
+        for series, rule in enumerate(RULES):
             look = line_style(series) | marker_style(series)
+            name = "by eye" if rule == "eye" else f"{rule} errors"
             curves.plot(STOPS["seeds"], shares[rule], label=name, **look)
         curves.axvline(seeds, color=PALETTE[6], linestyle=":", linewidth=1)
         curves.set(xscale="log", ylim=(-0.02, 1.02), xlabel="seeds of each arm")
