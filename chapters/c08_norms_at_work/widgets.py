@@ -106,7 +106,7 @@ class _ChanceByEye(CourseWidget):
         curves.axvline(seeds, color=PALETTE[6], linestyle=":", linewidth=1)
         curves.set(xscale="log", ylim=(-0.02, 1.02), xlabel="seeds of each arm")
         kind = "true" if difference else "false"
-        curves.set(title=f"{kind} findings, of {COMPARISONS}")
+        curves.set(title=f"share of {kind} findings")
         curves.set_xticks([2, 3, 5, 10, 20, 30], labels=["2", "3", "5", "10", "20", "30"])
         curves.minorticks_off()
         figure.legend(*curves.get_legend_handles_labels(), loc="outside lower center", ncols=2)
