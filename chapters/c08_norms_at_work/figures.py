@@ -249,7 +249,7 @@ def gradients_by_depth() -> Figure:
             by_depth.plot(depths, root, color=MUTED, linestyle=":", label="as 1 / √L")
     by_layer.set(title="each layer of 24", xlabel="layer", ylabel="norm of the gradient")
     by_layer.set(xticks=[1, 6, 12, 18, 24], ylim=(0, 3))
-    by_depth.set(title="the last layer", xlabel="layers L", xscale="log", yscale="log")
+    by_depth.set(title="the last layer", xlabel="layers", xscale="log", yscale="log")
     by_depth.set_xticks(depths, labels=[str(d) for d in depths])
     by_depth.set_yticks([0.4, 0.6, 1, 1.5, 2], labels=["0.4", "0.6", "1", "1.5", "2"])
     by_depth.minorticks_off()
