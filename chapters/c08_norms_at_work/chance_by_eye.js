@@ -108,7 +108,7 @@ function drawCurves(context, box, state, figure, data) {
   const { seeds } = data.stops;
   const scale = scaleOf([0, 1], [box.bottom, box.top]);
   const across = scaleOf([Math.log(seeds[0]), Math.log(seeds.at(-1))], [box.left + 8, box.right - 8]);
-  const name = "share that is called a finding";
+  const name = state.difference ? "share of true findings" : "share of false findings";
   drawVerticalAxis(context, { scale, ticks: [0, 0.25, 0.5, 0.75, 1], left: box.left, right: box.right, top: box.top - 26, name });
   const here = across(Math.log(state.seeds));
   drawLine(context, [[here, box.top], [here, box.bottom]], { colour: STYLE.muted, width: 1.5 });

@@ -24,6 +24,7 @@ __all__ = [
     "flattery",
     "lead",
     "saved",
+    "tied_lead",
     "vit_runs",
 ]
 
@@ -60,6 +61,16 @@ def lead(one: str, other: str, network: str, batch: int, budget: str = "2 epochs
     """Return how far one norm's test accuracy is ahead of another's, seed by seed."""
     runs, others = (digits_runs(norm, network, batch, budget) for norm in (one, other))
     return paired_difference(runs, others, "test")
+
+
+def tied_lead(batch: int) -> Difference:
+    """Return the lead of batch norm over layer norm in the CNN after 15 epochs where layer norm has
+    the rate below its chosen one, which validation holds level."""
+    fifteen = _load("digits-seeds").select(net="CNN", batch=batch, budget="15 epochs")
+    chosen = digits_runs("layer", "CNN", batch, "15 epochs")[0]["lr"]
+    below = max(lr for lr in fifteen.values("lr") if lr < chosen)
+    layer = fifteen.select(norm="layer", lr=below)
+    return paired_difference(digits_runs("batch", "CNN", batch, "15 epochs"), layer, "test")
 
 
 def flattery(part: str) -> float:

@@ -13,11 +13,19 @@ from matplotlib.figure import Figure
 
 from chapters import records_of
 from chapters.c08_norms_at_work import shaken
-from chapters.c08_norms_at_work.comparisons import ONE_IMAGE, adding_runs, lead, saved
+from chapters.c08_norms_at_work.comparisons import ONE_IMAGE, adding_runs, lead, saved, tied_lead
 from course_utils.experiments import Difference, Rows, at_best
 from course_utils.plots import spread_curves
 from course_utils.plots.curves import draw_log_curves
-from course_utils.plots.style import INK, MUTED, PALETTE, line_style, marker_style, new_figure
+from course_utils.plots.style import (
+    INK,
+    MUTED,
+    PALETTE,
+    PAPER,
+    line_style,
+    marker_style,
+    new_figure,
+)
 
 __all__ = [
     "adding_problem",
@@ -25,9 +33,9 @@ __all__ = [
     "gradients_by_depth",
     "leads",
     "learning_curves",
+    "placements",
     "shaken_losses",
     "transformer_rates",
-    "vit_curves",
 ]
 
 _load = records_of("08")
@@ -37,9 +45,7 @@ _BUDGETS = {"updates": "200 updates", "epochs": "2 epochs"}
 
 
 def learning_curves(
-    panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]],
-    ylabel: str,
-    first: int = 0,
+    panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], ylabel: str
 ) -> Figure:
     """Draw a number against the update, a thin line for each seed, named in a legend.
 
@@ -47,12 +53,11 @@ def learning_curves(
         panels: by the panel's title and the arm's name, one list for each seed, of every tenth
             update.
         ylabel: what the number is.
-        first: where the arms begin in the palette.
     """
     figure, axes = new_figure(3.6, ncols=len(panels), sharey=True)
     for ax, (title, arms) in zip(axes, panels.items(), strict=True):
         for arm, (name, seeds) in enumerate(arms.items()):
-            look = line_style(first + arm) | {"linewidth": 1.6}
+            look = line_style(arm) | {"linewidth": 1.6}
             look["linestyle"] = "-" if arm == 0 else "--"
             for seed, values in enumerate(seeds):
                 updates = 10 * (np.arange(len(values)) + 1)
@@ -96,7 +101,8 @@ def by_batch_size() -> Figure:
 
 def leads() -> Figure:
     """Draw how far batch norm's test accuracy is ahead of layer norm's, ten new seeds each; the
-    interval of a decided difference leaves zero out, and the dot of an undecided one is hollow."""
+    interval of a decided difference leaves zero out, and the dot of an undecided one is hollow. In
+    grey the lead where layer norm has another rate that is level on validation."""
     settings = [
         ("MLP", 2, "2 epochs"),
         ("MLP", 4, "2 epochs"),
@@ -106,7 +112,10 @@ def leads() -> Figure:
     figure, axes = new_figure(3.8)
     axes.axvline(0, color=INK, linewidth=1)
     for row, (network, batch, budget) in enumerate(settings):
-        _interval(axes, lead("batch", "layer", network, batch, budget), -row)
+        tied = budget == "15 epochs"
+        _interval(axes, lead("batch", "layer", network, batch, budget), 0.15 * tied - row)
+        if tied:
+            _interval(axes, tied_lead(batch), -0.2 - row, colour=MUTED)
     axes.set_yticks(
         -np.arange(len(settings)), labels=[f"{n}, batch {b}, {t}" for n, b, t in settings]
     )
@@ -118,10 +127,10 @@ def leads() -> Figure:
     return figure
 
 
-def _interval(axes: Axes, difference: Difference, y: float) -> None:
+def _interval(axes: Axes, difference: Difference, y: float, colour: str = PALETTE[0]) -> None:
     reach = difference.t_needed * difference.error
-    look: dict[str, Any] = {"color": PALETTE[0], "marker": "o", "capsize": 4, "ls": ""}
-    look["markerfacecolor"] = PALETTE[0] if difference.decided else "white"
+    look: dict[str, Any] = {"color": colour, "marker": "o", "capsize": 4, "ls": ""}
+    look["markerfacecolor"] = colour if difference.decided else "white"
     axes.errorbar(difference.mean, y, xerr=reach, **look)
 
 
@@ -140,6 +149,8 @@ def shaken_losses(results: Mapping[str, shaken.Training]) -> Figure:
     lowest = np.nanmin([result.noise_off.numpy() for result in results.values()])
     axes.set_ylim(bottom=0.9 * lowest)  # every seed is seen
     axes.set_xticks(shaken.RATES, labels=[f"{rate:g}" for rate in shaken.RATES])
+    losses = (0.05, 0.1, 0.2, 0.5, 1, 2)
+    axes.set_yticks(losses, labels=[f"{loss:g}" for loss in losses])
     axes.minorticks_off()
     return figure
 
@@ -180,6 +191,47 @@ def _factors(axes: Axes, arm: str, series: int) -> None:
     axes.errorbar(beside, 2**means, yerr=bars, **look)
 
 
+def placements() -> Figure:
+    """Draw a block with its norms in the branches beside one with its norms behind the sums; the
+    straight path is a thick line from below."""
+    figure, panels = new_figure(5.2, ncols=2)
+    for axes, placement in zip(panels, ("pre", "post"), strict=True):
+        axes.set_axis_off()
+        axes.set(xlim=(-2.6, 8.4), ylim=(-0.9, 13.6), title=f"{placement}-norm")
+        arrow = {"arrowstyle": "-|>,head_width=0.4,head_length=0.8", "color": PALETTE[0], "lw": 5}
+        axes.annotate("", (0, 13.2), (0, -0.4), arrowprops=arrow)
+        axes.text(-0.5, -0.4, "x", ha="right", style="italic")
+        for bottom, name in ((0.4, "attention"), (6, "MLP")):
+            _branch(axes, bottom, name, placement)
+    return figure
+
+
+def _branch(axes: Axes, bottom: float, name: str, placement: str) -> None:
+    """Draw what leaves the straight path at ``bottom``, and its sum with it."""
+    top = bottom + 3.7
+    for tail, head, look in (
+        ((0, bottom), (5, bottom), "-"),
+        ((5, bottom), (5, top), "-"),
+        ((5, top), (0.45, top), "-|>"),
+    ):
+        arrow = {"arrowstyle": look, "color": INK, "lw": 1.8, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", head, tail, arrowprops=arrow)
+    axes.text(0, top, "+", bbox=_box("circle", PAPER, INK), ha="center", va="center", fontsize=12)
+    norm: dict[str, Any] = {"color": "white", "weight": "bold", "ha": "center", "va": "center"}
+    norm["bbox"] = _box("round", PALETTE[1], PALETTE[1])
+    if placement == "pre":
+        axes.text(5, bottom + 1, "norm", **norm)
+    else:
+        axes.text(0, top + 1.2, "norm", **norm)
+        axes.text(1.4, top + 1.2, "÷ σ", va="center")
+    middle = bottom + (2.5 if placement == "pre" else 1.8)
+    axes.text(5, middle, name, bbox=_box("round", PAPER, INK), ha="center", va="center")
+
+
+def _box(shape: str, inside: str, edge: str) -> dict[str, Any]:
+    return {"boxstyle": shape, "facecolor": inside, "edgecolor": edge, "linewidth": 1.8}
+
+
 def gradients_by_depth() -> Figure:
     """Draw the gradient of each layer of 24, and that of the last layer by depth, with twice the
     standard error of the mean of twenty seeds."""
@@ -197,7 +249,7 @@ def gradients_by_depth() -> Figure:
             by_depth.plot(depths, root, color=MUTED, linestyle=":", label="as 1 / √L")
     by_layer.set(title="each layer of 24", xlabel="layer", ylabel="norm of the gradient")
     by_layer.set(xticks=[1, 6, 12, 18, 24], ylim=(0, 3))
-    by_depth.set(title="the last layer", xlabel="layers L", xscale="log", yscale="log")
+    by_depth.set(title="the last layer", xlabel="layers", xscale="log", yscale="log")
     by_depth.set_xticks(depths, labels=[str(d) for d in depths])
     by_depth.set_yticks([0.4, 0.6, 1, 1.5, 2], labels=["0.4", "0.6", "1", "1.5", "2"])
     by_depth.minorticks_off()
@@ -216,14 +268,14 @@ def _mean_with_error(
 
 
 def transformer_rates() -> Figure:
-    """Draw the test accuracy by learning rate, three seeds as dots, for two depths and with a
-    warm-up; of the placements pre, post and none."""
-    vits, bare = _load("vit-depth"), _load("vit-depth-init").select(warm_up=100)
+    """Draw the test accuracy of pre- and post-norm by learning rate, three seeds as dots, for two
+    depths and with a warm-up."""
+    vits = _load("vit-depth")
     deep = vits.select(depth=12)
     parts = {
         "2 layers": vits.select(depth=2),
         "12 layers": deep.select(warm_up=0),
-        "12, warm-up": Rows([*deep.select(warm_up=100), *bare]),
+        "12, warm-up": deep.select(warm_up=100),
     }
     figure, axes = new_figure(3.5, ncols=len(parts), sharey=True)
     for ax, (title, rows) in zip(axes, parts.items(), strict=True):
@@ -236,27 +288,14 @@ def transformer_rates() -> Figure:
 
 def _accuracy_by_rate(axes: Axes, rows: Rows) -> None:
     rates = rows.values("lr")
-    # no norm in black: the third colour is group norm's in this chapter
-    for place_of, (placement, series) in enumerate((("pre", 0), ("post", 1), ("none", 6))):
+    for series, placement in enumerate(("pre", "post")):
         arm = rows.select(placement=placement)
         test = np.array([[row["test"] for row in arm.select(lr=lr)] for lr in rates])
-        places = np.arange(len(rates)) + 0.1 * (place_of - 1)
-        name = "no norm" if placement == "none" else f"{placement}-norm"
+        places = np.arange(len(rates)) + 0.1 * (series - 0.5)
+        name = f"{placement}-norm"
         axes.plot(places, test.mean(1), label=name, **line_style(series), **marker_style(series))
         for place, seeds in zip(places, test, strict=True):
             axes.plot([place] * len(seeds), seeds, ".", color=PALETTE[series], alpha=0.7)
     axes.axhline(0.1, color=MUTED, linestyle=":", linewidth=1)
     axes.set_xticks(range(len(rates)), labels=[f"{lr:g}" for lr in rates], fontsize=9)
     axes.set(xlim=(-0.4, len(rates) - 0.6), ylim=(0, 1))
-
-
-def vit_curves() -> Mapping[str, Mapping[str, list[list[float]]]]:
-    """Return the recorded losses of a ViT of 12 layers, as ``learning_curves`` takes them."""
-    rows = _load("vit-curves")
-    return {
-        f"{placement}-norm": {
-            name: [row["loss"] for row in rows.select(placement=placement, warm_up=warm_up)]
-            for name, warm_up in (("no warm-up", 0), ("with a warm-up", 100))
-        }
-        for placement in ("pre", "post")
-    }

@@ -6,7 +6,6 @@ Chapter 08.
 All use a vision transformer on the 8×8 digits, whose patches of 2×2 pixels are its tokens.
 """
 
-import statistics
 from typing import Any
 
 import torch
@@ -66,37 +65,23 @@ def train(settings: Settings, progress: Progress) -> dict[str, float]:
     """Train one ViT with Adam, the rate rising over the first ``warm_up`` updates; return its
     accuracies."""
     digits = data.digits()
-    model, _ = _trained(settings, progress)
-    return {"validation": accuracy(model, digits.validation), "test": accuracy(model, digits.test)}
-
-
-def curve(settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Train one ViT likewise; return its loss, the mean of every ten updates."""
-    _, losses = _trained(settings, progress)
-    tens = [losses[start : start + 10] for start in range(0, len(losses), 10)]
-    ends = [min(10 * ten, len(losses)) for ten in range(1, len(tens) + 1)]
-    return {"update": ends, "loss": [round(statistics.fmean(ten), 4) for ten in tens]}
-
-
-def _trained(settings: Settings, progress: Progress) -> tuple[ViT, list[float]]:
     with seeded(settings["seed"]):
         model = ViT(settings["depth"], settings["placement"])
         model = _xavier(model) if settings.get("init") == "Xavier" else model
     optimizer = torch.optim.Adam(model.parameters(), lr=settings["lr"])
     rng = torch.Generator().manual_seed(1_000 + settings["seed"])
-    loss_of = loss_on_batches(data.digits().train, BATCH, settings["updates"], rng)
+    loss_of = loss_on_batches(digits.train, BATCH, settings["updates"], rng)
 
     def schedule(step: int) -> float:
         return settings["lr"] * min(1.0, (step + 1) / max(settings["warm_up"], 1))
 
     steps = settings["updates"]
-    history = fit(model, loss_of, optimizer, steps, schedule=schedule, progress=progress)
-    return model, history.losses
+    fit(model, loss_of, optimizer, steps, schedule=schedule, progress=progress)
+    return {"validation": accuracy(model, digits.validation), "test": accuracy(model, digits.test)}
 
 
 GRADIENT_DEPTH = planned("gradient-depth", gradients)
 VIT_DEPTH = planned("vit-depth", train)
 VIT_XAVIER = planned("vit-xavier", train)
 VIT_DEPTH_INIT = planned("vit-depth-init", train)
-VIT_CURVES = planned("vit-curves", curve)
 VIT_SEEDS = planned("vit-seeds", train)

@@ -99,15 +99,17 @@ class _ChanceByEye(CourseWidget):
         strip.set(xlim=(-0.6, 1.6), ylim=(-3.9, 4.9), xticks=[], title="one comparison")
         strip.set_ylabel("runs, in standard deviations")
         shares = self.shares()
-        for series, (rule, name) in enumerate(RULES.items()):
+        for series, rule in enumerate(RULES):
             look = line_style(series) | marker_style(series)
+            name = "by eye" if rule == "eye" else f"{rule} errors"
             curves.plot(STOPS["seeds"], shares[rule], label=name, **look)
         curves.axvline(seeds, color=PALETTE[6], linestyle=":", linewidth=1)
         curves.set(xscale="log", ylim=(-0.02, 1.02), xlabel="seeds of each arm")
-        curves.set(title=f"called a finding, of {COMPARISONS}")
+        kind = "true" if difference else "false"
+        curves.set(title=f"share of {kind} findings")
         curves.set_xticks([2, 3, 5, 10, 20, 30], labels=["2", "3", "5", "10", "20", "30"])
         curves.minorticks_off()
-        curves.legend(loc="upper right", fontsize=9.5)
+        figure.legend(*curves.get_legend_handles_labels(), loc="outside lower center", ncols=2)
         at = STOPS["seeds"].index(seeds)
         said = ", ".join(f"{name} {shares[rule][at]:.0%}" for rule, name in RULES.items())
         return figure, (
