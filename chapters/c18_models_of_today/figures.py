@@ -124,12 +124,14 @@ def reach_by_depth(
         for line, dash in ((without[name], "--"), (reached, "-")):
             marked = [2**i - 1 for i in range(7) if 2**i <= len(line)]
             axes.loglog(range(1, len(line) + 1), line, linestyle=dash, markevery=marked, **look)
+        depth, farthest = len(without[name]), without[name][-1]
+        label = f"{name}\n{farthest:,}" if depth > 32 else f"{name} {farthest:,}"
         axes.annotate(
-            f"{name}\n{without[name][-1]:,}", (len(without[name]), without[name][-1]), (6, -4),
+            label, (depth, farthest), (6, -4),
             textcoords="offset points", va="top", color=PALETTE[series],
         )  # fmt: skip
     axes.set(
-        xlim=(0.8, 400),
+        xlim=(0.8, 480),
         xlabel="layers, from the first\n(dashed: without those that see all)",
         ylabel="tokens that reach the last",
     )
