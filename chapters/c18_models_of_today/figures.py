@@ -147,15 +147,15 @@ def sink_gates(sinks: Sequence[float], keys: Sequence[int]) -> Figure:
     keys of score 0 make of it."""
     figure, axes = new_figure(3.4)
     figure.set_figwidth(5.6)  # legible on a phone
-    lse = torch.linspace(-4, 8.6, 281)
+    lse = torch.linspace(-4.3, 8.6, 281)
     for series, sink in enumerate(sinks):
         axes.plot(lse, torch.sigmoid(lse - sink))
         side, way = ("right", -1) if series < len(sinks) / 2 else ("left", 1)
-        axes.text(sink + 0.2 * way, 0.5, f"b = {sink:g}".replace("-", "−"), ha=side)
+        axes.text(sink + 0.3 * way, 0.5, f"b = {sink:g}".replace("-", "−"), ha=side)
     for many in keys:
         at = math.log(many)
         gate = 1 / (1 + math.exp(sinks[-1]) / many)
         axes.plot(at, gate, "o", color=INK)
         axes.text(min(at + 0.3, 5.7), gate - 0.05, f"{many:,} keys:\n{gate:.2f}", va="top")
-    axes.set(xlabel="lse of the scores", ylabel="the gate, σ(lse − b)", xlim=(-4, 8.6))
+    axes.set(xlabel="lse of the scores", ylabel="the gate, σ(lse − b)", xlim=(-4.3, 8.6))
     return figure
