@@ -1,5 +1,5 @@
-"""The layers of several models beside each other, four masks, how far layers reach, and the gate of
-a sink (chapter 18)."""
+"""The layers of several models beside each other, masks, how far layers reach, and the gate of a
+sink (chapter 18)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from torch import Tensor
 
 from chapters.c18_models_of_today.published_models import Layer
 from course_utils.plots import new_figure
@@ -85,36 +86,29 @@ def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
     return figure
 
 
-def masks(tokens: int = 12, border: int = 7, window: int = 4) -> Figure:
-    """Draw four masks over as many tokens: a window, chunks, two documents, and those with the
-    window; a line where the second document begins."""
-    t = torch.arange(tokens)
-    past, near = t <= t[:, None], t > t[:, None] - window
-    chunk, document = t // window, t >= border
-    documents = past & (document == document[:, None])
-    panels = {
-        f"a window of {window}": past & near,
-        f"chunks of {window}": past & (chunk == chunk[:, None]),
-        "two documents": documents,
-        f"documents, window of {window}": documents & near,
-    }
-    figure, axes = new_figure(5.6, nrows=2, ncols=2)
+def masks(panels: Mapping[str, Tensor], border: int | None = None) -> Figure:
+    """Draw masks (T, T) beside each other, filled where the token of a row may look at the key of a
+    column; a line where a second document begins."""
+    figure, axes = new_figure(2.6 if len(panels) > 2 else 3.5, ncols=len(panels))
     figure.set_figwidth(5.6)  # legible on a phone
     colours = ListedColormap([RULE, PALETTE[0]])
     for ax, (title, mask) in zip(axes.flat, panels.items(), strict=True):
-        ax.pcolormesh(mask.numpy(), cmap=colours, edgecolors="white", linewidth=1)
-        ax.set(aspect="equal", xlabel="key", ylabel="the token that asks")
-        ax.set_xticks(t + 0.5, t.tolist(), fontsize=9)
-        ax.set_yticks(t + 0.5, t.tolist(), fontsize=9)
+        ax.pcolormesh(mask.numpy(), cmap=colours, edgecolors="white", linewidth=0.7)
+        last = len(mask) - 1
+        ticks = range(0, last + 1, 4) if border is None else (0, border, last)
+        for set_ticks in (ax.set_xticks, ax.set_yticks):
+            set_ticks([tick + 0.5 for tick in ticks], list(ticks), fontsize=9)
+        ax.set(aspect="equal", xlabel="key")
         ax.tick_params(length=0, pad=1)
-        ax.set_title(title, fontsize=11)
+        ax.set_title(title, fontsize=10)
         ax.invert_yaxis()
-        if "documents" in title:
+        if border is not None:
             ax.axhline(border, color=INK, linewidth=1.5)
             ax.axvline(border, color=INK, linewidth=1.5)
         ax.grid(visible=False)
         for spine in ax.spines.values():
             spine.set_visible(False)
+    axes.flat[0].set_ylabel("the token that looks")
     return figure
 
 
@@ -127,17 +121,17 @@ def reach_by_depth(
     figure.set_figwidth(5.6)  # legible on a phone
     for series, (name, reached) in enumerate(whole.items()):
         look = {"color": PALETTE[series], "marker": MARKERS[series]}
-        for line, dash, label in ((without[name], "--", None), (reached, "-", name)):
+        for line, dash in ((without[name], "--"), (reached, "-")):
             marked = [2**i - 1 for i in range(7) if 2**i <= len(line)]
-            axes.loglog(
-                range(1, len(line) + 1), line, linestyle=dash, label=label, markevery=marked, **look
-            )
+            axes.loglog(range(1, len(line) + 1), line, linestyle=dash, markevery=marked, **look)
+        depth, farthest = len(without[name]), without[name][-1]
+        label = f"{name}\n{farthest:,}" if depth > 32 else f"{name} {farthest:,}"
         axes.annotate(
-            f"{without[name][-1]:,}", (len(without[name]), without[name][-1]), (6, -4),
+            label, (depth, farthest), (6, -4),
             textcoords="offset points", va="top", color=PALETTE[series],
         )  # fmt: skip
     axes.set(
-        xlim=(0.8, 160),
+        xlim=(0.8, 480),
         xlabel="layers, from the first\n(dashed: without those that see all)",
         ylabel="tokens that reach the last",
     )
@@ -145,7 +139,6 @@ def reach_by_depth(
     ticks = [128, 1024, 8192, 65_536, 131_072]
     axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
-    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
@@ -154,15 +147,15 @@ def sink_gates(sinks: Sequence[float], keys: Sequence[int]) -> Figure:
     keys of score 0 make of it."""
     figure, axes = new_figure(3.4)
     figure.set_figwidth(5.6)  # legible on a phone
-    lse = torch.linspace(-4, 8.6, 281)
+    lse = torch.linspace(-4.3, 8.6, 281)
     for series, sink in enumerate(sinks):
         axes.plot(lse, torch.sigmoid(lse - sink))
         side, way = ("right", -1) if series < len(sinks) / 2 else ("left", 1)
-        axes.text(sink + 0.2 * way, 0.5, f"b = {sink:g}".replace("-", "−"), ha=side)
+        axes.text(sink + 0.3 * way, 0.5, f"b = {sink:g}".replace("-", "−"), ha=side)
     for many in keys:
         at = math.log(many)
         gate = 1 / (1 + math.exp(sinks[-1]) / many)
         axes.plot(at, gate, "o", color=INK)
         axes.text(min(at + 0.3, 5.7), gate - 0.05, f"{many:,} keys:\n{gate:.2f}", va="top")
-    axes.set(xlabel="lse of the scores", ylabel="the gate, σ(lse − b)", xlim=(-4, 8.6))
+    axes.set(xlabel="lse of the scores", ylabel="the gate, σ(lse − b)", xlim=(-4.3, 8.6))
     return figure

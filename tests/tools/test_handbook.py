@@ -84,7 +84,7 @@ def test_every_question_has_an_answer_and_a_place_in_the_notebook_that_shows_it(
 
 def test_a_sheet_to_print_has_the_questions_that_come_before_a_cell(text):
     page = text.partition("## 18 ·")[2].partition("## 20 ·")[0]
-    assert "| in how many of the 32 layers does attention give another answer? | | |\n" in page
+    assert "| in how many of the 32 layers do the keys at positions 0 and 1 differ? | | |\n" in page
     source = "A loss of 2.3 nats. One line. **And then?**\n\nSee $|x|$. **" + "Why" * 30 + "?**"
     cells = [new_markdown_cell(source), new_markdown_cell("## Evidence\n\n**None?**")]
     asked = guesses(new_notebook(cells=cells))
