@@ -205,6 +205,13 @@ def _reading(length: int, text: int, seed: int, reach: int, skip: int | None = N
     return Call(arguments, {"passage": "T", "between": "N"})
 
 
+def _has_enough_text(call: Call) -> bool:
+    """Whether a few tokens are scored, some stand between, and the model remembers over them."""
+    passage, between, skip, reach = call.arguments.values()
+    scored = len(passage) - (32 if skip is None else skip)
+    return scored > 2 and len(between) > 3 and reach >= len(passage) + len(between)
+
+
 def _format_reading(call: Call) -> list[str]:
     passage, between, skip, reach = call.arguments.values()
     skips = "" if skip is None else f", skip={skip}"
@@ -220,6 +227,6 @@ share_remembered = Exercise(
     load("share_remembered", _share_remembered),
     any_dtype=True,
     adapt=_of_a_tiring_reader,
-    may_shrink_to=lambda call: len(call.arguments["passage"]) > (call.arguments["skip"] or 32) + 2,
+    may_shrink_to=_has_enough_text,
     format_call=_format_reading,
 )
