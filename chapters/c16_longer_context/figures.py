@@ -29,7 +29,6 @@ __all__ = [
     "rule",
     "ruler",
     "share_remembered",
-    "stacked",
     "where_to_begin",
 ]
 
@@ -170,21 +169,6 @@ def by_bar(widget: Any) -> Figure:
     left.set(ylim=(-0.25, 1.05), xlabel="jump (thousands)", ylabel="least share remembered")
     right.set(ylim=(0, 21), xlabel="enough (%)", ylabel="least reach (thousands)")
     figure.legend(loc="outside lower center", ncols=4)
-    return figure
-
-
-def stacked(parts: Mapping[str, Mapping[str, float]], xlabel: str) -> Figure:
-    """Draw a bar for each setting: its parts one after another, which are named as in the first."""
-    figure, axes = new_figure(height=3.1)
-    for series, name in enumerate(next(iter(parts.values()))):
-        width = [own[name] for own in parts.values()]
-        before = [sum(list(own.values())[:series]) for own in parts.values()]
-        look = {"color": PALETTE[series], "hatch": ("", "/", "", "")[series], "edgecolor": INK}
-        axes.barh(list(parts), width, 0.7, before, label=name, **look, linewidth=0.8)
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    axes.set_xlabel(xlabel)
-    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
