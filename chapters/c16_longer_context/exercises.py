@@ -1,5 +1,5 @@
-"""Chapter 16: what a copy costs over a jump of positions, how far a model copies; near order and
-far memory of a model."""
+"""Chapter 16: what a copy costs over a jump of positions, how far a model copies, what is
+remembered over a text; near order and far memory of a model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from course_utils.check.exercise import Exercise
 from course_utils.check.probes import COUNTED, Call, read_probes
 from course_utils.check.report import format_tensor
 
-__all__ = ["copy_loss", "effective_window", "near_and_far"]
+__all__ = ["copy_loss", "effective_window", "near_and_far", "share_remembered"]
 
 
 def _near_and_far(model, tokens, distance, fillers, first_answer):
@@ -168,4 +168,65 @@ effective_window = Exercise(
     ),
     load("effective_window", _effective_window),
     returns=("reach", "last"),
+)
+
+
+def _share_remembered(losses, passage, between, skip=32):
+    scored = len(passage) - skip
+    again = losses(torch.cat((passage, between, passage)))[-scored:]
+    control = losses(torch.cat((between, passage)))[-scored:]
+    return (1 - again.mean() / control.mean()).item()
+
+
+def _of_a_tiring_reader(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let an answer score a model that has seen a pair of tokens before, as far as it remembers,
+    and reads worse the longer the text is."""
+
+    def of_a_tiring_reader(passage, between, skip, reach):
+        table = 0.5 + 3 * torch.rand(100, generator=torch.Generator().manual_seed(7))
+
+        def losses(tokens):
+            pairs = 10 * tokens[:-1] + tokens[1:]  # (T - 1,)
+            places = torch.arange(len(pairs))
+            distance = places[:, None] - places
+            seen = (pairs[:, None] == pairs) & (distance > 0) & (distance <= reach)
+            known = torch.where(seen.any(1), 0.1, 1.0)
+            return known * table[pairs] + 0.02 * places
+
+        return function(losses, passage, between, **({} if skip is None else {"skip": skip}))
+
+    return of_a_tiring_reader
+
+
+def _reading(length: int, text: int, seed: int, reach: int, skip: int | None = None) -> Call:
+    tokens = torch.randint(10, (length + text,), generator=torch.Generator().manual_seed(seed))
+    passage, between = tokens.split((length, text))
+    arguments = {"passage": passage, "between": between, "skip": skip, "reach": reach}
+    return Call(arguments, {"passage": "T", "between": "N"})
+
+
+def _has_enough_text(call: Call) -> bool:
+    """Whether a few tokens are scored, some stand between, and the model remembers over them."""
+    passage, between, skip, reach = call.arguments.values()
+    scored = len(passage) - (32 if skip is None else skip)
+    return scored > 2 and len(between) > 3 and reach >= len(passage) + len(between)
+
+
+def _format_reading(call: Call) -> list[str]:
+    passage, between, skip, reach = call.arguments.values()
+    skips = "" if skip is None else f", skip={skip}"
+    texts = [f"passage = {passage.tolist()}", f"between = {between.tolist()}"]
+    about = f"losses: of a model that remembers over {reach:,} tokens"
+    return [f"share_remembered(losses, passage, between{skips})", *texts, about]
+
+
+share_remembered = Exercise(
+    "share_remembered",
+    _share_remembered,
+    read_probes(__file__, "share_remembered", _reading, plain=True),
+    load("share_remembered", _share_remembered),
+    any_dtype=True,
+    adapt=_of_a_tiring_reader,
+    may_shrink_to=_has_enough_text,
+    format_call=_format_reading,
 )

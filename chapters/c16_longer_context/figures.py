@@ -29,7 +29,6 @@ __all__ = [
     "rule",
     "ruler",
     "share_remembered",
-    "stacked",
     "where_to_begin",
 ]
 
@@ -123,25 +122,30 @@ def _looks() -> dict[str, dict[str, Any]]:
 def share_remembered(
     shares: Mapping[str, tuple[Any, Any]],
     added: Mapping[str, Any],
-    jumps: Sequence[int],
     enough: float,
     promised: int,
 ) -> Figure:
     """Draw what is saved of a passage over each gap: for each method its gaps and its shares
     (passages, gaps), a thin line for each passage and a thick one for the least of them, beside
-    what is enough and the window that is promised; below, what ``jumps`` add to new text, means."""
+    what is enough and the window that is promised; below, what the same jumps add to new text, a
+    thin line for each passage and the mean."""
     looks = _looks()
-    figure, (axes, below) = new_figure(height=4.4, nrows=2, sharex=True, height_ratios=(3, 1))
+    figure, (axes, below) = new_figure(height=4.6, nrows=2, sharex=True, height_ratios=(2, 1))
+    top = 0.6
     for method, (gaps, each) in shares.items():
-        style = looks[method]
+        style, more = looks[method], np.array(added[method])
         thin = {"color": style["color"], "linestyle": "-", "linewidth": 0.6, "alpha": 0.6}
         axes.plot(gaps, each.T, **thin, antialiased=False)  # which keeps the picture small
         axes.plot(gaps, each.min(0).values, **style, label=method)
-        below.plot(jumps, np.mean(added[method], 0), **style, marker="o", markersize=3)
+        below.plot(gaps, more.T, **thin, antialiased=False)
+        below.plot(gaps, more.mean(0), **style)
+        top = max(top, more.mean(0).max())
     rule(axes, enough, "enough", 0.95, 3, "right")
     axes.axvline(promised, color=INK, linewidth=1)
     axes.set(xlim=(0, 1.03 * promised), ylim=(-0.2, 1.05), ylabel="share remembered")
-    below.set(ylim=(0, 3), xlabel="positions that are jumped over (rule: promised)")
+    below.set(
+        ylim=(-0.1 * top, 1.05 * top), xlabel="positions that are jumped over (rule: promised)"
+    )
     below.set_ylabel("new text:\nnats more")
     below.xaxis.set_major_formatter("{x:,.0f}")
     if shares:
@@ -153,34 +157,18 @@ def by_bar(widget: Any) -> Figure:
     """Draw what the widget has recorded by its factor: the least share of the passages against the
     jump, and the least reach against the share that is enough."""
     looks, bars = _looks(), np.arange(0.25, 0.805, 0.01)
-    figure, (left, right) = new_figure(height=3.3, ncols=2)
+    figure, (left, right) = new_figure(height=3.5, ncols=2)
     for method in ("NTK", "YaRN", "by parts", "YaRN to 3 turns"):
         gaps, least = widget.gaps[method], widget.x[method].min(0).values
-        if method != "by parts":  # beside YaRN's
-            left.plot(gaps / 1000, least, **looks[method], linewidth=2)
+        left.plot(gaps / 1000, least, **looks[method])
         kept = [int((least > bar).cumprod(0).sum()) for bar in bars]
         reach = [gaps[n - 1] / 1000 if n else 0 for n in kept]
-        right.plot(100 * bars, reach, **looks[method], label=method)
+        right.step(100 * bars, reach, where="post", **looks[method], label=method)
     for bar in (0.5, 0.6):
         rule(left, bar, f"{bar:.0%}", 0.98, 1, "right")
     left.set(ylim=(-0.25, 1.05), xlabel="jump (thousands)", ylabel="least share remembered")
-    right.set(ylim=(0, 27), xlabel="enough (%)", ylabel="least reach (thousands)")
+    right.set(ylim=(0, 21), xlabel="enough (%)", ylabel="least reach (thousands)")
     figure.legend(loc="outside lower center", ncols=4)
-    return figure
-
-
-def stacked(parts: Mapping[str, Mapping[str, float]], xlabel: str) -> Figure:
-    """Draw a bar for each setting: its parts one after another, which are named as in the first."""
-    figure, axes = new_figure(height=3.1)
-    for series, name in enumerate(next(iter(parts.values()))):
-        width = [own[name] for own in parts.values()]
-        before = [sum(list(own.values())[:series]) for own in parts.values()]
-        look = {"color": PALETTE[series], "hatch": ("", "/", "", "")[series], "edgecolor": INK}
-        axes.barh(list(parts), width, 0.7, before, label=name, **look, linewidth=0.8)
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    axes.set_xlabel(xlabel)
-    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 

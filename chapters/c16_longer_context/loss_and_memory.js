@@ -1,7 +1,7 @@
 // How much of a passage a model remembers over each jump of positions, beside a bar: how much is enough. Below it, what
 // new text costs over the same jumps.
 
-const FRAME = { left: 44, right: 14, key: 20, share: 164, between: 44, loss: 52, bottom: 22 };
+const FRAME = { left: 44, right: 14, key: 20, share: 164, between: 44, loss: 72, bottom: 22 };
 // a colour for each method, as in the chapter's figures
 const LOOKS = {
   none: { colour: 6, dash: [2, 3] },
@@ -25,7 +25,8 @@ function memoryFigure(state, data) {
     const fails = least.findIndex((value) => value <= state.enough);
     const kept = fails < 0 ? gap.length : fails; // this many gaps, from the first on
     const last = least.findLastIndex((value) => value > state.enough);
-    return { method, gap, share, added, least, reach: kept ? gap[kept - 1] : -1, last: last < 0 ? -1 : gap[last] };
+    const mean = gap.map((_, i) => meanOf(added.map((passage) => passage[i])));
+    return { method, gap, share, added, mean, least, reach: kept ? gap[kept - 1] : -1, last: last < 0 ? -1 : gap[last] };
   });
 }
 
@@ -43,7 +44,9 @@ function keyOf(figure, width) {
 }
 
 function boxOf(state, width, data) {
-  const keys = keyOf(memoryFigure(state, data), width);
+  const figure = memoryFigure(state, data);
+  const keys = keyOf(figure, width);
+  const most = Math.max(0.6, ...figure.flatMap(({ mean }) => mean));
   const top = (keys.at(-1)?.[2] ?? 10) + 40;
   const bottom = top + FRAME.share;
   const below = bottom + FRAME.between;
@@ -56,7 +59,8 @@ function boxOf(state, width, data) {
     promised,
     x: scaleOf([0, promised], [FRAME.left + 4, width - FRAME.right]),
     share: scaleOf([-0.2, 1], [bottom, top]),
-    loss: scaleOf([0, 3], [below + FRAME.loss, below]),
+    loss: scaleOf([-0.1 * most, 1.05 * most], [below + FRAME.loss, below]),
+    most,
   };
 }
 
@@ -67,11 +71,11 @@ function drawDot(context, x, y, radius, colour) {
   context.fill();
 }
 
-/** Draw `drawIt` with nothing outside the upper panel: a jump can harm more than the panel shows. */
-function inside(context, box, width, drawIt) {
+/** Draw `drawIt` with nothing outside a panel: a jump can harm more than the panel shows. */
+function inside(context, [top, height], width, drawIt) {
   context.save();
   context.beginPath();
-  context.rect(FRAME.left, box.top - 8, width - FRAME.left, FRAME.share + 8);
+  context.rect(FRAME.left, top - 8, width - FRAME.left, height + 8);
   context.clip();
   drawIt();
   context.restore();
@@ -88,24 +92,29 @@ function drawMemory(context, state, width, data) {
   const sides = { left, right };
   const shares = { scale: box.share, ticks: [0, 0.25, 0.5, 0.75, 1], top: box.top - 16, name: "share remembered, against the jump" };
   drawVerticalAxis(context, { ...shares, ...sides, text: percent });
-  const losses = { scale: box.loss, ticks: [0, 1, 2], top: box.below - 12, name: "new text costs more by (nats)" };
+  const losses = { scale: box.loss, ticks: box.most > 1 ? [0, 1, 2] : [0, 0.25, 0.5], top: box.below - 12, name: "new text costs more by (nats)" };
   drawVerticalAxis(context, { ...losses, ...sides });
   for (const gap of ticksBetween(0, box.promised, 4)) {
     drawText(context, tickText(gap), box.x(gap), box.bottom + 11, { px: 12, align: "center" });
     drawText(context, tickText(gap), box.x(gap), box.below + FRAME.loss + 12, { px: 12, align: "center" });
   }
-  inside(context, box, width, () => {
-    for (const { method, gap, share, least } of figure) {
-      const points = (values) => values.map((value, i) => [box.x(gap[i]), box.share(value)]);
-      const thin = { colour: tint(STYLE.palette[LOOKS[method].colour], 0.5), width: 0.8 };
-      share.forEach((passage) => drawLine(context, points(passage), thin));
-      drawLine(context, points(least), lookOf(method, 2.5));
-    }
-  });
+  const panels = [
+    [box.top, FRAME.share, box.share, "share", "least"],
+    [box.below, FRAME.loss, box.loss, "added", "mean"],
+  ];
+  for (const [top, height, scale, passages, thick] of panels)
+    inside(context, [top, height], width, () => {
+      for (const own of figure) {
+        const points = (values) => values.map((value, i) => [box.x(own.gap[i]), scale(value)]);
+        const thin = { colour: tint(STYLE.palette[LOOKS[own.method].colour], 0.5), width: 0.8 };
+        own[passages].forEach((passage) => drawLine(context, points(passage), thin));
+        drawLine(context, points(own[thick]), lookOf(own.method, 2.5));
+      }
+    });
   const bar = box.share(state.enough);
   drawLine(context, [[left, bar], [right, bar]], { width: 1.5 });
   drawText(context, "enough", right - 4, bar - 9, { px: 12, align: "right", onPlate: true });
-  figure.forEach(({ method, gap, least, reach, added }, series) => {
+  figure.forEach(({ method, gap, least, reach }, series) => {
     const { colour } = lookOf(method);
     if (reach >= 0) {
       const beside = figure.slice(0, series).filter((own) => own.reach === reach).length; // marks that are there
@@ -113,9 +122,6 @@ function drawMemory(context, state, width, data) {
       drawLine(context, [[x, bar - 7], [x, bar + 7]], { colour, width: 5 });
       drawDot(context, box.x(reach), box.share(least[gap.indexOf(reach)]), 5, colour);
     }
-    const means = data.stops.gap.map((at, i) => [box.x(at), box.loss(meanOf(added.map((passage) => passage[i])))]);
-    drawLine(context, means, lookOf(method, 1.5));
-    means.forEach(([x, y]) => drawDot(context, x, y, 3, colour));
   });
 }
 
@@ -144,11 +150,11 @@ function summary(state, data) {
 
 function facts(state, data) {
   const figure = memoryFigure(state, data);
-  const added = (passages) => meanOf(passages.map((passage) => passage.at(-1)));
+  const over = ({ gap, mean }) => mean[gap.indexOf(14_000)];
   const listed = (text) => figure.map((own) => `${own.method} ${text(own)}`).join(", ");
   return [
     ["that much once more, last at", listed(({ last }) => farOf(last))],
-    ["new text over 14,000", `${listed((own) => `+${added(own.added).toFixed(2)}`)} nats`],
+    ["new text over 14,000", `${listed((own) => `+${over(own).toFixed(2)}`)} nats`],
   ];
 }
 
@@ -162,7 +168,7 @@ function change(state, control, value, data) {
 export default widgetOf((data) => ({
   name: "loss_and_memory",
   title: "Share of a passage that SmolLM2 remembers, over the jump of positions, for several methods; below, what the jump adds to the loss of new text.",
-  hint: "Thin: three passages; thick: the least of them. A dot marks how far all three stay above the bar, which a click or an arrow key moves. Below: means of the three, beside unscaled text without a jump.",
+  hint: "Thin: three passages; thick: the least of them. A dot marks how far all three stay above the bar, which a click or an arrow key moves. Below: three passages and their mean, above unscaled text without a jump.",
   specs: [
     { name: "enough", label: "how much is enough", format: percent },
     { name: "factor", label: "factor", kind: "select", options: data.stops.factor.map((factor) => [factor, `×${factor}`]) },

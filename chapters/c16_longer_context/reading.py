@@ -9,7 +9,6 @@ from torch import Tensor
 from chapters.c16_longer_context import cached_result
 from chapters.c16_longer_context.long_context import held_out_streams
 from chapters.c16_longer_context.smollm2_length import smollm2
-from chapters.c16_longer_context.smollm2_memory import GAPS
 from chapters.c16_longer_context.tags import TASK, Score
 from course_utils.experiments import Difference, Rows
 from course_utils.models.pretrained import SmolLM2
@@ -25,6 +24,7 @@ __all__ = [
     "with_smollm2",
 ]
 
+GAPS = (0, 6000, 10_000, 14_000)  # the jumps of the tables
 _Numbers = Score | Mapping[str, Any] | Sequence[float]  # of one run
 ABILITIES = {"local_loss": "near order (nats)", "recall": "recall"}
 
@@ -87,7 +87,7 @@ def _by_name(run: _Numbers, fields: Iterable[str]) -> Mapping[str, Any]:
 
 
 def memory_table(by_gap: Rows, kind: str, caption: str) -> Table:
-    """Return ``kind`` over each jump, mean ± standard error of the passages, by method and
+    """Return ``kind`` over four jumps, mean ± standard error of the passages, by method and
     factor."""
     spreads = by_gap.mean_and_spread(kind, ("method", "factor", "gap"))
     rows = [

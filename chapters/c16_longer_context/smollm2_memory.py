@@ -13,36 +13,27 @@ from course_utils.experiments.study import Progress, Settings, planned
 from course_utils.models.pretrained import losses_after, token_losses
 
 PASSAGE = 128
-GAPS = (0, 6000, 10_000, 14_000)
+STEP = 1000  # of the grid of jumps, in positions
 # a text, and which of its passages
 EXCERPTS = (("docstrings", 1), ("docstrings", 3), ("prose", 1), ("prose", 3))
 
 
 def _remember(settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Return for each gap the loss of an excerpt after the passage before it in the text, ``loss``,
-    and after itself, ``copy``."""
-    smol, method = smollm2(), settings["method"]
-    text, place = EXCERPTS[settings["excerpt"]]
-    passages = smol.passages(text)
-    results: dict[str, Any] = {"text": text, "gap": list(GAPS)}
-    model = set_method(smol.model, method, settings["factor"], max(GAPS) + 2 * PASSAGE)
-    for kind, first in (("loss", passages[place - 1]), ("copy", passages[place])):
-        results[kind] = losses_after(model, first, passages[place], GAPS)
-    return {**results, "versions": versions()}
-
-
-def _reach(settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Return for each gap of a grid what an excerpt costs after itself, ``copy``, and what it
-    costs with nothing before it, ``alone``."""
+    """Return for each jump of a grid the loss of an excerpt after the passage before it in the
+    text, ``loss``, and after itself, ``copy``; and with nothing before it, ``alone``."""
     smol, factor = smollm2(), settings["factor"]
     text, place = EXCERPTS[settings["excerpt"]]
-    passage = smol.passages(text)[place]
-    gaps = list(range(0, max(16_000, 8000 * factor) + 1, 2000))
+    before, passage = smol.passages(text)[place - 1 : place + 1]
+    gaps = list(range(0, max(16_000, 8000 * factor) + 1, STEP))
     model = set_method(smol.model, settings["method"], factor, max(gaps) + 2 * PASSAGE)
-    alone = token_losses(model, passage[None])[0, -96:].mean().item()
-    copied = losses_after(model, passage, passage, gaps)
-    return {"text": text, "gap": gaps, "copy": copied, "alone": alone, "versions": versions()}
+    return {
+        "text": text,
+        "gap": gaps,
+        "loss": losses_after(model, before, passage, gaps),
+        "copy": losses_after(model, passage, passage, gaps),
+        "alone": token_losses(model, passage[None])[0, -96:].mean().item(),
+        "versions": versions(),
+    }
 
 
 MEMORY = planned("smollm2-memory", _remember)
-REACH = planned("smollm2-reach", _reach)

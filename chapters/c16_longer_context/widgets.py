@@ -11,7 +11,6 @@ from torch import Tensor
 
 from chapters.c16_longer_context import figures, load
 from chapters.c16_longer_context.smollm2_length import WINDOW
-from chapters.c16_longer_context.smollm2_memory import GAPS
 from course_utils.widgets.base import CourseWidget, browser_module, one_of
 
 __all__ = ["METHODS", "loss_and_memory"]
@@ -27,7 +26,7 @@ def loss_and_memory(
     methods: Sequence[str] = METHODS[:5], factor: int = 2, enough: float = 0.5
 ) -> CourseWidget:
     """Return the share of a passage that SmolLM2 remembers over each jump, and what the jump adds
-    to the loss of new text, from the records ``smollm2-reach`` and ``smollm2-memory``.
+    to the loss of new text, from the record ``smollm2-memory``.
 
     Args:
         methods: which to draw: ``none, PI, NTK, YaRN, by parts, YaRN to 3 turns``.
@@ -38,23 +37,20 @@ def loss_and_memory(
         raise ValueError(f"methods must be among {', '.join(METHODS)}: got {methods!r}")
     chosen = one_of(STOPS, factor=factor, enough=enough)
     state = {"methods": [name for name in METHODS if name in methods], **chosen}
-    stops = {**STOPS, "gap": GAPS}
-    data = {"methods": dict.fromkeys(METHODS, ""), "stops": stops, "window": WINDOW}
+    data = {"methods": dict.fromkeys(METHODS, ""), "stops": STOPS, "window": WINDOW}
     return _LossAndMemory(state, {**data, "settings": _settings()})
 
 
 def _settings() -> dict[str, dict[str, list]]:
     """Return by method and factor its jumps, and a list for each passage: what is remembered over
-    each of them, and what those of ``GAPS`` add to the loss."""
-    new_text = load("smollm2-memory")
-    home = {row["excerpt"]: row["loss"][0] for row in new_text.select(method="none")}
+    each of them, and what it adds to the loss of new text."""
+    record = load("smollm2-memory")
+    home = {row["excerpt"]: row["loss"][0] for row in record.select(method="none")}
     settings: dict[str, dict[str, list]] = {}
-    for row in load("smollm2-reach"):
+    for row in record:
         name = f"{row['method']} ×{row['factor']}"
         own = settings.setdefault(name, {"gap": row["gap"], "share": [], "added": []})
         own["share"].append([round(1 - nats / row["alone"], 6) for nats in row["copy"]])
-    for row in new_text:
-        own = settings[f"{row['method']} ×{row['factor']}"]
         own["added"].append([round(nats - home[row["excerpt"]], 4) for nats in row["loss"]])
     return settings
 
@@ -95,7 +91,6 @@ class _LossAndMemory(CourseWidget):
         figure = figures.share_remembered(
             {method: (self.gaps[method], shares) for method, shares in self.x.items()},
             {method: own["added"] for method, own in self._drawn().items()},
-            GAPS,
             enough,
             WINDOW * factor,
         )

@@ -850,6 +850,47 @@ def copied_by_steps(model, passage, gap, skip=32):
     return torch.nn.NLLLoss()(scored.log_softmax(1), passage.narrow(0, skip, len(scored)))
 
 
+def shared_by_loops(losses, passage, between, skip=32):
+    def cost(*pieces):
+        tokens = [token for piece in pieces for token in piece.tolist()]
+        each = losses(torch.tensor(tokens)).tolist()
+        scored = each[len(each) - len(passage) + skip :]
+        return math.fsum(scored) / len(scored)
+
+    return 1 - cost(passage, between, passage) / cost(between, passage)
+
+
+def shared_of_sums(losses, passage, between, skip=32):
+    whole = torch.hstack([passage, between, passage])
+    paid = [losses(whole[start:]).flip(0) for start in (0, len(passage))]
+    again, control = (each[: len(passage) - skip].sum() for each in paid)
+    return (control - again) / control
+
+
+def shared_numpy(losses, passage, between, skip=32):
+    read = torch.concatenate((between, passage))
+    ends = [losses(text).numpy()[1 - len(read) :] for text in (torch.cat((passage, read)), read)]
+    start = len(between) - 1 + skip
+    return 1 - np.divide(*(end[start:].astype(np.float64).mean() for end in ends))
+
+
+def shared_split(losses, passage, between, skip=32):
+    sizes = (len(between) - 1 + skip, len(passage) - skip)
+    control = losses(torch.cat((between, passage))).split(sizes)[1]
+    sizes = (len(passage) + sizes[0], sizes[1])
+    again = losses(torch.cat((passage, between, passage))).split(sizes)[1]
+    return -(torch.mean(again) / torch.mean(control) - 1)
+
+
+def shared_masked(losses, passage, between, skip=32):
+    saved = []
+    for before in (between, torch.cat((passage, between))):
+        tokens = torch.cat((before, passage))
+        wanted = torch.arange(1, len(tokens)) >= len(before) + skip
+        saved.append((losses(tokens) * wanted).sum().double() / wanted.sum())
+    return torch.tensor(1.0) - saved[1].div(saved[0])
+
+
 def window_by_loop(gaps, costs, enough=1.0):
     reach = last = -1
     broken = False
@@ -1621,6 +1662,9 @@ RIGHT = {
     ],
     "grouped_attention": [
         grouped_sdpa, grouped_einsum, grouped_loop, grouped_numpy, grouped_by_token,
+    ],
+    "share_remembered": [
+        shared_by_loops, shared_of_sums, shared_numpy, shared_split, shared_masked,
     ],
     "effective_window": [
         window_by_loop, window_lists, window_numpy, window_takewhile, window_masked,

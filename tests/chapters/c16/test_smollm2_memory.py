@@ -51,8 +51,8 @@ def test_pairs_that_agree_turn_over_the_jump_as_over_a_fourth_of_it_and_then_as_
             {"agree": "17 to 19", "excerpt": 2},
         ),
         (
-            load("smollm2-reach"),
-            smollm2_memory.REACH,
+            load("smollm2-memory"),
+            smollm2_memory.MEMORY,
             {"method": "YaRN", "factor": 2, "excerpt": 2},
         ),
     ],
