@@ -214,19 +214,17 @@ def _stack(figure: Figure) -> bool:
     rows = GridSpec(len(panels), 1, figure)
     for row, axes in enumerate(panels):
         axes.set_subplotspec(rows[row])
-        axes.set_title(_filled(axes.get_title("left"), _PHONE_LETTERS))
+        axes.set_title(_filled(axes.get_title("left")))
         if axes.get_shared_y_axes().joined(axes, first):  # only the first had the scale
             axes.tick_params(labelleft=first.yaxis.get_tick_params()["labelleft"])
             axes.set_ylabel(axes.get_ylabel() or first.get_ylabel())
     _set_legends_in_two_columns(figure)
     if title := figure.get_suptitle():
-        figure.suptitle(
-            _filled(title, _PHONE_LETTERS), x=0.02, ha="left", weight="bold", fontsize=12
-        )
+        figure.suptitle(_filled(title), x=0.02, ha="left", weight="bold", fontsize=12)
     return True
 
 
-def _filled(title: str, letters: int) -> str:
+def _filled(title: str, letters: int = _PHONE_LETTERS) -> str:
     return "\n".join(fill(line, letters) for line in title.split("\n"))
 
 
