@@ -79,8 +79,9 @@ _WIDTH_PX = 760  # fits a notebook's output area at JupyterLab's usual width
 _CSS_DPI = 100  # one inch of figure is 100 pixels of page, so 11 point type is 15 pixels high
 _SHARPNESS = 2  # pixels of PNG per pixel of page
 _PHONE_PX, _PHONE_LETTERS = 360, 30  # the width of a page there, and of a bold title on it
-# one panel: letters of 11 points are 11 pixels high there at 480, and 9.7 at 560
-_NARROW_PX = (480, 560)
+# one panel: a width, and how much of it a title may fill; below 1 less is drawn. Letters of 11
+# points are 11 pixels high there at 480, 9.7 at 560 and 9 at the last, which tests refuse
+_NARROW_PX = ((480, 1.0), (560, 1.0), (560, 0.7), (600, 0.7))
 
 
 def use_style() -> None:
@@ -245,15 +246,16 @@ def _narrow(figure: Figure) -> bool:
     (width, height), crowded = figure.get_size_inches(), _collisions(figure)
     titles = {axes: axes.get_title("left") for axes in figure.axes}
     _set_legends_in_two_columns(figure)
-    widths = [narrow for narrow in _NARROW_PX if narrow / _CSS_DPI < width]
-    for narrow in (*widths, *widths[-1:]):
+    for narrow, share in _NARROW_PX:
+        if narrow / _CSS_DPI >= width:
+            break
+        if share < 1:
+            _lighten(figure)
         for axes, title in titles.items():
-            axes.set_title(_filled(title, narrow * _PHONE_LETTERS // _PHONE_PX))
+            axes.set_title(_filled(title, round(share * narrow * _PHONE_LETTERS / _PHONE_PX)))
         figure.set_size_inches(narrow / _CSS_DPI, height)
         if _collisions(figure) <= crowded:
             return True
-        if narrow == widths[-1]:  # once more, with less in it
-            _lighten(figure)
     figure.set_size_inches(width, height)
     return False
 
