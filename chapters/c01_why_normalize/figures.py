@@ -87,7 +87,7 @@ def layer_by_layer(networks: Mapping[str, tuple[Sequence[Tensor], Sequence[Tenso
             above.fill_betweenx(heights, left, right, color=PALETTE[0], linewidth=0.5)
             if layer in labelled:
                 x, align = labelled[layer]
-                above.text(x, 1.2, f"{held.std():.1g}", ha=align, color=MUTED, fontsize=10)
+                above.text(x, 1.2, f"{held.std():.1g}", ha=align, color=MUTED)
         shares = torch.tensor([0.1, 0.25, 0.5, 0.75, 0.9])
         quantiles = [gradient.abs().flatten().quantile(shares) for gradient in gradients[1:]]
         low, lower, middle, upper, high = torch.stack(quantiles, dim=1).numpy()

@@ -19,15 +19,15 @@ SHARED, TOUCHED = PALETTE[5], PALETTE[1]
 _RIGHT, _DOWN, _BACK = np.array([1.0, 0.0]), np.array([0.0, -0.85]), np.array([0.5, 0.36])
 # the left upper corners of the blocks; of the arrows to the next: tail, head, words
 _CORNERS = tuple(
-    13.0 * column * _RIGHT - np.array([0.0, 9.2 * row])
+    13.7 * column * _RIGHT - np.array([0.0, 9.2 * row])
     for row, column in ((0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1))
 )
 _ARROWS = (
-    ((9.2, -1.2), (11.4, -1.2), (10.3, 0.1), "center"),
-    ((17.0, -3.9), (17.0, -5.2), (17.4, -4.5), "left"),
-    ((11.4, -10.4), (9.2, -10.4), (10.3, -9.1), "center"),
-    ((4.0, -13.1), (4.0, -14.4), (4.4, -13.7), "left"),
-    ((9.2, -19.6), (11.4, -19.6), (10.3, -18.3), "center"),
+    ((9.7, -1.0), (12.1, -1.0), (10.7, 0.4), "center"),
+    ((16.0, -3.9), (16.0, -5.3), (16.5, -4.6), "left"),
+    ((12.1, -10.2), (9.7, -10.2), (10.7, -8.8), "center"),
+    ((4.0, -13.1), (4.0, -14.5), (4.5, -13.8), "left"),
+    ((9.7, -19.4), (12.1, -19.4), (10.7, -18.0), "center"),
 )
 
 
@@ -43,18 +43,19 @@ def norm_blocks(
         notes: what stands below a name.
         steps: what turns each into the next, five.
     """
-    figure, axes = new_figure(8.6)
+    figure, axes = new_figure(6.3)
+    figure.set_figwidth(5.6)  # legible on a phone
     axes.set_axis_off()
-    axes.set(xlim=(-1.0, 22.2), ylim=(-22.2, 4.0), aspect="equal")
+    axes.set(xlim=(-1.0, 22.9), ylim=(-22.0, 3.9), aspect="equal")
     for (name, values), corner in zip(moved.items(), _CORNERS, strict=True):
         _draw_block(axes, np.asarray(values), corner)
         x, y = corner + np.array([4.0, 2.0])
-        axes.text(x, y + 1.2, name, ha="center", weight="bold", fontsize=16)
-        axes.text(x, y + 0.2, notes[name], ha="center", color=MUTED, fontsize=14)
+        axes.text(x, y + 1.2, name, ha="center", weight="bold", fontsize=12.5)
+        axes.text(x, y + 0.2, notes[name], ha="center", color=MUTED)
     for (tail, head, place, align), words in zip(_ARROWS, steps, strict=True):
-        look = {"arrowstyle": "-|>,head_width=0.4,head_length=0.7", "color": INK, "linewidth": 2.4}
+        look = {"arrowstyle": "-|>,head_width=0.4,head_length=0.7", "color": INK, "linewidth": 2}
         axes.annotate("", head, tail, arrowprops=look)
-        axes.text(place[0], place[1], words, ha=align, va="center", fontsize=14)
+        axes.text(place[0], place[1], words, ha=align, va="center")
     return figure
 
 
@@ -70,9 +71,9 @@ def _draw_block(axes: Axes, moved: NDArray, corner: NDArray) -> None:
         for p in range(positions):
             _draw_face(axes, corner + c * _RIGHT + p * _DOWN, _RIGHT, _DOWN, moved[0, c, p])
     touched = corner + (channels - 0.5) * _RIGHT + 0.5 * _DOWN
-    axes.plot(*touched, marker="o", markersize=10, color=TOUCHED, zorder=5)
+    axes.plot(*touched, marker="o", markersize=7.5, color=TOUCHED, zorder=5)
     (left, top), (_, bottom) = corner, corner + positions * _DOWN
-    style: dict[str, Any] = {"color": MUTED, "fontsize": 14}
+    style: dict[str, Any] = {"color": MUTED}
     middle = (left + channels / 2, (top + bottom) / 2)
     axes.text(middle[0], bottom - 0.25, "channels", ha="center", va="top", **style)
     upright: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center"}

@@ -33,14 +33,14 @@ def block_diagrams(titles: Sequence[tuple[str, str, str, str]]) -> Figure:
         titles: of each block its place, a key of ``_PLACES``, "parallel" or "QK", its name, its
             formula, and what uses it.
     """
-    figure, grid = new_figure(9.6, nrows=3, ncols=2)
-    figure.set_size_inches(6.4, 9.6)  # no wider than the blocks: words are 9 pixels high on a phone
+    figure, grid = new_figure(8.4, nrows=3, ncols=2)
+    figure.set_figwidth(5.6)  # legible on a phone
     for axes, (place, name, formula, used_by) in zip(grid.flat, titles, strict=True):
         axes.set_axis_off()
         axes.set(xlim=(0, 12.5), ylim=(-0.7, 12.3), aspect="equal")
-        axes.text(0.2, 11.9, name, weight="bold", fontsize=15, va="center")
-        axes.text(0.2, 10.9, formula, fontsize=13, va="center")
-        axes.text(0.2, 9.95, used_by, color=MUTED, fontsize=12.5, va="center")
+        axes.text(0.2, 11.9, name, weight="bold", fontsize=13, va="center")
+        axes.text(0.2, 10.9, formula, fontsize=11.5, va="center")
+        axes.text(0.2, 9.95, used_by, color=MUTED, va="center")
         _draw_stream(axes, on_stream=place)
         if place in ("QK", "parallel"):
             (_draw_attention if place == "QK" else _draw_side_by_side)(axes)
@@ -61,7 +61,8 @@ def massive_activation(stream: NDArray, name: str) -> Figure:
     sizes = np.abs(stream)
     largest = sizes.max()
     token, feature = np.unravel_index(sizes.argmax(), sizes.shape)
-    figure, axes = new_figure(4.2)
+    figure, axes = new_figure(3.6)
+    figure.set_figwidth(5.6)  # legible on a phone
     axes.set_axis_off()
     across = np.arange(features) / features
     depth, aslant = 0.45 / tokens, 0.35 / tokens  # how far a token lies behind the one before it
@@ -71,15 +72,14 @@ def massive_activation(stream: NDArray, name: str) -> Figure:
         colour = PALETTE[1] if row == token else PALETTE[0]
         axes.plot(across + aslant * row, ridge, color=colour, lw=0.9, ls="-", zorder=-row)
     peak = across[feature] + aslant * token
-    axes.text(peak - 0.02, 1.0, name, ha="right", va="top", fontsize=13, weight="bold")
-    size: dict[str, Any] = {"fontsize": 12.5}  # 8 pixels high on a phone
+    axes.text(peak - 0.02, 1.0, name, ha="right", va="top", weight="bold")
     for place in (0, 200, 400):
-        axes.text(place / features, -0.04, str(place), ha="center", va="top", color=MUTED, **size)
-    axes.text(0.5, -0.13, "feature", ha="center", va="top", **size)
+        axes.text(place / features, -0.04, str(place), ha="center", va="top", color=MUTED)
+    axes.text(0.5, -0.13, "feature", ha="center", va="top")
     end = 1 + aslant * (tokens - 1)
-    axes.text(1.02, 0.0, "token 0", va="center", color=PALETTE[1], **size)
-    axes.text(end + 0.02, depth * (tokens - 1), f"token {tokens - 1}", va="center", **size)
-    axes.set(xlim=(-0.02, end + 0.17), ylim=(-0.2, 1.05))
+    axes.text(1.02, 0.0, "token 0", va="center", color=PALETTE[1])
+    axes.text(end + 0.02, depth * (tokens - 1), f"token {tokens - 1}", va="center")
+    axes.set(xlim=(-0.02, end + 0.2), ylim=(-0.2, 1.05))
     return figure
 
 
@@ -111,9 +111,9 @@ def _draw_attention(axes: Axes) -> None:
     for name, x in columns.items():
         _draw_line(axes, [(_BRANCH, 2.55), (x, 2.55), (x, 5.6)])
         if name == "v":
-            axes.text(x, 4.0, " v ", fontsize=12.5, ha="center", va="center", backgroundcolor=PAPER)
+            axes.text(x, 4.0, " v ", ha="center", va="center", backgroundcolor=PAPER)
         else:
-            axes.text(x - 0.3, 3.0, name, fontsize=12.5, ha="right", va="center")
+            axes.text(x - 0.3, 3.0, name, ha="right", va="center")
             _draw_box(axes, x, 4.0, "norm", is_norm=True, width=2.6, height=1.0)
     _draw_box(axes, _BRANCH, 1.6, "norm", is_norm=True, height=1.0)
     _draw_box(axes, _BRANCH, 5.6, "softmax(q·k) v", is_norm=False, width=6.4)
@@ -136,7 +136,7 @@ def _draw_box(
     shape = "round,pad=0,rounding_size=0.25"
     axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=shape, lw=2, zorder=3, **look))
     style: dict[str, Any] = {"color": "white", "weight": "bold"} if is_norm else {"color": INK}
-    axes.text(x, y - 0.04, text, fontsize=12.5, ha="center", va="center", zorder=4, **style)
+    axes.text(x, y - 0.04, text, ha="center", va="center", zorder=4, **style)
 
 
 def _draw_line(axes: Axes, points: Sequence[tuple[float, float]], arrow: bool = False) -> None:

@@ -99,6 +99,7 @@ def by_place(
     axes.set_xscale("log")
     axes.set_xticks(list(ticks), labels=list(ticks.values()))
     axes.minorticks_off()
+    axes.margins(x=0.065)
     axes.set(ylim=(0, 1.05), xlabel=xlabel, ylabel="share of right answers", title=title)
     axes.axvline(0.7, color=MUTED, linewidth=1, linestyle="-")
     axes.axhline(guessing, color=MUTED, linewidth=1, linestyle=":")

@@ -166,6 +166,7 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
             annotation_clip=False,
             arrowprops={
                 "arrowstyle": "-",
+                "relpos": (0, 0.5),  # from the left of the words, not from below them
                 "color": colour,
                 "linewidth": 1,
                 "shrinkA": 1,

@@ -96,7 +96,6 @@ def lines(
             ha="center",
             xycoords=("data", "axes fraction"),
             textcoords="offset points",
-            fontsize=10.5,
         )
     if log_y:
         axes.set_yscale("log", base=2)

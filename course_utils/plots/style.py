@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.text import Text
+from matplotlib.ticker import FixedLocator
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -78,8 +79,9 @@ _WIDTH_PX = 760  # fits a notebook's output area at JupyterLab's usual width
 _CSS_DPI = 100  # one inch of figure is 100 pixels of page, so 11 point type is 15 pixels high
 _SHARPNESS = 2  # pixels of PNG per pixel of page
 _PHONE_PX, _PHONE_LETTERS = 360, 30  # the width of a page there, and of a bold title on it
-# one panel: letters of 11 points are 9 pixels high there at 600, and 8 at the last
-_NARROW_PX = (480, 560, 600, 640)
+# one panel: a width, and how much of it a title may fill; below 1 less is drawn. Letters of 11
+# points are 11 pixels high there at 480, 9.7 at 560 and 9 at the last, which tests refuse
+_NARROW_PX = ((480, 1.0), (560, 1.0), (560, 0.7), (600, 0.7))
 
 
 def use_style() -> None:
@@ -213,14 +215,18 @@ def _stack(figure: Figure) -> bool:
     rows = GridSpec(len(panels), 1, figure)
     for row, axes in enumerate(panels):
         axes.set_subplotspec(rows[row])
-        axes.set_title(fill(axes.get_title("left"), _PHONE_LETTERS))
+        axes.set_title(_filled(axes.get_title("left")))
         if axes.get_shared_y_axes().joined(axes, first):  # only the first had the scale
             axes.tick_params(labelleft=first.yaxis.get_tick_params()["labelleft"])
             axes.set_ylabel(axes.get_ylabel() or first.get_ylabel())
     _set_legends_in_two_columns(figure)
     if title := figure.get_suptitle():
-        figure.suptitle(fill(title, _PHONE_LETTERS), x=0.02, ha="left", weight="bold", fontsize=12)
+        figure.suptitle(_filled(title), x=0.02, ha="left", weight="bold", fontsize=12)
     return True
+
+
+def _filled(title: str, letters: int = _PHONE_LETTERS) -> str:
+    return "\n".join(fill(line, letters) for line in title.split("\n"))
 
 
 def _set_legends_in_two_columns(figure: Figure) -> None:
@@ -240,15 +246,32 @@ def _narrow(figure: Figure) -> bool:
     (width, height), crowded = figure.get_size_inches(), _collisions(figure)
     titles = {axes: axes.get_title("left") for axes in figure.axes}
     _set_legends_in_two_columns(figure)
-    for narrow in _NARROW_PX:
-        if narrow / _CSS_DPI < width:
-            for axes, title in titles.items():
-                axes.set_title(fill(title, narrow * _PHONE_LETTERS // _PHONE_PX))
-            figure.set_size_inches(narrow / _CSS_DPI, height)
-            if _collisions(figure) <= crowded:
-                return True
+    for narrow, share in _NARROW_PX:
+        if narrow / _CSS_DPI >= width:
+            break
+        if share < 1:
+            _lighten(figure)
+        for axes, title in titles.items():
+            axes.set_title(_filled(title, round(share * narrow * _PHONE_LETTERS / _PHONE_PX)))
+        figure.set_size_inches(narrow / _CSS_DPI, height)
+        if _collisions(figure) <= crowded:
+            return True
     figure.set_size_inches(width, height)
     return False
+
+
+def _lighten(figure: Figure) -> None:
+    """Leave out the colour bar beside cells that hold their numbers, and of an axis that names each
+    place every second name: the last stays."""
+    for axes in figure.axes:
+        if axes.images and axes.texts:
+            for image in axes.images:
+                if image.colorbar:
+                    image.colorbar.remove()
+        elif isinstance(axes.xaxis.get_major_locator(), FixedLocator):
+            names = [label.get_text() for label in axes.get_xticklabels()]
+            names[-2::-2] = [""] * (len(names) // 2)
+            axes.set_xticks(axes.get_xticks(), labels=names)
 
 
 def _collisions(figure: Figure) -> set[tuple[str, ...]]:

@@ -142,6 +142,16 @@ def test_one_panel_comes_a_second_time_as_narrow_as_its_words_leave_room():
     for place in (0.0, 0.5):
         axes.text(place, 0.5, 22 * "m")  # side by side, these fill the width
     assert widths(figure) == [760]
+    lengths = [2**power for power in range(6, 14)]  # eight names do not fit below, four do
+    curves = {"a loop in Python": lengths, "attention": np.square(lengths)}
+    figure = plots.error_curves(lengths, curves, "length of the sequence", "time (ms)")
+    assert widths(figure) == [560, 760]
+    named = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert named[-3:] == ["2,048", "", "8,192"]
+    cells = plots.heatmap(
+        np.eye(9), "a long name of rows", "column", row_names=9 * ["nineteen letters, 2"]
+    )
+    assert widths(cells) == [560, 760]
     figure, axes = plots.new_figure()
     axes.set_axis_off()
     assert widths(figure) == [760]

@@ -63,6 +63,8 @@ _PICTURE = re.compile(
 )
 _HUES_TURNED = (-0.574, 1.43, 0.144, 0, 0.426, 0.43, 0.144, 0, 0.426, 1.43, -0.856, 0)  # by 180°
 _PERCENT = re.compile(r"(?<=\d) %")  # a line ends behind it, not between
+# a number that a line would break at its sign; code, formulas, links and tags are passed over
+_EXPONENT = re.compile(r"(`+|\$+).*?\1|<[^>]*>|\]\([^)]*\)|(?P<number>\b\d[\d.]*e-\d+)", re.DOTALL)
 _DATA = re.compile(r"(?<=base64,)[^\"]+")
 _PLUMBING = ("claims.index(", "claims.table(", "conventions.table(", "glossary.table(", "widgets.")
 _NOT_ATTEMPTED = "not attempted yet"
@@ -212,15 +214,21 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path, widgets: M
         )
         _hide_plumbing(cell)
         if cell.cell_type == "markdown":
-            cell.source = _PERCENT.sub("\u00a0%", cell.source)
+            cell.source = _unbroken(_PERCENT.sub("\u00a0%", cell.source))
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", {}):
-                html = _with_anchors(cell.source, output.data["text/html"])
+                html = _unbroken(_with_anchors(cell.source, output.data["text/html"]))
                 output.data["text/html"] = _with_files(html, scripts, "../_static")
             if is_code(cell) and (piece := _PIECE.fullmatch(cell.source)):
                 output.data["text/markdown"] += _puzzle(bugs.bug(ast.literal_eval(piece[1])))
         if is_code(cell):
             make_live(cell, scripts, widgets)
+
+
+def _unbroken(text: str) -> str:
+    """Return ``text``, Markdown or HTML, with numbers such as 1e-6 kept in one piece."""
+    keep = '<span class="course-number">{}</span>'
+    return _EXPONENT.sub(lambda m: keep.format(m[0]) if m["number"] else m[0], text)
 
 
 def _hide_plumbing(cell: nbformat.NotebookNode) -> None:
