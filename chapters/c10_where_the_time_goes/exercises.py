@@ -1,8 +1,11 @@
-"""Chapter 10: the fewest bytes and the least time of a norm, what it keeps for its backward pass,
-and where in a trace nothing runs."""
+"""Chapter 10: the rate of a call, the fewest bytes and the least time of a norm, what it keeps for
+its backward pass, where in a trace nothing runs, and when a queue of kernels is done."""
 
+import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import chain, cycle
+from typing import Any
 
 import torch
 
@@ -13,7 +16,66 @@ from course_utils.check.probes import COUNTED, Call, Tolerance, read_probes
 from course_utils.check.report import Report
 from course_utils.check.sandbox import Sandbox
 
-__all__ = ["eager_bytes", "longest_gap", "norm_bytes", "predicted_ms", "to_keep"]
+__all__ = [
+    "eager_bytes",
+    "longest_gap",
+    "norm_bytes",
+    "predicted_ms",
+    "queue_us",
+    "rate_gbps",
+    "to_keep",
+]
+
+
+def _rate_gbps(call, bytes_moved, clock, runs):
+    call()
+    times = []
+    for _ in range(runs):
+        start = clock()
+        call()
+        times.append(clock() - start)
+    seconds = statistics.median(times)
+    return bytes_moved / seconds / 1e9
+
+
+def _scripted(rate: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``rate`` as a function of what the runs of its call take, which a clock says."""
+
+    def scripted(first_ms, runs_ms, bytes_moved):
+        takes_ms, now = chain([first_ms], cycle(runs_ms)), 0.0
+
+        def call():
+            nonlocal now
+            now += next(takes_ms) / 1e3
+
+        return rate(call, bytes_moved, lambda: now, len(runs_ms))
+
+    return scripted
+
+
+def _format_script(call: Call) -> list[str]:
+    first, runs, moved = call.arguments.values()
+    return [
+        f"rate_gbps(call, {moved:_}, clock, runs={len(runs)})",
+        f"call takes {first} ms at first, then {', '.join(map(str, runs))} ms",
+    ]
+
+
+def _script(runs_ms: Sequence[int], **others: int) -> Call:
+    first, moved = others["first_ms"], others["bytes_moved"]
+    return Call({"first_ms": first, "runs_ms": tuple(runs_ms), "bytes_moved": moved})
+
+
+rate_gbps = Exercise(
+    "rate_gbps",
+    _rate_gbps,
+    # differences of a clock
+    read_probes(__file__, "rate_gbps", _script, Tolerance(1e-9, 0.0), plain=True),
+    load("rate_gbps", _rate_gbps),
+    adapt=_scripted,
+    may_shrink_to=lambda call: False,  # fewer runs have another median
+    format_call=_format_script,
+)
 
 
 def _norm_bytes(rows, features, itemsize=4, backward=False):
@@ -174,4 +236,21 @@ longest_gap = Exercise(
     load("longest_gap", _longest_gap),
     returns=("begin of the gap", "end of the gap"),
     may_shrink_to=lambda call: False,  # fewer operators have another gap
+)
+
+
+def _queue_us(call_us, kernels_us):
+    launched = done = 0
+    for kernel_us in kernels_us:
+        launched += call_us
+        done = max(launched, done) + kernel_us
+    return done
+
+
+queue_us = Exercise(
+    "queue_us",
+    _queue_us,
+    read_probes(__file__, "queue_us", tolerance=COUNTED, plain=True),
+    load("queue_us", _queue_us),
+    may_shrink_to=lambda call: False,  # fewer kernels may hide the mistake
 )

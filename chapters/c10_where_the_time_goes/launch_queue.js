@@ -25,20 +25,19 @@ function queueFigure(state, data) {
 }
 
 function drawQueue(context, state, width, data) {
-  const [eager, graph] = [false, true].map((isGraph) => queueOf(state, data.shown, isGraph));
+  const { eager, graph, busy, faster } = queueFigure(state, data);
   const x = scaleOf([0, Math.max(eager.done, graph.done)], [ROWS.left, width - ROWS.right]);
-  const { busy, faster } = queueFigure(state, data);
   const rows = [
     ["Python: calls", eager.launches, STYLE.muted],
-    [`GPU: kernels, all ${data.count}: at work ${formatNumber(100 * busy)} % of the time`, eager.kernels, STYLE.palette[1]],
-    [`GPU, in a graph, all ${data.count}: ${gain(faster)}`, graph.kernels, STYLE.palette[2]],
+    [`GPU: kernels, at work ${formatNumber(100 * busy)} % of the time`, eager.kernels, STYLE.palette[1]],
+    [`GPU, in a graph: ${gain(faster)}`, graph.kernels, STYLE.palette[2]],
   ];
   const bottom = ROWS.top + ROWS.pitch * rows.length - (ROWS.pitch - ROWS.thick) + 8;
   for (const tick of ticksBetween(0, Math.max(eager.done, graph.done), 6)) {
     drawLine(context, [[x(tick), ROWS.top - 6], [x(tick), bottom]], { colour: STYLE.rule });
     drawText(context, tickText(tick), x(tick), bottom + 12, { px: 12, align: tick ? "center" : "left" });
   }
-  drawText(context, `time of the first ${data.shown} kernels (µs)`, width / 2, bottom + 30, { align: "center" });
+  drawText(context, `time of ${data.count} kernels (µs)`, width / 2, bottom + 30, { align: "center" });
   rows.forEach(([name, bars, colour], row) => {
     const y = ROWS.top + ROWS.pitch * row;
     drawText(context, name, ROWS.left, y - ROWS.label / 2, { px: 12, weight: "bold" });

@@ -115,7 +115,7 @@ LAUNCH_STOPS = {
     "launch": [1, 2, 3, 5, 8, 12, 20],
     "kernel": [1, 2, 3, 5, 8, 12, 20, 50, 100, 200],
 }
-KERNELS = {"count": 100, "shown": 12}
+KERNELS = 12
 
 
 def launch_queue(launch: int = 8, kernel: int = 2) -> CourseWidget:
@@ -126,18 +126,18 @@ def launch_queue(launch: int = 8, kernel: int = 2) -> CourseWidget:
         kernel: what a kernel takes, in µs: 1, 2, 3, 5, 8, 12, 20, 50, 100 or 200.
     """
     chosen = one_of(LAUNCH_STOPS, launch=launch, kernel=kernel)
-    return _LaunchQueue(chosen, {"stops": LAUNCH_STOPS, **KERNELS})
+    return _LaunchQueue(chosen, {"stops": LAUNCH_STOPS, "count": KERNELS})
 
 
 class _LaunchQueue(CourseWidget):
     _esm = browser_module(Path(__file__).with_name("launch_queue.js"))
 
-    def ends(self, kernels: int = KERNELS["count"]) -> tuple[list[float], list[float]]:
+    def ends(self) -> tuple[list[float], list[float]]:
         """Return when each kernel ends, in µs: launched one by one, and in a graph."""
         launch, kernel = self.state["launch"], self.state["kernel"]
         one_by_one: list[float] = []
         graph: list[float] = []
-        for place in range(kernels):
+        for place in range(KERNELS):
             free = one_by_one[-1] if one_by_one else 0
             one_by_one.append(max((place + 1) * launch, free) + kernel)
             graph.append(launch + (place + 1) * kernel)
@@ -145,17 +145,16 @@ class _LaunchQueue(CourseWidget):
 
     def picture(self) -> tuple[Figure, str]:
         launch, kernel = self.state["launch"], self.state["kernel"]
-        count, shown = KERNELS["count"], KERNELS["shown"]
         figure, axes = new_figure(3.0)
         done, by_graph = (ends[-1] for ends in self.ends())
-        busy, faster = count * kernel / done, done / by_graph
+        busy, faster = KERNELS * kernel / done, done / by_graph
         gain = "hardly" if faster < 1.1 else f"{format_number(faster)} times"
-        rows = [[(launch * (i + 1), launch) for i in range(shown)]]
-        rows += [[(end, kernel) for end in ends] for ends in self.ends(shown)]
+        rows = [[(launch * (i + 1), launch) for i in range(KERNELS)]]
+        rows += [[(end, kernel) for end in ends] for ends in self.ends()]
         names = (
             "Python: calls",
-            f"GPU: kernels, all {count}: at work {format_number(100 * busy)} % of the time",
-            f"GPU, in a graph, all {count}: {gain} faster",
+            f"GPU: kernels, at work {format_number(100 * busy)} % of the time",
+            f"GPU, in a graph: {gain} faster",
         )
         for row, (ends, name) in enumerate(zip(rows, names, strict=True)):
             bars = [(end - wide, wide) for end, wide in ends]
@@ -164,9 +163,9 @@ class _LaunchQueue(CourseWidget):
             axes.text(0, row - 0.36, name, va="center", weight="bold")
         axes.set_yticks([])
         axes.grid(visible=False, axis="y")
-        axes.set(xlabel=f"time of the first {shown} kernels (µs)", xlim=(0, None), ylim=(2.5, -0.6))
+        axes.set(xlabel=f"time of {KERNELS} kernels (µs)", xlim=(0, None), ylim=(2.5, -0.6))
         return figure, (
-            f"{count} kernels of {kernel} µs, {launch} µs for each call: launched "
+            f"{KERNELS} kernels of {kernel} µs, {launch} µs for each call: launched "
             f"one by one they are done after {done:,} µs, in a graph after {by_graph:,}."
         )
 

@@ -1,6 +1,7 @@
 import functools
 import itertools
 import math
+import statistics
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -99,6 +100,95 @@ def ms_fractions(bytes_moved, operations, bandwidth_gbps, peak_gflops):
 def ms_relu(bytes_moved, operations, bandwidth_gbps, peak_gflops):
     memory, work = bytes_moved / bandwidth_gbps / 1e6, operations / peak_gflops / 1e6
     return (memory + work + abs(memory - work)) / 2
+
+
+def rate_sorted(call, bytes_moved, clock, runs):
+    for _ in range(3):  # more runs that are not timed do no harm
+        call()
+    stamps = []
+    for _ in range(runs):
+        stamps.append((clock(), call(), clock()))
+    times = sorted(after - before for before, _, after in stamps)
+    middle = times[(runs - 1) // 2] + times[runs // 2]
+    return 2 * bytes_moved / middle * 1e-9
+
+
+def rate_numpy(call, bytes_moved, clock, runs):
+    call()
+    edges = [clock()]  # one reading ends a run and begins the next
+    for _ in range(runs):
+        call()
+        edges.append(clock())
+    return bytes_moved / np.median(np.diff(edges)) / 10**9
+
+
+def rate_of_rates(call, bytes_moved, clock, runs):
+    def one():
+        start = clock()
+        call()
+        return bytes_moved / (1e9 * (clock() - start))
+
+    return statistics.median([one() for _ in range(runs + 1)][1:])
+
+
+def rate_torch(call, bytes_moved, clock, runs):
+    times = torch.empty(runs + 1, dtype=torch.float64)
+    for k in range(runs + 1):
+        times[k] = -clock()
+        call()
+        times[k] += clock()
+    return bytes_moved / torch.quantile(times[1:], 0.5) / 1e9
+
+
+def rate_fractions(call, bytes_moved, clock, runs):
+    times = {}
+    for k in range(-1, runs):
+        start = Fraction(clock())
+        call()
+        times[k] = Fraction(clock()) - start
+    del times[-1]
+    return float(Fraction(bytes_moved, 10**9) / statistics.median(times.values()))
+
+
+def queue_closed(call_us, kernels_us):
+    """The last stretch without a wait begins at one of the calls."""
+    return max(call_us * (k + 1) + sum(kernels_us[k:]) for k in range(len(kernels_us)))
+
+
+def queue_recursive(call_us, kernels_us):
+    if not kernels_us:
+        return 0
+    *before, last = kernels_us
+    return max(queue_recursive(call_us, before), call_us * len(kernels_us)) + last
+
+
+def queue_numpy(call_us, kernels_us):
+    kernels = np.asarray(kernels_us)
+    ends = np.cumsum(kernels)
+    waits = call_us * np.arange(1, len(kernels) + 1) - (ends - kernels)
+    return (np.maximum.accumulate(waits) + ends)[-1]
+
+
+def queue_by_the_microsecond(call_us, kernels_us):
+    now, waiting, left, to_call = 0, [], 0, [*kernels_us]
+    while to_call or waiting or left:
+        now += 1
+        left = max(left - 1, 0)
+        if to_call and now % call_us == 0:
+            waiting.append(to_call.pop(0))
+        if waiting and not left:
+            left = waiting.pop(0)
+    return torch.tensor(now)
+
+
+def queue_by_waits(call_us, kernels_us):
+    """The kernels' own time, and what the GPU waits before each."""
+    ahead = waited = 0.0
+    for kernel in kernels_us:
+        wait = max(0, call_us - ahead)
+        waited += wait
+        ahead = max(0, ahead - call_us) + kernel
+    return waited + sum(kernels_us)
 
 
 def gap_sweep(operators, start, end):
@@ -1637,6 +1727,10 @@ RIGHT = {
     ],
     "eager_bytes": [eager_by_table, eager_by_row, eager_counted, eager_numpy, eager_recursive],
     "predicted_ms": [ms_sorted, ms_numpy, ms_by_balance, ms_fractions, ms_relu],
+    "rate_gbps": [rate_sorted, rate_numpy, rate_of_rates, rate_torch, rate_fractions],
+    "queue_us": [
+        queue_closed, queue_recursive, queue_numpy, queue_by_the_microsecond, queue_by_waits,
+    ],
     "longest_gap": [gap_sweep, gap_merged, gap_by_the_microsecond, gap_numpy, gap_recursive],
     "to_keep": [keep_table, keep_match, keep_search, keep_frozen, keep_flags],
     "warps_for": [warps_numpy, warps_doubled, warps_searched, warps_most, warps_bits],

@@ -46,5 +46,5 @@ def test_a_kernel_waits_for_its_launch_and_for_the_one_before_it(figures):
         assert [end for _, end in answer["eager"]["kernels"]] == one_by_one
         assert [end for _, end in answer["graph"]["kernels"]] == graph
         # the slower of the two sets the pace
-        assert one_by_one[-1] == launch + 99 * max(launch, kernel) + kernel
-        assert answer["busy"] == pytest.approx(100 * kernel / one_by_one[-1])
+        assert one_by_one[-1] == launch + 11 * max(launch, kernel) + kernel
+        assert answer["busy"] == pytest.approx(12 * kernel / one_by_one[-1])
