@@ -116,7 +116,7 @@ def pairs(compared: Mapping[str, Any]) -> Figure:
             look: dict[str, Any] = {"color": PALETTE[arm]}
             ax.plot([arm] * len(values), values, linestyle="", **marker_style(arm), **look)
             ax.plot([arm - 0.2, arm + 0.2], [values.mean()] * 2, linestyle="-", **look)
-        ax.set(xlim=(-0.5, 1.5), title=f"{title}\ncorrelation {together}")
+        ax.set(xlim=(-0.5, 1.5), title=f"{title},\ncorrelation {together}")
         ax.set_xticks([0, 1], labels=["batch norm", "layer norm"])
     axes[0].set_ylabel("right on test")
     return figure
@@ -145,7 +145,10 @@ def leads() -> Figure:
         -np.arange(len(settings)), labels=[f"{n}, batch {b}, {t}" for n, b, t in settings]
     )
     far, near = (-0.45, -0.4), (-0.05, 0, 0.05)
-    axes.set_xticks([*(x + _GAP for x in far), *near], labels=[f"{x:g}".replace("-", "−") for x in (*far, *near)])
+    axes.set_xticks(
+        [*(x + _GAP for x in far), *near],
+        labels=[f"{x:g}".replace("-", "−") for x in (*far, *near)],
+    )
     axes.grid(visible=False, axis="y")
     axes.margins(y=0.1)
     axes.set(xlim=(-0.495 + _GAP, 0.065), xlabel="batch norm's lead in test accuracy")
