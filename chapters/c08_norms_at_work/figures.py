@@ -144,7 +144,7 @@ def leads() -> Figure:
     axes.set_yticks(
         -np.arange(len(settings)), labels=[f"{n}, batch {b}, {t}" for n, b, t in settings]
     )
-    far, near = (-0.45, -0.4), (-0.05, 0, 0.05)
+    far, near = (-0.45,), (0, 0.05)
     axes.set_xticks(
         [*(x + _GAP for x in far), *near],
         labels=[f"{x:g}".replace("-", "−") for x in (*far, *near)],
