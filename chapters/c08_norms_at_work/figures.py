@@ -151,7 +151,7 @@ def leads() -> Figure:
     )
     axes.grid(visible=False, axis="y")
     axes.margins(y=0.1)
-    axes.set(xlim=(-0.495 + _GAP, 0.065), xlabel="batch norm's lead in test accuracy")
+    axes.set(xlim=(-0.495 + _GAP, 0.065), xlabel="batch norm's lead, test accuracy")
     stroke = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "center"}
     axes.text(-0.365 + _GAP, 0, " // ", backgroundcolor=PAPER, **stroke)
     return figure
@@ -161,7 +161,7 @@ def _interval(
     axes: Axes, difference: Difference, y: float, colour: str = PALETTE[0], shift: float = 0
 ) -> None:
     reach = difference.t_needed * difference.error
-    look: dict[str, Any] = {"color": colour, "marker": "o", "capsize": 4, "ls": ""}
+    look: dict[str, Any] = {"color": colour, "marker": "o", "ms": 5, "capsize": 4, "ls": ""}
     look["markerfacecolor"] = colour if difference.decided else "white"
     axes.errorbar(difference.mean + shift, y, xerr=reach, **look)
 

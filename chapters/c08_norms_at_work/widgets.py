@@ -25,10 +25,10 @@ RULES = {
     "paired": "standard errors, paired by seed",
 }
 NAMES = {  # in the legend of the first picture
-    "eye": "one spread apart",
+    "eye": "one spread",
     "overlap": "no overlap",
-    "unpaired": "unpaired errors",
-    "paired": "paired errors",
+    "unpaired": "unpaired",
+    "paired": "paired",
 }
 STOPS: dict[str, list[float]] = {
     "seeds": [2, 3, 4, 5, 7, 10, 15, 20, 30],
