@@ -9,11 +9,12 @@ function runsOf({ seed, shared, difference }, { comparisons, most }) {
   if (known.key === key) return known.runs;
   const size = comparisons * most;
   const drawn = normals(1000 * seed + 8, 3 * size);
-  const [common, own] = [Math.sqrt(shared), Math.sqrt(1 - shared)];
+  const [common, own] = [Math.sqrt(Math.abs(shared)), Math.sqrt(1 - Math.abs(shared))];
+  const signs = [1, shared < 0 ? -1 : 1]; // below zero, what lifts one arm lowers the other
   const arm = (place) => (row) =>
     Array.from({ length: most }, (_, k) => {
       const at = row * most + k;
-      return common * drawn[at] + own * drawn[(place + 1) * size + at] + place * difference;
+      return signs[place] * common * drawn[at] + own * drawn[(place + 1) * size + at] + place * difference;
     });
   const rows = Array.from({ length: comparisons }, (_, row) => row);
   known = { key, runs: [rows.map(arm(0)), rows.map(arm(1))] };
@@ -36,8 +37,10 @@ function verdicts(one, other, n, needed) {
   );
   const spread = Math.sqrt((a.variance + b.variance) / 2);
   const difference = Math.abs(apart.mean);
+  const [runs, others] = [one.slice(0, n), other.slice(0, n)];
   return {
     eye: difference > spread,
+    overlap: Math.min(...runs) > Math.max(...others) || Math.min(...others) > Math.max(...runs),
     unpaired: difference > needed[2 * n - 1] * spread * Math.sqrt(2 / n),
     paired: difference > needed[n] * Math.sqrt(apart.variance / n),
   };
@@ -58,8 +61,8 @@ function chanceFigure(state, data) {
 
 // --- the picture ---
 
-const PANEL = { left: 46, top: 46, height: 230, bottom: 42, key: 58, between: 26 };
-const RULE_LOOKS = { eye: [0, []], unpaired: [1, [7, 4]], paired: [2, [2, 3]] };
+const PANEL = { left: 46, top: 46, height: 230, bottom: 42, key: 76, between: 26 };
+const RULE_LOOKS = { eye: [0, []], overlap: [3, [10, 3, 2, 3]], unpaired: [1, [7, 4]], paired: [2, [2, 3]] };
 
 /** The dots and the curves: side by side where there is room, else one above the other. */
 function panels(width) {
@@ -99,7 +102,7 @@ function drawStrip(context, box, runs, isFinding) {
     drawText(context, arm ? "arm B" : "arm A", x, box.bottom + 14, { align: "center", colour });
   });
   ["eye", "paired"].forEach((rule, line) => {
-    const words = `${rule === "eye" ? "by eye" : "paired"}: ${isFinding[rule] ? "a finding" : "no finding"}`;
+    const words = `${rule === "eye" ? "one spread" : "paired"}: ${isFinding[rule] ? "a finding" : "no finding"}`;
     drawText(context, words, box.left, box.bottom + 33 + 16 * line, { px: 12, weight: "bold" });
   });
 }
@@ -136,11 +139,11 @@ function drawChance(context, state, width, data) {
 }
 
 const shareAt = (state, data, rule) => chanceFigure(state, data).shares[rule][data.stops.seeds.indexOf(state.seeds)];
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)} %`.replace("-", "−");
 
 function summary(state, data) {
   const truth = state.difference ? `The arms are ${tickText(state.difference)} σ apart` : "The arms do not differ";
-  return `${truth}. By eye ${percent(shareAt(state, data, "eye"))} of such comparisons are a finding, by paired standard errors ${percent(shareAt(state, data, "paired"))}.`;
+  return `${truth}. One spread apart are ${percent(shareAt(state, data, "eye"))} of such comparisons, and paired standard errors call ${percent(shareAt(state, data, "paired"))} a finding.`;
 }
 
 const facts = (state, data) =>
@@ -149,7 +152,7 @@ const facts = (state, data) =>
 export default widgetOf((data) => ({
   name: "chance_by_eye",
   title: "Two arms with few seeds, and how often each rule calls such a comparison a finding.",
-  hint: `Dots: the first of ${data.comparisons} comparisons, bars their means, lines join runs with the same seed. σ is the standard deviation of a run; the shared part is what both arms owe to the seed.`,
+  hint: `Dots: the first of ${data.comparisons} comparisons, bars their means, lines join runs with the same seed. σ is the standard deviation of a run; the shared part is what both arms owe to the seed; below zero, what lifts one arm lowers the other.`,
   specs: [
     { name: "seeds", label: "seeds" },
     { name: "difference", label: "true difference, σ" },

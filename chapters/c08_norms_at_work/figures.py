@@ -16,7 +16,6 @@ from chapters.c08_norms_at_work import shaken
 from chapters.c08_norms_at_work.comparisons import ONE_IMAGE, adding_runs, lead, saved, tied_lead
 from course_utils.experiments import Difference, Rows, at_best
 from course_utils.plots import spread_curves
-from course_utils.plots.curves import draw_log_curves
 from course_utils.plots.style import (
     INK,
     MUTED,
@@ -33,6 +32,7 @@ __all__ = [
     "gradients_by_depth",
     "leads",
     "learning_curves",
+    "pairs",
     "placements",
     "shaken_losses",
     "transformer_rates",
@@ -41,6 +41,8 @@ __all__ = [
 _load = records_of("08")
 LENGTHS = (25, 50, 100)
 _SHAKEN = {"batch norm": 0, "no norm": 6, "held": 3, "shaken": 4}  # in the palette
+_GAP = 0.29  # what is left out of the axis of the leads
+_FAILED = 3.5  # where a loss that is no number is drawn
 _BUDGETS = {"updates": "200 updates", "epochs": "2 epochs"}
 
 
@@ -99,10 +101,32 @@ def by_batch_size() -> Figure:
     return figure
 
 
+def pairs(compared: Mapping[str, Any]) -> Figure:
+    """Draw the runs of two arms, those with the same seed joined by a line; the means as bars, and
+    the correlation in the title.
+
+    Args:
+        compared: by the panel's title the test accuracies (2, S), batch norm's and layer norm's.
+    """
+    figure, axes = new_figure(3.4, ncols=len(compared))
+    for ax, (title, runs) in zip(axes, compared.items(), strict=True):
+        together = f"{np.corrcoef(runs)[0, 1]:.2f}".replace("-", "−")
+        ax.plot([0, 1], runs, color=MUTED, linewidth=0.8, linestyle="-")
+        for arm, values in enumerate(runs):
+            look: dict[str, Any] = {"color": PALETTE[arm]}
+            ax.plot([arm] * len(values), values, linestyle="", **marker_style(arm), **look)
+            ax.plot([arm - 0.2, arm + 0.2], [values.mean()] * 2, linestyle="-", **look)
+        ax.set(xlim=(-0.5, 1.5), title=f"{title},\ncorrelation {together}")
+        ax.set_xticks([0, 1], labels=["batch norm", "layer norm"])
+    axes[0].set_ylabel("right on test")
+    return figure
+
+
 def leads() -> Figure:
-    """Draw how far batch norm's test accuracy is ahead of layer norm's, ten new seeds each; the
-    interval of a decided difference leaves zero out, and the dot of an undecided one is hollow. In
-    grey the lead where layer norm has another rate that is level on validation."""
+    """Draw how far batch norm's test accuracy is ahead of layer norm's, ten new seeds each, on an
+    axis with a gap; the interval of a decided difference leaves zero out, and the dot of an
+    undecided one is hollow. In grey the lead where layer norm has another rate that is level on
+    validation."""
     settings = [
         ("MLP", 2, "2 epochs"),
         ("MLP", 4, "2 epochs"),
@@ -113,45 +137,55 @@ def leads() -> Figure:
     axes.axvline(0, color=INK, linewidth=1)
     for row, (network, batch, budget) in enumerate(settings):
         tied = budget == "15 epochs"
-        _interval(axes, lead("batch", "layer", network, batch, budget), 0.15 * tied - row)
+        gap = lead("batch", "layer", network, batch, budget)
+        _interval(axes, gap, 0.15 * tied - row, shift=_GAP if gap.mean < -0.1 else 0)
         if tied:
             _interval(axes, tied_lead(batch), -0.2 - row, colour=MUTED)
     axes.set_yticks(
         -np.arange(len(settings)), labels=[f"{n}, batch {b}, {t}" for n, b, t in settings]
     )
+    far, near = (-0.45,), (0, 0.05)
+    axes.set_xticks(
+        [*(x + _GAP for x in far), *near],
+        labels=[f"{x:g}".replace("-", "−") for x in (*far, *near)],
+    )
     axes.grid(visible=False, axis="y")
     axes.margins(y=0.1)
-    axes.set(xlim=(-0.05, 0.07), xlabel="batch norm's lead in test accuracy")
-    beyond = f"← {lead('batch', 'layer', 'MLP', 2).mean:.2f}".replace("-", "−")
-    axes.text(-0.047, 0, beyond, va="center", color=PALETTE[0])
+    axes.set(xlim=(-0.495 + _GAP, 0.065), xlabel="batch norm's lead, test accuracy")
+    stroke = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "center"}
+    axes.text(-0.365 + _GAP, 0, " // ", backgroundcolor=PAPER, **stroke)
     return figure
 
 
-def _interval(axes: Axes, difference: Difference, y: float, colour: str = PALETTE[0]) -> None:
+def _interval(
+    axes: Axes, difference: Difference, y: float, colour: str = PALETTE[0], shift: float = 0
+) -> None:
     reach = difference.t_needed * difference.error
-    look: dict[str, Any] = {"color": colour, "marker": "o", "capsize": 4, "ls": ""}
+    look: dict[str, Any] = {"color": colour, "marker": "o", "ms": 5, "capsize": 4, "ls": ""}
     look["markerfacecolor"] = colour if difference.decided else "white"
-    axes.errorbar(difference.mean, y, xerr=reach, **look)
+    axes.errorbar(difference.mean + shift, y, xerr=reach, **look)
 
 
 def shaken_losses(results: Mapping[str, shaken.Training]) -> Figure:
-    """Draw the loss of the last 20 of 120 updates, the noise off, against the learning rate: a line
-    through the means of eight seeds, the seeds as dots."""
-    series = [_SHAKEN[name] for name in results]
-    means = {name: result.noise_off.mean(1).numpy() for name, result in results.items()}
-    figure, axes = new_figure()
-    draw_log_curves(axes, np.array(shaken.RATES), means, series=series)
-    for place, arm in enumerate(results):
-        beside = np.array(shaken.RATES) * 1.03 ** (place - 1.5)
-        seeds = results[arm].noise_off.clamp_max(3.0)  # (R, S)
-        axes.plot(beside, seeds, ".", color=PALETTE[_SHAKEN[arm]], alpha=0.6)
-    axes.set(xscale="log", xlabel="learning rate", ylabel="training loss, noise off")
-    lowest = np.nanmin([result.noise_off.numpy() for result in results.values()])
-    axes.set_ylim(bottom=0.9 * lowest)  # every seed is seen
-    axes.set_xticks(shaken.RATES, labels=[f"{rate:g}" for rate in shaken.RATES])
+    """Draw the loss of the last 20 of 120 updates, the noise off, at each learning rate: the arms
+    beside each other, eight seeds as dots and their mean as a bar."""
+    figure, axes = new_figure(4.4)
+    for place, (arm, result) in enumerate(results.items()):
+        across = np.arange(len(shaken.RATES)) + 0.17 * (place - 1.5)
+        seeds = result.noise_off.nan_to_num(nan=_FAILED).clamp_max(_FAILED).numpy()  # (R, S)
+        look: dict[str, Any] = {"color": PALETTE[_SHAKEN[arm]]}
+        axes.plot(across, seeds, ".", alpha=0.7, **look)
+        means = result.noise_off.mean(1).numpy()
+        axes.hlines(means, across - 0.07, across + 0.07, linewidth=2.5, **look)
+        drawn = line_style(_SHAKEN[arm]) | {"linewidth": 1}
+        axes.plot(across, means, label=arm, **drawn)
+    axes.set(yscale="log", xlabel="learning rate", ylabel="training loss, noise off")
+    axes.set_xticks(range(len(shaken.RATES)), labels=[f"{rate:g}" for rate in shaken.RATES])
+    axes.grid(visible=False, axis="x")
     losses = (0.05, 0.1, 0.2, 0.5, 1, 2)
-    axes.set_yticks(losses, labels=[f"{loss:g}" for loss in losses])
+    axes.set_yticks([*losses, _FAILED], labels=[*(f"{loss:g}" for loss in losses), "NaN"])
     axes.minorticks_off()
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
@@ -233,8 +267,8 @@ def _box(shape: str, inside: str, edge: str) -> dict[str, Any]:
 
 
 def gradients_by_depth() -> Figure:
-    """Draw the gradient of each layer of 24, and that of the last layer by depth, with twice the
-    standard error of the mean of twenty seeds."""
+    """Draw the gradient of each layer of 24, and that of the last layer and of pre-norm's first by
+    depth, with twice the standard error of the mean of twenty seeds."""
     rows = _load("gradient-depth")
     depths = np.array(rows.values("depth"))
     figure, (by_layer, by_depth) = new_figure(3.8, ncols=2)
@@ -247,13 +281,15 @@ def gradients_by_depth() -> Figure:
         if placement == "pre":
             root = last[1].mean() * (depths[1] / depths) ** 0.5  # from six layers on
             by_depth.plot(depths, root, color=MUTED, linestyle=":", label="as 1 / √L")
+            first = [[row["first"] for row in mine.select(depth=d)] for d in depths]
+            _mean_with_error(by_depth, depths, np.array(first).T, 2, "pre-norm's first layer")
     by_layer.set(title="each layer of 24", xlabel="layer", ylabel="norm of the gradient")
     by_layer.set(xticks=[1, 6, 12, 18, 24], ylim=(0, 3))
     by_depth.set(title="the last layer", xlabel="layers", xscale="log", yscale="log")
     by_depth.set_xticks(depths, labels=[str(d) for d in depths])
-    by_depth.set_yticks([0.4, 0.6, 1, 1.5, 2], labels=["0.4", "0.6", "1", "1.5", "2"])
+    by_depth.set_yticks([0.4, 0.6, 1, 2, 3], labels=["0.4", "0.6", "1", "2", "3"])
     by_depth.minorticks_off()
-    figure.legend(*by_depth.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.legend(*by_depth.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 

@@ -20,13 +20,20 @@ COMPARISONS = 500  # simulated for each number of seeds
 MOST = 30  # seeds
 RULES = {
     "eye": "by eye: one spread apart",
+    "overlap": "by eye: no overlap of the runs",
     "unpaired": "standard errors, unpaired",
     "paired": "standard errors, paired by seed",
+}
+NAMES = {  # in the legend of the first picture
+    "eye": "one spread",
+    "overlap": "no overlap",
+    "unpaired": "unpaired",
+    "paired": "paired",
 }
 STOPS: dict[str, list[float]] = {
     "seeds": [2, 3, 4, 5, 7, 10, 15, 20, 30],
     "difference": [0, 0.25, 0.5, 1, 2],
-    "shared": [0, 0.5, 0.9],
+    "shared": [-0.5, 0, 0.5, 0.9],
 }
 LIMITS = {"seed": (0, 30)}
 
@@ -40,7 +47,8 @@ def chance_by_eye(seeds: int = 3, difference: float = 0, *, shared: float = 0) -
         difference: how far the second arm truly is above the first, in standard deviations of a
             run: 0, 0.25, 0.5, 1 or 2.
         shared: the part of a run's variance that its seed decides, for both arms alike: 0, 0.5 or
-            0.9.
+            0.9; or -0.5, where what lifts one arm lowers the other. It is the two arms'
+            correlation.
     """
     chosen = one_of(STOPS, seeds=seeds, difference=difference, shared=shared)
     needed = {str(n): t_needed(n) for n in (*STOPS["seeds"], *(2 * n - 1 for n in STOPS["seeds"]))}
@@ -65,7 +73,9 @@ class _ChanceByEye(CourseWidget):
         """Return (2, comparisons, most): the runs of both arms."""
         shared, seed = self.state["shared"], self.state["seed"]
         drawn = normals(1000 * seed + 8, 3 * COMPARISONS * MOST).view(3, COMPARISONS, MOST)
-        arms = math.sqrt(shared) * drawn[0] + math.sqrt(1 - shared) * drawn[1:]
+        common = math.sqrt(abs(shared)) * drawn[0]
+        both = torch.stack([common, math.copysign(1, shared) * common])
+        arms = both + math.sqrt(1 - abs(shared)) * drawn[1:]
         return arms + torch.tensor([0.0, self.state["difference"]]).double().view(2, 1, 1)
 
     def shares(self) -> dict[str, list[float]]:
@@ -82,8 +92,10 @@ class _ChanceByEye(CourseWidget):
                 "unpaired": t_needed(2 * n - 1) * spread * math.sqrt(2 / n),
                 "paired": t_needed(n) * (other - one).std(1) / math.sqrt(n),
             }
-            for rule, limit in limits.items():
-                found[rule].append((difference > limit).double().mean().item())
+            called = {rule: difference > limit for rule, limit in limits.items()}
+            called["overlap"] = (one.amin(1) > other.amax(1)) | (other.amin(1) > one.amax(1))
+            for rule in RULES:
+                found[rule].append(called[rule].double().mean().item())
         return found
 
     def picture(self) -> tuple[Figure, str]:
@@ -101,8 +113,7 @@ class _ChanceByEye(CourseWidget):
         shares = self.shares()
         for series, rule in enumerate(RULES):
             look = line_style(series) | marker_style(series)
-            name = "by eye" if rule == "eye" else f"{rule} errors"
-            curves.plot(STOPS["seeds"], shares[rule], label=name, **look)
+            curves.plot(STOPS["seeds"], shares[rule], label=NAMES[rule], **look)
         curves.axvline(seeds, color=PALETTE[6], linestyle=":", linewidth=1)
         curves.set(xscale="log", ylim=(-0.02, 1.02), xlabel="seeds of each arm")
         kind = "true" if difference else "false"

@@ -18,7 +18,7 @@ def test_runs_shares_and_verdicts_of_the_browser_are_those_of_python(figures):
         assert answer["verdicts"]["paired"] == Difference.of((other - one).tolist()).decided
 
 
-@pytest.mark.parametrize("shared", [0, 0.5, 0.9])
+@pytest.mark.parametrize("shared", [-0.5, 0, 0.5, 0.9])
 def test_a_paired_rule_errs_once_in_twenty_times_and_finds_what_pairing_lets_it(shared):
     widget = MAKERS["chance_by_eye"](shared=shared)
     never = widget.shares()
@@ -28,5 +28,19 @@ def test_a_paired_rule_errs_once_in_twenty_times_and_finds_what_pairing_lets_it(
     widget.state = {**widget.state, "difference": 0.5}
     there = widget.shares()
     # a difference of 0.5 with 30 seeds: its standard error is √((1 − shared) · 2 / 30)
-    assert there["paired"][-1] > (0.4 if shared == 0 else 0.7)
+    assert there["paired"][-1] > {-0.5: 0.2, 0: 0.4}.get(shared, 0.7)
     assert (there["paired"][-1] > there["unpaired"][-1] + 0.2) == (shared > 0)
+    assert (there["paired"][-1] < there["unpaired"][-1] - 0.05) == (shared < 0)
+
+
+def test_three_runs_of_each_arm_do_not_overlap_by_chance_once_in_ten_times():
+    # of the 20 ways in which three of six runs can be the first arm's, two leave no overlap
+    never = MAKERS["chance_by_eye"]().shares()
+    assert never["overlap"][1] == pytest.approx(0.1, abs=0.04)
+
+
+def test_the_share_of_the_seed_is_the_correlation_of_the_arms():
+    for shared in (-0.5, 0, 0.9):
+        one, other = MAKERS["chance_by_eye"](shared=shared)._runs().flatten(1)
+        found = torch.corrcoef(torch.stack([one, other]))[0, 1].item()
+        assert found == pytest.approx(shared, abs=0.03)
