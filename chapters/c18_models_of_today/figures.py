@@ -29,20 +29,21 @@ __all__ = [
 LOOKS = {
     "rotates, sees all": (0.8, PALETTE[0], ""),
     "rotates, sees a window or chunk": (0.35, PALETTE[5], ""),
-    "rotates, sees near and blocks": (0.55, PALETTE[3], "xxx"),
+    "rotates, near and blocks": (0.55, PALETTE[3], "xxx"),
+    "rotates, near and chosen blocks": (0.45, PALETTE[1], "xxx"),
     "no positions, sees all": (0.8, PALETTE[4], "///"),
     "no attention: a state": (0.8, PALETTE[2], "..."),
 }
 
 
 def kind_of(layer: Layer) -> str:
-    """Which of the diagram's five kinds a layer is of; "" for one that mixes no tokens."""
+    """Which of the diagram's kinds a layer is of; "" for one that mixes no tokens."""
     if not layer.sees:
         return "no attention: a state" if layer.besides else ""
     if not layer.frequencies:
         return "no positions, sees all"
     if "blocks" in layer.sees:
-        return "rotates, sees near and blocks"
+        return f"rotates, near and {'chosen ' * ('chosen' in layer.sees)}blocks"
     near = layer.sees.replace("chunks of ", "").replace(",", "").isdigit()
     return "rotates, sees a window or chunk" if near else "rotates, sees all"
 
@@ -74,7 +75,7 @@ def draw_layers(
         for kind, (_, colour, hatch) in LOOKS.items()
         if any(kind in kinds for kinds in models.values())
     ]
-    axes.figure.legend(handles=patches, loc="outside upper center", ncols=2)
+    axes.figure.legend(handles=patches, loc="outside upper center", ncols=2, fontsize=9)
 
 
 def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
