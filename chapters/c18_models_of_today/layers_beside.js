@@ -42,7 +42,7 @@ function reachThrough(layers, layer, tokens) {
   let first = tokens - 1;
   layers.slice(0, layer + 1).reverse().forEach(({ sees }) => {
     const parts = partsSeen(sees, first + 1);
-    first = parts.length ? parts[0][0] : 0; // a state hands on everything
+    first = parts.length ? parts[0][0] : 0; // a state passes everything on
   });
   return tokens - first;
 }

@@ -129,7 +129,7 @@ def counts_seen(sees: str, tokens: int) -> tuple[int, int]:
 
 def reached_through(sights: Sequence[str], tokens: int) -> int:
     """How many tokens have a part in the last one's answer, through layers that see so far, the
-    first layer first; a state hands on everything."""
+    first layer first; a state passes everything on."""
     first = tokens - 1
     for sees in reversed(sights):
         seen = reach(sees, first + 1)
