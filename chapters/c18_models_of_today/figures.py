@@ -127,7 +127,7 @@ def reach_by_depth(
         marked = [2**i - 1 for i in range(7) if 2**i <= depth]
         axes.loglog(range(1, depth + 1), reached, markevery=marked, linestyle="-", **look)
         first = whole[name].index(max(whole[name])) + 1
-        at = first * 1.06 ** lifted.count(first)  # two of one layer side by side
+        at = first * 1.12 ** lifted.count(first)  # two of one layer side by side
         lifted.append(first)
         axes.plot([at, at], [whole[name][first - 2], whole[name][-1]], ":", color=look["color"])
         axes.plot(at, whole[name][-1], **look)
@@ -157,7 +157,7 @@ def sink_gates(sinks: Sequence[float], keys: Sequence[int]) -> Figure:
     for series, sink in enumerate(sinks):
         axes.plot(lse, torch.sigmoid(lse - sink))
         label = f"b = {sink:g}".replace("-", "−")
-        axes.text(sink + 0.25, 0.5, label, va="top", color=PALETTE[series])
+        axes.text(sink - 0.2, 0.52, label, ha="right", color=PALETTE[series])
     for many in keys:
         at = math.log(many)
         gate = 1 / (1 + math.exp(sinks[-1]) / many)
