@@ -63,7 +63,8 @@ const layerScale = (state, width, data) => {
 function drawStrip(context, name, top, state, width, data) {
   drawText(context, name, STRIP.left, top, { weight: "bold" });
   const share = formatNumber(100 * shareSeen(data.rows[name], state.tokens));
-  drawText(context, `${share} % of all keys`, width - STRIP.right, top, { px: 12, align: "right" });
+  const most = data.rows[name].some((one) => someChosen(partsSeen(one.sees, state.tokens))) ? "at most " : "";
+  drawText(context, `${most}${share} % of all keys`, width - STRIP.right, top, { px: 12, align: "right" });
   const { x } = layerScale(state, width, data);
   const bottom = top + 14 + STRIP.height;
   data.rows[name].forEach((layer, index) => {
@@ -120,7 +121,11 @@ function drawLayers(context, state, width, data) {
   });
 }
 
-const wordsOf = ({ sees, besides }) => (sees ? `sees ${sees}` : besides || "mixes no tokens");
+function wordsOf({ sees, besides }) {
+  if (!sees) return besides || "mixes no tokens";
+  const window = /^[\d,]+$/.test(sees) ? `the last ${sees}` : sees;
+  return `sees ${window.replace("chunks of", "its chunk of")}`;
+}
 
 const countText = (parts, tokens) => `${someChosen(parts) ? "at most " : ""}${tickText(countOf(parts))} of ${tickText(tokens)} tokens`;
 

@@ -205,4 +205,7 @@ def _count(sees: str, tokens: int) -> str:
 
 
 def _words(layer: Mapping[str, Any]) -> str:
-    return f"sees {layer['sees']}" if layer["sees"] else layer["besides"] or "mixes no tokens"
+    if not (sees := layer["sees"]):
+        return layer["besides"] or "mixes no tokens"
+    window = f"the last {sees}" if sees.replace(",", "").isdigit() else sees
+    return f"sees {window}".replace("chunks of", "its chunk of")
