@@ -23,9 +23,16 @@ MAKERS = {
     if getattr(maker, "__annotations__", {}).get("return") is CourseWidget
 } | {"least_time": partial(least_time, MACHINE)}
 TURNING = {"head_dim": 64, "frequencies": (1.0, 0.1), "base": "10,000"}
-SIGHTS = ("all", "4,096", "chunks of 8,192", "128 + blocks of 128", "2,048 chosen")
+SIGHTS = (
+    "all",
+    "4,096",
+    "chunks of 8,192",
+    "128 + blocks of 128",
+    "2,048 chosen",
+    "128 + 512 chosen blocks of 4",
+)
 LAYERS = [Layer(i, sees=sees, **TURNING) for i, sees in enumerate(SIGHTS)]
-LAYERS += [Layer(5, besides="a state"), Layer(6, head_dim=64, sees="all"), Layer(7)]
+LAYERS += [Layer(6, besides="a state"), Layer(7, head_dim=64, sees="all"), Layer(8)]
 MODELS = {"Command R7B†": LAYERS[:3], "Llama 4 Scout": LAYERS, "another": LAYERS[::-1]}
 MAKERS["layers_beside"] = partial(layers_beside, models=MODELS)
 

@@ -1,6 +1,7 @@
 """Chapter 18, Models of today: what its notebook alone needs.
 
-exercises         the receptive field of a stack; the mask of packed documents; softmax with a sink
+exercises         three keys to a frequency; the receptive field of a stack; the mask of packed
+                  documents; softmax with a sink
 published_models  what a published configuration builds, layer by layer
 figures           the layers of several models; masks, reach and the gate of a sink
 widgets           two models, and what the last token sees in a layer of each

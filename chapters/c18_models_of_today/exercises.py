@@ -1,5 +1,5 @@
-"""Chapter 18: how far the last token reaches through all layers; the mask that keeps packed
-documents apart; softmax with a learned sink for each head."""
+"""Chapter 18: the frequency of each dimension from three keys; how far the last token reaches
+through all layers; the mask that keeps packed documents apart; softmax with a learned sink."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,31 @@ from course_utils.check.catalogue import load
 from course_utils.check.exercise import Exercise
 from course_utils.check.probes import COUNTED, Call, read_probes
 
-__all__ = ["block_mask", "receptive_field", "sink_softmax"]
+__all__ = ["block_mask", "frequencies", "receptive_field", "sink_softmax"]
+
+
+def _frequencies(keys, m):
+    at_0, at_m, at_2m = keys
+    cosine = (at_0 + at_2m) / (2 * at_m)
+    return cosine.clamp(-1, 1).acos() / m
+
+
+def _keys(m: int, keys=None, turns=(), radii=(), phases=()) -> Call:
+    """As they are, or as dimensions that turn: r·cos(φ + f·position)."""
+    if keys is None:
+        angles = torch.tensor(phases) + torch.tensor([[0], [m], [2 * m]]) * torch.tensor(turns)
+        keys = torch.tensor(radii) * angles.cos()
+    return Call({"keys": torch.as_tensor(keys), "m": m}, {"keys": "KD"})
+
+
+frequencies = Exercise(
+    "frequencies",
+    _frequencies,
+    read_probes(__file__, "frequencies", _keys, plain=True),
+    load("frequencies", _frequencies),
+    any_dtype=True,
+    may_shrink_to=lambda call: call.arguments["keys"].shape[0] == 3,
+)
 
 
 def _sink_softmax(scores, sinks):

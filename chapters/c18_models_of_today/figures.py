@@ -29,20 +29,21 @@ __all__ = [
 LOOKS = {
     "rotates, sees all": (0.8, PALETTE[0], ""),
     "rotates, sees a window or chunk": (0.35, PALETTE[5], ""),
-    "rotates, sees near and blocks": (0.55, PALETTE[3], "xxx"),
+    "rotates, near and blocks": (0.55, PALETTE[3], "xxx"),
+    "rotates, near and chosen blocks": (0.45, PALETTE[1], "xxx"),
     "no positions, sees all": (0.8, PALETTE[4], "///"),
     "no attention: a state": (0.8, PALETTE[2], "..."),
 }
 
 
 def kind_of(layer: Layer) -> str:
-    """Which of the diagram's five kinds a layer is of; "" for one that mixes no tokens."""
+    """Which of the diagram's kinds a layer is of; "" for one that mixes no tokens."""
     if not layer.sees:
         return "no attention: a state" if layer.besides else ""
     if not layer.frequencies:
         return "no positions, sees all"
     if "blocks" in layer.sees:
-        return "rotates, sees near and blocks"
+        return f"rotates, near and {'chosen ' * ('chosen' in layer.sees)}blocks"
     near = layer.sees.replace("chunks of ", "").replace(",", "").isdigit()
     return "rotates, sees a window or chunk" if near else "rotates, sees all"
 
@@ -74,7 +75,7 @@ def draw_layers(
         for kind, (_, colour, hatch) in LOOKS.items()
         if any(kind in kinds for kinds in models.values())
     ]
-    axes.figure.legend(handles=patches, loc="outside upper center", ncols=2)
+    axes.figure.legend(handles=patches, loc="outside upper center", ncols=2, fontsize=9)
 
 
 def layer_diagram(models: Mapping[str, Sequence[Layer]]) -> Figure:
@@ -115,16 +116,21 @@ def masks(panels: Mapping[str, Tensor], border: int | None = None) -> Figure:
 def reach_by_depth(
     whole: Mapping[str, Sequence[int]], without: Mapping[str, Sequence[int]]
 ) -> Figure:
-    """Draw how many tokens reach the last one through the first layers, one layer more at a time:
-    of whole models, and without the layers that see all (dashed)."""
+    """Draw how many tokens reach the last one through the first layers, one layer more at a time,
+    without the layers that see all; dotted, where the first of those lifts the whole model."""
     figure, axes = new_figure(4.4)
     figure.set_figwidth(5.6)  # legible on a phone
-    for series, (name, reached) in enumerate(whole.items()):
+    lifted: list[int] = []
+    for series, (name, reached) in enumerate(without.items()):
         look = {"color": PALETTE[series], "marker": MARKERS[series]}
-        for line, dash in ((without[name], "--"), (reached, "-")):
-            marked = [2**i - 1 for i in range(7) if 2**i <= len(line)]
-            axes.loglog(range(1, len(line) + 1), line, linestyle=dash, markevery=marked, **look)
-        depth, farthest = len(without[name]), without[name][-1]
+        depth, farthest = len(reached), reached[-1]
+        marked = [2**i - 1 for i in range(7) if 2**i <= depth]
+        axes.loglog(range(1, depth + 1), reached, markevery=marked, linestyle="-", **look)
+        first = whole[name].index(max(whole[name])) + 1
+        at = first * 1.12 ** lifted.count(first)  # two of one layer side by side
+        lifted.append(first)
+        axes.plot([at, at], [whole[name][first - 2], whole[name][-1]], ":", color=look["color"])
+        axes.plot(at, whole[name][-1], **look)
         label = f"{name}\n{farthest:,}" if depth > 32 else f"{name} {farthest:,}"
         axes.annotate(
             label, (depth, farthest), (6, -4),
@@ -132,7 +138,7 @@ def reach_by_depth(
         )  # fmt: skip
     axes.set(
         xlim=(0.8, 480),
-        xlabel="layers, from the first\n(dashed: without those that see all)",
+        xlabel="layers, from the first\n(dotted: at the first that sees all)",
         ylabel="tokens that reach the last",
     )
     axes.set_xticks([1, 2, 4, 8, 16, 32, 64], ["1", "2", "4", "8", "16", "32", "64"])
@@ -150,8 +156,8 @@ def sink_gates(sinks: Sequence[float], keys: Sequence[int]) -> Figure:
     lse = torch.linspace(-4.3, 8.6, 281)
     for series, sink in enumerate(sinks):
         axes.plot(lse, torch.sigmoid(lse - sink))
-        side, way = ("right", -1) if series < len(sinks) / 2 else ("left", 1)
-        axes.text(sink + 0.3 * way, 0.5, f"b = {sink:g}".replace("-", "−"), ha=side)
+        label = f"b = {sink:g}".replace("-", "−")
+        axes.text(sink - 0.2, 0.52, label, ha="right", color=PALETTE[series])
     for many in keys:
         at = math.log(many)
         gate = 1 / (1 + math.exp(sinks[-1]) / many)

@@ -1,28 +1,39 @@
 // Two models, a bar for each layer, and which tokens of a text the last one sees in one layer of each.
 
-const STRIP = { left: 8, right: 8, top: 30, height: 40, row: 66 };
-const SIGHT = { top: 176, height: 26, row: 66 };
+const STRIP = { left: 8, right: 8, top: 30, height: 40, row: 70 };
+const SIGHT = { top: 182, height: 24, row: 74 };
 const KEY = 20; // a line of the legend
 const legendColumns = (width) => (width < 500 ? 1 : 2);
 
 const layersOf = (state, data) =>
   [state.model, state.other].map((name) => data.rows[name][Math.min(state.layer, data.rows[name].length - 1)]);
 
-/** The parts of a text that its last token sees, [from, to, how]: 1 as it is, 0.5 in blocks or among chosen ones. */
-function partsSeen(sees, tokens) {
-  const words = sees.replaceAll(",", "").split(" ");
-  if (!words[0]) return [];
-  if (words[0] === "all") return [[0, tokens, 1]];
-  if (words.at(-1) === "chosen") return [[0, tokens, 0.5]];
-  const last = words[0] === "chunks" ? ((tokens - 1) % Number(words.at(-1))) + 1 : Number(words[0]);
-  const start = Math.max(0, tokens - last);
-  const parts = [[start, tokens, 1]];
-  return words.includes("+") && start > 0 ? [[0, start, 0.5], ...parts] : parts;
+/** How many tokens the chosen ones, or the chosen blocks, are at most. */
+function mostChosen(words) {
+  const size = words.at(-1) === "chosen" ? 1 : Number(words.at(-1));
+  return Number(words[words.indexOf("chosen") - 1]) * size;
 }
 
-const countOf = (parts) => parts.reduce((sum, [from, to]) => sum + to - from, 0);
+/** The parts of a text that its last token sees, [from, to, how, count]: how is 1 as it is, 0.5 in blocks, 0.25 where
+ * some are chosen; count is how many, at most. */
+function partsSeen(sees, tokens) {
+  const words = sees.replaceAll(",", "").split(" ");
+  const part = (from, to, how, most = tokens) => (to > from ? [[from, to, how, Math.min(to - from, most)]] : []);
+  if (!words[0]) return [];
+  if (words[0] === "all") return part(0, tokens, 1);
+  const most = words.includes("chosen") ? mostChosen(words) : tokens;
+  if (words.at(-1) === "chosen") return part(0, tokens, tokens > most ? 0.25 : 1, most);
+  const last = words[0] === "chunks" ? ((tokens - 1) % Number(words.at(-1))) + 1 : Number(words[0]);
+  const start = Math.max(0, tokens - last);
+  const rest = words.includes("+") ? part(0, start, start > most ? 0.25 : 0.5, most) : [];
+  return [...rest, ...part(start, tokens, 1)];
+}
 
-/** Of all keys of all layers, the share that the last token sees. */
+const countOf = (parts) => parts.reduce((sum, [, , , count]) => sum + count, 0);
+
+const someChosen = (parts) => parts.some(([, , how]) => how === 0.25);
+
+/** Of all keys of all layers, the share that the last token sees, at most. */
 const shareSeen = (layers, tokens) =>
   layers.reduce((sum, one) => sum + countOf(partsSeen(one.sees, tokens)), 0) / (layers.length * tokens);
 
@@ -31,7 +42,7 @@ function reachThrough(layers, layer, tokens) {
   let first = tokens - 1;
   layers.slice(0, layer + 1).reverse().forEach(({ sees }) => {
     const parts = partsSeen(sees, first + 1);
-    first = parts.length ? parts[0][0] : 0; // a state hands on everything
+    first = parts.length ? parts[0][0] : 0; // a state passes everything on
   });
   return tokens - first;
 }
@@ -52,7 +63,8 @@ const layerScale = (state, width, data) => {
 function drawStrip(context, name, top, state, width, data) {
   drawText(context, name, STRIP.left, top, { weight: "bold" });
   const share = formatNumber(100 * shareSeen(data.rows[name], state.tokens));
-  drawText(context, `${share} % of all keys`, width - STRIP.right, top, { px: 12, align: "right" });
+  const most = data.rows[name].some((one) => someChosen(partsSeen(one.sees, state.tokens))) ? "at most " : "";
+  drawText(context, `${most}${share} % of all keys`, width - STRIP.right, top, { px: 12, align: "right" });
   const { x } = layerScale(state, width, data);
   const bottom = top + 14 + STRIP.height;
   data.rows[name].forEach((layer, index) => {
@@ -63,7 +75,7 @@ function drawStrip(context, name, top, state, width, data) {
       context.fillRect(x(index) + 1, bottom - height, x(1) - x(0) - 2, height);
     };
     const parts = partsSeen(layer.sees, state.tokens);
-    bar(countOf(parts) / state.tokens, 0.5); // paler: in blocks
+    bar(countOf(parts) / state.tokens, 0.5); // paler: in blocks, or chosen
     bar(countOf(parts.filter((part) => part[2] === 1)) / state.tokens, 1);
   });
   const at = Math.min(state.layer, data.rows[name].length - 1);
@@ -79,22 +91,25 @@ function drawLayers(context, state, width, data) {
   seenFigure(state, data).forEach((parts, row) => {
     const top = SIGHT.top + SIGHT.row * row;
     const one = layersOf(state, data)[row];
+    const name = [state.model, state.other][row];
     const colour = data.looks[one.kind]?.[1] ?? STYLE.muted;
-    drawText(context, `${[state.model, state.other][row]}: ${wordsOf(one)}`, STRIP.left, top, { px: 12 });
     context.fillStyle = STYLE.rule;
-    context.fillRect(STRIP.left, top + 12, width - STRIP.left - STRIP.right, SIGHT.height);
+    context.fillRect(STRIP.left, top + 10, width - STRIP.left - STRIP.right, SIGHT.height);
     parts.forEach(([from, to, how]) => {
       const wide = Math.max(4, tokens(to) - tokens(from)); // one of many is seen too
-      context.fillStyle = tint(colour, how === 1 ? 1 : 0.45);
-      context.fillRect(tokens(to) - wide, top + 12, wide, SIGHT.height);
+      context.fillStyle = tint(colour, { 1: 1, 0.5: 0.45, 0.25: 0.2 }[how]);
+      context.fillRect(tokens(to) - wide, top + 10, wide, SIGHT.height);
+      if (how === 0.25) hatch(context, tokens(to) - wide, top + 10, wide, SIGHT.height, colour);
     });
-    const count = `${tickText(countOf(parts))} of ${tickText(state.tokens)} tokens`;
-    const reached = reachThrough(data.rows[[state.model, state.other][row]], state.layer, state.tokens);
+    const reached = reachThrough(data.rows[name], state.layer, state.tokens);
     context.fillStyle = STYLE.ink;
     const wide = Math.max(4, tokens(reached) - STRIP.left);
-    context.fillRect(tokens(state.tokens) - wide, top + 12 + SIGHT.height, wide, 3);
-    drawText(context, `reached: ${tickText(reached)}`, STRIP.left, top + 12 + SIGHT.height + 11, { px: 12 });
-    drawText(context, count, width - STRIP.right, top + 12 + SIGHT.height + 11, { px: 12, weight: "bold", align: "right" });
+    context.fillRect(tokens(state.tokens) - wide, top + 10 + SIGHT.height, wide, 3);
+    const under = top + 10 + SIGHT.height + 13;
+    drawText(context, name, STRIP.left, top, { px: 12, weight: "bold" });
+    drawText(context, countText(parts, state.tokens), width - STRIP.right, top, { px: 12, align: "right" });
+    drawText(context, wordsOf(one), STRIP.left, under, { px: 12 });
+    drawText(context, `reached: ${tickText(reached)}`, width - STRIP.right, under, { px: 12, align: "right" });
   });
   const columns = legendColumns(width);
   kindsOf(state, data).forEach((kind, at) => {
@@ -106,8 +121,23 @@ function drawLayers(context, state, width, data) {
   });
 }
 
-/** What a layer is, with the tokens that it sees in place of the kind's own words for them. */
-const wordsOf = ({ kind, sees }) => (sees ? `${kind.split(",")[0]}, sees ${sees}` : kind || "mixes no tokens");
+function wordsOf({ sees, besides }) {
+  if (!sees) return besides || "mixes no tokens";
+  const window = /^[\d,]+$/.test(sees) ? `the last ${sees}` : sees;
+  return `sees ${window.replace("chunks of", "its chunk of")}`;
+}
+
+const countText = (parts, tokens) => `${someChosen(parts) ? "at most " : ""}${tickText(countOf(parts))} of ${tickText(tokens)} tokens`;
+
+/** Slanted lines over a bar from which some tokens are chosen. */
+function hatch(context, left, top, wide, height, colour) {
+  context.save();
+  context.beginPath();
+  context.rect(left, top, wide, height);
+  context.clip();
+  for (let x = left - height; x < left + wide; x += 8) drawLine(context, [[x, top + height], [x + height, top]], { colour });
+  context.restore();
+}
 
 /** A click on a strip chooses the layer. */
 function layerAt(px, py, state, width, data) {
@@ -124,12 +154,12 @@ function layerByKey(event, state, data) {
 }
 
 function summary(state, data) {
-  const counts = seenFigure(state, data).map(countOf);
-  const said = [state.model, state.other].map((name, i) => {
+  const said = seenFigure(state, data).map((parts, i) => {
+    const name = [state.model, state.other][i];
     const reached = tickText(reachThrough(data.rows[name], state.layer, state.tokens));
-    return `${name} ${counts[i] === 0 ? "none" : tickText(counts[i])} (reached: ${reached})`;
+    return `${name} ${parts.length ? countText(parts, state.tokens) : "no token"} (reached: ${reached})`;
   });
-  return `In layer ${state.layer} the last of ${tickText(state.tokens)} tokens sees: ${said.join(", ")}.`;
+  return `In layer ${state.layer} the last token sees: ${said.join(", ")}.`;
 }
 
 function facts(state, data) {
@@ -142,7 +172,7 @@ function facts(state, data) {
 export default widgetOf((data) => ({
   name: "layers_beside",
   title: "Two models, a bar for each layer, as high as the share of a text that its last token sees there; below, which tokens.",
-  hint: "Click a bar to choose the layer, or use the arrow keys. Paler: seen in blocks, or among chosen ones.",
+  hint: "Click a bar to choose the layer, or use the arrow keys. Paler: seen in blocks. Hatched: some of these are chosen, and the count says how many at most.",
   specs: [
     { name: "model", label: "model", kind: "select", options: data.models },
     { name: "other", label: "beside", kind: "select", options: data.models },

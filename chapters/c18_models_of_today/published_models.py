@@ -2,7 +2,7 @@
 Chapter 18.
 
 The model is built small, with random weights, and with as many layers as the file says. Every layer
-is handed the same token at every place and attention hands on zeros, so that tokens differ by their
+is given the same token at every place and attention returns zeros, so that tokens differ by their
 positions alone: what differs from one key to the next is what the layer makes of the position. A
 function in the place of attention reads it off. What still mixes tokens is no attention: a
 convolution, or a state that is carried along.
@@ -151,7 +151,7 @@ def _read(model: Any, length: int) -> list[Layer]:
 def _attention(config, index, ear, doubling, turned, distant, unlike) -> dict[str, Any]:
     """What one layer's attention is seen to do: the fields of a Layer."""
     first, head_dim = turned.query[:, :, :1], turned.query.shape[-1]
-    key = turned.key[0, :, _BEFORE : _BEFORE + len(doubling)]  # what is behind stands for blocks
+    key = turned.key[0, :, _BEFORE : _BEFORE + len(doubling)]  # what comes after is of blocks
     frequencies = () if ear.codes_added else _frequencies(key, doubling)
     base = _base(config, index, turned.module) if frequencies else ""
     temperature = (distant.query.norm() / first.norm()).item()
@@ -188,7 +188,7 @@ def layer_table(models: Mapping[str, list[Layer]], caption: str = "") -> Table:
 def other_table(models: Mapping[str, list[Layer]]) -> Table:
     """Return the rows of ``layer_table`` with the other columns, folded: norms, sinks, scales."""
     caption = (
-        "The same layers. Norms: in front of a branch (pre), behind it (post), or both. "
+        "The same layers. Norms: before a branch (pre), after it (post), or both. "
         "scale·√d: 1 where scores are divided by √d; the factor in cosines and sines counts, for "
         f"query and key. × at {FAR:,}: what a query there is multiplied by, over the first."
     )
@@ -290,7 +290,7 @@ def _small_model(config: Any) -> Any:
 
 
 class _Ear:
-    """Hands every layer of a model equal tokens, and hears what the layer does with them."""
+    """Gives every layer of a model equal tokens, and hears what the layer does with them."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -303,7 +303,7 @@ class _Ear:
         kinds = getattr(model.config, "layer_types", None) or ()
         other = any("attention" not in kind or "linear" in kind for kind in kinds)
         self.has_states = other or getattr(model, "_is_stateful", False)
-        self.codes_added = False  # whether tokens differ in front of the first layer
+        self.codes_added = False  # whether tokens differ before the first layer
         self.calls: dict[int, list[_Call]] = {}
         self.tables: dict[int, Any] = {}  # the cosines and sines that a layer is given
         self.besides: dict[int, str] = {}
@@ -407,7 +407,7 @@ def _role(name: str, part: nn.Module) -> str:
 
 
 def _besides(block: nn.Module, hidden: Tensor, given: Callable, dim: int) -> str:
-    """What mixes tokens in a layer whose attention hands on zeros: by which tokens the last one is
+    """What mixes tokens in a layer whose attention returns zeros: by which tokens the last one is
     moved, and whether their order counts."""
 
     def last(x):

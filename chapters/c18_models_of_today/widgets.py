@@ -18,7 +18,11 @@ __all__ = ["layers_beside"]
 
 _RECORDED = Path(__file__).with_name("layers.json")
 STOPS = {
-    "tokens": [512, 4096, 8192, 8193, 32_768, 131_072],
+    # powers of two and what is just beyond them, where windows begin to hide keys and chunks begin;
+    # and a step or two between
+    "tokens": sorted(
+        {130} | {2**n + more for n in range(6, 17) for more in (0, 1, 2 ** (n - 1))} | {2**17}
+    ),
     "layer": list(range(61)),
 }
 
@@ -37,7 +41,7 @@ def layers_beside(
     Args:
         model, other: two of the models.
         layer: from 0; of a model that has fewer, its last.
-        tokens: length of the text: 512, 4,096, 8,192, 8,193, 32,768 or 131,072.
+        tokens: length of the text, one of ``STOPS["tokens"]``.
         models: what ``read_layers`` returned, by name; without it, what it returned when
             ``layers.json`` was written.
     """
@@ -89,7 +93,7 @@ def record_strips(models: Mapping[str, Sequence[Layer]]) -> None:
 
 def reach(sees: str, tokens: int) -> Tensor:
     """Which tokens the last of a text sees, by what a layer sees: (tokens,) 1 where as it is, 0.5
-    where in blocks or among chosen ones, 0 where not."""
+    where in blocks, 0.25 where some are chosen, 0 where not."""
     seen = torch.zeros(tokens)
     words = sees.replace(",", "").split()
     if not words:
@@ -97,18 +101,35 @@ def reach(sees: str, tokens: int) -> Tensor:
     if words[0] == "all":
         return seen + 1
     if words[-1] == "chosen":
-        return seen + 0.5
+        return seen + (1 if tokens <= _most_chosen(sees) else 0.25)
     is_chunk = words[0] == "chunks"
     last = (tokens - 1) % int(words[-1]) + 1 if is_chunk else int(words[0])
     if "+" in words:
-        seen += 0.5
+        some = "chosen" in words and tokens - last > _most_chosen(sees)
+        seen += 0.25 if some else 0.5
     seen[-last:] = 1
     return seen
 
 
+def _most_chosen(sees: str) -> int:
+    """How many tokens the chosen ones, or the chosen blocks, are at most."""
+    words = sees.replace(",", "").split()
+    size = 1 if words[-1] == "chosen" else int(words[-1])
+    return int(words[words.index("chosen") - 1]) * size
+
+
+def counts_seen(sees: str, tokens: int) -> tuple[int, int]:
+    """How many tokens the last of a text sees as they are, and how many, at most, in blocks or by
+    choice."""
+    seen = reach(sees, tokens)
+    some = int((seen == 0.25).sum())
+    besides = min(some, _most_chosen(sees)) if some else int((seen == 0.5).sum())
+    return int((seen == 1).sum()), besides
+
+
 def reached_through(sights: Sequence[str], tokens: int) -> int:
     """How many tokens have a part in the last one's answer, through layers that see so far, the
-    first layer first; a state hands on everything."""
+    first layer first; a state passes everything on."""
     first = tokens - 1
     for sees in reversed(sights):
         seen = reach(sees, first + 1)
@@ -121,8 +142,7 @@ class _LayersBeside(CourseWidget):
 
     @property
     def x(self) -> Tensor:
-        """Which tokens the last one sees in the chosen layer: (2 models, tokens), 1, 0.5 where in
-        blocks or among chosen ones, 0 where not."""
+        """Which tokens the last one sees in the chosen layer: (2 models, tokens), as `reach`."""
         return torch.stack([reach(one["sees"], self.state["tokens"]) for one in self._layers()])
 
     def _layers(self) -> list[dict[str, Any]]:
@@ -132,46 +152,60 @@ class _LayersBeside(CourseWidget):
     def picture(self) -> tuple[Figure, str]:
         layer, tokens = self.state["layer"], self.state["tokens"]
         names = [self.state["model"], self.state["other"]]
-        figure, (strips, sight) = new_figure(4.3, nrows=2)
+        figure, (strips, sight) = new_figure(4.6, nrows=2)
         figure.set_figwidth(5.6)  # legible on a phone
         rows = {name: self.data["rows"][name] for name in names}
         shares = {
-            name: [float((reach(one["sees"], tokens) > 0).float().mean()) for one in layers]
+            name: [sum(counts_seen(one["sees"], tokens)) / tokens for one in layers]
             for name, layers in rows.items()
         }
         draw_layers(strips, {name: [one["kind"] for one in rows[name]] for name in names}, shares)
         strips.axvline(layer, color=MUTED, linewidth=1, linestyle=":")
         strips.set_xlabel(f"layer; as high as its share of {tokens:,} tokens")
-        reaches = []
+        said = []
         for row, (one, seen) in enumerate(zip(self._layers(), self.x, strict=True)):
             colour = LOOKS[one["kind"]][1] if one["kind"] else MUTED
-            whole, half = int((seen == 1).sum()), int((seen == 0.5).sum())
-            wide = max(whole, tokens // 100 if whole else 0)  # one of many is seen too
-            for start, width, shade in (
-                (0, tokens, 0.08),
-                (0, half, 0.4),
-                (tokens - wide, wide, 1),
-            ):
-                sight.barh(-row, width, 0.6, start, color=colour, alpha=shade)
+            top, wide = -2.2 * row, tokens // 100  # one of many is seen too
+            for shown, shade, hatch in ((0.25, 0.25, "////"), (0.5, 0.4, ""), (1, 1, "")):
+                at = (seen == shown).nonzero().flatten().tolist()
+                if at:
+                    width = max(len(at), wide)
+                    sight.barh(
+                        top, width, 0.6, at[-1] + 1 - width, color=colour, alpha=shade,
+                        hatch=hatch, edgecolor="white", linewidth=0,
+                    )  # fmt: skip
+            sight.barh(top, tokens, 0.6, color=colour, alpha=0.08)
             below = [each["sees"] for each in rows[names[row]][: layer + 1]]
             reached = reached_through(below, tokens)
-            reaches.append(reached)
-            wide = max(reached, tokens // 100)
-            sight.barh(-row - 0.35, wide, 0.07, tokens - wide, color=INK)
-            count = f"{names[row]}\n{whole + half:,} of {tokens:,}\nreached: {reached:,}"
-            sight.text(-0.02 * tokens, -row, count, ha="right", va="center")
-        sight.set(yticks=[], xlim=(0, tokens), xticks=[0, tokens], xticklabels=["first", "last"])
+            width = max(reached, wide)
+            sight.barh(top - 0.36, width, 0.07, tokens - width, color=INK)
+            count = f"{_count(one['sees'], tokens)} of {tokens:,} tokens"
+            look = {"va": "center", "fontsize": 9}
+            sight.text(0, top + 0.55, names[row], weight="bold", **look)
+            sight.text(tokens, top + 0.55, count, ha="right", **look)
+            sight.text(0, top - 0.7, _words(one), **look)
+            sight.text(tokens, top - 0.7, f"reached: {reached:,}", ha="right", **look)
+            kind = one["kind"] or "nothing"
+            said.append(f"{names[row]}: {kind}, {count}, reached: {reached:,}")
+        sight.set(yticks=[], xlim=(0, tokens), ylim=(-3.1, 0.9))
+        sight.set_xticks([0, tokens], ["first", "last"])
         sight.set_xlabel(
             f"seen by the last of {tokens:,} tokens in layer {layer};\n"
             f"dark line: reached through layers 0 to {layer}"
         )
         sight.grid(visible=False)
-        said = (
-            f"{name}: {one['kind'] or 'nothing'}, {int((seen > 0).sum()):,} of {tokens:,} tokens, "
-            f"reached: {reached:,}"
-            for name, one, seen, reached in zip(names, self._layers(), self.x, reaches, strict=True)
-        )
-        return (
-            figure,
-            f"Layer {layer} of two models, and what the last token sees. {'; '.join(said)}.",
-        )
+        sight.spines["left"].set_visible(False)
+        words = f"Layer {layer} of two models, and what the last token sees. {'; '.join(said)}."
+        return figure, words
+
+
+def _count(sees: str, tokens: int) -> str:
+    some = bool((reach(sees, tokens) == 0.25).any())
+    return ("at most " if some else "") + f"{sum(counts_seen(sees, tokens)):,}"
+
+
+def _words(layer: Mapping[str, Any]) -> str:
+    if not (sees := layer["sees"]):
+        return layer["besides"] or "mixes no tokens"
+    window = f"the last {sees}" if sees.replace(",", "").isdigit() else sees
+    return f"sees {window}".replace("chunks of", "its chunk of")

@@ -1058,6 +1058,38 @@ def mask_numpy(positions):
     return torch.from_numpy(np.tril(document[:, :, None] == document[:, None]))
 
 
+def turns_by_half_angles(keys, m):
+    """1 − cos fm = 2 sin²(fm/2), from the second difference."""
+    first, middle, last = keys.double()
+    bend = -(first - 2 * middle + last) / (4 * middle)
+    return (2 / m) * torch.asin(bend.clamp(0, 1).sqrt())
+
+
+def turns_numpy(keys, m):
+    keys = np.asarray(keys, dtype=np.float64)
+    return torch.from_numpy(np.arccos(np.clip(keys[::2].sum(0) / 2 / keys[1], -1, 1)) / m)
+
+
+def turns_one_by_one(keys, m):
+    angles = [
+        math.acos(min(1.0, max(-1.0, (a + c) / (b + b))))
+        for a, b, c in zip(*keys.tolist(), strict=True)
+    ]
+    return torch.tensor(angles) / m
+
+
+def turns_by_atan2(keys, m):
+    cosine = torch.tensordot(torch.tensor([0.5, 0, 0.5], dtype=keys.dtype), keys, 1) / keys[1]
+    sine = (1 - cosine.square()).clamp_min(0).sqrt()
+    return torch.atan2(sine, cosine) / m
+
+
+def turns_of_roots(keys, m):
+    """z + 1/z = 2 cos fm: the angle of a root on the unit circle."""
+    cosine = ((keys[0] + keys[2]) / keys[1] / 2).clamp(-1, 1).to(torch.complex128)
+    return (cosine + (cosine.square() - 1).sqrt()).angle().abs().div(m)
+
+
 def reach_recursive(layers, tokens):
     if not layers or tokens < 2:
         return min(tokens, 1)
@@ -1765,6 +1797,9 @@ RIGHT = {
     ],
     "block_mask": [
         mask_by_loops, mask_of_starts, mask_block_diag, mask_of_differences, mask_numpy,
+    ],
+    "frequencies": [
+        turns_by_half_angles, turns_numpy, turns_one_by_one, turns_by_atan2, turns_of_roots,
     ],
     "receptive_field": [
         reach_recursive, reach_of_sets, reach_of_masks, reach_of_every_token, reach_by_gradient,

@@ -6,26 +6,52 @@ from widget_states import MODELS
 
 from chapters.c18_models_of_today import check
 from chapters.c18_models_of_today.published_models import PUBLISHED, read_layers
-from chapters.c18_models_of_today.widgets import layers_beside, reach, reached_through, strips
+from chapters.c18_models_of_today.widgets import (
+    STOPS,
+    counts_seen,
+    layers_beside,
+    reach,
+    reached_through,
+    strips,
+)
 
 
 @pytest.mark.parametrize(
-    ("sees", "tokens", "whole", "half"),
+    ("sees", "tokens", "whole", "besides"),
     [
         ("all", 8193, 8193, 0),
         ("4,096", 8193, 4096, 0),
         ("4,096", 512, 512, 0),
         ("chunks of 8,192", 8192, 8192, 0),
         ("chunks of 8,192", 8193, 1, 0),
-        ("128 + 512 chosen blocks of 4", 4096, 128, 3968),
-        ("2,048 chosen", 4096, 0, 4096),
+        ("128 + blocks of 128", 4096, 128, 3968),
+        ("128 + 512 chosen blocks of 4", 2048, 128, 1920),
+        ("128 + 512 chosen blocks of 4", 131_072, 128, 2048),
+        ("2,048 chosen", 2048, 2048, 0),
+        ("2,048 chosen", 4096, 0, 2048),
         ("", 512, 0, 0),
     ],
 )
-def test_what_the_last_token_sees(sees, tokens, whole, half):
+def test_what_the_last_token_sees(sees, tokens, whole, besides):
     seen = reach(sees, tokens)
     assert len(seen) == tokens
-    assert ((seen == 1).sum(), (seen == 0.5).sum()) == (whole, half)
+    assert (seen == 1).sum() == whole
+    assert counts_seen(sees, tokens) == (whole, besides)
+    if besides < tokens - whole and "chosen" in sees:  # from all of the rest
+        assert (seen == 0.25).sum() == tokens - whole
+
+
+def test_the_slider_finds_where_each_window_begins_to_hide():
+    layers = [one for rows in layers_beside().data["rows"].values() for one in rows]
+    windows = {
+        int(one["sees"].replace(",", ""))
+        for one in layers
+        if one["sees"][:1].isdigit() and "+" not in one["sees"]
+    }
+    assert windows == {128, 129, 1024, 4096}
+    assert {at for window in (*windows, 8192) for at in (window, window + 1)} <= set(
+        STOPS["tokens"]
+    )
 
 
 def test_the_browser_draws_the_same(figures):
@@ -34,7 +60,7 @@ def test_the_browser_draws_the_same(figures):
         widget.state = state
         drawn = torch.zeros_like(widget.x)
         for row, parts in enumerate(answer):
-            for start, end, how in parts:
+            for start, end, how, _ in parts:
                 drawn[row, start:end] = how
         assert torch.equal(drawn, widget.x)
 
@@ -43,14 +69,15 @@ def test_a_click_on_a_strip_chooses_a_layer(in_browser):
     widget = layers_beside(models=MODELS)
     clicks = [[x, y, widget.state, 500, widget.data] for x, y in ((10, 40), (495, 40), (10, 200))]
     first, last, below = in_browser("layers_beside", "module.layerAt", clicks)
-    assert (first["layer"], last["layer"], below) == (0, 7, None)
+    assert (first["layer"], last["layer"], below) == (0, 8, None)
 
 
 def test_the_share_of_all_keys_is_that_of_all_layers(in_browser):
     layers = strips(MODELS)["Llama 4 Scout"]
-    (share,) = in_browser("layers_beside", "module.shareSeen", [[layers, 8193]])
-    seen = torch.stack([reach(one["sees"], 8193) > 0 for one in layers])
-    assert share == pytest.approx(seen.float().mean().item())
+    for tokens in (2048, 8193, 131_072):
+        (share,) = in_browser("layers_beside", "module.shareSeen", [[layers, tokens]])
+        counts = [sum(counts_seen(one["sees"], tokens)) for one in layers]
+        assert share == pytest.approx(sum(counts) / (len(layers) * tokens))
 
 
 def test_what_reaches_the_last_token_is_the_exercise_s_receptive_field(in_browser):
