@@ -431,7 +431,7 @@ def test_an_answer_that_does_it_itself_is_not_accused(chapter):
 
 
 def made_by(source, name):
-    names = {"__name__": "notebook"}
+    names = {"__name__": "notebook", "display": print}  # which a notebook has without an import
     exec(source, names)
     return names[name]
 
