@@ -61,7 +61,8 @@ def both_abilities(
                     steps, seed, color=style["color"], linestyle="-", linewidth=0.8, alpha=0.6
                 )
             mean = np.mean(seeds, 0)
-            axes.plot(steps, mean, **style, **marker_style(series), markersize=5, label=name)
+            size = 9 if name == "hybrid, window" else 5  # which another line hides
+            axes.plot(steps, mean, **style, **marker_style(series), markersize=size, label=name)
             axes.set_xticks(steps, labels=[str(place) for place in places])
     for axes, label in zip((near, far), _ABILITIES.values(), strict=True):
         axes.set(
