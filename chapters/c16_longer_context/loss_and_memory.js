@@ -91,9 +91,9 @@ function drawMemory(context, state, width, data) {
     drawText(context, method, x + 29, y, { px: 12 });
   });
   const sides = { left, right };
-  const shares = { scale: box.share, ticks: [0, 0.25, 0.5, 0.75, 1], top: box.top - 16, name: "share remembered, by jump (thick: the least of three)" };
+  const shares = { scale: box.share, ticks: [0, 0.25, 0.5, 0.75, 1], top: box.top - 16, name: "share remembered (thick: the least)" };
   drawVerticalAxis(context, { ...shares, ...sides, text: percent });
-  const losses = { scale: box.loss, ticks: box.most > 2 ? [0, 2, 4] : box.most > 1 ? [0, 1, 2] : [0, 0.25, 0.5], top: box.below - 12, name: "new text costs more by (nats; thick: the mean)" };
+  const losses = { scale: box.loss, ticks: box.most > 2 ? [0, 2, 4] : box.most > 1 ? [0, 1, 2] : [0, 0.25, 0.5], top: box.below - 12, name: "new text: nats more (thick: the mean)" };
   drawVerticalAxis(context, { ...losses, ...sides });
   for (const gap of ticksBetween(0, box.promised, 4)) {
     drawText(context, tickText(gap), box.x(gap), box.bottom + 11, { px: 12, align: "center" });
@@ -169,7 +169,7 @@ function change(state, control, value, data) {
 export default widgetOf((data) => ({
   name: "loss_and_memory",
   title: "Share of a passage that SmolLM2 remembers, over the jump of positions, for several methods; below, what the jump adds to the loss of new text.",
-  hint: "Thin: three passages; thick: the least of them. A dot marks how far all three stay above the bar, which a click or an arrow key moves. Below: three passages and their mean, above unscaled text without a jump.",
+  hint: "Against the jump, in positions. Thin: three passages; thick: the least of them. A dot marks how far all three stay above the bar, which a click or an arrow key moves. Below: three passages and their mean, above unscaled text without a jump.",
   specs: [
     { name: "enough", label: "how much is enough", format: percent },
     { name: "factor", label: "factor", kind: "select", options: data.stops.factor.map((factor) => [factor, `×${factor}`]) },
