@@ -25,7 +25,7 @@ from course_utils.plots.style import (
 
 __all__ = [
     "both_abilities",
-    "by_bar",
+    "least_remembered",
     "rule",
     "ruler",
     "share_remembered",
@@ -34,7 +34,8 @@ __all__ = [
 
 _ABILITIES = {"above": "near order: nats above\nthe oracle", "recall": "far memory: recall"}
 _METHODS = ("none", "PI", "NTK", "YaRN", "by parts", "YaRN to 3 turns")  # of SmolLM2
-_OWN = {"hybrid": 3, "hybrid, window": 4, "RoPE, window": 2}  # blue, red: ways of scaling
+# neither is a way of scaling; with a window it is a sliding window's colour
+_OWN = {"hybrid": (3, "#7A5C3E"), "hybrid, window": (0, "#6A3D9A"), "RoPE, window": (4, PALETTE[4])}
 
 
 def both_abilities(
@@ -49,18 +50,19 @@ def both_abilities(
     order = list(dict.fromkeys(row[by] for row in rows))
     figure, (near, far) = new_figure(height=3.9, ncols=2)
     for name, free in zip(order, series_of(order), strict=True):
-        series = _OWN.get(name, free)
+        series, color = _OWN.get(name, (free, line_style(free)["color"]))
         places = [row[x] for row in next(iter(runs[name].values()))]
         steps = range(len(places))  # each twice the one before: as far apart
         for axes, field in zip((near, far), _ABILITIES, strict=True):
             seeds = [[row[field] for row in own] for own in runs[name].values()]
-            style = line_style(series)
+            style = {**line_style(series), "color": color}
             for seed in seeds:
                 axes.plot(
                     steps, seed, color=style["color"], linestyle="-", linewidth=0.8, alpha=0.6
                 )
             mean = np.mean(seeds, 0)
-            axes.plot(steps, mean, **style, **marker_style(series), markersize=5, label=name)
+            size = 9 if name == "hybrid, window" else 5  # which another line hides
+            axes.plot(steps, mean, **style, **marker_style(series), markersize=size, label=name)
             axes.set_xticks(steps, labels=[str(place) for place in places])
     for axes, label in zip((near, far), _ABILITIES.values(), strict=True):
         axes.set(
@@ -139,35 +141,33 @@ def share_remembered(
         axes.plot(gaps, each.min(0).values, **style, label=method)
         below.plot(gaps, more.T, **thin, antialiased=False)
         below.plot(gaps, more.mean(0), **style)
-        top = max(top, more.mean(0).max())
+        top = max(top, more.max())
     rule(axes, enough, "enough", 0.95, 3, "right")
     axes.axvline(promised, color=INK, linewidth=1)
-    axes.set(xlim=(0, 1.03 * promised), ylim=(-0.2, 1.05), ylabel="share remembered")
-    below.set(
-        ylim=(-0.1 * top, 1.05 * top), xlabel="positions that are jumped over (rule: promised)"
-    )
-    below.set_ylabel("new text:\nnats more")
+    axes.annotate(
+        f"×{promised // 8192} promises {promised:,}", (promised, 1), (-4, 0), ha="right", va="top",
+        textcoords="offset points", fontsize=9,
+    )  # fmt: skip
+    axes.set(xlim=(0, 1.03 * promised), ylim=(-0.35, 1.05))
+    axes.set_ylabel("share remembered\n(thick: the least)")
+    below.set(ylim=(-0.1 * top, 1.05 * top), xlabel="positions that are jumped over")
+    below.set_ylabel("new text: nats\nmore (thick:\nthe mean)")
     below.xaxis.set_major_formatter("{x:,.0f}")
     if shares:
         figure.legend(loc="outside lower center", ncols=3)
     return figure
 
 
-def by_bar(widget: Any) -> Figure:
+def least_remembered(widget: Any) -> Figure:
     """Draw what the widget has recorded by its factor: the least share of the passages against the
-    jump, and the least reach against the share that is enough."""
-    looks, bars = _looks(), np.arange(0.25, 0.805, 0.01)
-    figure, (left, right) = new_figure(height=3.5, ncols=2)
+    jump."""
+    looks = _looks()
+    figure, axes = new_figure(height=3.4)
     for method in ("NTK", "YaRN", "by parts", "YaRN to 3 turns"):
         gaps, least = widget.gaps[method], widget.x[method].min(0).values
-        left.plot(gaps / 1000, least, **looks[method])
-        kept = [int((least > bar).cumprod(0).sum()) for bar in bars]
-        reach = [gaps[n - 1] / 1000 if n else 0 for n in kept]
-        right.step(100 * bars, reach, where="post", **looks[method], label=method)
-    for bar in (0.5, 0.6):
-        rule(left, bar, f"{bar:.0%}", 0.98, 1, "right")
-    left.set(ylim=(-0.25, 1.05), xlabel="jump (thousands)", ylabel="least share remembered")
-    right.set(ylim=(0, 21), xlabel="enough (%)", ylabel="least reach (thousands)")
+        axes.plot(gaps / 1000, least, **looks[method], label=method)
+    rule(axes, 0.5, "half", 0.98, 3, "right")
+    axes.set(ylim=(-0.15, 1), xlabel="jump (thousands)", ylabel="least share of three passages")
     figure.legend(loc="outside lower center", ncols=4)
     return figure
 

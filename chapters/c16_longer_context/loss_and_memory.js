@@ -1,6 +1,7 @@
 // How much of a passage a model remembers over each jump of positions, beside a bar: how much is enough. Below it, what
 // new text costs over the same jumps.
 
+const LOWEST = -0.35; // share that the upper panel shows: a first copy can harm
 const FRAME = { left: 44, right: 14, key: 20, share: 164, between: 44, loss: 72, bottom: 22 };
 // a colour for each method, as in the chapter's figures
 const LOOKS = {
@@ -46,7 +47,7 @@ function keyOf(figure, width) {
 function boxOf(state, width, data) {
   const figure = memoryFigure(state, data);
   const keys = keyOf(figure, width);
-  const most = Math.max(0.6, ...figure.flatMap(({ mean }) => mean));
+  const most = Math.max(0.6, ...figure.flatMap(({ added }) => added.flat()));
   const top = (keys.at(-1)?.[2] ?? 10) + 40;
   const bottom = top + FRAME.share;
   const below = bottom + FRAME.between;
@@ -58,7 +59,7 @@ function boxOf(state, width, data) {
     below,
     promised,
     x: scaleOf([0, promised], [FRAME.left + 4, width - FRAME.right]),
-    share: scaleOf([-0.2, 1], [bottom, top]),
+    share: scaleOf([LOWEST, 1], [bottom, top]),
     loss: scaleOf([-0.1 * most, 1.05 * most], [below + FRAME.loss, below]),
     most,
   };
@@ -90,9 +91,9 @@ function drawMemory(context, state, width, data) {
     drawText(context, method, x + 29, y, { px: 12 });
   });
   const sides = { left, right };
-  const shares = { scale: box.share, ticks: [0, 0.25, 0.5, 0.75, 1], top: box.top - 16, name: "share remembered, against the jump" };
+  const shares = { scale: box.share, ticks: [0, 0.25, 0.5, 0.75, 1], top: box.top - 16, name: "share remembered (thick: the least)" };
   drawVerticalAxis(context, { ...shares, ...sides, text: percent });
-  const losses = { scale: box.loss, ticks: box.most > 1 ? [0, 1, 2] : [0, 0.25, 0.5], top: box.below - 12, name: "new text costs more by (nats)" };
+  const losses = { scale: box.loss, ticks: box.most > 2 ? [0, 2, 4] : box.most > 1 ? [0, 1, 2] : [0, 0.25, 0.5], top: box.below - 12, name: "new text: nats more (thick: the mean)" };
   drawVerticalAxis(context, { ...losses, ...sides });
   for (const gap of ticksBetween(0, box.promised, 4)) {
     drawText(context, tickText(gap), box.x(gap), box.bottom + 11, { px: 12, align: "center" });
@@ -129,8 +130,8 @@ const nearest = (stops, value) => stops.reduce((a, b) => (Math.abs(b - value) < 
 
 function barAt(x, y, state, width, data) {
   const { share, top, bottom } = boxOf(state, width, data);
-  const value = 1 - (1.2 * (y - top)) / (bottom - top);
-  return y > share(-0.2) ? null : { ...state, enough: nearest(data.stops.enough, value) };
+  const value = 1 - ((1 - LOWEST) * (y - top)) / (bottom - top);
+  return y > share(LOWEST) ? null : { ...state, enough: nearest(data.stops.enough, value) };
 }
 
 function barByKey(event, state, data) {
@@ -168,7 +169,7 @@ function change(state, control, value, data) {
 export default widgetOf((data) => ({
   name: "loss_and_memory",
   title: "Share of a passage that SmolLM2 remembers, over the jump of positions, for several methods; below, what the jump adds to the loss of new text.",
-  hint: "Thin: three passages; thick: the least of them. A dot marks how far all three stay above the bar, which a click or an arrow key moves. Below: three passages and their mean, above unscaled text without a jump.",
+  hint: "Against the jump, in positions. Thin: three passages; thick: the least of them. A dot marks how far all three stay above the bar, which a click or an arrow key moves. Below: three passages and their mean, above unscaled text without a jump.",
   specs: [
     { name: "enough", label: "how much is enough", format: percent },
     { name: "factor", label: "factor", kind: "select", options: data.stops.factor.map((factor) => [factor, `×${factor}`]) },

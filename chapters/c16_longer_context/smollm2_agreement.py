@@ -21,7 +21,7 @@ from course_utils.models.pretrained import losses_after
 from course_utils.rope import rope_inv_freq
 
 FACTOR = 4
-GAPS = (6000, 8000, 10_000, 12_000)
+GAPS = (1000, 6000, 8000, 10_000, 12_000, 17_000)
 PAIRS = {"none": (), "11 to 16": range(11, 17), "17 to 19": range(17, 20)}
 
 

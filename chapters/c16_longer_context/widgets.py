@@ -42,15 +42,16 @@ def loss_and_memory(
 
 
 def _settings() -> dict[str, dict[str, list]]:
-    """Return by method and factor its jumps, and a list for each passage: what is remembered over
-    each of them, and what it adds to the loss of new text."""
+    """Return by method and factor its jumps, and a list for each passage: what a copy saves over
+    each of them of what new text costs there, and what the jump adds to the loss of new text."""
     record = load("smollm2-memory")
     home = {row["excerpt"]: row["loss"][0] for row in record.select(method="none")}
     settings: dict[str, dict[str, list]] = {}
     for row in record:
         name = f"{row['method']} ×{row['factor']}"
         own = settings.setdefault(name, {"gap": row["gap"], "share": [], "added": []})
-        own["share"].append([round(1 - nats / row["alone"], 6) for nats in row["copy"]])
+        pairs = zip(row["copy"], row["loss"], strict=True)
+        own["share"].append([round(1 - copy / new_text, 6) for copy, new_text in pairs])
         own["added"].append([round(nats - home[row["excerpt"]], 4) for nats in row["loss"]])
     return settings
 

@@ -23,8 +23,8 @@ def test_the_browser_reads_off_the_effective_windows_of_the_record(figures):
 def _window(row, enough):
     """The last gap before the first over which no more than enough is saved, or -1."""
     reach = -1
-    for gap, nats in zip(row["gap"], row["copy"], strict=True):
-        if 1 - nats / row["alone"] <= enough:
+    for gap, copy, new_text in zip(row["gap"], row["copy"], row["loss"], strict=True):
+        if 1 - copy / new_text <= enough:
             break
         reach = gap
     return reach
