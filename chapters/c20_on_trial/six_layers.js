@@ -39,7 +39,7 @@ function sixFigure(state, data) {
 
 // --- the picture ---
 
-const STRIP = { top: 20, pitch: 34, bottom: 40, left: 96, right: 72 };
+const STRIP = { top: 20, pitch: 34, bottom: 40, left: 96, right: 96 };
 const LIMIT = 2.5;
 
 function drawSix(context, state, width, data) {

@@ -41,7 +41,7 @@ CLIPPED = """async () => {
     for (const picture of pictures) picture.loading = "eager";
     await Promise.all(pictures.map((e) => e.decode()));
     const tiny = (e) => e.naturalWidth > 3.2 * e.clientWidth;
-    const formulas = all("article mjx-container[display=true] > svg");
+    const formulas = all("article mjx-container > svg");
     const scrolls = all("pre, .output, .table-wrapper, .math-wrapper").filter((e) =>
         e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "visible");
     return [

@@ -62,7 +62,7 @@ _PICTURE = re.compile(
     r"(?:</picture>)?"
 )
 _HUES_TURNED = (-0.574, 1.43, 0.144, 0, 0.426, 0.43, 0.144, 0, 0.426, 1.43, -0.856, 0)  # by 180°
-_PERCENT = re.compile(r"(?<=\d) %")  # a line ends behind it, not between
+_TOGETHER = re.compile(r"(?<=\d) (?=%|[×±] \d)|(?<=\d [×±]) (?=\d)")  # no line ends here
 # a number that a line would break at its sign; code, formulas, links and tags are passed over
 _EXPONENT = re.compile(r"(`+|\$+).*?\1|<[^>]*>|\]\([^)]*\)|(?P<number>\b\d[\d.]*e-\d+)", re.DOTALL)
 _DATA = re.compile(r"(?<=base64,)[^\"]+")
@@ -214,7 +214,7 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path, widgets: M
         )
         _hide_plumbing(cell)
         if cell.cell_type == "markdown":
-            cell.source = _unbroken(_PERCENT.sub("\u00a0%", cell.source))
+            cell.source = _unbroken(cell.source)
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", {}):
                 html = _unbroken(_with_anchors(cell.source, output.data["text/html"]))
@@ -226,8 +226,9 @@ def _say_it_to_sphinx(notebook: nbformat.NotebookNode, scripts: Path, widgets: M
 
 
 def _unbroken(text: str) -> str:
-    """Return ``text``, Markdown or HTML, with numbers such as 1e-6 kept in one piece."""
+    """Return ``text``, Markdown or HTML, with 1e-6, 5 % and 8 × 8 kept in one piece each."""
     keep = '<span class="course-number">{}</span>'
+    text = _TOGETHER.sub("\u00a0", text)
     return _EXPONENT.sub(lambda m: keep.format(m[0]) if m["number"] else m[0], text)
 
 

@@ -1,25 +1,45 @@
 // Formulas come last: MathJax is 2 MB, and a page is read and played with before it is there.
-// On a phone a long formula is broken where its parts end, then set smaller; what is wider still scrolls.
-const PHONE_PX = 500, SMALLEST = 0.6, LONG = 25;
+// On a phone a long formula is broken where its parts end, then, if it has its own lines, set smaller; what is wider still
+// scrolls.
+const PHONE_PX = 500, SMALLEST = 0.6, LONG = 25, SHORT = 8;
 const mathjax = new URL("tex-svg.js", document.currentScript.src).href;
+
+/** Each token of a formula, and whether it stands in no braces. */
+function* tokens(tex) {
+  let depth = 0;
+  for (const token of tex.trim().match(/\\[a-zA-Z]+|\\.|[^\\\s]|\s+/gs) ?? []) {
+    depth += (token === "{" || token === "\\left") - (token === "}" || token === "\\right");
+    yield [token, depth === 0];
+  }
+}
+
+const isRelation = (token) => /^(=|\\approx|\\le|\\ge)$/.test(token);
 
 /** A formula in lines: its parts between wide spaces, and a long part before its later relations. */
 function broken(tex) {
   if (/\\begin|\\\\|&/.test(tex)) return tex;
   const lines = [[]];
-  let depth = 0, related = false;
-  for (const token of tex.trim().match(/\\[a-zA-Z]+|\\.|[^\\\s]|\s+/gs) ?? []) {
-    depth += (token === "{" || token === "\\left") - (token === "}" || token === "\\right");
-    const isRelation = depth === 0 && /^(=|\\approx|\\le|\\ge)$/.test(token);
-    const isSpace = depth === 0 && /^\\q?quad$/.test(token);
-    if (isSpace || (isRelation && related && lines.at(-1).length > LONG)) {
+  let related = false;
+  for (const [token, isOutside] of tokens(tex)) {
+    const relates = isOutside && isRelation(token), isSpace = isOutside && /^\\q?quad$/.test(token);
+    if (isSpace || (relates && related && lines.at(-1).length > LONG)) {
       lines.push([]);
       related = false;
     }
     if (!isSpace) lines.at(-1).push(token);
-    related ||= isRelation;
+    related ||= relates;
   }
   return lines.length > 1 ? `\\begin{gathered}${lines.map((line) => line.join("")).join("\\\\")}\\end{gathered}` : tex;
+}
+
+/** A long formula of a line in pieces, between which the line may end: before its relations. */
+function inPieces(tex) {
+  const all = [...tokens(tex)], pieces = [[]];
+  for (const [token, isOutside] of all) {
+    if (isOutside && isRelation(token) && all.length > LONG && pieces.at(-1).length > SHORT) pieces.push(["{}"]);
+    pieces.at(-1).push(token);
+  }
+  return pieces.map((piece) => `\\(${piece.join("")}\\)`).join("");
 }
 
 /** Set each displayed formula as small as its place asks for, but not too small to read. */
@@ -45,8 +65,10 @@ async function answered() {
 
 addEventListener("DOMContentLoaded", () => {
   if (innerWidth < PHONE_PX)
-    for (const formula of document.querySelectorAll("div.math"))
-      formula.textContent = formula.textContent.replace(/^(\s*\\\[)(.*)(\\\]\s*)$/s, (_, open, tex, close) => open + broken(tex) + close);
+    for (const formula of document.querySelectorAll(".math")) {
+      const [, open, tex, close] = formula.textContent.match(/^\s*(\\[[(])(.*)(\\[\])])\s*$/s);
+      formula.textContent = open === "\\[" ? open + broken(tex) + close : inPieces(tex);
+    }
   MathJax.startup = { pageReady: () => MathJax.startup.defaultPageReady().then(fit) };
   addEventListener("resize", fit);
   const script = Object.assign(document.createElement("script"), { src: mathjax });

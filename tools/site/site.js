@@ -34,10 +34,18 @@ function setSmaller(region) {
   if (region.scrollWidth <= region.clientWidth) return;
   const size = (0.98 * parseFloat(getComputedStyle(region).fontSize) * region.clientWidth) / region.scrollWidth;
   if (size >= SMALLEST_LETTER[onPhone ? "phone" : "screen"]) region.style.fontSize = `${size}px`;
-  else if (onPhone && !region.closest(".text_markdown, .text_html") && !hasColumns(region.textContent)) region.style.whiteSpace = "pre-wrap";
+  else if (onPhone && !region.closest(".text_markdown, .text_html")) wrap(region, size);
 }
 
-const hasColumns = (text) => text.split("\n").some((line) => (line.match(/\S {2,}(?=\S)/g) ?? []).length > 1);
+/** Let the lines of a text wrap, but not those with columns: where these alone fit, they say how large its letters are. */
+function wrap(region, size) {
+  const lines = region.textContent.split("\n"), longest = (some) => Math.max(0, ...some.map((line) => line.length));
+  const table = lines.filter((line) => (line.match(/\S {2,}(?=\S)/g) ?? []).length > 1);
+  const fitting = (size * longest(lines)) / longest(table); // infinite without columns
+  if (fitting < SMALLEST_LETTER.phone) return;
+  if (fitting < parseFloat(getComputedStyle(region).fontSize)) region.style.fontSize = `${fitting}px`;
+  region.style.whiteSpace = "pre-wrap";
+}
 
 /** On a phone a table that is too wide is a paragraph a row, each cell behind the name of its column; site.css has the rest. */
 function stack(table) {
