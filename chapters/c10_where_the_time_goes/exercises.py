@@ -137,7 +137,7 @@ predicted_ms = Exercise(
 )
 
 
-CAUSES = ("overhead", "bandwidth", "memory latency", "arithmetic", "instruction latency")
+CAUSES = ("overhead", "bandwidth", "memory latency", "arithmetic", "instructions")
 
 
 def _waits_for(share_of_copy, kept, twice, share_of_peak):
@@ -145,7 +145,7 @@ def _waits_for(share_of_copy, kept, twice, share_of_peak):
         return "overhead"
     if kept < 0.75:
         return "bandwidth" if share_of_copy >= 0.5 else "memory latency"
-    return "arithmetic" if share_of_peak >= 0.5 else "instruction latency"
+    return "arithmetic" if share_of_peak >= 0.5 else "instructions"
 
 
 def _by_place(name_of: Callable[..., str]) -> Callable[..., int]:
@@ -178,8 +178,8 @@ def _by_name(name_of: Callable[..., str], sandbox: Sandbox) -> Report:
     measured = report.evidence.arguments.values()
     got = sandbox.call(lambda: name_of(*measured)).value
     names = {"expected": _waits_for(*measured), "got": str(got)}
-    points = report.points if report.misconception else ("It returns the wrong name.",)
-    return replace(report, points=points, evidence=replace(report.evidence, **names))
+    message = "" if report.mistakes else "It returns the wrong name."
+    return replace(report, message=message, evidence=replace(report.evidence, **names))
 
 
 waits_for = replace(_PLACED, judge=_by_name)

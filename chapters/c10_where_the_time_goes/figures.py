@@ -261,8 +261,8 @@ def cache_sizes() -> dict[str, int]:
 def bandwidth_by_size(
     sizes_kb: Sequence[float], gbps: Mapping[str, Sequence[float]], caches_kb: Mapping[str, float]
 ) -> Figure:
-    """Draw rates, in the bytes that are moved, against the size of the input, and where input and output together outgrow
-    each cache; at the end of each line stands what is left of its best."""
+    """Draw rates, in the bytes that are moved, against the size of the input, and where input and
+    output together outgrow each cache; at the end of each line stands what is left of its best."""
     figure, axes = new_figure()
     highest = max(max(line) for line in gbps.values())
     lowest = min(min(line) for line in gbps.values())
@@ -289,6 +289,7 @@ def bandwidth_by_size(
     shown = sizes_kb[:: 1 + (len(sizes_kb) - 1) // 9]
     axes.set_xticks(list(shown), [_size(kb) for kb in shown])
     axes.minorticks_off()
+    axes.yaxis.set_major_formatter("{x:,.3g}")
     ends_kb = [kb / 2 for kb in caches_kb.values() if kb / 2 < largest]
     for end in ends_kb:
         axes.axvline(end, color=MUTED, linewidth=1.2, linestyle=":")

@@ -193,7 +193,7 @@ def queue_by_waits(call_us, kernels_us):
 
 def waits_table(share_of_copy, kept, twice, share_of_peak):
     """Two questions, four answers; a third one first."""
-    names = [["memory latency", "bandwidth"], ["instruction latency", "arithmetic"]]
+    names = [["memory latency", "bandwidth"], ["instructions", "arithmetic"]]
     in_processor = kept >= 3 / 4
     row = names[in_processor][(share_of_peak if in_processor else share_of_copy) >= 1 / 2]
     return row if twice >= 3 / 2 else "overhead"
@@ -208,23 +208,23 @@ def waits_match(share_of_copy, kept, twice, share_of_peak):
         case (_, True, False, _):
             return "bandwidth"
         case (_, False, _, True):
-            return "instruction latency"
+            return "instructions"
     return "arithmetic"
 
 
 def waits_numpy(share_of_copy, kept, twice, share_of_peak):
     rules = [twice < 1.5, kept < 0.75 and share_of_copy >= 0.5, kept < 0.75, share_of_peak >= 0.5]
     names = ["overhead", "bandwidth", "memory latency", "arithmetic"]
-    return str(np.select(rules, names, "instruction latency"))
+    return str(np.select(rules, names, "instructions"))
 
 
 def waits_excluded(share_of_copy, kept, twice, share_of_peak):
     """What remains when each measurement has had its say."""
-    left = {"overhead", "bandwidth", "memory latency", "arithmetic", "instruction latency"}
+    left = {"overhead", "bandwidth", "memory latency", "arithmetic", "instructions"}
     left &= {"overhead"} if twice < 1.5 else left - {"overhead"}
     if len(left) > 1:
         left -= {"bandwidth", "memory latency"} if kept >= 0.75 else {"arithmetic"}
-        left -= {"instruction latency"} if kept < 0.75 or share_of_peak >= 0.5 else {"arithmetic"}
+        left -= {"instructions"} if kept < 0.75 or share_of_peak >= 0.5 else {"arithmetic"}
     if len(left) > 1:
         left -= {"memory latency"} if share_of_copy >= 0.5 else {"bandwidth"}
     return left.pop()
@@ -239,7 +239,7 @@ def waits_tensor(share_of_copy, kept, twice, share_of_peak):
         return "overhead"
     if (busy if keeps else near) == 1:
         return ("bandwidth", "arithmetic")[keeps]
-    return ("memory", "instruction")[keeps] + " latency"
+    return ("memory latency", "instructions")[keeps]
 
 
 def gap_sweep(operators, start, end):
