@@ -289,7 +289,7 @@ def bandwidth_by_size(
     shown = sizes_kb[:: 1 + (len(sizes_kb) - 1) // 9]
     axes.set_xticks(list(shown), [_size(kb) for kb in shown])
     axes.minorticks_off()
-    axes.yaxis.set_major_formatter("{x:,.3g}")
+    axes.yaxis.set_major_formatter("{x:g}")
     ends_kb = [kb / 2 for kb in caches_kb.values() if kb / 2 < largest]
     for end in ends_kb:
         axes.axvline(end, color=MUTED, linewidth=1.2, linestyle=":")
