@@ -80,7 +80,7 @@ def roofline(
     axes.annotate(
         f"arithmetic:\n{peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
     )
-    for words, offset, side in (("waits for memory", -6, "right"), ("for arithmetic", 6, "left")):
+    for words, offset, side in (("limited by bytes", -6, "right"), ("by arithmetic", 6, "left")):
         look = {"ha": side, "va": "top", "color": MUTED, "weight": "bold"}
         axes.annotate(words, (ridge, peak_gflops * 6), (offset, -2), **look, **limit)
     forms = [name.removeprefix("eager, ") for name in points]
