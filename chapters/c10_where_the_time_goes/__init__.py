@@ -1,8 +1,9 @@
 """Chapter 10, Where the time goes: what its notebook alone needs.
 
 bench        the command ``course bench``
-exercises    the rate of a call, the fewest bytes and the least time of a norm, what it keeps for
-             its backward pass, where in a trace nothing runs, when a queue of kernels is done
+exercises    the rate of a call, the fewest bytes and the least time of a norm, what a call waits
+             for, what a norm keeps for its backward pass, where in a trace nothing runs, when a
+             queue of kernels is done
 figures      the figures of the chapter on time
 ladder/      the ladder of each operation in every way the course knows, from loops to kernels
 on_gpu       launches and kernels on a GPU: one by one, in a graph, in a trace

@@ -1,5 +1,6 @@
-"""Chapter 10: the rate of a call, the fewest bytes and the least time of a norm, what it keeps for
-its backward pass, where in a trace nothing runs, and when a queue of kernels is done."""
+"""Chapter 10: the rate of a call, the fewest bytes and the least time of a norm, what a call waits
+for, what a norm keeps for its backward pass, where in a trace nothing runs, and when a queue of
+kernels is done."""
 
 import statistics
 from collections.abc import Callable, Collection, Sequence
@@ -24,6 +25,7 @@ __all__ = [
     "queue_us",
     "rate_gbps",
     "to_keep",
+    "waits_for",
 ]
 
 
@@ -133,6 +135,54 @@ predicted_ms = Exercise(
     may_shrink_to=lambda call: False,  # of one byte the time would be no number to read
     format_call=_format_prediction,
 )
+
+
+CAUSES = ("overhead", "bandwidth", "memory latency", "arithmetic", "instructions")
+
+
+def _waits_for(share_of_copy, kept, twice, share_of_peak):
+    if twice < 1.5:
+        return "overhead"
+    if kept < 0.75:
+        return "bandwidth" if share_of_copy >= 0.5 else "memory latency"
+    return "arithmetic" if share_of_peak >= 0.5 else "instructions"
+
+
+def _by_place(name_of: Callable[..., str]) -> Callable[..., int]:
+    """Return, in place of the name that ``name_of`` returns, its place among all."""
+
+    def place(share_of_copy, kept, twice, share_of_peak):
+        name = name_of(share_of_copy, kept, twice, share_of_peak)
+        if name not in CAUSES:
+            raise ValueError(f"expected a name among {', '.join(CAUSES)}; got {name!r}")
+        return CAUSES.index(name)
+
+    return place
+
+
+_PLACED = Exercise(
+    "waits_for",
+    _waits_for,
+    read_probes(__file__, "waits_for", tolerance=COUNTED),
+    load("waits_for", _waits_for),
+    adapt=_by_place,
+    may_shrink_to=lambda call: False,  # another call waits for something else
+)
+
+
+def _by_name(name_of: Callable[..., str], sandbox: Sandbox) -> Report:
+    """Return the report on ``name_of`` with names in place of their places."""
+    report = examine(_PLACED, name_of, torch.device("cpu"))
+    if not report.evidence or report.evidence.quantity != "output":
+        return report
+    measured = report.evidence.arguments.values()
+    got = sandbox.call(lambda: name_of(*measured)).value
+    names = {"expected": _waits_for(*measured), "got": str(got)}
+    message = "" if report.mistakes else "It returns the wrong name."
+    return replace(report, message=message, evidence=replace(report.evidence, **names))
+
+
+waits_for = replace(_PLACED, judge=_by_name)
 
 
 # of one row of 1,024 float32 numbers

@@ -80,7 +80,7 @@ def roofline(
     axes.annotate(
         f"arithmetic:\n{peak_gflops:,.3g} GFLOP/s", (high, peak_gflops), (0, 7), ha="right", **limit
     )
-    for words, offset, side in (("waits for memory", -6, "right"), ("for arithmetic", 6, "left")):
+    for words, offset, side in (("limited by bytes", -6, "right"), ("by arithmetic", 6, "left")):
         look = {"ha": side, "va": "top", "color": MUTED, "weight": "bold"}
         axes.annotate(words, (ridge, peak_gflops * 6), (offset, -2), **look, **limit)
     forms = [name.removeprefix("eager, ") for name in points]
@@ -227,7 +227,7 @@ def recorded_ladder(
         axes.text(1.04 * copy_gbps, place, kind, va="center", **look)
     axes.annotate(
         f"a copy: {format_number(copy_gbps)} GB/s",
-        (copy_gbps, -0.6),
+        (copy_gbps, -0.85),
         (-5, 0),
         ha="right",
         va="center",
@@ -236,7 +236,7 @@ def recorded_ladder(
     names = [result["implementation"].removeprefix("peer: ") for result in slow_to_fast]
     axes.set_yticks(range(len(names)), labels=names)
     axes.grid(visible=False, axis="y")
-    axes.set(xlim=(0, 1.55 * furthest), ylim=(-0.95, len(slow_to_fast) - 0.5))
+    axes.set(xlim=(0, 1.55 * furthest), ylim=(-1.25, len(slow_to_fast) - 0.5))
     xlabel = "useful bandwidth (GB/s)"
     if several:
         xlabel += "; line: slowest to fastest process"
@@ -261,17 +261,19 @@ def cache_sizes() -> dict[str, int]:
 def bandwidth_by_size(
     sizes_kb: Sequence[float], gbps: Mapping[str, Sequence[float]], caches_kb: Mapping[str, float]
 ) -> Figure:
-    """Draw bandwidths against the size of the input, and where input and output together outgrow
-    each cache; at the end of each line stands what is left of its best."""
+    """Draw rates, in the bytes that are moved, against the size of the input, and where input and
+    output together outgrow each cache; at the end of each line stands what is left of its best."""
     figure, axes = new_figure()
     highest = max(max(line) for line in gbps.values())
-    taken = -np.inf
+    lowest = min(min(line) for line in gbps.values())
+    line_of_text = (highest / lowest) ** 0.075  # a factor of the rate
+    taken = 0.0
     ends = sorted(zip(gbps.items(), series_of(gbps), strict=True), key=lambda each: each[0][1][-1])
     for (name, line), series in ends:
         look = {**line_style(series), **marker_style(series), "markersize": 7}
         axes.plot(sizes_kb, line, **look)
-        taken = max(line[-1], taken + 0.15 * highest)
-        words = f"{name}:\n{line[-1] / max(line):.0%} of its best"
+        taken = max(line[-1], taken * line_of_text)
+        words = f"{name}: {line[-1] / max(line):.0%}"
         axes.annotate(
             words,
             (1.02, taken),
@@ -281,11 +283,13 @@ def bandwidth_by_size(
             annotation_clip=False,
         )
     smallest, largest = sizes_kb[0] / 1.6, sizes_kb[-1] * 1.6
-    axes.set(xscale="log", xlim=(smallest, largest), ylim=(0, 1.06 * highest))
-    axes.set(xlabel="size of the input", ylabel="useful bandwidth (GB/s)")
+    axes.set(xscale="log", xlim=(smallest, largest))
+    axes.set(yscale="log", ylim=(lowest / 1.3, 1.3 * highest))
+    axes.set(xlabel="size of the input", ylabel="bytes moved (GB/s)")
     shown = sizes_kb[:: 1 + (len(sizes_kb) - 1) // 9]
     axes.set_xticks(list(shown), [_size(kb) for kb in shown])
     axes.minorticks_off()
+    axes.yaxis.set_major_formatter("{x:g}")
     ends_kb = [kb / 2 for kb in caches_kb.values() if kb / 2 < largest]
     for end in ends_kb:
         axes.axvline(end, color=MUTED, linewidth=1.2, linestyle=":")
@@ -342,13 +346,19 @@ def timeline(
 
 def traces(seen: Mapping[str, Mapping[str, Sequence[tuple[str, float, float]]]]) -> Figure:
     """Draw what ``on_gpu.trace`` saw of each call, one above the other, each on its line of time,
-    and say how much of the time from its first kernel to its last a kernel runs."""
+    say how much of the time from its first kernel to its last a kernel runs, and number those of
+    more than 20 µs."""
     figure, panels = new_figure(1.9 * len(seen) + 0.4, nrows=len(seen), sharex=True)
     for axes, (name, kinds) in zip(panels, seen.items(), strict=True):
         for row, kind in enumerate(kinds):
             bars = [(begin, end - begin) for _, begin, end in kinds[kind]]
             colour = PALETTE[2] if kind == "kernels" else MUTED
             axes.broken_barh(bars, (len(kinds) - 1 - row - 0.35, 0.7), color=colour, linewidth=0)
+        # the long kernels, numbered
+        long = [(begin + end) / 2 for _, begin, end in kinds["kernels"] if end - begin > 20]
+        for number, middle in enumerate(long, 1):
+            look = {"color": "white", "weight": "bold"}
+            axes.text(middle, 0, str(number), ha="center", va="center", **look)
         axes.set_yticks(range(len(kinds)), list(kinds)[::-1])
         axes.grid(visible=False, axis="y")
         kernels = kinds["kernels"]

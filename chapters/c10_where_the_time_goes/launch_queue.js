@@ -72,7 +72,7 @@ const microseconds = (value) => `${value} µs`;
 export default widgetOf(() => ({
   name: "launch_queue",
   title: "Calls by Python and kernels on a device, on a line of time, one by one and in a graph.",
-  hint: "A model: a kernel begins when its call is over and the one before it is done. No time here was measured.",
+  hint: "A model: a kernel begins when its call is over and the one before it is done, without a pause between two. No time here was measured.",
   specs: [
     { name: "launch", label: "a call takes", format: microseconds },
     { name: "kernel", label: "a kernel takes", format: microseconds },

@@ -49,6 +49,11 @@ def test_a_report_on_a_merge_or_on_names_speaks_of_what_the_learner_wrote():
     twice = check.predicted_ms(lambda b, o, gbps, gflops: 2 * b / gbps / 1e6, record=False)
     assert "predicted_ms(40_000_000, 29_000_000, 20, 100)\n    expected output: 2\n" in str(twice)
     for answer, words in (
+        ("memory", "expected a name among overhead, bandwidth"),
+        ("overhead", "expected output: bandwidth\n"),
+    ):
+        assert words in str(check.waits_for(lambda a, b, c, d, answer=answer: answer, record=False))
+    for answer, words in (
         ("rstd", "a set of names"),
         ({"x", "variance"}, "got 'variance'"),
         ({"x", "rstd"}, "to_keep(True, False) → {'x', 'rstd'}: no way back to x̂ without a sum"),

@@ -191,6 +191,57 @@ def queue_by_waits(call_us, kernels_us):
     return waited + sum(kernels_us)
 
 
+def waits_table(share_of_copy, kept, twice, share_of_peak):
+    """Two questions, four answers; a third one first."""
+    names = [["memory latency", "bandwidth"], ["instructions", "arithmetic"]]
+    in_processor = kept >= 3 / 4
+    row = names[in_processor][(share_of_peak if in_processor else share_of_copy) >= 1 / 2]
+    return row if twice >= 3 / 2 else "overhead"
+
+
+def waits_match(share_of_copy, kept, twice, share_of_peak):
+    match (twice < 1.5, kept < 0.75, share_of_copy < 0.5, share_of_peak < 0.5):
+        case (True, _, _, _):
+            return "overhead"
+        case (_, True, True, _):
+            return "memory latency"
+        case (_, True, False, _):
+            return "bandwidth"
+        case (_, False, _, True):
+            return "instructions"
+    return "arithmetic"
+
+
+def waits_numpy(share_of_copy, kept, twice, share_of_peak):
+    rules = [twice < 1.5, kept < 0.75 and share_of_copy >= 0.5, kept < 0.75, share_of_peak >= 0.5]
+    names = ["overhead", "bandwidth", "memory latency", "arithmetic"]
+    return str(np.select(rules, names, "instructions"))
+
+
+def waits_excluded(share_of_copy, kept, twice, share_of_peak):
+    """What remains when each measurement has had its say."""
+    left = {"overhead", "bandwidth", "memory latency", "arithmetic", "instructions"}
+    left &= {"overhead"} if twice < 1.5 else left - {"overhead"}
+    if len(left) > 1:
+        left -= {"bandwidth", "memory latency"} if kept >= 0.75 else {"arithmetic"}
+        left -= {"instructions"} if kept < 0.75 or share_of_peak >= 0.5 else {"arithmetic"}
+    if len(left) > 1:
+        left -= {"memory latency"} if share_of_copy >= 0.5 else {"bandwidth"}
+    return left.pop()
+
+
+def waits_tensor(share_of_copy, kept, twice, share_of_peak):
+    """The words of a sentence, some of them struck out."""
+    borders = torch.tensor([0.5, 0.75, 1.5, 0.5], dtype=torch.float64)
+    measured = torch.tensor([share_of_copy, kept, twice, share_of_peak], dtype=torch.float64)
+    near, keeps, works, busy = (measured >= borders).tolist()
+    if not works:
+        return "overhead"
+    if (busy if keeps else near) == 1:
+        return ("bandwidth", "arithmetic")[keeps]
+    return ("memory latency", "instructions")[keeps]
+
+
 def gap_sweep(operators, start, end):
     """Counts how many run, from event to event."""
     events = [(start, 0), (end, 0)]
@@ -1763,6 +1814,7 @@ RIGHT = {
     "queue_us": [
         queue_closed, queue_recursive, queue_numpy, queue_by_the_microsecond, queue_by_waits,
     ],
+    "waits_for": [waits_table, waits_match, waits_numpy, waits_excluded, waits_tensor],
     "longest_gap": [gap_sweep, gap_merged, gap_by_the_microsecond, gap_numpy, gap_recursive],
     "to_keep": [keep_table, keep_match, keep_search, keep_frozen, keep_flags],
     "warps_for": [warps_numpy, warps_doubled, warps_searched, warps_most, warps_bits],
