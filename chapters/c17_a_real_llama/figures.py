@@ -43,7 +43,9 @@ def draw_tokens(axes: Axes, tokens: Mapping[str, Sequence[str]], in_a_line: int 
     starts = range(0, len(first), in_a_line)
     lines = [own[start : start + in_a_line] for own in tokens.values() for start in starts]
     longest = max(sum(len(_shown(token)) + 1.3 for token in line) for line in lines)
-    size = min(12.5, 103 * axes.get_figure().get_figwidth() / longest)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    size = min(12.5, 103 * figure.get_figwidth() / longest)
     height = 0.4 + 0.6 * len(starts)  # of a part, with its name
     for row, (part, own) in enumerate(tokens.items()):
         top, left = row * height, 0.0
