@@ -102,8 +102,8 @@ def by_batch_size() -> Figure:
 
 
 def pairs(compared: Mapping[str, Any]) -> Figure:
-    """Draw the runs of two arms, those with the same seed joined by a line; the means as bars, and
-    the correlation in the title.
+    """Draw the runs of two arms, those with the same seed joined by a line; the means as bars, runs
+    of equal accuracy counted beside their dot, and the correlation in the title.
 
     Args:
         compared: by the panel's title the test accuracies (2, S), batch norm's and layer norm's.
@@ -116,17 +116,27 @@ def pairs(compared: Mapping[str, Any]) -> Figure:
             look: dict[str, Any] = {"color": PALETTE[arm]}
             ax.plot([arm] * len(values), values, linestyle="", **marker_style(arm), **look)
             ax.plot([arm - 0.2, arm + 0.2], [values.mean()] * 2, linestyle="-", **look)
+            for value, count in zip(*np.unique(values, return_counts=True), strict=True):
+                if count > 1:
+                    beside = (-9, "right") if arm == 0 else (9, "left")
+                    _beside(ax, f"×{count}", (arm, value), *beside)
         ax.set(xlim=(-0.5, 1.5), title=f"{title},\ncorrelation {together}")
         ax.set_xticks([0, 1], labels=["batch norm", "layer norm"])
     axes[0].set_ylabel("right on test")
     return figure
 
 
+def _beside(axes: Axes, text: str, at: tuple[float, float], points: float, side: str) -> None:
+    """Write beside a point, so many points of type away."""
+    look: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 9}
+    axes.annotate(text, at, (points, 0), ha=side, **look)
+
+
 def leads() -> Figure:
     """Draw how far batch norm's test accuracy is ahead of layer norm's, ten new seeds each, on an
-    axis with a gap; the interval of a decided difference leaves zero out, and the dot of an
-    undecided one is hollow. In grey the lead where layer norm has another rate that is level on
-    validation."""
+    axis with a gap, the lead written beside it; the interval of a decided difference leaves zero
+    out, and the dot of an undecided one is hollow. In grey the lead where layer norm has another
+    rate that is level on validation."""
     settings = [
         ("MLP", 2, "2 epochs"),
         ("MLP", 4, "2 epochs"),
@@ -151,7 +161,7 @@ def leads() -> Figure:
     )
     axes.grid(visible=False, axis="y")
     axes.margins(y=0.1)
-    axes.set(xlim=(-0.495 + _GAP, 0.065), xlabel="batch norm's lead, test accuracy")
+    axes.set(xlim=(-0.495 + _GAP, 0.1), xlabel="batch norm's lead, test accuracy")
     stroke = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "center"}
     axes.text(-0.365 + _GAP, 0, " // ", backgroundcolor=PAPER, **stroke)
     return figure
@@ -164,23 +174,28 @@ def _interval(
     look: dict[str, Any] = {"color": colour, "marker": "o", "ms": 5, "capsize": 4, "ls": ""}
     look["markerfacecolor"] = colour if difference.decided else "white"
     axes.errorbar(difference.mean + shift, y, xerr=reach, **look)
+    number = f"{difference.mean:.3f}".replace("-", "−")
+    if difference.mean < 0 and not shift:
+        _beside(axes, number, (difference.mean - reach, y), -6, "right")
+    else:
+        _beside(axes, number, (difference.mean + shift + reach, y), 6, "left")
 
 
 def shaken_losses(results: Mapping[str, shaken.Training]) -> Figure:
-    """Draw the loss of the last 20 of 120 updates, the noise off, at each learning rate: the arms
-    beside each other, eight seeds as dots and their mean as a bar."""
+    """Draw the loss of the last 20 of 120 updates, the noise off, by learning rate: a line through
+    the means of eight seeds, and the seeds as dots, at most 3 % beside their rate."""
     figure, axes = new_figure(4.4)
+    rates = np.array(shaken.RATES)
     for place, (arm, result) in enumerate(results.items()):
-        across = np.arange(len(shaken.RATES)) + 0.17 * (place - 1.5)
+        across = rates * 1.02 ** (place - 1.5)
         seeds = result.noise_off.nan_to_num(nan=_FAILED).clamp_max(_FAILED).numpy()  # (R, S)
         look: dict[str, Any] = {"color": PALETTE[_SHAKEN[arm]]}
-        axes.plot(across, seeds, ".", alpha=0.7, **look)
+        axes.plot(across, seeds, ".", alpha=0.4, **look)
         means = result.noise_off.mean(1).numpy()
-        axes.hlines(means, across - 0.07, across + 0.07, linewidth=2.5, **look)
-        drawn = line_style(_SHAKEN[arm]) | {"linewidth": 1}
-        axes.plot(across, means, label=arm, **drawn)
-    axes.set(yscale="log", xlabel="learning rate", ylabel="training loss, noise off")
-    axes.set_xticks(range(len(shaken.RATES)), labels=[f"{rate:g}" for rate in shaken.RATES])
+        axes.plot(rates, means, label=arm, **line_style(_SHAKEN[arm]))
+    axes.set(xscale="log", yscale="log", xlabel="learning rate")
+    axes.set_ylabel("training loss, noise off")
+    axes.set_xticks(rates, labels=[f"{rate:g}" for rate in rates])
     axes.grid(visible=False, axis="x")
     losses = (0.05, 0.1, 0.2, 0.5, 1, 2)
     axes.set_yticks([*losses, _FAILED], labels=[*(f"{loss:g}" for loss in losses), "NaN"])
@@ -277,15 +292,17 @@ def gradients_by_depth() -> Figure:
         every = np.array([row["gradient"] for row in mine.select(depth=24)])  # (seeds, layers)
         _mean_with_error(by_layer, np.arange(1, 25), every, series, f"{placement}-norm")
         last = np.array([[row["last"] for row in mine.select(depth=d)] for d in depths])
-        _mean_with_error(by_depth, depths, last.T, series, f"{placement}-norm")
+        _mean_with_error(by_depth, depths, last.T, series, f"{placement}-norm, last")
         if placement == "pre":
             root = last[1].mean() * (depths[1] / depths) ** 0.5  # from six layers on
             by_depth.plot(depths, root, color=MUTED, linestyle=":", label="as 1 / √L")
             first = [[row["first"] for row in mine.select(depth=d)] for d in depths]
-            _mean_with_error(by_depth, depths, np.array(first).T, 2, "pre-norm's first layer")
+            _mean_with_error(by_depth, depths, np.array(first).T, 2, "pre-norm, first")
     by_layer.set(title="each layer of 24", xlabel="layer", ylabel="norm of the gradient")
     by_layer.set(xticks=[1, 6, 12, 18, 24], ylim=(0, 3))
-    by_depth.set(title="the last layer", xlabel="layers", xscale="log", yscale="log")
+    by_layer.text(4, 2, "pre-norm", color=PALETTE[0])
+    by_layer.text(10, 2.3, "post-norm", color=PALETTE[1])
+    by_depth.set(title="by number of layers", xlabel="layers", xscale="log", yscale="log")
     by_depth.set_xticks(depths, labels=[str(d) for d in depths])
     by_depth.set_yticks([0.4, 0.6, 1, 2, 3], labels=["0.4", "0.6", "1", "2", "3"])
     by_depth.minorticks_off()
