@@ -127,10 +127,14 @@ def reach_by_depth(
         marked = [2**i - 1 for i in range(7) if 2**i <= depth]
         axes.loglog(range(1, depth + 1), reached, markevery=marked, linestyle="-", **look)
         first = whole[name].index(max(whole[name])) + 1
-        at = first * 1.12 ** lifted.count(first)  # two of one layer side by side
+        before = lifted.count(first)  # of one layer: dots between dots, a marker on a larger one
         lifted.append(first)
-        axes.plot([at, at], [whole[name][first - 2], whole[name][-1]], ":", color=look["color"])
-        axes.plot(at, whole[name][-1], **look)
+        dots = (3.0 * before, (1.5, 4.5))
+        axes.plot(
+            [first, first], [whole[name][first - 2], whole[name][-1]],
+            linestyle=dots, color=look["color"],
+        )  # fmt: skip
+        axes.plot(first, whole[name][-1], markersize=9 - 4 * before, **look)
         label = f"{name}\n{farthest:,}" if depth > 32 else f"{name} {farthest:,}"
         axes.annotate(
             label, (depth, farthest), (6, -4),

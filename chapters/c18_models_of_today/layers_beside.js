@@ -5,8 +5,17 @@ const SIGHT = { top: 182, height: 24, row: 74 };
 const KEY = 20; // a line of the legend
 const legendColumns = (width) => (width < 500 ? 1 : 2);
 
+const lastOf = (name, data) => data.rows[name].length - 1;
+
 const layersOf = (state, data) =>
-  [state.model, state.other].map((name) => data.rows[name][Math.min(state.layer, data.rows[name].length - 1)]);
+  [state.model, state.other].map((name) => data.rows[name][Math.min(state.layer, lastOf(name, data))]);
+
+/** Which layer is shown, as far as one of the models has so many. */
+const layerShown = (state, data) =>
+  Math.min(state.layer, Math.max(...[state.model, state.other].map((name) => lastOf(name, data))));
+
+/** Of a model that has fewer layers: which of its own is shown. */
+const itsLast = (name, state, data) => (state.layer > lastOf(name, data) ? `layer ${lastOf(name, data)}, its last` : "");
 
 /** How many tokens the chosen ones, or the chosen blocks, are at most. */
 function mostChosen(words) {
@@ -87,7 +96,7 @@ function drawStrip(context, name, top, state, width, data) {
 function drawLayers(context, state, width, data) {
   [state.model, state.other].forEach((name, row) => drawStrip(context, name, 12 + STRIP.row * row, state, width, data));
   const tokens = scaleOf([0, state.tokens], [STRIP.left, width - STRIP.right]);
-  drawText(context, `seen by the last of ${tickText(state.tokens)} tokens, layer ${state.layer}`, STRIP.left, SIGHT.top - 22, { weight: "bold" });
+  drawText(context, `seen by the last of ${tickText(state.tokens)} tokens, layer ${layerShown(state, data)}`, STRIP.left, SIGHT.top - 22, { weight: "bold" });
   seenFigure(state, data).forEach((parts, row) => {
     const top = SIGHT.top + SIGHT.row * row;
     const one = layersOf(state, data)[row];
@@ -107,8 +116,8 @@ function drawLayers(context, state, width, data) {
     context.fillRect(tokens(state.tokens) - wide, top + 10 + SIGHT.height, wide, 3);
     const under = top + 10 + SIGHT.height + 13;
     drawText(context, name, STRIP.left, top, { px: 12, weight: "bold" });
-    drawText(context, countText(parts, state.tokens), width - STRIP.right, top, { px: 12, align: "right" });
-    drawText(context, wordsOf(one), STRIP.left, under, { px: 12 });
+    drawText(context, countText(one, state.tokens), width - STRIP.right, top, { px: 12, align: "right" });
+    drawText(context, [itsLast(name, state, data), wordsOf(one)].filter(Boolean).join(": "), STRIP.left, under, { px: 12 });
     drawText(context, `reached: ${tickText(reached)}`, width - STRIP.right, under, { px: 12, align: "right" });
   });
   const columns = legendColumns(width);
@@ -122,12 +131,19 @@ function drawLayers(context, state, width, data) {
 }
 
 function wordsOf({ sees, besides }) {
-  if (!sees) return besides || "mixes no tokens";
+  if (!sees) return besides === "a state" ? "no attention" : besides || "mixes no tokens";
   const window = /^[\d,]+$/.test(sees) ? `the last ${sees}` : sees;
   return `sees ${window.replace("chunks of", "its chunk of")}`;
 }
 
-const countText = (parts, tokens) => `${someChosen(parts) ? "at most " : ""}${tickText(countOf(parts))} of ${tickText(tokens)} tokens`;
+/** How many tokens are seen in a layer, in words. */
+function countText({ sees, besides }, tokens) {
+  if (!sees && besides === "a state") return "carries a state: passes on all";
+  const parts = partsSeen(sees, tokens);
+  const whole = parts.filter(([, , how]) => how === 1);
+  if (parts.some(([, , how]) => how === 0.5)) return `${tickText(countOf(whole))} tokens, the rest in blocks`;
+  return `${someChosen(parts) ? "at most " : ""}${tickText(countOf(parts))} of ${tickText(tokens)} tokens`;
+}
 
 /** Slanted lines over a bar from which some tokens are chosen. */
 function hatch(context, left, top, wide, height, colour) {
@@ -154,18 +170,20 @@ function layerByKey(event, state, data) {
 }
 
 function summary(state, data) {
-  const said = seenFigure(state, data).map((parts, i) => {
+  const said = layersOf(state, data).map((one, i) => {
     const name = [state.model, state.other][i];
     const reached = tickText(reachThrough(data.rows[name], state.layer, state.tokens));
-    return `${name} ${parts.length ? countText(parts, state.tokens) : "no token"} (reached: ${reached})`;
+    const own = [itsLast(name, state, data), countText(one, state.tokens)].filter(Boolean).join(": ");
+    return `${name}, ${own} (reached: ${reached})`;
   });
-  return `In layer ${state.layer} the last token sees: ${said.join(", ")}.`;
+  return `What the last token sees in layer ${layerShown(state, data)}: ${said.join("; ")}.`;
 }
 
 function facts(state, data) {
   return layersOf(state, data).map((layer, i) => {
     const turn = layer.turn ? `${layer.turn} of ${layer.dim} dimensions turn, base ${layer.base}` : "nothing turns";
-    return [[state.model, state.other][i], [turn, layer.besides].filter(Boolean).join("; ")];
+    const name = [state.model, state.other][i];
+    return [[name, itsLast(name, state, data)].filter(Boolean).join(", "), [turn, layer.besides].filter(Boolean).join("; ")];
   });
 }
 
@@ -186,4 +204,4 @@ export default widgetOf((data) => ({
   pick: { at: layerAt, key: layerByKey },
 }));
 
-export { layerAt, layerByKey, reachThrough, seenFigure, shareSeen };
+export { layerAt, layerByKey, reachThrough, seenFigure, shareSeen, summary };

@@ -150,8 +150,10 @@ class _LayersBeside(CourseWidget):
         return [own[min(self.state["layer"], len(own) - 1)] for own in rows]
 
     def picture(self) -> tuple[Figure, str]:
-        layer, tokens = self.state["layer"], self.state["tokens"]
+        tokens = self.state["tokens"]
         names = [self.state["model"], self.state["other"]]
+        last = {name: len(self.data["rows"][name]) - 1 for name in names}
+        layer = min(self.state["layer"], max(last.values()))
         figure, (strips, sight) = new_figure(4.6, nrows=2)
         figure.set_figwidth(5.6)  # legible on a phone
         rows = {name: self.data["rows"][name] for name in names}
@@ -179,14 +181,16 @@ class _LayersBeside(CourseWidget):
             reached = reached_through(below, tokens)
             width = max(reached, wide)
             sight.barh(top - 0.36, width, 0.07, tokens - width, color=INK)
-            count = f"{_count(one['sees'], tokens)} of {tokens:,} tokens"
+            count = _count(one, tokens)
+            fewer = layer > last[names[row]]
+            own = f"layer {last[names[row]]}, its last: " if fewer else ""
             look = {"va": "center", "fontsize": 9}
             sight.text(0, top + 0.55, names[row], weight="bold", **look)
             sight.text(tokens, top + 0.55, count, ha="right", **look)
-            sight.text(0, top - 0.7, _words(one), **look)
+            sight.text(0, top - 0.7, own + _words(one), **look)
             sight.text(tokens, top - 0.7, f"reached: {reached:,}", ha="right", **look)
             kind = one["kind"] or "nothing"
-            said.append(f"{names[row]}: {kind}, {count}, reached: {reached:,}")
+            said.append(f"{names[row]}: {own}{kind}, {count}, reached: {reached:,}")
         sight.set(yticks=[], xlim=(0, tokens), ylim=(-3.1, 0.9))
         sight.set_xticks([0, tokens], ["first", "last"])
         sight.set_xlabel(
@@ -199,13 +203,19 @@ class _LayersBeside(CourseWidget):
         return figure, words
 
 
-def _count(sees: str, tokens: int) -> str:
-    some = bool((reach(sees, tokens) == 0.25).any())
-    return ("at most " if some else "") + f"{sum(counts_seen(sees, tokens)):,}"
+def _count(layer: Mapping[str, Any], tokens: int) -> str:
+    if not layer["sees"] and layer["besides"] == "a state":
+        return "carries a state: passes on all"
+    seen = reach(layer["sees"], tokens)
+    whole, besides = counts_seen(layer["sees"], tokens)
+    if (seen == 0.5).any():
+        return f"{whole:,} tokens, the rest in blocks"
+    return ("at most " * bool((seen == 0.25).any())) + f"{whole + besides:,} of {tokens:,} tokens"
 
 
 def _words(layer: Mapping[str, Any]) -> str:
     if not (sees := layer["sees"]):
-        return layer["besides"] or "mixes no tokens"
+        is_state = layer["besides"] == "a state"
+        return "no attention" if is_state else layer["besides"] or "mixes no tokens"
     window = f"the last {sees}" if sees.replace(",", "").isdigit() else sees
     return f"sees {window}".replace("chunks of", "its chunk of")

@@ -92,6 +92,20 @@ def test_what_reaches_the_last_token_is_the_exercise_s_receptive_field(in_browse
         assert reached == reached_through(sights[: layer + 1], tokens)
 
 
+def test_words_name_the_layer_that_is_shown(in_browser):
+    widget = layers_beside("Command R7B†", "Kimi Linear*", layer=50, tokens=8192)
+    (said,) = in_browser("layers_beside", "module.summary", [[widget.state, widget.data]])
+    for words in (said, widget.picture()[1]):
+        for part in ("ayer 31", "layer 26, its last: ", "carries a state: passes on all"):
+            assert part in words
+        assert "50" not in words
+    widget = layers_beside("DeepSeek-V4*", "Llama 4 Scout", layer=2, tokens=131_072)
+    (said,) = in_browser("layers_beside", "module.summary", [[widget.state, widget.data]])
+    for words in (said, widget.picture()[1]):
+        assert "128 tokens, the rest in blocks" in words
+        assert "its last" not in words
+
+
 @pytest.mark.slow
 def test_what_a_page_without_a_kernel_shows_is_what_is_read():
     files = {"Granite SWA*": {"model_type": "granite_swa"}}
