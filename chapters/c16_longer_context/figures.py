@@ -56,10 +56,9 @@ def both_abilities(
         for axes, field in zip((near, far), _ABILITIES, strict=True):
             seeds = [[row[field] for row in own] for own in runs[name].values()]
             style = {**line_style(series), "color": color}
+            thin = {"color": style["color"], "linestyle": "-", "linewidth": 0.8, "alpha": 0.6}
             for seed in seeds:
-                axes.plot(
-                    steps, seed, color=style["color"], linestyle="-", linewidth=0.8, alpha=0.6
-                )
+                axes.plot(steps, seed, **thin, antialiased=False)  # which keeps the picture small
             mean = np.mean(seeds, 0)
             size = 9 if name == "hybrid, window" else 5  # which another line hides
             axes.plot(steps, mean, **style, **marker_style(series), markersize=size, label=name)
@@ -162,7 +161,7 @@ def least_remembered(widget: Any, methods: Iterable[str]) -> Figure:
     """Draw what the widget has recorded by its factor: the least share of the passages against the
     jump, for no scaling against as many times the jump."""
     looks = _looks()
-    figure, axes = new_figure(height=3.4)
+    figure, axes = new_figure(height=3.0)
     factor = widget.state["factor"]
     for method in methods:
         times, name = (factor, f"none, {factor} × its jump") if method == "none" else (1, method)
