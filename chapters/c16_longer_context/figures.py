@@ -56,10 +56,9 @@ def both_abilities(
         for axes, field in zip((near, far), _ABILITIES, strict=True):
             seeds = [[row[field] for row in own] for own in runs[name].values()]
             style = {**line_style(series), "color": color}
+            thin = {"color": style["color"], "linestyle": "-", "linewidth": 0.8, "alpha": 0.6}
             for seed in seeds:
-                axes.plot(
-                    steps, seed, color=style["color"], linestyle="-", linewidth=0.8, alpha=0.6
-                )
+                axes.plot(steps, seed, **thin, antialiased=False)  # which keeps the picture small
             mean = np.mean(seeds, 0)
             size = 9 if name == "hybrid, window" else 5  # which another line hides
             axes.plot(steps, mean, **style, **marker_style(series), markersize=size, label=name)
@@ -111,7 +110,7 @@ def ruler(shares: Mapping[float, Sequence[Sequence[float]]]) -> Figure:
         )  # fmt: skip
     axes.set(xlim=(-1, 25), ylim=(0, 1.1), xlabel="places before the token to come")
     axes.set(ylabel="share of guesses that follow from it")
-    axes.set_title("The ruler is stretched, three seeds")
+    axes.set_title("The ruler is stretched, mean of three seeds")
     return figure
 
 
@@ -158,16 +157,18 @@ def share_remembered(
     return figure
 
 
-def least_remembered(widget: Any) -> Figure:
+def least_remembered(widget: Any, methods: Iterable[str]) -> Figure:
     """Draw what the widget has recorded by its factor: the least share of the passages against the
-    jump."""
+    jump, for no scaling against as many times the jump."""
     looks = _looks()
-    figure, axes = new_figure(height=3.4)
-    for method in ("NTK", "YaRN", "by parts", "YaRN to 3 turns"):
-        gaps, least = widget.gaps[method], widget.x[method].min(0).values
-        axes.plot(gaps / 1000, least, **looks[method], label=method)
+    figure, axes = new_figure(height=3.0)
+    factor = widget.state["factor"]
+    for method in methods:
+        times, name = (factor, f"none, {factor} × its jump") if method == "none" else (1, method)
+        gaps, least = times * widget.gaps[method] / 1000, widget.x[method].min(0).values
+        axes.plot(gaps, least, **looks[method], label=name)
     rule(axes, 0.5, "half", 0.98, 3, "right")
-    axes.set(ylim=(-0.15, 1), xlabel="jump (thousands)", ylabel="least share of three passages")
+    axes.set(xlim=(-1, 33), ylim=(-0.15, 1), xlabel="jump (thousands)", ylabel="least share")
     figure.legend(loc="outside lower center", ncols=4)
     return figure
 
