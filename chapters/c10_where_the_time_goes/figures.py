@@ -262,7 +262,7 @@ def bandwidth_by_size(
     sizes_kb: Sequence[float], gbps: Mapping[str, Sequence[float]], caches_kb: Mapping[str, float]
 ) -> Figure:
     """Draw rates, in the bytes that are moved, against the size of the input, and where input and
-    output together outgrow each cache; at the end of each line stands what is left of its best."""
+    output together outgrow each cache; at the end of each line stands its name."""
     figure, axes = new_figure()
     highest = max(max(line) for line in gbps.values())
     lowest = min(min(line) for line in gbps.values())
@@ -273,14 +273,10 @@ def bandwidth_by_size(
         look = {**line_style(series), **marker_style(series), "markersize": 7}
         axes.plot(sizes_kb, line, **look)
         taken = max(line[-1], taken * line_of_text)
-        words = f"{name}: {line[-1] / max(line):.0%}"
+        beside = axes.get_yaxis_transform()
+        axes.plot(1.04, taken, **look, transform=beside, clip_on=False, label="_name")
         axes.annotate(
-            words,
-            (1.02, taken),
-            xycoords=axes.get_yaxis_transform(),
-            va="center",
-            color=INK,
-            annotation_clip=False,
+            name, (1.08, taken), xycoords=beside, va="center", color=INK, annotation_clip=False
         )
     smallest, largest = sizes_kb[0] / 1.6, sizes_kb[-1] * 1.6
     axes.set(xscale="log", xlim=(smallest, largest))

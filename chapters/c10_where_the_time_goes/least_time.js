@@ -22,8 +22,8 @@ function drawTimes(context, state, width, answer, data) {
   const times = leastTime(state, data);
   const bars = [
     ["from memory", times.memoryMs, STYLE.palette[0]],
-    ["by arithmetic", times.arithmeticMs, STYLE.palette[2]],
-    ["measured", answer?.measured_ms, STYLE.palette[1]],
+    ["by arithmetic", times.arithmeticMs, STYLE.palette[1]],
+    ["measured", answer?.measured_ms, STYLE.palette[2]],
   ];
   const { left, right } = edges(width);
   const longest = Math.max(...bars.map(([, ms]) => ms ?? 0)); // from zero, so that a bar of half the time is half as long

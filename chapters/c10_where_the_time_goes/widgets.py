@@ -83,7 +83,7 @@ class _LeastTime(AnsweringWidget):
         memory_ms, arithmetic_ms = machine.predicted_ms(moved), machine.predicted_ms(0, operations)
         bars = {"from memory": memory_ms, "by arithmetic": arithmetic_ms, "measured": measured}
         figure, axes = new_figure(2.6)
-        colours = (PALETTE[0], PALETTE[2], PALETTE[1])
+        colours = PALETTE[:3]
         axes.barh(list(bars), [1e3 * ms for ms in bars.values()], color=colours)
         least, longest = 1e3 * max(memory_ms, arithmetic_ms), 1e3 * max(bars.values())
         for row, us in enumerate(1e3 * ms for ms in bars.values()):
