@@ -12,7 +12,6 @@ from torch import Tensor
 
 from course_utils.check.comparison import Comparison
 from course_utils.check.probes import same
-from course_utils.table import format_number
 
 __all__ = ["factor_everywhere", "has_factor", "plain_relation", "relation"]
 
@@ -50,7 +49,7 @@ def factor_everywhere(wrong: Sequence[Comparison]) -> str:
     factors = _factors(seen, name) if seen else []
     are_one = factors and max(factors) - min(factors) <= 1e-3 * abs(factors[0])
     if are_one and abs(factors[0] - 1) > 1e-3:
-        return f"it is {format_number(factors[0])} times what is expected, everywhere."
+        return f"it is {factors[0]:.3g} times what is expected, everywhere."
     return ""
 
 

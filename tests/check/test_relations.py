@@ -32,7 +32,6 @@ def said(function):
         (lambda x: 0 * x, "it is 0 everywhere."),
         (lambda x: x + torch.nan, "it is NaN everywhere."),
         (lambda x: 1.5 * x.cumsum(-1), "it is 1.5 times what is expected, everywhere."),
-        (lambda x: 2e3 * x.cumsum(-1), "it is 2,000 times what is expected, everywhere."),
         (
             lambda x: x.cumsum(-1) / x.shape[-1],
             "on each input it is a multiple of what is expected: 0.25 times on rows of 4, 0.143 "
